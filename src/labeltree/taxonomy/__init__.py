@@ -3,8 +3,9 @@
 from labeltree.errors import TaxonomyError
 from labeltree.taxonomy.changes import Change, Guess
 from labeltree.taxonomy.dag import TaxonomyDAG
+from labeltree.taxonomy.history import Revision
 from labeltree.taxonomy.loading import AnyTaxonomy, load_taxonomy
-from labeltree.taxonomy.mapping import TaxonomyMapping
+from labeltree.taxonomy.mapping import TaxonomyMapping, diff
 from labeltree.taxonomy.matching import Matching, match_nodes
 from labeltree.taxonomy.relations import RelationTable, num_relations, relation_code, relation_from_paths
 from labeltree.taxonomy.tree import Taxonomy
@@ -15,10 +16,12 @@ __all__ = [
     "Guess",
     "Matching",
     "RelationTable",
+    "Revision",
     "Taxonomy",
     "TaxonomyDAG",
     "TaxonomyError",
     "TaxonomyMapping",
+    "diff",
     "load_taxonomy",
     "match_nodes",
     "num_relations",

@@ -140,7 +140,7 @@ def _repeated(tree: Graph) -> str:
 def _look_alikes(tree: Graph) -> str:
     seen: dict[tuple[int, str], int] = {}
     pairs = []
-    names, children, parents = tree.entries()
+    names, children, parents, *_ = tree.entries()
     plain = [" ".join(name.casefold().replace("_", " ").replace("-", " ").split()) for name in names]
     for node, parent in zip(children, parents, strict=True):
         first = seen.setdefault((parent, plain[node]), node)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from labeltree.errors import TaxonomyError
+from labeltree.taxonomy.history import Revision
 from labeltree.taxonomy.naming import clean_name, is_missing, nearest_hint, some, split_path, tidy
 
 __all__ = [
@@ -25,11 +26,16 @@ Where = Callable[[int], str]
 
 
 class Entries(NamedTuple):
-    """Nodes in any order: the name of each, and the child and the parent of each edge as indices of names."""
+    """Nodes in any order: the name of each, and the child and the parent of each edge as indices of names.
+
+    A file may also say which version of the taxonomy it is, and which ones came before.
+    """
 
     names: Sequence[str]
     children: Sequence[int]
     parents: Sequence[int]
+    release: str | None = None
+    history: tuple[Revision, ...] = ()
 
     def parent(self) -> list[int]:
         """The index of each node's parent in a tree, -1 for the root."""

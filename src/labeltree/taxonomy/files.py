@@ -18,6 +18,7 @@ from labeltree.taxonomy.entries import (
     entries_of_dag,
     entries_of_tree,
 )
+from labeltree.taxonomy.history import checked_release, history_document, history_from
 from labeltree.taxonomy.naming import join_path
 from labeltree.taxonomy.nested import Pairs, entries_from_nested, entries_from_yaml, yaml_from_tree
 from labeltree.taxonomy.newick import entries_from_newick, newick_from_tree
@@ -114,12 +115,17 @@ def _decode(data: bytes) -> str:
 
 def document_from(entries: Entries, several_parents: bool) -> dict[str, Any]:
     """The saved form: `names` and `parents` of the nodes in their own order; -1 for the root of a tree."""
-    return {
+    document = {
         "format": DAG_FORMAT if several_parents else TREE_FORMAT,
         "version": VERSION,
         "names": entries.names,
         "parents": _lists_of_parents(entries) if several_parents else entries.parent(),
     }
+    if entries.release is not None:
+        document["release"] = entries.release
+    if entries.history:
+        document["history"] = history_document(entries.history)
+    return document
 
 
 def _lists_of_parents(entries: Entries) -> list[list[int]]:
@@ -155,10 +161,26 @@ def entries_from_document(document: Mapping[str, Any], several_parents: bool) ->
     if several_parents:
         if not _is_list_of(list, parents) or not all(_is_list_of(int, row) for row in parents):
             raise TaxonomyError(f"the saved {what} is damaged: 'parents' is not a list of lists of integers")
-        return entries_of_dag(names, parents)
+        return _with_version(entries_of_dag(names, parents), document)
     if not _is_list_of(int, parents):
         raise TaxonomyError(f"the saved {what} is damaged: 'parents' is not a list of integers")
-    return entries_of_tree(names, parents)
+    return _with_version(entries_of_tree(names, parents), document)
+
+
+def _with_version(entries: Entries, document: Mapping[str, Any]) -> Entries:
+    """The entries with the release and the history that a file may have."""
+    release, history = document.get("release"), _as_dicts(document.get("history", []))
+    return entries._replace(
+        release=None if release is None else checked_release(release), history=history_from(history)
+    )
+
+
+def _as_dicts(value: Any, depth: int = 3) -> Any:
+    """Plain data in which mappings that were read as pairs are dictionaries, down to a depth."""
+    if isinstance(value, Pairs):
+        value = dict(value)
+        return {key: _as_dicts(inner, depth - 1) for key, inner in value.items()} if depth else value
+    return [_as_dicts(inner, depth - 1) for inner in value] if isinstance(value, list) and depth else value
 
 
 def _is_list_of(kind: type, values: Any) -> bool:

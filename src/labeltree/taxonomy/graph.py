@@ -17,6 +17,7 @@ from torch import Tensor
 from labeltree.errors import TaxonomyError
 from labeltree.taxonomy.entries import Entries, entries_from_edges
 from labeltree.taxonomy.files import document_from, entries_from_document, read_taxonomy, write_taxonomy
+from labeltree.taxonomy.history import Revision, checked_release
 from labeltree.taxonomy.labels import Label, LabelIndex
 from labeltree.taxonomy.lca import AncestorSets
 from labeltree.taxonomy.naming import clean_name, tidy
@@ -54,6 +55,9 @@ class Graph:
         num_leaves: number of leaves.
         max_depth: L, the largest depth of a node.
         max_height: H, the height of the root.
+        release: what people call this version of the taxonomy, such as ``2024``; None if nobody said. It
+            matters neither for equality nor for `digest`, and only `.json` files keep it.
+        history: the versions up to this one, the earliest first; perhaps none.
 
     Raises:
         TaxonomyError: if the nodes do not form such a graph; the message says what is wrong and where.
@@ -70,6 +74,8 @@ class Graph:
     num_leaves: int
     max_depth: int
     max_height: int
+    release: str | None
+    history: tuple[Revision, ...]
     _numbering: Numbering
 
     _several_parents: ClassVar[bool] = True
@@ -95,6 +101,8 @@ class Graph:
             num_leaves=int(is_leaf.sum()),
             max_depth=int(numbering.depth.max()),
             max_height=int(numbering.height[0]),
+            release=entries.release,
+            history=tuple(entries.history),
         )
         self._check_siblings()
 
@@ -162,11 +170,25 @@ class Graph:
     def entries(self) -> Entries:
         """Names and edges of the nodes, numbered as in the taxonomy."""
         child, parent = self._numbering.edges
-        return Entries(list(self.names), child.tolist(), parent.tolist())
+        return Entries(list(self.names), child.tolist(), parent.tolist(), self.release, self.history)
+
+    def with_release(self, release: str | None, history: Sequence[Revision] | None = None) -> Self:
+        """The same taxonomy under the name of a version; see `release` and `history`.
+
+        Args:
+            release: such as ``2024``; None for no name.
+            history: the versions up to this one; None keeps those of this taxonomy.
+
+        Raises:
+            TaxonomyError: if the release is empty or not one line of text.
+        """
+        release = None if release is None else checked_release(release)
+        kept = self.history if history is None else tuple(history)
+        return self._of(self.entries()._replace(release=release, history=kept))
 
     @cached_property
     def digest(self) -> str:
-        """A fingerprint of the names and parents of all nodes."""
+        """A fingerprint of the names and parents of all nodes; release and history do not matter."""
         document = self.to_dict()
         return hashlib.sha256(json.dumps([document["names"], document["parents"]]).encode()).hexdigest()
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Self
@@ -12,9 +14,10 @@ from torch import Tensor
 
 from labeltree.errors import TaxonomyError
 from labeltree.taxonomy.changes import Change, Guess, changes_of
+from labeltree.taxonomy.history import Revision
 from labeltree.taxonomy.tree import Taxonomy
 
-__all__ = ["TaxonomyMapping"]
+__all__ = ["TaxonomyMapping", "diff"]
 
 Targets = tuple[tuple[int, ...], ...]
 
@@ -116,6 +119,22 @@ class TaxonomyMapping:
         """What changed, old nodes first in their order, then new nodes that are no old one."""
         return [change for change in self._changes if not change.follows]
 
+    def revised(self, release: str | None = None, date: datetime.date | None = None) -> Taxonomy:
+        """The new version, with its release and with this mapping as the last entry of its history.
+
+        Args:
+            release: what people call the new version; None: what it calls itself.
+            date: the day of the change, by default today.
+        """
+        before = list(self.old.history)
+        if not before or before[-1].digest != self.old.digest:
+            before.append(Revision(self.old.release, self.old.digest))
+        release = self.new.release if release is None else release
+        day = (datetime.date.today() if date is None else date).isoformat()
+        counts: dict[str, int] = dict(Counter(change.kind for change in self.changes()))
+        latest = Revision(release, self.new.digest, day, counts)
+        return self.new.with_release(release, [*before, latest])
+
     def then(self, later: TaxonomyMapping) -> TaxonomyMapping:
         """The mapping from the old version of this one to the new version of a later one.
 
@@ -199,6 +218,17 @@ class TaxonomyMapping:
         from labeltree.taxonomy.mapping_file import read_mapping
 
         return cls(*read_mapping(path, old, new))
+
+
+def diff(old: Taxonomy, new: Taxonomy) -> list[Change]:
+    """What changed for certain from one version of a taxonomy to another; see `TaxonomyMapping.between`.
+
+    Example:
+        >>> old, new = Taxonomy.from_paths(["a/x", "a/y"]), Taxonomy.from_paths(["a/x", "b/y"])
+        >>> print(*diff(old, new), sep=", ")
+        move: a/y -> b/y, add: b
+    """
+    return TaxonomyMapping.between(old, new)[0].changes()
 
 
 def _completed(old: Taxonomy, new: Taxonomy, targets: Sequence[Sequence[int]]) -> tuple[Targets, Tensor]:

@@ -51,7 +51,8 @@ def write_mapping(
     """Write a mapping, atomically; see `TaxonomyMapping.save`."""
     lines = [f"labeltree mapping: {VERSION}\n", _HEADER]
     for which, taxonomy in (("old", old), ("new", new)):
-        about = {"digest": taxonomy.digest[:16], "nodes": taxonomy.num_nodes, "root": taxonomy.names[0]}
+        about: dict[str, Any] = {} if taxonomy.release is None else {"release": taxonomy.release}
+        about |= {"digest": taxonomy.digest[:16], "nodes": taxonomy.num_nodes, "root": taxonomy.names[0]}
         lines.append(f"{which}: {_flow(about)}\n")
     lines.append("changes:\n" if changes or guesses else "changes: []\n")
     lines += [f"- {_entry(change)}\n" for change in changes]
@@ -101,8 +102,11 @@ def read_mapping(
         about, lines = _parsed(path)
         if old is None:
             assert new is not None
-            old = _undone(new, lines, about.get("old", {}).get("root", new.names[0]))
-        return _done(old, new, lines, about.get("new", {}).get("root", old.names[0]))
+            earlier = about.get("old", {})
+            old = _undone(new, lines, earlier.get("root", new.names[0])).with_release(earlier.get("release"))
+        later = about.get("new", {})
+        old, made, targets, removed = _done(old, new, lines, later.get("root", old.names[0]))
+        return old, made if new is not None else made.with_release(later.get("release")), targets, removed
     except TaxonomyError as error:
         raise TaxonomyError(f"{path}: {error}") from None
 
