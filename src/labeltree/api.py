@@ -73,6 +73,8 @@ def load(
     run: str | Path | RunFolder,
     *,
     classifier: ClassifierChoice | None = None,
+    taxonomy: str | Path | None = None,
+    mapping: str | Path | None = None,
     device: str | None = None,
 ) -> Model:
     """Load a finished run as a model that embeds samples and predicts their labels.
@@ -81,6 +83,8 @@ def load(
         run: the run folder, or the folder of an exported model.
         classifier: the classifier to answer with from now on: ``own``, ``probe`` or ``prototypes``; None: the
             one chosen before.
+        taxonomy: file of another version of the run's taxonomy, to answer on; None = its own.
+        mapping: file that says what became of each node of the run's taxonomy; None = what is certain.
         device: device of the network, such as ``cuda:1``; None = a GPU if there is one.
 
     Raises:
@@ -88,13 +92,14 @@ def load(
     """
     from labeltree.inference.model import Model
 
-    return Model(run, classifier=classifier, device=device)
+    return Model(run, classifier=classifier, taxonomy=taxonomy, mapping=mapping, device=device)
 
 
 def evaluate(
     what: str | Path | RunFolder,
     taxonomy: str | Path | None = None,
     *,
+    mapping: str | Path | None = None,
     beside: Sequence[str | Path] = (),
     split: str = "test",
     out: str | Path | None = None,
@@ -113,6 +118,9 @@ def evaluate(
             `labeltree embed` has written, which holds its taxonomy.
         taxonomy: a taxonomy file: for embeddings, the taxonomy of their labels; for a run, a taxonomy to use
             instead of its own.
+        mapping: a file that says what became of each node of the old taxonomy, as ``labeltree taxonomy map``
+            writes it. None = what is certain: nodes are found by path or by name, a removed one becomes the
+            node above.
         beside: folders of other runs on the same samples, to be shown beside the run (runs only).
         split: the split to measure.
         out: the folder that the files are written to; None = the run folder, or a folder named after the
@@ -150,6 +158,7 @@ def evaluate(
         return evaluate_embeddings(
             path,
             taxonomy,
+            mapping=mapping,
             out=out or path.with_suffix(""),
             split=split,
             settings=chosen,
@@ -159,6 +168,7 @@ def evaluate(
     return evaluate_run(
         path,
         taxonomy=taxonomy,
+        mapping=mapping,
         classifier=classifier,
         beside=beside,
         split=split,

@@ -34,8 +34,13 @@ def run(arguments: list[str]) -> None:
     parser.add_argument(
         "--taxonomy",
         metavar="FILE",
-        help="the taxonomy of those labels; for a run, another one to be measured on (tree or DAG), in which "
-        "its labels are found by path or by name",
+        help="the taxonomy of those labels; for a run, another one to be measured on (tree or DAG)",
+    )
+    parser.add_argument(
+        "--mapping",
+        metavar="FILE",
+        help="what became of the nodes of the old taxonomy, from 'labeltree taxonomy map'; default: those "
+        "found by path or by name, and for the others the node above",
     )
     parser.add_argument("--split", default="test", help="the split that is measured (default test)")
     parser.add_argument(
@@ -108,6 +113,7 @@ def run(arguments: list[str]) -> None:
         done = evaluate(
             options.run or options.embeddings,
             options.taxonomy,
+            mapping=options.mapping,
             beside=options.beside,
             split=options.split,
             out=options.out,

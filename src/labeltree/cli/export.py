@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from labeltree.cli.run_options import add_classifier
+from labeltree.cli.run_options import add_classifier, add_version
 
 
 def run(arguments: list[str]) -> None:
@@ -36,12 +36,19 @@ def run(arguments: list[str]) -> None:
     )
     parser.add_argument("--replace", action="store_true", help="replace an exported model in the folder")
     add_classifier(parser)
+    add_version(parser)
     options = parser.parse_args(arguments)
 
     from labeltree.inference.info_text import file_sizes
     from labeltree.inference.model import Model
 
-    model = Model(options.run, classifier=options.classifier, device="cpu")
+    model = Model(
+        options.run,
+        classifier=options.classifier,
+        taxonomy=options.taxonomy,
+        mapping=options.mapping,
+        device="cpu",
+    )
     out = model.export(
         options.out,
         options.format,

@@ -5,9 +5,19 @@ from __future__ import annotations
 import argparse
 import sys
 
-from labeltree.cli.run_options import add_bulk, add_classifier, add_verify, folder_help, run_in_bulk
+from labeltree.cli.run_options import (
+    add_bulk,
+    add_classifier,
+    add_verify,
+    add_version,
+    folder_help,
+    run_in_bulk,
+)
 
-_OF_ANSWERS = ("classifier", "coverage", "method", "confidence", "counted", "by_depth", "cost", "top")
+_OF_ANSWERS = (
+    "classifier", "coverage", "method", "confidence", "counted", "by_depth", "cost", "top",
+    "taxonomy", "mapping",
+)  # fmt: skip
 
 
 def run(arguments: list[str]) -> None:
@@ -65,6 +75,8 @@ def run(arguments: list[str]) -> None:
         cost=options.cost,
         coarse=options.coarse_cost,
         top=options.top,
+        taxonomy=options.taxonomy,
+        mapping=options.mapping,
         verify=options.verify,
     )
     text = found.text(options.format)
@@ -116,6 +128,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add_verify(parser, "with --split: ")
     add_classifier(parser)
+    add_version(parser)
     parser.add_argument(
         "--confidence",
         type=float,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, is_dataclass, replace
 from typing import Any, Literal, Protocol, get_args
 
 import torch
@@ -30,6 +30,7 @@ __all__ = [
     "ClassifierKind",
     "Classifiers",
     "LinearScores",
+    "MergedScores",
     "PrototypeScores",
     "choose_by_accuracy",
     "choose_classifier",
@@ -38,6 +39,8 @@ __all__ = [
     "fit_classifiers",
     "fit_linear",
     "fit_prototypes",
+    "merge_columns",
+    "on_nodes",
 ]
 
 ClassifierKind = Literal["own", "probe", "prototypes"]
@@ -223,6 +226,65 @@ class ClassScores(Protocol):
 
 
 @dataclass(frozen=True)
+class MergedScores:
+    """A classifier some of whose classes are the same node: their probabilities add up.
+
+    Attributes:
+        scores: the classifier.
+        classes: ``(C,)`` distinct nodes.
+        columns: ``(K,)`` for each class of ``scores`` the position of its node in ``classes``.
+    """
+
+    scores: ClassScores
+    classes: Tensor
+    columns: Tensor
+
+    def __call__(self, table: EmbeddingTable, /) -> Tensor:
+        """Class scores ``(n, C)`` float64 of a table of the same encoder."""
+        return merge_columns(self.scores(table).double(), self.columns, len(self.classes))
+
+
+def merge_columns(scores: Tensor, columns: Tensor, count: int) -> Tensor:
+    """Scores ``(n, count)`` whose softmax is that of ``scores`` with the probabilities of classes added up.
+
+    Args:
+        scores: class scores ``(n, K)`` float64.
+        columns: ``(K,)`` new column of each class; every new column has at least one.
+        count: number of new columns.
+    """
+    largest = scores.new_full((scores.shape[0], count), -1e300)
+    largest = largest.scatter_reduce(1, columns.expand(scores.shape[0], -1), scores, "amax")
+    sums = torch.zeros_like(largest).index_add(1, columns, (scores - largest[:, columns]).exp())
+    return sums.log() + largest
+
+
+def on_nodes(scores: ClassScores, nodes: Tensor | None = None) -> ClassScores:
+    """The classifier with other nodes for its classes, each node one class; see `MergedScores`.
+
+    Args:
+        scores: the classifier.
+        nodes: ``(K,)`` the node of each class; None: those that it has.
+
+    Example:
+        >>> means = PrototypeScores(torch.tensor([1, 2, 3]), torch.eye(3).double(), "euclidean")
+        >>> merged = on_nodes(means, torch.tensor([5, 4, 4]))
+        >>> merged.classes
+        tensor([4, 5])
+        >>> table = EmbeddingTable(torch.eye(3), torch.full((3,), -1), geometry="euclidean")
+        >>> before, after = means(table).softmax(1), merged(table).softmax(1)
+        >>> bool(torch.allclose(before[:, 1] + before[:, 2], after[:, 0]))
+        True
+    """
+    given = scores.classes if nodes is None else nodes
+    if isinstance(scores, MergedScores):
+        return on_nodes(scores.scores, given[scores.columns])
+    classes, columns = torch.unique(given, return_inverse=True)
+    if len(classes) == len(given) and (nodes is None or is_dataclass(scores)):
+        return scores if nodes is None else replace(scores, classes=nodes)
+    return MergedScores(scores, classes, columns)
+
+
+@dataclass(frozen=True)
 class ChosenClassifier:
     """The classifier that answers, and the reason for the choice.
 
@@ -388,7 +450,7 @@ class Classifiers:
         chosen = found[name]
         if chosen is None:
             raise DataError(f"classifier '{name}' gives answers alone, and no scores of the classes")
-        return chosen
+        return on_nodes(chosen)
 
 
 def fit_classifiers(

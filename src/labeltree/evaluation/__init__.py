@@ -12,7 +12,7 @@ from labeltree.evaluation.comparison import (
 )
 from labeltree.evaluation.error_tree import Confusion, NodeErrors, TreeErrors, tree_errors
 from labeltree.evaluation.evaluate_table import evaluate
-from labeltree.evaluation.judging_taxonomy import JudgingTaxonomy, translate
+from labeltree.evaluation.judging_taxonomy import JudgingTaxonomy, carry_over, translate
 from labeltree.evaluation.measure_method import evaluate_aspects
 from labeltree.evaluation.outcomes import Outcomes, load_outcomes, save_outcomes
 from labeltree.evaluation.reading import ROLES, Reading, Representation, read
@@ -59,6 +59,7 @@ __all__ = [
     "StratumComparison",
     "TreeErrors",
     "aspect_means",
+    "carry_over",
     "choose_samples",
     "compare",
     "describe_protocols",

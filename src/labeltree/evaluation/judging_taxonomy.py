@@ -7,12 +7,14 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from labeltree.decisions.classifiers import ClassScores, classify, on_nodes
 from labeltree.errors import DataError
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy, match_nodes
+from labeltree.taxonomy.between_versions import VersionChange
 from labeltree.taxonomy.naming import some
 
-__all__ = ["JudgingTaxonomy", "translate"]
+__all__ = ["JudgingTaxonomy", "carry_over", "translate"]
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,41 @@ def translate(table: EmbeddingTable, source: AnyTaxonomy, target: AnyTaxonomy, w
             "path, else by name: call them alike"
         )
     return _with_nodes(table, matching.nodes)
+
+
+def carry_over(
+    table: EmbeddingTable, change: VersionChange, where: str, own: ClassScores | None = None
+) -> EmbeddingTable:
+    """Carry the labels and answers of a table over to another version of its taxonomy.
+
+    A label whose node was removed becomes the node above, one whose node was split the node above the parts.
+
+    Args:
+        table: table with nodes of the old taxonomy.
+        change: the step to the new one.
+        where: name of the new taxonomy in error messages.
+        own: the classifier that gave the table's answers, with classes in the old taxonomy, if it has scores.
+            Where classes of it are merged, their probabilities are added up before the best is taken.
+
+    Raises:
+        DataError: if no label is left below the root.
+    """
+    moved = _with_nodes(table, change.places)
+    used = torch.unique(table.nodes[table.nodes > 0])
+    if len(used) and not bool((moved.nodes > 0).any()):
+        old = change.mapping.old
+        raise DataError(
+            f"none of the {len(used)} labels is in {where}: "
+            f"{some([old.path_name(node) for node in used.tolist()])}; a mapping says what became of them, "
+            "see 'labeltree taxonomy map'"
+        )
+    if own is None or table.features is None or table.predictions is None or not len(table):
+        return moved
+    merged = on_nodes(own, change.places[own.classes])
+    if len(merged.classes) == len(own.classes):
+        return moved
+    answers = torch.where(table.predictions >= 0, classify(merged, table), -1)
+    return replace(moved, predictions=answers)
 
 
 def _with_nodes(table: EmbeddingTable, places: Tensor) -> EmbeddingTable:

@@ -320,6 +320,9 @@ class EvaluationResult:
         search: how retrieval searched: ``searched`` is ``queries`` (among each other) or ``train``;
             ``own_group`` of the query is ``left out``, ``counted`` or ``no groups``. Empty in older results.
         settings: the settings used.
+        taxonomy_changes: where labels were carried over from another version of the taxonomy: kind of change
+            (``rename``, ``move``, ``merge``, ``split``, ``remove``) → number of ``nodes`` that changed so,
+            and of tested ``samples`` with a label at or below one of them. Empty if labels are as they were.
         outcomes: method → its per-sample outcomes; saved in a separate file, see `save_outcomes`.
         samples: the rows of the evaluated method's table by use; not saved.
     """
@@ -332,6 +335,7 @@ class EvaluationResult:
     cautions: list[str] = field(default_factory=list)
     search: dict[str, str] = field(default_factory=dict)
     settings: EvaluationSettings = field(default_factory=EvaluationSettings)
+    taxonomy_changes: dict[str, dict[str, int]] = field(default_factory=dict)
     outcomes: dict[str, Outcomes] = field(default_factory=dict, compare=False, repr=False)
     samples: Samples | None = field(default=None, compare=False, repr=False)
 

@@ -25,14 +25,19 @@ from labeltree.decisions import (
 )
 from labeltree.decisions.answers import Descent
 from labeltree.decisions.classifiers import (
+    CLASSIFIER_WORDS,
     ChosenClassifier,
     ClassifierChoice,
     ClassScores,
     LinearScores,
+    MergedScores,
     PrototypeScores,
+    choose_by_accuracy,
+    classify,
+    on_nodes,
 )
 from labeltree.decisions.rule import rule_from_dict, rule_to_dict
-from labeltree.errors import RunError
+from labeltree.errors import DataError, RunError
 from labeltree.inference.classifiers import run_classifiers
 from labeltree.inference.embeddings import OwnSamples, embed_source
 from labeltree.inference.loading import TrainedRun, keep_description, load_run
@@ -40,10 +45,13 @@ from labeltree.inference.reference import validation_table
 from labeltree.progress import Progress
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.safe_files import Reader, read_json
+from labeltree.taxonomy.between_versions import mapping_digest
+from labeltree.taxonomy.label_sets import finest_labels
 
 __all__ = ["Decider", "about_run", "calibrate_run", "open_decider"]
 
 _VALIDATION = "validation samples"
+_USUAL = {"share": 0.3, "seed": 0}
 
 
 @dataclass(frozen=True)
@@ -69,8 +77,14 @@ class Decider:
         """A fingerprint of everything that answers depend on: weights, classifier, calibration, taxonomy."""
         digest = hashlib.sha256(self.run.weights_digest.encode())
         digest.update(json.dumps([self.chosen.name, rule_to_dict(self.rule)]).encode())
-        if isinstance(self.scores, LinearScores | PrototypeScores):
-            for name, tensor in sorted(self.scores.tensors().items()):
+        scores, left_out = self.scores, ""
+        if isinstance(scores, MergedScores):
+            digest.update(b"columns" + scores.columns.numpy().tobytes())
+            scores, left_out = scores.scores, "classes"  # may be those before they were merged
+        if isinstance(scores, LinearScores | PrototypeScores):
+            for name, tensor in sorted(scores.tensors().items()):
+                if name == left_out:
+                    continue
                 digest.update(name.encode() + tensor.contiguous().numpy().tobytes())
         return digest.hexdigest()
 
@@ -86,7 +100,9 @@ class Decider:
     @cached_property
     def _origin(self) -> dict[str, str]:
         taxonomy = self.run.taxonomy.digest
-        return {"model": self.digest, "taxonomy": taxonomy, "labeltree": version("labeltree")}
+        origin = {"model": self.digest, "taxonomy": taxonomy, "labeltree": version("labeltree")}
+        mapping = self.record.get("mapping")  # of a run that answers on another version of its taxonomy
+        return origin | ({"mapping": mapping} if isinstance(mapping, str) else {})
 
     def embed(self, source: Source) -> tuple[EmbeddingTable, Tensor]:
         """The embeddings and the class scores (n, C) of samples."""
@@ -115,7 +131,8 @@ def open_decider(
     """Open a run with its stored decision rule; fit one first if none matches the weights and classifier.
 
     Args:
-        path: the run folder, or the run if it is loaded already.
+        path: the run folder, or the run if it is loaded already. A run that is seen on another version of its
+            taxonomy is calibrated anew in memory, on the reference samples in its folder.
         classifier: the classifier to answer with from now on; None: the one chosen before, see
             `run_classifiers`.
         own_data: open the run's own samples, to answer for them. Otherwise they may be absent, unless the
@@ -128,6 +145,8 @@ def open_decider(
         DataError: if a decision rule must be fitted and cannot be.
     """
     run = path if isinstance(path, TrainedRun) else load_run(path, own_data=own_data, verify=verify)
+    if run.base is not None:
+        return _decider_on(run, run.base, classifier)
     folder, path = run.folder, run.folder.path
     record = _read(folder)
     if record is not None and classifier not in (None, "auto", record.get("classifier")):
@@ -144,6 +163,67 @@ def open_decider(
     if not torch.equal(scores.classes, rule.classes.nodes):
         raise RunError(f"the decisions of '{path}' fit another classifier than the run's; calibrate again")
     return Decider(run, scores, rule, record, classifiers.chosen)
+
+
+def _decider_on(run: TrainedRun, base: TrainedRun, asked: ClassifierChoice | None) -> Decider:
+    """Calibrate a run on another version of its taxonomy, in memory: its folder stays as it is.
+
+    The classifier is chosen anew by the accuracy on the classes of that version, unless one was asked for.
+    """
+    change, path = run.change, run.folder.path
+    assert change is not None
+    known = run_classifiers(base)
+    try:
+        held = validation_table(base, OwnSamples(path))
+    except (DataError, RunError) as error:
+        raise RunError(
+            f"to answer on another taxonomy, the run in '{path}' is calibrated anew on its reference samples "
+            f"({run.folder.reference.name}), which it lacks: {error}. 'labeltree calibrate {path}' makes "
+            "them where its data are; of an exported model, 'labeltree export --with-reference' keeps them"
+        ) from error
+    held = replace(held, nodes=change.on_new(held.nodes), predictions=None)
+    offered = [name for name in CLASSIFIER_WORDS if name in known.chosen.offered]
+    scorers = {}
+    for name in offered:
+        single = known.scores(name)
+        scorers[name] = on_nodes(single, change.places[single.classes])
+    finest = held.rows(finest_labels(held.nodes, run.taxonomy)[held.nodes.clamp(min=0)] & (held.nodes > 0))
+    accuracies: dict[str, float] = {}
+    if len(finest):
+        accuracies = {
+            name: float((classify(each, finest) == finest.nodes).double().mean())
+            for name, each in scorers.items()
+        }
+    chosen = choose_by_accuracy(offered, accuracies, len(finest), asked or known.chosen.asked)
+    chosen = replace(chosen, one_class=len(torch.unique(finest.nodes)) == 1)
+    before = _read(run.folder) or {}
+    scorer, choices = scorers[chosen.name], {**_USUAL, **_choices(before)}
+    scores = scorer(held)
+    rule = fit_rule(
+        scores, held.nodes, ClassNodes(scorer.classes, run.taxonomy), groups=held.groups, **choices
+    )
+    record = {
+        **_record_of(rule, run, chosen, _VALIDATION, choices),
+        "calibration_by_depth": _before_and_after(rule, scores, held.nodes),
+        "mapping": mapping_digest(change.mapping),
+    }
+    return Decider(run, scorer, rule, record, chosen)
+
+
+def _record_of(
+    rule: DecisionRule, run: TrainedRun, chosen: ChosenClassifier, on: str, choices: dict[str, Any]
+) -> dict[str, Any]:
+    """The content of the decisions file, but for the calibration by depth."""
+    assert rule.check is not None
+    return {
+        **rule_to_dict(rule),
+        "encoder": run.weights_digest,
+        "classifier": chosen.name,
+        "classifier_choice": chosen.to_dict(),
+        "calibrated_on": on,
+        "choices": choices,
+        "calibration_check": rule.check.to_dict(),
+    }
 
 
 def _check_replaceable(record: dict[str, Any], path: Path, name: str) -> None:
@@ -224,17 +304,15 @@ def calibrate_run(
             share=share,
             seed=seed,
         )
-        assert rule.check is not None
+        choices = {"calibration": calibration, "descent": descent, "share": share, "seed": seed}
+        on = _VALIDATION if source is None else source.name
         record: dict[str, Any] = {
-            **rule_to_dict(rule),
-            "encoder": run.weights_digest,
-            "classifier": classifiers.chosen.name,
-            "classifier_choice": classifiers.chosen.to_dict(),
-            "calibrated_on": _VALIDATION if source is None else source.name,
-            "choices": {"calibration": calibration, "descent": descent, "share": share, "seed": seed},
-            "calibration_check": rule.check.to_dict(),
+            **_record_of(rule, run, classifiers.chosen, on, choices),
             "calibration_by_depth": _before_and_after(rule, scores, held.nodes),
         }
+        earlier = _read(folder) if folder.decisions.is_file() else None
+        if earlier is not None and isinstance(earlier.get("mapping"), str):
+            record["mapping"] = earlier["mapping"]  # an exported model on another version of its taxonomy
         folder.write_json(folder.decisions, record)
         keep_description(run)
         return Decider(run, scorer, rule, record, classifiers.chosen)

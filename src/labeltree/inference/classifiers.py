@@ -32,7 +32,7 @@ from labeltree.safe_files import Reader, read_json, read_tensors
 from labeltree.taxonomy.label_sets import finest_labels
 from labeltree.training.network import Network
 
-__all__ = ["OwnScores", "other_report", "own_scores", "run_classifiers"]
+__all__ = ["OwnScores", "other_report", "own_scores", "run_classifiers", "save_classifiers"]
 
 _VERSION = 1
 _ROWS = 4096
@@ -44,7 +44,8 @@ class OwnScores:
 
     Attributes:
         network: the network of the run.
-        classes: (C,) nodes of the data's taxonomy.
+        classes: (C,) nodes of the data's taxonomy; in a model on another version of its taxonomy, classes
+            that were merged are the same node.
     """
 
     network: Network
@@ -64,7 +65,7 @@ class OwnScores:
 
 
 def own_scores(network: Network) -> OwnScores | None:
-    """The network's own classifier, if it computes scores of distinct nodes of the data's taxonomy."""
+    """The network's own classifier, if all its classes are nodes of the data's taxonomy."""
     network = network.eval()
     with torch.inference_mode():
         found = network.objective.class_scores(
@@ -73,7 +74,7 @@ def own_scores(network: Network) -> OwnScores | None:
     if found is None:
         return None
     nodes = network.from_training[found[0].cpu()].clone()
-    if bool((nodes < 0).any()) or len(torch.unique(nodes)) < len(nodes):
+    if bool((nodes < 0).any()):
         return None
     return OwnScores(network, nodes)
 
@@ -125,6 +126,29 @@ def run_classifiers(
             if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
                 raise  # a read-only run gets the same choice each time, without storing it
     return found
+
+
+def save_classifiers(
+    run: TrainedRun, known: Classifiers, chosen: ChosenClassifier, folder: RunFolder
+) -> None:
+    """Write the classifiers of a run that is seen on another version of its taxonomy to a new folder.
+
+    Args:
+        run: the run on that version.
+        known: its classifiers in the taxonomy of its own folder.
+        chosen: the classifier that answers on that version.
+        folder: the new folder, which holds the weights of the run.
+    """
+    assert run.change is not None
+    places = run.change.places
+    moved = replace(
+        known,
+        probe=replace(known.probe, classes=places[known.probe.classes]),
+        prototypes=replace(known.prototypes, classes=places[known.prototypes.classes]),
+        chosen=chosen,
+    )
+    folder.classifier.write_bytes(_packed(moved))
+    _keep_choice(replace(run, folder=folder), moved)
 
 
 def _keep_choice(run: TrainedRun, found: Classifiers) -> None:

@@ -69,7 +69,7 @@ def model_facts(run: TrainedRun, decider: Decider | None, *, public: bool = Fals
         },
         "data": _data(run.folder, recipe.data) if kept is None else kept.get("data"),
         "training": _training(run) if kept is None else kept.get("training"),
-        "metrics": _metrics(run.folder) if kept is None else kept.get("metrics"),
+        "metrics": _metrics(run) if kept is None else kept.get("metrics"),
         "classifier": None,
         "calibration": None,
         "taxonomy": {
@@ -84,6 +84,8 @@ def model_facts(run: TrainedRun, decider: Decider | None, *, public: bool = Fals
         facts["classifier"] = {"name": decider.chosen.name, "sentence": decider.chosen.sentence}
         facts["calibration"] = _calibration(decider, public=public)
         facts["digests"]["model"] = decider.digest
+        if isinstance(decider.record.get("mapping"), str):
+            facts["digests"]["mapping"] = decider.record["mapping"]
     if public:
         facts["model"]["encoder"] = public_encoder(recipe.encoder)
         if facts["data"] is not None:
@@ -175,9 +177,13 @@ def _calibration(decider: Decider, *, public: bool) -> Facts:
     }
 
 
-def _metrics(folder: RunFolder) -> Facts | None:
-    """The headline numbers of the evaluation in the folder; None if there is none that can be read."""
-    if not folder.metrics.is_file():
+def _metrics(run: TrainedRun) -> Facts | None:
+    """The headline numbers of the evaluation in the folder; None if there is none that can be read.
+
+    A run that is seen on another version of its taxonomy has none: those in its folder are of its own.
+    """
+    folder = run.folder
+    if not folder.metrics.is_file() or run.base is not None:
         return None
     from labeltree.evaluation.result import EvaluationResult
 

@@ -16,6 +16,7 @@ from labeltree.models import misfits
 from labeltree.progress import Progress
 from labeltree.runs import ModelDescription, RunFolder
 from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy.between_versions import VersionChange
 from labeltree.taxonomy.nodes import trust_labels
 from labeltree.training.network import Network, build_network, on_usual_device
 from labeltree.training.recipe import Recipe
@@ -33,6 +34,8 @@ class TrainedRun:
         description: what rebuilt the network, beside its weights and taxonomies.
         training_taxonomy: taxonomy of the training labels; None = that of the data.
         own_samples: the run's own samples, if they were opened.
+        base: the run as it is in the folder, if this is it seen on another version of its taxonomy.
+        change: the step from the taxonomy of ``base`` to that version.
     """
 
     folder: RunFolder
@@ -40,6 +43,8 @@ class TrainedRun:
     description: ModelDescription
     training_taxonomy: Taxonomy | None = None
     own_samples: Source | None = None
+    base: TrainedRun | None = None
+    change: VersionChange | None = None
 
     @property
     def columns(self) -> Mapping[str, tuple[str, ...]]:

@@ -20,6 +20,7 @@ from labeltree.inference.calibrate import Decider, open_decider
 from labeltree.inference.classifiers import other_report
 from labeltree.inference.embeddings import embed_source
 from labeltree.inference.loading import TrainedRun, load_run
+from labeltree.inference.other_version import check_version, run_on
 from labeltree.inference.predict import Answered, Request, answer_with
 from labeltree.inference.samples import NamedSamples, open_images, open_other, open_texts
 from labeltree.models import Encoder
@@ -48,11 +49,17 @@ class Model:
         run: the run folder, or the folder of an exported model.
         classifier: the classifier to answer with from now on: ``own``, ``probe`` or ``prototypes``; None: the
             one chosen before, see `run_classifiers`.
+        taxonomy: file of another version of the run's taxonomy, a tree, on which it answers; None = its own.
+            The run is calibrated anew on it in memory, and its folder stays as it is.
+        mapping: file that says what became of each node of the run's taxonomy; None = what is certain, see
+            `TaxonomyMapping.between`.
         device: device of the network, such as ``cuda:1``; None = a GPU if there is one, unless the recipe
             says ``accelerator: cpu``.
 
     Raises:
         RunError: if the folder is not a finished run.
+        TaxonomyError: if the taxonomy or the mapping cannot be read, or is of other taxonomies.
+        ValueError: if there is a mapping without a taxonomy.
     """
 
     def __init__(
@@ -60,10 +67,19 @@ class Model:
         run: str | Path | RunFolder,
         *,
         classifier: ClassifierChoice | None = None,
+        taxonomy: str | Path | None = None,
+        mapping: str | Path | None = None,
         device: str | torch.device | None = None,
     ) -> None:
         self.folder = (run if isinstance(run, RunFolder) else RunFolder(run)).require()
+        check_version(taxonomy, mapping)
         self.run: TrainedRun = load_run(self.folder.path, own_data=False, device=device)
+        if taxonomy is not None:
+            self.run = run_on(self.run, taxonomy, mapping)
+        self._version = {
+            "taxonomy": None if taxonomy is None else str(taxonomy),
+            "mapping": None if mapping is None else str(mapping),
+        }
         self._classifier = classifier
         self._opening = threading.Lock()
         self._opened: Decider | None = None
@@ -205,7 +221,7 @@ class Model:
             data=str(data),
             out=str(out),
             what=what,
-            **{"classifier": self._classifier, **options},
+            **{"classifier": self._classifier, **self._version, **options},
         )
         return run_bulk(job, **process, run=None if process.get("devices", 1) > 1 else self.run)
 

@@ -17,6 +17,8 @@ from labeltree.decisions.classifiers import ClassifierChoice
 from labeltree.inference.calibrate import Decider, open_decider
 from labeltree.inference.classifiers import other_report
 from labeltree.inference.format_answers import Format, answer_rows, show_rows, skipped_row
+from labeltree.inference.loading import TrainedRun, load_run
+from labeltree.inference.other_version import check_version, run_on
 from labeltree.inference.samples import NamedSamples, open_images, open_other, open_texts
 from labeltree.taxonomy import Taxonomy
 
@@ -109,6 +111,8 @@ def answer(
     cost: str | None = None,
     coarse: float | None = None,
     top: int = 3,
+    taxonomy: str | None = None,
+    mapping: str | None = None,
     verify: bool = False,
 ) -> Answered:
     """Answer for the samples of a request.
@@ -122,6 +126,8 @@ def answer(
         cost: minimise the expected cost instead: `tree`, `edges`, or a CSV file of costs.
         coarse: with `tree` or `edges`, relative cost of a right but coarse answer, see `TreeCost`.
         top: number of most probable classes to list beside each answer.
+        taxonomy: file of another version of the run's taxonomy, to answer on; see `run_on`.
+        mapping: file that says what became of each node of the run's taxonomy.
         verify: for a split of the run's own data, read all files of its samples again.
 
     Raises:
@@ -129,7 +135,11 @@ def answer(
         ValueError: if an option is not valid.
     """
     _check_top(top)
-    decider = open_decider(run, classifier, own_data=request.split is not None, verify=verify)
+    check_version(taxonomy, mapping)
+    loaded: str | Path | TrainedRun = run
+    if taxonomy is not None:
+        loaded = run_on(load_run(run, own_data=request.split is not None, verify=verify), taxonomy, mapping)
+    decider = open_decider(loaded, classifier, own_data=request.split is not None, verify=verify)
     return answer_with(
         decider,
         request,
@@ -138,7 +148,7 @@ def answer(
         cost=cost,
         coarse=coarse,
         top=top,
-        warning=other_report(run, decider.chosen),
+        warning=None if decider.run.base is not None else other_report(run, decider.chosen),
     )
 
 

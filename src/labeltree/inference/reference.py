@@ -102,9 +102,11 @@ def save_unordered(run: TrainedRun, path: Path) -> None:
         run: the run.
         path: the file to write.
     """
-    table = load_reference(run)
+    table = load_reference(run.base or run)
     if table is None:
         return
+    if run.change is not None:
+        table = replace(table, nodes=run.change.on_new(table.nodes))
     points = table.embeddings.numpy()
     order = np.lexsort((*points.T[::-1], table.nodes.numpy(), np.asarray(table.split) == "val"))
     sorted_table = table.rows(torch.from_numpy(order))

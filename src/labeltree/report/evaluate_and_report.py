@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,17 +19,20 @@ from labeltree.evaluation import (
     EvaluationResult,
     EvaluationSettings,
     JudgingTaxonomy,
+    carry_over,
     evaluate,
     save_outcomes,
     translate,
 )
-from labeltree.inference.classifiers import run_classifiers
+from labeltree.inference.classifiers import own_scores, run_classifiers
 from labeltree.inference.embeddings import RAW_NAMES, run_tables, start_name
+from labeltree.inference.loading import TrainedRun
 from labeltree.progress import Progress, silent
 from labeltree.report.main_numbers import main_numbers_table
 from labeltree.report.page import write_report
-from labeltree.runs import EmbeddingTable, RunFolder
-from labeltree.taxonomy import AnyTaxonomy, load_taxonomy
+from labeltree.runs import EmbeddingTable, PartFolder, RunFolder
+from labeltree.taxonomy import AnyTaxonomy, Taxonomy, TaxonomyMapping, load_taxonomy
+from labeltree.taxonomy.between_versions import VersionChange
 
 __all__ = ["Evaluated", "evaluate_embeddings", "evaluate_run"]
 
@@ -50,6 +53,7 @@ def evaluate_run(
     path: str | Path,
     *,
     taxonomy: str | Path | None = None,
+    mapping: str | Path | None = None,
     classifier: ClassifierChoice | None = None,
     beside: Sequence[str | Path] = (),
     split: str = "test",
@@ -63,8 +67,10 @@ def evaluate_run(
 
     Args:
         path: the run folder.
-        taxonomy: a file with another taxonomy to evaluate on, a tree or a DAG, in which the labels are found
-            by path or by name; None = the run's own.
+        taxonomy: a file with another taxonomy to evaluate on, a tree or a DAG; None = the run's own.
+        mapping: a file that says what became of each node of the run's own taxonomy, see `TaxonomyMapping`.
+            None = what is certain: nodes are found by path or by name, a removed one becomes the node above.
+            In a DAG, every label must be found.
         classifier: that answers from now on, and that the main numbers are about; None: the one chosen
             before, see `run_classifiers`. Other runs have their own.
         beside: folders of other runs on the same samples, further rows of every table.
@@ -78,16 +84,21 @@ def evaluate_run(
     Raises:
         RunError: if a run is not finished, its samples have changed since it was trained, or another run
             has other samples or another taxonomy.
-        DataError: if a label is not in the other taxonomy.
+        DataError: if no label, or for a DAG one of them, is not in the other taxonomy.
+        TaxonomyError: if the mapping cannot be read, or is between other taxonomies.
+        ValueError: if there is a mapping without a taxonomy, or to a DAG.
         FolderInUseError: if another process writes where the files go.
     """
     folder = RunFolder(path).require()
+    if mapping is not None and taxonomy is None:
+        raise ValueError("a mapping leads to another taxonomy: name that one, too")
     if out is None:
         out = folder.path if taxonomy is None else folder.path / f"on-{Path(taxonomy).stem}"
     with RunFolder(out).locked():
         run, tables = run_tables(path, progress=progress, verify=verify)
         own, recipe = run.taxonomy, run.recipe
         name, table = recipe.objective, tables["trained"]
+        runs = {name: run}
         classifiers = {
             name: run_classifiers(run, classifier, own_samples=partial(tables.__getitem__, "trained"))
         }
@@ -99,6 +110,7 @@ def evaluate_run(
             label = theirs.recipe.objective
             label = label if label not in {name, *baselines} else f"{label} ({Path(other).name})"
             baselines[label] = their_tables["trained"]
+            runs[label] = theirs
             classifiers[label] = run_classifiers(
                 theirs, own_samples=partial(their_tables.__getitem__, "trained")
             )
@@ -107,11 +119,18 @@ def evaluate_run(
             baselines[start_name(recipe)] = tables["untrained"]
         baselines[raw] = tables["raw"]
         judge: AnyTaxonomy = own
+        change: VersionChange | None = None
         named = f"{Path(recipe.data).stem}: {recipe.objective}"
         if taxonomy is not None:
-            judge, where = load_taxonomy(taxonomy), f"'{taxonomy}'"
-            table = translate(table, own, judge, where)
-            baselines = {key: translate(entry, own, judge, where) for key, entry in baselines.items()}
+            judge = load_taxonomy(taxonomy)
+            change = _change(own, judge, mapping, taxonomy)
+            before = table.nodes
+            moved = {
+                key: _carried(entry, own, judge, change, taxonomy, runs.get(key))
+                for key, entry in {name: table, **baselines}.items()
+            }
+            table = moved.pop(name)
+            baselines = moved
             named += f", measured on {Path(taxonomy).stem}"
         settings = replace(settings or EvaluationSettings(), classifier=classifiers[name].chosen.asked)
         # on another taxonomy, or with other settings of the probe, all learn anew: only the choice is kept
@@ -126,6 +145,8 @@ def evaluate_run(
             classifiers=classifiers if as_trained else {key: c.chosen for key, c in classifiers.items()},
             progress=progress,
         )
+        if change is not None:
+            result = _with_changes(result, change, before, Path(str(taxonomy)).name)
         return _write(
             result,
             table,
@@ -138,6 +159,53 @@ def evaluate_run(
             recipe=recipe.to_dict(),
             trained=folder.read_versions(),
         )
+
+
+def _change(
+    own: Taxonomy, judge: AnyTaxonomy, mapping: str | Path | None, where: str | Path
+) -> VersionChange | None:
+    """The step from a taxonomy to another version of it; None to a DAG, in which labels are found by name."""
+    if isinstance(judge, Taxonomy):
+        return VersionChange.of(own, judge, mapping)
+    if mapping is not None:
+        raise ValueError(f"a mapping leads to a tree, and '{where}' is a DAG; leave the mapping out")
+    return None
+
+
+def _carried(
+    table: EmbeddingTable,
+    own: AnyTaxonomy,
+    judge: AnyTaxonomy,
+    change: VersionChange | None,
+    where: str | Path,
+    run: TrainedRun | None = None,
+) -> EmbeddingTable:
+    """A table on another taxonomy."""
+    if change is None:
+        return translate(table, own, judge, f"'{where}'")
+    return carry_over(table, change, f"'{where}'", None if run is None else own_scores(run.network))
+
+
+def _with_changes(
+    result: EvaluationResult, change: VersionChange, labels: Tensor, name: str
+) -> EvaluationResult:
+    """A result that says what the change of the taxonomy did to the labels ``(n,)`` that it was tested on."""
+    tested = labels if result.samples is None else labels[_tested(result)]
+    said = change.sentence(tested, name, "test samples")
+    counts = {kind: asdict(count) for kind, count in change.counts(tested).items()}
+    return replace(
+        result,
+        notes=[said, *result.notes],
+        cautions=[*result.cautions, *([said] if counts or change.guesses else [])],
+        taxonomy_changes=counts,
+    )
+
+
+def _tested(result: EvaluationResult) -> Tensor:
+    """The rows that were tested or searched, each once."""
+    assert result.samples is not None
+    rows: Tensor = torch.cat([result.samples.test, result.samples.search]).unique()  # type: ignore[no-untyped-call]
+    return rows
 
 
 def _as_usual(settings: EvaluationSettings) -> bool:
@@ -161,6 +229,7 @@ def evaluate_embeddings(
     embeddings: str | Path,
     taxonomy: str | Path,
     *,
+    mapping: str | Path | None = None,
     out: str | Path,
     split: str = "test",
     settings: EvaluationSettings | None = None,
@@ -172,6 +241,9 @@ def evaluate_embeddings(
     Args:
         embeddings: ``.npz``, ``.parquet`` or a folder of parts; see `EmbeddingTable.load`.
         taxonomy: a taxonomy file, a tree or a DAG.
+        mapping: a file that says what became of each node of the taxonomy of the labels, see
+            `TaxonomyMapping`. None = what is certain, where the taxonomy of the labels is known: a folder of
+            parts holds it, and for a file it lies beside it, as ``FILE.taxonomy.json``.
         out: the folder that the files go to.
         split: that is measured, where the table has splits.
         settings: default `EvaluationSettings()`.
@@ -179,11 +251,31 @@ def evaluate_embeddings(
         progress: called as ``progress(message, done, total)``.
     """
     judge = load_taxonomy(taxonomy)
-    table = EmbeddingTable.load(embeddings, judge)
-    name = Path(embeddings).stem
+    own, change = _taxonomy_of(embeddings), None
+    if own is not None and own != judge:
+        change = _change(own, judge, mapping, taxonomy)
+    elif mapping is not None and own is None:
+        if not isinstance(judge, Taxonomy):
+            raise ValueError(f"a mapping leads to a tree, and '{taxonomy}' is a DAG; leave the mapping out")
+        change = VersionChange(TaxonomyMapping.load(mapping, new=judge), Path(mapping))
+    labelled_in = own or (judge if change is None else change.mapping.old)
+    table = EmbeddingTable.load(embeddings, labelled_in, by_name=change is not None and own is None)
+    before, name = table.nodes, Path(embeddings).stem
+    if labelled_in != judge:
+        table = _carried(table, labelled_in, judge, change, taxonomy)
     with RunFolder(out).locked():
         result = evaluate(table, judge, name=name, split=split, settings=settings, progress=progress)
+        if change is not None:
+            result = _with_changes(result, change, before, Path(taxonomy).name)
         return _write(result, table, judge, RunFolder(out), progress, title=title or name)
+
+
+def _taxonomy_of(embeddings: str | Path) -> Taxonomy | None:
+    """The taxonomy that a table's numbers of nodes belong to, where it is known."""
+    parts, beside = PartFolder(embeddings), Path(embeddings).with_suffix(".taxonomy.json")
+    if parts.exists():
+        return Taxonomy.from_file(parts.taxonomy)
+    return Taxonomy.from_file(beside) if beside.is_file() else None
 
 
 def _write(

@@ -181,7 +181,9 @@ class EmbeddingTable:
         pq.write_table(table.replace_schema_metadata(note), path)
 
     @classmethod
-    def load(cls, path: str | Path, taxonomy: AnyTaxonomy | None = None) -> EmbeddingTable:
+    def load(
+        cls, path: str | Path, taxonomy: AnyTaxonomy | None = None, *, by_name: bool = False
+    ) -> EmbeddingTable:
         """Read a table, written by labeltree or by any other program.
 
         Required are ``embeddings`` (n, d) and either ``nodes`` (int64 node ids of the taxonomy) or ``labels``
@@ -195,9 +197,12 @@ class EmbeddingTable:
                 folder of such files that `labeltree embed --out FOLDER/` writes; rows without embeddings are
                 left out.
             taxonomy: taxonomy to convert ``labels`` to nodes and to check nodes against.
+            by_name: whether labels and predictions must be names, because the numbers of nodes may be others
+                than those of ``taxonomy``.
 
         Raises:
-            DataError: if the file is missing, unreadable or lacks a column.
+            DataError: if the file is missing, unreadable or lacks a column, or holds numbers of nodes where
+                names are needed.
             TaxonomyError: if a label is not in the taxonomy.
         """
         path = Path(path)
@@ -214,6 +219,8 @@ class EmbeddingTable:
                 alias = next((a for a in (singular, plural) if a in raw), None)
                 if alias is not None:
                     raw[name] = raw[alias]
+        if by_name:
+            _require_names(path, raw)
         if "embeddings" not in raw:
             raise DataError(f"'{path}' has no column 'embeddings'; it has {sorted(raw)}")
         text = {k: as_texts(path, k, raw[k]) for k in _TEXTS if k in raw}
@@ -240,6 +247,23 @@ class EmbeddingTable:
             aspect_taxonomies=taxonomies,
             aspect_names=names,
             **aspects,
+        )
+
+
+def _require_names(path: Path, raw: dict[str, Any]) -> None:
+    """Leave numbers of nodes aside where there are names, or raise a `DataError`."""
+    if "labels" in raw:
+        raw.pop("nodes", None)
+    numbers = [
+        name
+        for name in ("nodes", "predictions")
+        if name in raw and np.asarray(raw[name]).dtype.kind not in "UO"
+    ]
+    if numbers:
+        raise DataError(
+            f"'{path}' gives {' and '.join(numbers)} as numbers, which only the taxonomy that they were "
+            f"written with explains: put it beside, as '{path.with_suffix('.taxonomy.json').name}', or write "
+            "names instead"
         )
 
 

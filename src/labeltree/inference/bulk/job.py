@@ -37,6 +37,8 @@ class BulkJob:
         cost: predict: see `labeltree.inference.predict.answer`.
         coarse: predict: see `labeltree.inference.predict.answer`.
         top: predict: number of most probable classes beside each answer.
+        taxonomy: predict: file of another version of the run's taxonomy, to answer on.
+        mapping: predict: file that says what became of each node of the run's taxonomy.
         part_size: number of samples of a file.
         workers: threads that read and decode images, in each process; None = one per core, at most 16.
 
@@ -60,6 +62,8 @@ class BulkJob:
     cost: str | None = None
     coarse: float | None = None
     top: int = 3
+    taxonomy: str | None = None
+    mapping: str | None = None
     part_size: int = PART_SIZE
     workers: int | None = None
 

@@ -13,7 +13,7 @@ import time
 import labeltree.errors as errors
 from labeltree.errors import LabeltreeError, RunError
 from labeltree.inference.bulk.job import BulkDone, BulkJob, cores
-from labeltree.inference.bulk.process import Place, run_process
+from labeltree.inference.bulk.process import Place, run_of, run_process
 from labeltree.inference.loading import TrainedRun
 from labeltree.progress import Progress, silent
 from labeltree.runs.parts import PartFolder
@@ -141,7 +141,7 @@ def _in_processes(job: BulkJob, devices: int, progress: Progress) -> BulkDone:
     if job.what == "predict":
         from labeltree.inference.calibrate import open_decider
 
-        open_decider(job.run, job.classifier)  # calibrated once, and not by each process
+        open_decider(run_of(job), job.classifier)  # calibrated once, and not by each process
     out = PartFolder(job.out)
     with out.locked():
         processes = [_Process(job, rank, devices) for rank in range(devices)]

@@ -26,11 +26,12 @@ from labeltree.inference.bulk.samples import BulkSamples
 from labeltree.inference.calibrate import Decider, about_run, open_decider
 from labeltree.inference.classifiers import other_report
 from labeltree.inference.loading import TrainedRun, load_run
+from labeltree.inference.other_version import check_version, run_on
 from labeltree.progress import Progress, silent
 from labeltree.runs.parts import PartFolder
 from labeltree.training.network import Network
 
-__all__ = ["Place", "run_process"]
+__all__ = ["Place", "run_of", "run_process"]
 
 _BATCH = 256
 _CPU_PIXELS = 128 * 64 * 64  # of a batch on a CPU, whose activations then fit in its memory
@@ -80,7 +81,7 @@ def run_process(
     began = time.monotonic()
     if run is None and place.world > 1 and torch.cuda.is_available():
         torch.cuda.set_device(place.local_rank % torch.cuda.device_count())
-    run = run or load_run(job.run, own_data=False)
+    run = run or run_of(job)
     samples = BulkSamples(run, job.data, job.labelled)
     if next(iter(samples.stream()), None) is None:
         raise DataError(f"'{job.data}' holds no samples")
@@ -93,7 +94,7 @@ def run_process(
         decider = _decider(run, job, place)
         rows = AnswerRows(job, decider, samples.labelled)
         about, digest = rows.about, decider.digest
-        warning = other_report(run.folder.path, decider.chosen)
+        warning = None if run.base is not None else other_report(run.folder.path, decider.chosen)
     settings = {
         **job.settings(),
         "model": digest,
@@ -122,6 +123,13 @@ def run_process(
         counts is not None,
         warning,
     )
+
+
+def run_of(job: BulkJob) -> TrainedRun:
+    """The run of a job, on the taxonomy that the job answers on."""
+    check_version(job.taxonomy, job.mapping)
+    run = load_run(job.run, own_data=False)
+    return run if job.taxonomy is None else run_on(run, job.taxonomy, job.mapping)
 
 
 def _decider(run: TrainedRun, job: BulkJob, place: Place) -> Decider:

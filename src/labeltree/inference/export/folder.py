@@ -12,13 +12,14 @@ from labeltree.cache import new_folder
 from labeltree.decisions.rule import rule_to_dict
 from labeltree.errors import RunError
 from labeltree.inference.calibrate import Decider
+from labeltree.inference.classifiers import run_classifiers, save_classifiers
 from labeltree.inference.export.card import model_card
 from labeltree.inference.export.graph_files import need_onnx, write_onnx, write_program
 from labeltree.inference.export.labels import labels, preprocessing, script, tokenizer_text
 from labeltree.inference.facts import CONFIG, EXPORT_FORMAT, Facts, model_facts
 from labeltree.inference.public_settings import EXPORTED, public_description, public_encoder, public_json
 from labeltree.inference.reference import save_unordered
-from labeltree.runs import ModelDescription, RunFolder
+from labeltree.runs import RunFolder
 from labeltree.runs.folder import plain_json
 
 __all__ = ["FORMATS", "Format", "export_model"]
@@ -135,18 +136,22 @@ def _write_run(decider: Decider, folder: Path, with_reference: bool) -> None:
             f"run '{run.path}' was trained by a version before 0.1.0 and has no {run.description.name}; "
             f"'labeltree calibrate {run.path}' completes it"
         )
-    public_description(ModelDescription.load(run.description)).save(new.description)
-    run.load_taxonomy().save(new.taxonomy)
-    copied: list[Callable[[RunFolder], Path]] = [
-        lambda one: one.encoder,
-        lambda one: one.training_taxonomy,
-        lambda one: one.word_vectors,
-        lambda one: one.classifier,
-        lambda one: one.chosen_classifier,
-    ]
+    public_description(decider.run.description).save(new.description)
+    decider.run.taxonomy.save(new.taxonomy)
+    copied: list[Callable[[RunFolder], Path]] = [lambda one: one.encoder, lambda one: one.word_vectors]
+    if decider.run.base is None:
+        copied += [
+            lambda one: one.training_taxonomy,
+            lambda one: one.classifier,
+            lambda one: one.chosen_classifier,
+        ]
     for place in copied:
         if place(run).is_file():
             shutil.copyfile(place(run), place(new))
+    if decider.run.base is not None:
+        assert decider.run.training_taxonomy is not None
+        decider.run.training_taxonomy.save(new.training_taxonomy)
+        save_classifiers(decider.run, run_classifiers(decider.run.base), decider.chosen, new)
     if with_reference:
         save_unordered(decider.run, new.reference)
     if run.encoder_config.is_dir():

@@ -10,7 +10,13 @@ from torch import Tensor, nn
 
 from labeltree.decisions import Calibrator, ClassNodes
 from labeltree.decisions.calibrators import StepSoftmax
-from labeltree.decisions.classifiers import LinearScores, PrototypeScores
+from labeltree.decisions.classifiers import (
+    ClassScores,
+    LinearScores,
+    MergedScores,
+    PrototypeScores,
+    merge_columns,
+)
 from labeltree.errors import RunError
 from labeltree.geometry import get_geometry
 from labeltree.inference.calibrate import Decider
@@ -41,6 +47,7 @@ class ModelGraph(nn.Module):
     probe_weight: Tensor
     probe_bias: Tensor
     prototypes: Tensor
+    columns: Tensor
 
     def __init__(self, decider: Decider) -> None:
         super().__init__()
@@ -54,11 +61,14 @@ class ModelGraph(nn.Module):
         mean, std = network.normalisation
         for name, value in (("mean", mean), ("std", std)):
             self.register_buffer(name, None if value is None else value[:, None, None].clone())
-        self._scores = self._scorer(decider)
+        self._scores = self._scorer(decider.scores)
         self.calibrate = CalibratedScores(decider.rule.calibrator, decider.rule.classes)
 
-    def _scorer(self, decider: Decider) -> Callable[[Tensor, Tensor], Tensor]:
-        scores = decider.scores
+    def _scorer(self, scores: ClassScores) -> Callable[[Tensor, Tensor], Tensor]:
+        if isinstance(scores, MergedScores):
+            self.register_buffer("columns", scores.columns.clone())
+            single, count = self._scorer(scores.scores), len(scores.classes)
+            return lambda features, points: merge_columns(single(features, points), self.columns, count)
         if isinstance(scores, LinearScores):
             self.register_buffer("probe_weight", scores.weight.clone())
             self.register_buffer("probe_bias", scores.bias.clone())

@@ -1,0 +1,61 @@
+"""A run seen on another version of its taxonomy: merged classes are one, and labels and answers are of it."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from pathlib import Path
+
+from labeltree.data import Source
+from labeltree.inference.loading import TrainedRun
+from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy.between_versions import VersionChange
+from labeltree.taxonomy.nodes import trust_labels
+
+__all__ = ["check_version", "run_on"]
+
+
+def run_on(run: TrainedRun, taxonomy: str | Path, mapping: str | Path | None = None) -> TrainedRun:
+    """See a run on another version of its taxonomy; nothing in its folder changes.
+
+    Args:
+        run: the run.
+        taxonomy: file of the new taxonomy, a tree.
+        mapping: file that says what became of each node of the run's taxonomy; None = what is certain, see
+            `TaxonomyMapping.between`.
+
+    Returns:
+        the run with the same weights. Classes of its classifiers that are one node now add their
+        probabilities up, a class that was split answers the node above its parts, a removed one the node
+        above.
+
+    Raises:
+        TaxonomyError: if a file cannot be read, or is of other taxonomies.
+    """
+    new = Taxonomy.from_file(taxonomy)
+    if mapping is None and new == run.taxonomy:
+        return run
+    trust_labels(new)
+    change = VersionChange.of(run.taxonomy, new, mapping)
+    nodes = change.on_new(run.network.from_training)
+    network = copy.copy(run.network)  # the same modules and weights
+    network.taxonomy, network.from_training = new, nodes
+    return TrainedRun(
+        run.folder,
+        network,
+        replace(run.description, from_training=tuple(nodes.tolist())),
+        run.training_taxonomy or run.taxonomy,
+        None if run.own_samples is None else _source_on(run.own_samples, change),
+        base=run,
+        change=change,
+    )
+
+
+def _source_on(source: Source, change: VersionChange) -> Source:
+    return replace(source, taxonomy=change.mapping.new, nodes=change.on_new(source.nodes))
+
+
+def check_version(taxonomy: object, mapping: object) -> None:
+    """Raise a `ValueError` if a mapping is given without the taxonomy that it leads to."""
+    if mapping is not None and taxonomy is None:
+        raise ValueError("a mapping leads to another taxonomy: name that one, too")

@@ -1,0 +1,171 @@
+"""A run on another version of its taxonomy: answers, their promise, and its export."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+import labeltree as lt
+from labeltree.cli.main import main
+from labeltree.decisions.rule import taxonomy_digest
+from labeltree.errors import RunError
+from labeltree.inference.loading import load_run
+from labeltree.inference.model import Model
+from labeltree.inference.other_version import run_on
+from labeltree.inference.reference import load_reference
+from labeltree.taxonomy import Taxonomy, TaxonomyMapping
+from labeltree.taxonomy.between_versions import mapping_digest
+
+pytestmark = pytest.mark.slow
+
+SETTINGS = {"epochs": 1, "batch_size": 16, "encoder": "small-conv", "accelerator": "cpu", "val": 0.4}
+BECAME = {
+    "/": ["/"],
+    "animal": ["animal"],
+    "animal/dog": ["animal/dog"],
+    "animal/dog/beagle": ["animal/dog/hound"],
+    "animal/dog/poodle": ["animal/dog/hound"],  # merged
+    "animal/cat": ["animal/cat"],
+    "animal/cat/tabby": ["animal/cat/tabby/grey", "animal/cat/tabby/red"],  # split
+    "plant": ["flora"],  # renamed
+    "plant/rose": ["flora/rose"],
+    "plant/fern": [],  # removed
+}
+
+
+def write_version(folder: Path, old: Taxonomy) -> tuple[Path, Path]:
+    """A new version of the tree, and the mapping to it."""
+    paths = [path for several in BECAME.values() for path in several if path != "/"]
+    new = Taxonomy.from_paths(sorted({*paths, "flora/moss"}))
+    targets = [[new.find(path) for path in BECAME[old.path_name(node)]] for node in range(old.num_nodes)]
+    new.save(folder / "new.json")
+    TaxonomyMapping(old, new, targets).save(folder / "old-to-new.yaml")
+    return folder / "new.json", folder / "old-to-new.yaml"
+
+
+@pytest.fixture(scope="module", params=["own", "probe", "prototypes"])
+def run(
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    make_image_folder: Callable[..., Path],
+) -> Path:
+    home = tmp_path_factory.mktemp(request.param)
+    photos = make_image_folder(home / "photos", per_leaf=30)
+    settings = {**SETTINGS, "image_size": 28, "classifier": request.param}
+    return lt.train(photos, "ce", out=home / "run", progress_bar=False, **settings).path
+
+
+@pytest.fixture
+def version(run: Path, tmp_path: Path) -> tuple[Path, Path]:
+    return write_version(tmp_path, load_run(run, own_data=False).taxonomy)
+
+
+@pytest.fixture(scope="module")
+def new_photos(tmp_path_factory: pytest.TempPathFactory, make_image_folder: Callable[..., Path]) -> Path:
+    return make_image_folder(tmp_path_factory.mktemp("new") / "photos", per_leaf=3, seed=4)
+
+
+def test_merged_classes_add_up_and_answers_are_of_the_new_tree(
+    run: Path, version: tuple[Path, Path], new_photos: Path
+) -> None:
+    files = sorted(new_photos.rglob("*.png"))
+    old, new = lt.load(run), lt.load(run, taxonomy=version[0], mapping=version[1])
+    assert new.taxonomy == Taxonomy.from_file(version[0])
+    before = {path: path.read_bytes() for path in sorted(run.iterdir()) if path.is_file()}
+    table = old.embed(files)
+    theirs, ours = old.decider.scores(table).softmax(1), new.decider.scores(table).softmax(1)
+    expected = torch.zeros_like(ours)
+    mapping = TaxonomyMapping.load(version[1], old=old.taxonomy, new=new.taxonomy)
+    for column, node in enumerate(old.decider.scores.classes.tolist()):
+        place = new.decider.scores.classes.tolist().index(int(mapping.nodes[node]))
+        expected[:, place] += theirs[:, column]
+    torch.testing.assert_close(ours, expected, rtol=0, atol=1e-12)
+    names = {new.taxonomy.path_name(node) for node in new.decider.scores.classes.tolist()}
+    assert names == {"animal/dog/hound", "animal/cat/tabby", "flora/rose", "flora"}
+    found = new.predict(files, coverage=0.8)
+    assert found.taxonomy == new.taxonomy
+    assert found.about["taxonomy"] == taxonomy_digest(new.taxonomy)
+    assert found.about["mapping"] == mapping_digest(mapping)
+    assert "mapping" not in old.predict(files).about
+    assert new.digest != old.digest
+    after = {path: path.read_bytes() for path in sorted(run.iterdir()) if path.is_file()}
+    assert after == before
+
+
+def test_the_promise_holds_on_the_new_tree(run: Path, version: tuple[Path, Path]) -> None:
+    model = lt.load(run, taxonomy=version[0], mapping=version[1])
+    reference = load_reference(load_run(run, own_data=False))
+    assert reference is not None
+    held = reference.select("val")
+    mapping = TaxonomyMapping.load(version[1], old=lt.load(run).taxonomy, new=model.taxonomy)
+    labels = torch.tensor([int(mapping.nodes[node]) for node in held.nodes.tolist()])
+    answers = model.answer_embedded(held.features, held.embeddings, coverage=0.8)
+    judged = model.decider.rule.classes.judges(labels)
+    lines = model.taxonomy.ancestors[labels]
+    holds = (lines == answers.nodes[:, None]).any(1)
+    assert float(holds[judged].double().mean()) >= 0.8
+    assert int(judged.sum()) < len(labels)  # ferns are somewhere in flora now: they decide nothing
+
+
+def test_labels_of_new_data_are_of_the_new_tree(
+    run: Path, version: tuple[Path, Path], tmp_path: Path, new_photos: Path
+) -> None:
+    data = tmp_path / "new data"
+    for old, new in (("animal/dog/beagle", "animal/dog/hound"), ("animal/cat/tabby", "animal/cat/tabby/red")):
+        (data / new).mkdir(parents=True)
+        for file in (new_photos / old).iterdir():
+            (data / new / file.name).write_bytes(file.read_bytes())
+    words = ["--taxonomy", str(version[0]), "--mapping", str(version[1])]
+    assert main(["predict", str(run), "--data", str(data), "--labelled", *words]) == 0
+    out = tmp_path / "answers"
+    assert main(["predict", str(run), "--data", str(data), "--labelled", "--out", f"{out}/", *words]) == 0
+    manifest = next(out.glob("*.json")).read_text("utf-8")
+    assert mapping_digest(TaxonomyMapping.load(version[1], new=Taxonomy.from_file(version[0]))) in "".join(
+        file.read_text("utf-8") for file in out.glob("*.json")
+    ), manifest
+
+
+def test_an_export_answers_on_the_new_tree(
+    run: Path, version: tuple[Path, Path], tmp_path: Path, new_photos: Path
+) -> None:
+    out = tmp_path / "model"
+    words = ["--taxonomy", str(version[0]), "--mapping", str(version[1])]
+    assert main(["export", str(run), "--out", str(out), "--with-reference", *words]) == 0
+    seen, exported = lt.load(run, taxonomy=version[0], mapping=version[1]), Model(out)
+    files = [str(file) for file in sorted(new_photos.rglob("*.png"))]
+    mine, theirs = seen.predict(files, coverage=0.8), exported.predict(files, coverage=0.8)
+    assert exported.taxonomy == seen.taxonomy
+    assert theirs.answers.nodes.tolist() == mine.answers.nodes.tolist()
+    torch.testing.assert_close(theirs.answers.probabilities, mine.answers.probabilities)
+    assert theirs.about["mapping"] == mine.about["mapping"]
+    assert theirs.about["model"] == mine.about["model"]
+    done = subprocess.run(
+        [sys.executable, str(out / "predict.py"), "--coverage", "0.8", *files],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)
+    rows = rows["answers"] if isinstance(rows, dict) else rows
+    for row, node, likely in zip(rows, mine.answers.nodes.tolist(), mine.answers.probabilities, strict=True):
+        assert row["answer"] == seen.taxonomy.path_name(node)
+        assert row["probability"] == pytest.approx(float(likely), abs=1e-4)
+    main(["calibrate", str(out)])
+    assert Model(out).predict(files).about["mapping"] == mine.about["mapping"]
+
+
+def test_what_is_missing_is_said(run: Path, version: tuple[Path, Path], tmp_path: Path) -> None:
+    out = tmp_path / "bare"
+    assert main(["export", str(run), "--out", str(out), "--format", "safetensors"]) == 0
+    with pytest.raises(RunError, match=r"calibrated anew on its reference samples .* --with-reference"):
+        _ = lt.load(out, taxonomy=version[0], mapping=version[1]).decider
+    with pytest.raises(ValueError, match="name that one, too"):
+        lt.load(run, mapping=version[1])
+    loaded = load_run(run, own_data=False)
+    loaded.taxonomy.save(tmp_path / "same.json")
+    assert run_on(loaded, tmp_path / "same.json") is loaded
