@@ -11,7 +11,6 @@ import torch
 
 import labeltree as lt
 from labeltree.cli.main import main
-from labeltree.decisions.rule import taxonomy_digest
 from labeltree.errors import RunError
 from labeltree.inference.loading import load_run
 from labeltree.inference.model import Model
@@ -88,7 +87,7 @@ def test_merged_classes_add_up_and_answers_are_of_the_new_tree(
     assert names == {"animal/dog/hound", "animal/cat/tabby", "flora/rose", "flora"}
     found = new.predict(files, coverage=0.8)
     assert found.taxonomy == new.taxonomy
-    assert found.about["taxonomy"] == taxonomy_digest(new.taxonomy)
+    assert found.about["taxonomy"] == new.taxonomy.digest
     assert found.about["mapping"] == mapping_digest(mapping)
     assert "mapping" not in old.predict(files).about
     assert new.digest != old.digest
@@ -103,6 +102,7 @@ def test_the_promise_holds_on_the_new_tree(run: Path, version: tuple[Path, Path]
     held = reference.select("val")
     mapping = TaxonomyMapping.load(version[1], old=lt.load(run).taxonomy, new=model.taxonomy)
     labels = torch.tensor([int(mapping.nodes[node]) for node in held.nodes.tolist()])
+    assert held.features is not None
     answers = model.answer_embedded(held.features, held.embeddings, coverage=0.8)
     judged = model.decider.rule.classes.judges(labels)
     lines = model.taxonomy.ancestors[labels]

@@ -322,7 +322,7 @@ class EvaluationResult:
         settings: the settings used.
         taxonomy_changes: where labels were carried over from another version of the taxonomy: kind of change
             (``rename``, ``move``, ``merge``, ``split``, ``remove``) → number of ``nodes`` that changed so,
-            and of tested ``samples`` with a label at or below one of them. Empty if labels are as they were.
+            and of ``samples`` of the split with a label at or below one. Empty if labels are as they were.
         outcomes: method → its per-sample outcomes; saved in a separate file, see `save_outcomes`.
         samples: the rows of the evaluated method's table by use; not saved.
     """

@@ -124,7 +124,7 @@ def evaluate_run(
         if taxonomy is not None:
             judge = load_taxonomy(taxonomy)
             change = _change(own, judge, mapping, taxonomy)
-            before = table.nodes
+            before = table
             moved = {
                 key: _carried(entry, own, judge, change, taxonomy, runs.get(key))
                 for key, entry in {name: table, **baselines}.items()
@@ -187,25 +187,27 @@ def _carried(
 
 
 def _with_changes(
-    result: EvaluationResult, change: VersionChange, labels: Tensor, name: str
+    result: EvaluationResult, change: VersionChange, table: EmbeddingTable, name: str
 ) -> EvaluationResult:
-    """A result that says what the change of the taxonomy did to the labels ``(n,)`` that it was tested on."""
-    tested = labels if result.samples is None else labels[_tested(result)]
-    said = change.sentence(tested, name, "test samples")
-    counts = {kind: asdict(count) for kind, count in change.counts(tested).items()}
+    """A result that says what the change of the taxonomy did to the samples of the evaluated split.
+
+    Args:
+        result: the result.
+        change: the step to the taxonomy of the result.
+        table: the table as it was, with labels of the old taxonomy.
+        name: name of the new taxonomy.
+    """
+    labels = table.nodes
+    if table.split is not None and result.split != "half":
+        labels = labels[torch.from_numpy(np.asarray(table.split) == result.split)]
+    said = change.sentence(labels, name, f"{result.split} samples" if table.split is not None else "samples")
+    counts = {kind: asdict(count) for kind, count in change.counts(labels).items()}
     return replace(
         result,
         notes=[said, *result.notes],
         cautions=[*result.cautions, *([said] if counts or change.guesses else [])],
         taxonomy_changes=counts,
     )
-
-
-def _tested(result: EvaluationResult) -> Tensor:
-    """The rows that were tested or searched, each once."""
-    assert result.samples is not None
-    rows: Tensor = torch.cat([result.samples.test, result.samples.search]).unique()  # type: ignore[no-untyped-call]
-    return rows
 
 
 def _as_usual(settings: EvaluationSettings) -> bool:
@@ -260,7 +262,7 @@ def evaluate_embeddings(
         change = VersionChange(TaxonomyMapping.load(mapping, new=judge), Path(mapping))
     labelled_in = own or (judge if change is None else change.mapping.old)
     table = EmbeddingTable.load(embeddings, labelled_in, by_name=change is not None and own is None)
-    before, name = table.nodes, Path(embeddings).stem
+    before, name = table, Path(embeddings).stem
     if labelled_in != judge:
         table = _carried(table, labelled_in, judge, change, taxonomy)
     with RunFolder(out).locked():

@@ -130,9 +130,14 @@ def _changed(mapping: TaxonomyMapping) -> dict[str, list[int]]:
 
 
 def mapping_digest(mapping: TaxonomyMapping) -> str:
-    """A fingerprint of both taxonomies of a mapping and of what became of each node."""
-    targets = [list(several) for several in mapping.targets]
-    content = [mapping.old.digest, mapping.new.digest, targets, mapping.removed.tolist()]
+    """A fingerprint of both taxonomies of a mapping and of what became of each node, in whatever order."""
+    old, new = mapping.old, mapping.new
+    there = [new.path(node) for node in range(new.num_nodes)]
+    became = sorted(
+        (old.path(node), sorted(there[target] for target in targets), gone)
+        for node, (targets, gone) in enumerate(zip(mapping.targets, mapping.removed.tolist(), strict=True))
+    )
+    content = [old.names[0], new.names[0], sorted(there), became]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 

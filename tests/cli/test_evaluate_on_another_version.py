@@ -1,0 +1,112 @@
+"""``labeltree evaluate`` on another version of the taxonomy: a run, and embeddings of any model."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import labeltree as lt
+from labeltree.cli.main import main
+from labeltree.runs import EmbeddingTable
+from labeltree.taxonomy import Taxonomy, TaxonomyMapping
+
+OLD = Taxonomy.from_paths(["animal/dog", "animal/cat", "plant/oak", "plant/fern", "stone"])
+NEW = Taxonomy.from_paths(["animal/pet", "plant/tree/oak", "plant/moss", "stone"])
+
+
+def write_versions(folder: Path) -> tuple[str, str]:
+    pairs = {"animal/dog": "animal/pet", "animal/cat": "animal/pet", "plant/oak": "plant/tree/oak"}
+    targets = []
+    for node in range(OLD.num_nodes):
+        path = OLD.path_name(node)
+        there = NEW.follow(tuple(pairs.get(path, path).split("/"))) if node else 0
+        targets.append([] if there is None else [there])
+    NEW.save(folder / "new.json")
+    TaxonomyMapping(OLD, NEW, targets).save(folder / "map.yaml")
+    return str(folder / "new.json"), str(folder / "map.yaml")
+
+
+def write_table(folder: Path, **columns: object) -> Path:
+    generator = torch.Generator().manual_seed(0)
+    nodes = OLD.leaves.repeat(12)
+    centres = torch.randn(OLD.num_nodes, 4, generator=generator)
+    points = centres[nodes] + 0.2 * torch.randn(len(nodes), 4, generator=generator)
+    given = {"labels": np.array([OLD.path_name(node) for node in nodes.tolist()])} | columns
+    np.savez(folder / "theirs.npz", embeddings=points.numpy(), **given)  # type: ignore[arg-type]
+    return folder / "theirs.npz"
+
+
+def test_labels_by_name_follow_the_mapping(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    new, mapping = write_versions(tmp_path)
+    table = write_table(tmp_path)
+    words = ["--embeddings", str(table), "--taxonomy", new, "--mapping", mapping, "--quiet"]
+    assert main(["evaluate", *words]) == 0
+    said = capsys.readouterr().out
+    assert "by the mapping map.yaml: 1 node moved: 12 samples; 2 nodes merged" in " ".join(said.split())
+    content = json.loads((tmp_path / "theirs" / "metrics.json").read_text("utf-8"))
+    assert content["taxonomy_changes"]["merge"] == {"nodes": 2, "samples": 24}
+    assert content["taxonomy_changes"]["remove"] == {"nodes": 1, "samples": 12}
+    assert content["counts"]["classes tested"] == 3
+    assert "merged into another: 24 samples" in (tmp_path / "theirs" / "report.html").read_text("utf-8")
+
+
+def test_numbers_of_nodes_need_the_taxonomy_that_they_are_of(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    new, mapping = write_versions(tmp_path)
+    nodes = OLD.leaves.repeat(12)
+    points = torch.randn(len(nodes), 4, generator=torch.Generator().manual_seed(0))
+    EmbeddingTable(points, nodes).save(tmp_path / "t.npz")
+    words = ["evaluate", "--embeddings", str(tmp_path / "t.npz"), "--taxonomy", new, "--mapping", mapping]
+    assert main([*words, "--quiet"]) == 2
+    assert "put it beside, as 't.taxonomy.json'" in capsys.readouterr().err
+    OLD.save(tmp_path / "t.taxonomy.json")
+    assert main([*words, "--quiet"]) == 0
+    assert main([*words[:-2], "--quiet"]) == 0  # what is certain: dogs, cats and ferns are gone
+    content = json.loads((tmp_path / "t" / "metrics.json").read_text("utf-8"))
+    assert content["taxonomy_changes"]["remove"]["samples"] == 36
+    assert content["taxonomy_changes"]["move"] == {"nodes": 1, "samples": 12}
+
+
+def test_a_mapping_needs_a_tree_to_lead_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, mapping = write_versions(tmp_path)
+    table = write_table(tmp_path)
+    (tmp_path / "dag.csv").write_text("child,parent\na,root\nb,root\nc,a\nc,b\n")
+    words = ["evaluate", "--embeddings", str(table), "--mapping", mapping]
+    assert main([*words, "--taxonomy", str(tmp_path / "dag.csv")]) != 0
+    assert "is a DAG; leave the mapping out" in capsys.readouterr().err
+    assert main(["evaluate", str(tmp_path), "--mapping", mapping]) != 0
+
+
+@pytest.mark.slow
+def test_a_run_on_another_version(
+    tmp_path: Path, make_image_folder: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings: dict[str, Any] = {"epochs": 1, "batch_size": 16, "encoder": "small-conv", "accelerator": "cpu"}
+    photos = make_image_folder(tmp_path / "photos", per_leaf=12)
+    run = lt.train(
+        photos, "ce", out=tmp_path / "run", progress_bar=False, image_size=28, test=0.3, val=0.2, **settings
+    )
+    new = tmp_path / "revised.yaml"
+    new.write_text("animal:\n  dog: [hound]\n  cat: [tabby]\nplant: [rose, fern]\n")
+    old = run.load_taxonomy()
+    tree = Taxonomy.from_file(new)
+    hound = tree.find("hound")
+    targets = [
+        [hound] if old.names[node] in ("poodle", "beagle") else [tree.find(old.path_name(node))]
+        for node in range(old.num_nodes)
+    ]
+    TaxonomyMapping(old, tree, targets).save(tmp_path / "map.yaml")
+    words = ["evaluate", str(run.path), "--taxonomy", str(new), "--mapping", str(tmp_path / "map.yaml")]
+    assert main([*words, "--quiet", "--protocols", "decisions"]) == 0
+    assert "2 nodes merged into another" in capsys.readouterr().out
+    content = json.loads((run.path / "on-revised" / "metrics.json").read_text("utf-8"))
+    assert content["counts"]["classes tested"] == 4
+    assert content["taxonomy_changes"]["merge"]["nodes"] == 2
+    done = lt.evaluate(run, new, out=tmp_path / "certain")
+    assert done.result.taxonomy_changes["remove"]["nodes"] == 2
+    assert done.result.main.scores["predictions"]["own_top1"] >= 0
