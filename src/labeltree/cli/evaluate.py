@@ -39,8 +39,7 @@ def run(arguments: list[str]) -> None:
     parser.add_argument(
         "--mapping",
         metavar="FILE",
-        help="what became of the nodes of the old taxonomy, from 'labeltree taxonomy map'; default: those "
-        "found by path or by name, and for the others the node above",
+        help="what became of the old taxonomy's nodes, from 'labeltree taxonomy map'; default: what is certain",
     )
     parser.add_argument("--split", default="test", help="the split that is measured (default test)")
     parser.add_argument(

@@ -310,8 +310,11 @@ def calibrate_run(
             **_record_of(rule, run, classifiers.chosen, on, choices),
             "calibration_by_depth": _before_and_after(rule, scores, held.nodes),
         }
-        earlier = _read(folder) if folder.decisions.is_file() else None
-        if earlier is not None and isinstance(earlier.get("mapping"), str):
+        try:
+            earlier = _read(folder) or {}
+        except RunError:  # damaged, and made again here
+            earlier = {}
+        if isinstance(earlier.get("mapping"), str):
             record["mapping"] = earlier["mapping"]  # an exported model on another version of its taxonomy
         folder.write_json(folder.decisions, record)
         keep_description(run)
