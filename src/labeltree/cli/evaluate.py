@@ -39,7 +39,8 @@ def run(arguments: list[str]) -> None:
     parser.add_argument(
         "--mapping",
         metavar="FILE",
-        help="what became of the old taxonomy's nodes, from 'labeltree taxonomy map'; default: what is certain",
+        help="what became of the old taxonomy's nodes, from 'labeltree taxonomy map' (default: what is "
+        "certain)",
     )
     parser.add_argument("--split", default="test", help="the split that is measured (default test)")
     parser.add_argument(
