@@ -269,8 +269,13 @@ def shard_labels(shards: Shards) -> tuple[Taxonomy, Tensor]:
 
 
 def _labels_of(table: DataTable) -> tuple[Taxonomy, Tensor]:
-    images, text = sample_columns(table, None, None)
-    taken = {*images, *([] if text is None else [text])}
+    try:
+        images, text = sample_columns(table, None, None)
+        taken = {*images, *([] if text is None else [text])}
+    except DataError:
+        if table.usual(_IDS) is None:  # images of occurrences may be found by a rule
+            raise
+        taken = set()
     labels = label_nodes(table, find_label_columns(table, None, taken).columns, None)
     return labels.taxonomy, labels.nodes
 
