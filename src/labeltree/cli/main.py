@@ -24,7 +24,7 @@ COMMANDS = {
     "info": "say on one screen what a run or an exported model is",
     "serve": "answer over HTTP, with a trained run",
     "data": "list the data sets, and get one",
-    "taxonomy": "show, check or convert a taxonomy; make a tree of a DAG or of class names",
+    "taxonomy": "show, check or convert a taxonomy, make one, and say what changed between versions",
 }
 
 _ELSEWHERE = {

@@ -1,16 +1,15 @@
-"""``labeltree taxonomy``: show, check or convert a taxonomy; make a tree from a DAG or from class names."""
+"""``labeltree taxonomy``: show, check or convert a taxonomy; make one from a DAG or from names; versions."""
 
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from labeltree.cli.taxonomy_changes import CHANGE_ACTIONS, add_changes, run_changes
 from labeltree.cli.taxonomy_from_wordnet import add_from_wordnet, from_wordnet
+from labeltree.cli.taxonomy_reading import open_taxonomy
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from labeltree.taxonomy import AnyTaxonomy
     from labeltree.taxonomy.projection import ProjectionRule
 
@@ -40,6 +39,9 @@ def run(arguments: list[str]) -> None:
     )
     convert.add_argument("taxonomy", help="a file, a folder, a table or the name of a data set")
     convert.add_argument("out", help="the file to write: .json, .csv, or for a tree also .yaml, .txt, .nwk")
+    convert.add_argument(
+        "--release", metavar="TEXT", help="what people call this version, such as 2024 (.json only)"
+    )
     project = actions.add_parser(
         "project",
         help="make a tree of a DAG, to train on",
@@ -55,22 +57,42 @@ def run(arguments: list[str]) -> None:
     )
     project.add_argument("--out", required=True, metavar="FILE", help="the file that the tree is written to")
     add_from_wordnet(actions)
+    add_changes(actions)
     options = parser.parse_args(arguments)
 
     if options.action == "from-wordnet":
         from_wordnet(options)
         return
-    taxonomy, nodes = _open(options.taxonomy)
+    if options.action in CHANGE_ACTIONS:
+        run_changes(options)
+        return
+    taxonomy, nodes = open_taxonomy(options.taxonomy)
     if options.action == "show":
+        if taxonomy.release is not None:
+            print(f"release {taxonomy.release}")
         print(taxonomy.render(max_depth=options.depth, max_children=options.children))
     elif options.action == "check":
         print(repr(taxonomy))
+        if taxonomy.release is not None:
+            print(f"release {taxonomy.release}")
+        for entry in taxonomy.history:
+            print(f"  {entry}")
         print("\n".join(f"- {line}" for line in taxonomy.check(nodes)) or "nothing unusual")
     elif options.action == "project":
         _project(taxonomy, options.rule, options.out)
     else:
-        taxonomy.save(options.out)
-        print(f"{taxonomy.num_nodes} nodes: {options.out}")
+        _convert(taxonomy, options.out, options.release)
+
+
+def _convert(taxonomy: AnyTaxonomy, out: str, release: str | None) -> None:
+    from labeltree.errors import TaxonomyError
+
+    if release is not None:
+        if not out.casefold().endswith(".json"):
+            raise TaxonomyError(f"only a .json file keeps a release, and '{out}' is none")
+        taxonomy = taxonomy.with_release(release)
+    taxonomy.save(out)
+    print(f"{taxonomy.num_nodes} nodes: {out}")
 
 
 def _project(taxonomy: AnyTaxonomy, rule: ProjectionRule, out: str) -> None:
@@ -86,23 +108,3 @@ def _project(taxonomy: AnyTaxonomy, rule: ProjectionRule, out: str) -> None:
     print(f"{tree.num_nodes} nodes, {tree.num_leaves} leaves: {out}")
     if lost:
         print(f"{lost} {'node' if lost == 1 else 'nodes'} on no chosen path fell out")
-
-
-def _open(name: str) -> tuple[AnyTaxonomy, Tensor | None]:
-    """The taxonomy, and the labels of the samples if there are any."""
-    from labeltree.data import folder_labels, is_data_table, list_datasets, open_source, table_labels
-    from labeltree.data.shards.finding import find_shards
-    from labeltree.data.tables import shard_labels
-    from labeltree.taxonomy import load_taxonomy
-
-    path = Path(name)
-    if (shards := find_shards(name)) is not None:
-        return shard_labels(shards)
-    if path.is_dir():
-        return folder_labels(path)
-    if not path.exists() and name in list_datasets():
-        source = open_source(name)
-        return source.taxonomy, source.nodes
-    if is_data_table(path):
-        return table_labels(path)
-    return load_taxonomy(path), None

@@ -69,12 +69,7 @@ class TaxonomyMapping:
         targets: Sequence[Sequence[int]],
         removed: Sequence[bool] | Tensor | None = None,
     ) -> None:
-        for which, taxonomy in (("old", old), ("new", new)):
-            if not isinstance(taxonomy, Taxonomy):
-                raise TaxonomyError(
-                    f"a mapping between versions needs trees, and the {which} one is a DAG; make a tree of "
-                    "it with 'labeltree taxonomy project'"
-                )
+        _check_trees(old, new)
         if len(targets) != old.num_nodes:
             raise TaxonomyError(f"there are {len(targets)} targets for {old.num_nodes} old nodes")
         gone = [not several for several in targets] if removed is None else [bool(one) for one in removed]
@@ -173,6 +168,7 @@ class TaxonomyMapping:
         """
         from labeltree.taxonomy.matching import match_versions
 
+        _check_trees(old, new)
         found, guesses = match_versions(old, new, synonyms or {})
         return cls(old, new, found), guesses
 
@@ -218,6 +214,15 @@ class TaxonomyMapping:
         from labeltree.taxonomy.mapping_file import read_mapping
 
         return cls(*read_mapping(path, old, new))
+
+
+def _check_trees(old: Taxonomy, new: Taxonomy) -> None:
+    for which, taxonomy in (("old", old), ("new", new)):
+        if not isinstance(taxonomy, Taxonomy):
+            raise TaxonomyError(
+                f"a mapping between versions needs trees, and the {which} one is a DAG; make a tree of "
+                "it with 'labeltree taxonomy project'"
+            )
 
 
 def diff(old: Taxonomy, new: Taxonomy) -> list[Change]:

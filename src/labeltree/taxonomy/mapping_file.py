@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -16,7 +17,7 @@ from labeltree.taxonomy.changes import KINDS, Change, Guess
 from labeltree.taxonomy.naming import join_path, some, split_path
 from labeltree.taxonomy.tree import Taxonomy
 
-__all__ = ["read_mapping", "write_mapping"]
+__all__ = ["described_versions", "is_edited", "read_mapping", "write_mapping"]
 
 VERSION = 1
 _PLAIN = re.compile(r"[\w(][\w ()./+×'-]*")
@@ -27,6 +28,7 @@ _HEADER = """\
 # Labels of a removed node become those of the node above (or of `to`). A node without a line stays below its
 # parent, wherever that goes.
 """
+_UNEDITED = "# as written: "  # a digest of the lines above follows, by which edits are noticed
 _GUESSES = "# Likely, but not certain: remove the '# ' before those that are right.\n"
 Path_ = tuple[str, ...]
 
@@ -59,11 +61,35 @@ def write_mapping(
     if guesses:
         lines.append(_GUESSES)
         lines += [f"# - {_entry(guess.change)}  # {guess.reason}\n" for guess in guesses]
+    lines.append(f"{_UNEDITED}{_digest(''.join(lines))}\n")
     path = Path(path)
     if not path.parent.is_dir():
         raise TaxonomyError(f"cannot save {path.name!r}: the folder {str(path.parent)!r} does not exist")
     with atomic_write(path) as temporary:
         temporary.write_text("".join(lines), "utf-8", newline="")
+
+
+def is_edited(path: str | os.PathLike[str]) -> bool:
+    """Whether a file is not as `write_mapping` wrote it: a person has edited it, or it is another file.
+
+    Raises:
+        OSError: if it cannot be read.
+    """
+    written, mark, digest = Path(path).read_bytes().rpartition(_UNEDITED.encode())
+    return not mark or digest.decode("ascii", "replace").strip() != _digest(written)
+
+
+def described_versions(path: str | os.PathLike[str]) -> dict[str, dict[str, str]]:
+    """What a file says of the versions for which it was made: release, digest, nodes and root of old and new.
+
+    Raises:
+        TaxonomyError: if it is no mapping.
+    """
+    return _parsed(Path(path))[0]
+
+
+def _digest(text: str | bytes) -> str:
+    return hashlib.sha256(text.encode() if isinstance(text, str) else text).hexdigest()[:16]
 
 
 def _entry(change: Change) -> str:

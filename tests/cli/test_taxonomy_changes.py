@@ -1,0 +1,173 @@
+"""``labeltree taxonomy diff``, ``map``, ``apply`` and ``compose``."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from labeltree.cli.main import main
+from labeltree.taxonomy import Taxonomy, TaxonomyDAG, TaxonomyMapping
+
+OLD = ["bird/parus/great tit", "bird/parus/blue tit", "bird/owl/barn owl", "bird/owl/tawny", "fish/pike"]
+NEW = [
+    "bird/parus/great tit",
+    "bird/cyanistes/blue tit",
+    "bird/owl/barn owl",
+    "bird/owl/tawny owl",
+    "fish/no",
+    "fish/1.0",
+]
+
+
+def run(*words: object) -> int:
+    return main(["taxonomy", *(str(word) for word in words)])
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Taxonomy.from_paths(OLD).with_release("2023").save("old.json")
+    Taxonomy.from_paths(NEW).save("new.yaml")
+    rows = [f"text {i},{path.replace('/', ',')}" for i, path in enumerate(OLD[:4]) for _ in range(i + 1)]
+    (tmp_path / "notes.csv").write_text("\n".join(["text,depth1,depth2,depth3", *rows]) + "\n")
+    return tmp_path
+
+
+def test_diff(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("diff", "old.json", "new.yaml") == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0].startswith("old: release 2023, 10 nodes, digest ")
+    assert printed[1].startswith("new: 12 nodes, digest ")
+    assert printed[2:9] == [
+        "  move    bird/parus/blue tit -> bird/cyanistes/blue tit",
+        "  remove  bird/owl/tawny",
+        "  remove  fish/pike",
+        "  add     bird/cyanistes",
+        "  add     bird/owl/tawny owl",
+        "  add     fish/no",
+        "  add     fish/1.0",
+    ]
+    assert printed[9] == "4 added, 2 removed, 1 moved"
+    assert any("rename: bird/owl/tawny -> bird/owl/tawny owl" in line for line in printed[10:])
+    assert run("diff", "old.json", "old.json") == 0
+    assert "nothing changed" in capsys.readouterr().out
+
+
+def test_diff_counts_samples(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("diff", "old.json", "new.yaml", "--data", "notes.csv") == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert "  move          2  bird/parus/blue tit -> bird/cyanistes/blue tit" in printed
+    assert "4 added, 2 removed, 1 moved; 6 of 10 samples touched" in printed
+    assert run("diff", "old.json", "new.yaml", "--data", "notes.csv", "--format", "json") == 0
+    content = json.loads(capsys.readouterr().out)
+    assert content["old"]["release"] == "2023"
+    assert content["counts"] == {"add": 4, "remove": 2, "move": 1}
+    assert content["samples"] == {"all": 10, "touched": 6, "not in OLD": 0}
+    assert content["changes"][0] == {
+        "kind": "move",
+        "old": "bird/parus/blue tit",
+        "new": ["bird/cyanistes/blue tit"],
+        "samples": 2,
+    }
+    assert [guess["kind"] for guess in content["guesses"]] == ["rename"]
+    Taxonomy.from_paths(OLD[:2]).save("less.json")
+    assert run("diff", "less.json", "new.yaml", "--data", "notes.csv") == 0
+    assert "7 have labels that OLD has not: 'bird/owl/barn owl'" in capsys.readouterr().out
+    assert run("diff", "old.json", "new.yaml", "--data", "old.json") == 2
+    assert "a taxonomy without samples" in capsys.readouterr().err
+
+
+def test_from_map_to_the_new_version(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("map", "old.json", "new.yaml") == 0
+    assert "1 more likely, as comments" in capsys.readouterr().out
+    text = Path("changes.yaml").read_text("utf-8")
+    assert "release: " in text
+    assert "# - {rename: bird/owl/tawny, to: bird/owl/tawny owl}" in text
+    Path("changes.yaml").write_text(text.replace("# - {rename", "- {rename"), "utf-8")
+    words = ["apply", "changes.yaml", "old.json", "--out", "applied.json", "--release", "2024"]
+    assert run(*words) == 0
+    assert "1 renamed, 1 moved; release 2024, 12 nodes" in capsys.readouterr().out
+    applied = Taxonomy.from_file("applied.json")
+    assert [entry.release for entry in applied.history] == ["2023", "2024"]
+    assert applied.history[-1].changes["rename"] == 1
+    assert TaxonomyMapping.between(applied, Taxonomy.from_paths(NEW))[0].changes() == []
+    assert run("diff", "old.json", "new.yaml", "--mapping", "changes.yaml") == 0
+    assert "rename  bird/owl/tawny -> bird/owl/tawny owl" in capsys.readouterr().out
+    for action, expected in (("show", "release 2024\nroot\n"), ("check", "release 2024\n  2023, digest")):
+        assert run(action, "applied.json") == 0
+        assert expected in capsys.readouterr().out
+
+
+def test_what_a_person_wrote_is_kept(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("map", "old.json", "new.yaml", "--out", "c.yaml") == 0
+    assert run("map", "old.json", "new.yaml", "--accept", "--out", "c.yaml") == 0  # nobody has edited it
+    accepted = Path("c.yaml").read_text("utf-8")
+    assert "\n- {rename: bird/owl/tawny, to: bird/owl/tawny owl}" in accepted
+    edited = accepted.replace("- {remove: fish/pike}", "- {rename: fish/pike, to: fish/no}")
+    for text in (edited, accepted + "# mine\n", "mine", "\n"):
+        Path("c.yaml").write_text(text, "utf-8")
+        assert run("map", "old.json", "new.yaml", "--out", "c.yaml") == 2
+        assert "--replace overwrites it" in capsys.readouterr().err
+        assert Path("c.yaml").read_text("utf-8") == text
+    assert run("map", "old.json", "new.yaml", "--out", "c.yaml", "--replace") == 0
+
+
+def test_compose(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("map", "old.json", "new.yaml", "--accept", "--out", "first.yaml") == 0
+    Path("second.yaml").write_text(
+        "labeltree mapping: 1\nchanges:\n- {rename: bird, to: Aves}\n- {merge: fish/no, to: fish/1.0}\n"
+    )
+    words = ["compose", "first.yaml", "second.yaml", "--old", "old.json", "--out", "both.yaml"]
+    assert run(*words) == 0
+    assert "both.yaml" in capsys.readouterr().out
+    both = TaxonomyMapping.load("both.yaml", old=Taxonomy.from_file("old.json"))
+    place = both.new.path_name(int(both.nodes[both.old.find("tawny")]))
+    assert place == "Aves/owl/tawny owl"
+
+
+def test_synonyms(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("synonyms.csv").write_text("synonym,accepted\npike,esox\nesox,1.0\n,\n")
+    assert run("diff", "old.json", "new.yaml", "--synonyms", "synonyms.csv") == 0
+    assert "rename  fish/pike -> fish/1.0" in capsys.readouterr().out
+    for text, message in (
+        ("synonym,accepted\na,b\nb,a\n", "cycle"),
+        ("synonym,accepted\na,b\na,c\n", "two accepted names|several"),
+        ("old,new\na,b\n", "synonym"),
+    ):
+        Path("synonyms.csv").write_text(text)
+        assert run("diff", "old.json", "new.yaml", "--synonyms", "synonyms.csv") == 2
+        assert any(part in capsys.readouterr().err for part in message.split("|"))
+
+
+def test_releases_are_given_by_convert(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("convert", "new.yaml", "new.json", "--release", "2024 a") == 0
+    assert Taxonomy.from_file("new.json").release == "2024 a"
+    assert run("convert", "new.yaml", "new.csv", "--release", "2024") == 2
+    assert "only a .json file keeps a release" in capsys.readouterr().err
+    assert run("map", "old.json", "new.json") == 0
+    assert run("apply", "changes.yaml", "old.json", "--out", "applied.json") == 0
+    assert Taxonomy.from_file("applied.json").release == "2024 a"
+
+
+def test_what_does_not_fit(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    TaxonomyDAG.from_edges([("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")]).save("dag.json")
+    Path("changes.yaml").write_text("labeltree mapping: 1\nchanges:\n- {rename: pig, to: cow}\n")
+    for words, message in (
+        (["diff", "old.json", "dag.json"], "'dag.json' is a DAG"),
+        (["apply", "changes.yaml", "old.json", "--out", "x.json"], "the old taxonomy has no 'pig"),
+        (["apply", "none.yaml", "old.json", "--out", "x.json"], "there is no such file"),
+        (["apply", "changes.yaml", "old.json", "--out", "x.csv", "--release", "1"], "only a .json file"),
+        (["diff", "old.json", "new.yaml", "--mapping", "a", "--synonyms", "b"], "leave one of them out"),
+    ):
+        assert run(*words) == 2
+        assert message in capsys.readouterr().err
+    assert not Path("x.json").exists()
+
+
+def test_another_version_is_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("map", "old.json", "new.yaml") == 0
+    Taxonomy.from_paths([*OLD, "fish/eel"]).save("more.json")
+    capsys.readouterr()
+    assert run("apply", "changes.yaml", "more.json", "--out", "x.json") == 0
+    assert "was made for release 2023 with the digest" in capsys.readouterr().err
+    assert Taxonomy.from_file("x.json").find("eel")
