@@ -12,6 +12,7 @@ import torch
 
 from labeltree.data.folders import open_folder
 from labeltree.data.images.files import ImageSettings, check_image_settings
+from labeltree.data.names.cleaning import Names
 from labeltree.data.rank_gaps import Gaps
 from labeltree.data.registry import get_dataset, list_datasets, require_files
 from labeltree.data.shards.finding import find_shards
@@ -39,6 +40,8 @@ def open_source(
     gaps: Gaps | None = None,
     image_folder: str | Path | None = None,
     image_name: str | None = None,
+    names: Names | None = None,
+    synonyms: str | Path | None = None,
     **images: Unpack[ImageSettings],
 ) -> Source:
     """Open a named data set, a folder of nested folders, a table, or shards.
@@ -62,6 +65,8 @@ def open_source(
         gaps: What becomes of a label whose coarser name is missing; see `open_table`.
         image_folder: Folder of the images, if it is not that of the table.
         image_name: Names of the files there, from the cells of a row: ``{gbifID}.jpg``.
+        names: What a name in the label columns is: ``exact``, ``plain`` or ``scientific``; see `open_table`.
+        synonyms: A table of synonyms and accepted names; see `open_table`.
         **images: How images are read: ``image_size``, ``channels``, ``on_error``, ``cache`` and ``progress``;
             see `ImageSettings`.
 
@@ -84,6 +89,8 @@ def open_source(
         "gaps": gaps,
         "image_folder": image_folder,
         "image_name": image_name,
+        "names": names,
+        "synonyms": synonyms,
     }
     chosen: dict[str, Any] = {column: value for column, value in columns.items() if value is not None}
     is_named = name in list_datasets()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,13 +11,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from labeltree.data.names.label_names import LabelNames
 from labeltree.data.rank_gaps import Bridged, Gaps, LabelFinder, bridge
 from labeltree.data.ranks import Ranks
 from labeltree.data.table_columns import DataTable
 from labeltree.data.unused_rows import UnusedRows
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.taxonomy import Taxonomy
-from labeltree.taxonomy.naming import split_path
+from labeltree.taxonomy.naming import join_path, split_path
 from labeltree.taxonomy.placeholders import PLACEHOLDERS, MissingNames, plain_name
 
 __all__ = [
@@ -70,12 +71,14 @@ def label_nodes(
     taxonomy: Taxonomy | None,
     missing: MissingNames | None = None,
     gaps: Gaps | None = None,
+    names: LabelNames | None = None,
 ) -> TableLabels:
     """The taxonomy, built from the columns unless given, and the node of every row.
 
     A label ends before a name that stands for a missing label; ``missing`` counts the rows of each such name.
     For ``gaps``, the rule for a missing name above a given one, see `bridge`; None is ``placeholder`` if all
-    columns are ranks, and else an error for gaps that other rows do not fill.
+    columns are ranks, and else an error for gaps that other rows do not fill. ``names`` says how names are
+    cleaned, and which are synonyms.
 
     Raises:
         DataError: If a gap is not bridged, or there are no labels.
@@ -83,12 +86,19 @@ def label_nodes(
     """
     labels: list[Any]
     notes: tuple[str, ...] = ()
+    unused = UnusedRows.none()
     if len(columns) > 1:
-        labels, codes, notes = _paths(table, columns, gaps, taxonomy)
+        labels, codes, notes, unused = _paths(table, columns, gaps, taxonomy, names)
     else:
         cells = table.cells(columns[0])
         codes = cells.codes
-        labels = cells.texts if taxonomy is not None else [_path(text) for text in cells.texts]
+        if names is not None and names.changes:
+            rows = np.bincount(codes[codes >= 0], minlength=len(cells.texts)).tolist()
+            found = names.read([_path(text) for text in cells.texts], rows, taxonomy=taxonomy)
+            labels = found.labels if taxonomy is None else [join_path(label) for label in found.labels]
+            notes, unused = tuple(found.notes), _coarser(found.reasons, columns, codes)
+        else:
+            labels = cells.texts if taxonomy is not None else [_path(text) for text in cells.texts]
     if missing is not None and missing.names:
         rows = np.bincount(codes[codes >= 0], minlength=len(labels)).tolist()
         labels = [cut_label(label, missing, count) for label, count in zip(labels, rows, strict=True)]
@@ -103,7 +113,21 @@ def label_nodes(
         raise TaxonomyError(f"{table}, {' and '.join(columns)}: {error}") from error
     nodes = torch.cat([nodes, nodes.new_full((1,), -1)])[torch.from_numpy(codes)]
     unlabelled = np.flatnonzero(nodes.numpy() < 0)
-    return TableLabels(taxonomy, nodes, notes, UnusedRows.because(unlabelled, columns, "it has no label"))
+    unlabelled = unlabelled[~np.isin(unlabelled, unused.rows)]
+    unused += UnusedRows.because(unlabelled, columns, "it has no label")
+    return TableLabels(taxonomy, nodes, notes, unused)
+
+
+def _coarser(reasons: Mapping[int, str], columns: Sequence[str], codes: Array) -> UnusedRows:
+    """The rows whose label, by the index in ``codes``, is coarser than they say, with the reason of each."""
+    if not reasons:
+        return UnusedRows.none()
+    why = np.full(max(int(codes.max()), *reasons) + 2, -1)
+    for number, label in enumerate(reasons):
+        why[label] = number
+    rows = np.flatnonzero(why[codes] >= 0)
+    places = tuple((", ".join(columns), reason) for reason in reasons.values())
+    return UnusedRows(rows, why[codes[rows]], places)
 
 
 def _path(text: str) -> tuple[str, ...]:
@@ -171,9 +195,13 @@ def _unbridged(
 
 
 def _paths(
-    table: DataTable, columns: Sequence[str], gaps: Gaps | None, taxonomy: Taxonomy | None
-) -> tuple[list[tuple[str, ...]], Array, tuple[str, ...]]:
-    """The distinct labels as paths, coarse to fine, the index of each row's label, and notes on gaps.
+    table: DataTable,
+    columns: Sequence[str],
+    gaps: Gaps | None,
+    taxonomy: Taxonomy | None,
+    names: LabelNames | None,
+) -> tuple[list[tuple[str, ...]], Array, tuple[str, ...], UnusedRows]:
+    """The distinct labels as paths, coarse to fine, the index of each row's label, notes, and uncertain rows.
 
     The index is -1 for a row without a label.
     """
@@ -197,9 +225,10 @@ def _paths(
     known = dict.fromkeys(labels)  # rows that differ only in what a label leaves out have one label
     place = {label: number for number, label in enumerate(known)}
     codes = np.array([place[label] for label in labels], np.int64)[codes]
-    bridged = bridge(list(known), ranks.names, gaps or ("placeholder" if ranks.are_known else None), taxonomy)
     rows = np.bincount(codes, minlength=len(known))
-    bad = _unbridged(columns, list(known), bridged, codes)
+    read = (names or LabelNames()).read(list(known), rows.tolist(), ranks.names, taxonomy)
+    bridged = bridge(read.labels, ranks.names, gaps or ("placeholder" if ranks.are_known else None), taxonomy)
+    bad = _unbridged(columns, read.labels, bridged, codes)
     if len(bad):
         raise DataError(
             f"{table}: in {len(bad):,} of {table.num_rows:,} rows a coarser label is missing between given "
@@ -209,7 +238,7 @@ def _paths(
         )
     filled = int(sum(rows[number] for number, found in enumerate(bridged) if found.filled))
     by_rule = {number: found for number, found in enumerate(bridged) if found.bridged}
-    notes = []
+    notes = read.notes
     if filled:
         notes.append(
             f"in {filled:,} rows a missing name above a given one was taken from "
@@ -220,7 +249,7 @@ def _paths(
         number, example = next(iter(by_rule.items()))
         path = example.path or ()
         if gaps == "skip":
-            name = list(known)[number][max(example.bridged) + 1]
+            name = read.labels[number][max(example.bridged) + 1]
             how = f"skipped: '{name}' hangs on the next coarser name; also: placeholder"
         else:
             how = f"given a node of its own, such as '{path[max(example.bridged)]}'; also: skip"
@@ -232,4 +261,5 @@ def _paths(
         finder = LabelFinder(taxonomy)
         paths = [finder.find(path) or path if path else path for path in paths]
     empty = np.array([not path for path in paths])
-    return paths, np.where(empty[codes], -1, codes), tuple(notes)
+    uncertain = _coarser(read.reasons, columns, codes)
+    return paths, np.where(empty[codes], -1, codes), tuple(notes), uncertain

@@ -21,6 +21,8 @@ from labeltree.data.images.encoded import ImageParts
 from labeltree.data.images.files import ImageSettings, OnError
 from labeltree.data.label_columns import LabelColumns, find_label_columns
 from labeltree.data.listed_images import open_listed
+from labeltree.data.names.cleaning import Names
+from labeltree.data.names.label_names import LabelNames
 from labeltree.data.rank_gaps import Gaps
 from labeltree.data.shards.finding import Shards
 from labeltree.data.shards.table import ShardTable, read_shards
@@ -73,6 +75,8 @@ def open_table(
     gaps: Gaps | None = None,
     image_folder: str | Path | None = None,
     image_name: str | None = None,
+    names: Names = "exact",
+    synonyms: str | Path | None = None,
     **images: Unpack[ImageSettings],
 ) -> Source:
     """Open a table of images, of texts, or of images with texts.
@@ -112,6 +116,12 @@ def open_table(
         image_folder: Folder of the images, if it is not that of the table.
         image_name: Names of the files there, from the cells of a row: ``{gbifID}.jpg``, or with ``*`` for
             several: ``{catalogNumber}_*.jpg``. Rows without such a file are not used.
+        names: What a name in the ``label_columns`` is. ``exact``: the text without spaces around it;
+            ``plain``: spellings that differ in case, spaces or the composition of Unicode are one name under
+            the same parent; ``scientific``: a scientific name without authorship, see `parse_scientific`;
+            from a single column, genus and species become nodes above the species and subspecies.
+        synonyms: A table with the columns ``synonym`` and ``accepted``, names or paths, or Darwin Core's
+            ``scientificName`` and ``acceptedNameUsage``; see `SynonymTable.load`.
         **images: How images are read; see `ImageSettings`. ``on_error="skip"`` also skips rows without an
             image or a text.
 
@@ -132,6 +142,8 @@ def open_table(
         gaps=gaps,
         image_folder=image_folder,
         image_name=image_name,
+        names=names,
+        synonyms=synonyms,
         **images,
     )
 
@@ -173,6 +185,8 @@ def open_data_table(
     gaps: Gaps | None = None,
     image_folder: str | Path | None = None,
     image_name: str | None = None,
+    names: Names = "exact",
+    synonyms: str | Path | None = None,
     **images: Unpack[ImageSettings],
 ) -> Source:
     """Open a table that has been read; for the arguments and errors see `open_table`."""
@@ -190,7 +204,9 @@ def open_data_table(
         columns_of_labels = find_label_columns(
             table, label_columns, others, taken["groups"], nest=taxonomy is None, gaps=gaps
         )
-        labels = label_nodes(table, columns_of_labels.columns, taxonomy, missing, gaps)
+        labels = label_nodes(
+            table, columns_of_labels.columns, taxonomy, missing, gaps, LabelNames(names, synonyms)
+        )
     aspects = table_aspects(table, taken["aspects"], missing)
     split = _split(table, taken["split"])
     groups, group_names = _groups(table, taken["groups"], samples, split is not None)
@@ -219,9 +235,9 @@ def open_data_table(
     unused = samples.unused + labels.unused
     name = table.path.name if isinstance(table, ShardTable) else table.path.stem
     if samples.files is None:
-        names = [table.row_name(row) for row in samples.rows.tolist()]
+        row_names = [table.row_name(row) for row in samples.rows.tolist()]
         places = torch.arange(len(rows))
-        return Source(name=name, store=None, rows=places, names=names, unused=unused, **columns, **found)
+        return Source(name=name, store=None, rows=places, names=row_names, unused=unused, **columns, **found)
     source = open_listed(name, table.path.parent, samples.files, **columns, **images)
     lost = ~np.isin(samples.instances, source.instances.numpy())
     unreadable = UnusedRows.because(samples.rows[lost], samples.image_columns, "an image cannot be read")

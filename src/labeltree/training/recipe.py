@@ -52,6 +52,10 @@ class TableRecipe:
         image_folder: folder of the images, if it is not that of the table.
         image_name: names of the files there, from the cells of a row: ``{gbifID}.jpg``, or with ``*`` for
             several: ``{catalogNumber}_*.jpg``; rows without such a file are not used.
+        names: what a name in the label columns is: ``exact`` (the default): the text; ``plain``: without
+            regard to case, spaces and the composition of Unicode; ``scientific``: without authorship, with
+            the genus above the species.
+        synonyms: a table with the columns ``synonym`` and ``accepted``.
     """
 
     image_column: list[str] | str | None = None
@@ -63,6 +67,8 @@ class TableRecipe:
     gaps: Literal["placeholder", "skip", "error"] | None = None
     image_folder: str | None = None
     image_name: str | None = None
+    names: Literal["exact", "plain", "scientific"] | None = None
+    synonyms: str | None = None
 
     @property
     def columns(self) -> dict[str, Any]:

@@ -16,7 +16,18 @@ _SPACES = re.compile(r"[\s\u00a0\u200b-\u200d\u2060\ufeff]+")
 _ITALICS = re.compile(r"</?(?:i|em|b|sup|sub)>", re.IGNORECASE)
 # ICN Art. 60.7 and ICZN Art. 32.5.2: names are written without diacritical signs.
 _LATIN = str.maketrans(
-    {"ä": "ae", "ö": "oe", "ü": "ue", "ø": "oe", "å": "ao", "æ": "ae", "œ": "oe", "ß": "ss", "ë": "e", "ï": "i"}
+    {
+        "ä": "ae",
+        "ö": "oe",
+        "ü": "ue",
+        "ø": "oe",
+        "å": "ao",
+        "æ": "ae",
+        "œ": "oe",
+        "ß": "ss",
+        "ë": "e",
+        "ï": "i",
+    }
 )
 _GENUS = re.compile(r"[A-Z][a-z]+(?:-[A-Za-z]?[a-z]+)?")
 _EPITHET = re.compile(r"(?:[0-9]{1,2}-)?[a-z]{2,}(?:-[a-z]+)*")
@@ -38,8 +49,42 @@ _ENDS = {
     *("s", "sl", "ss", "str", "stricto", "lato", "misapplied", "pro", "partim", "orth"),
 }
 _PARTICLES = {
-    *("de", "von", "van", "der", "den", "da", "du", "des", "del", "della", "di", "dos", "das", "do", "la", "le"),
-    *("ex", "et", "in", "and", "al", "fil", "filius", "bis", "y", "e", "zu", "zur", "vom", "ter", "ten", "st"),
+    *(
+        "de",
+        "von",
+        "van",
+        "der",
+        "den",
+        "da",
+        "du",
+        "des",
+        "del",
+        "della",
+        "di",
+        "dos",
+        "das",
+        "do",
+        "la",
+        "le",
+    ),
+    *(
+        "ex",
+        "et",
+        "in",
+        "and",
+        "al",
+        "fil",
+        "filius",
+        "bis",
+        "y",
+        "e",
+        "zu",
+        "zur",
+        "vom",
+        "ter",
+        "ten",
+        "st",
+    ),
     *("apud", "und", "zum", "af", "av", "los", "el", "mc"),
 }
 _NO_NAMES = re.compile(
@@ -85,8 +130,8 @@ def parse_scientific(text: str, binomials: Collection[str] = ()) -> ScientificNa
     - ``subsp.`` and ``ssp.`` are left out, as in zoology; ``var.``, ``f.`` and other ranks stay.
     - The path ends above the first uncertain name: ``Parus sp.``, ``Parus cf. major``, ``Parus aff. major``
       and ``Parus major?`` are ``Parus``; ``Parus major cf. newtoni`` is ``Parus major``.
-    - Names in capitals or small letters only are written as usual. In capitals, what follows the species may be
-      a subspecies or an author, so it is left out.
+    - Names in capitals or small letters only are written as usual. In capitals, what follows the species may
+      be a subspecies or an author, so it is left out.
     - Groups (``agg.``, ``s.l.``) are their species, cultivars lie below their species.
 
     Args:
@@ -226,7 +271,7 @@ class _Parser:
 
     def is_mark(self, token: str, word: str, following: str) -> bool:
         """Whether a token says that what follows, or the name before it, is uncertain."""
-        if token.strip("()[]") == "?" or word in _COMPARED - {"near", "gr"} and token[0] in "cfanp([":
+        if token.strip("()[]") == "?" or (word in _COMPARED - {"near", "gr"} and token[0] in "cfanp(["):
             self.uncertain = token
             if not following and len(self.path) > 1:  # "Parus major ?"
                 self.path.pop()
@@ -249,7 +294,7 @@ class _Parser:
 
     def is_epithet(self, token: str, author: bool, rank: str | None) -> bool:
         bare = token.removesuffix("?")
-        if not _EPITHET.fullmatch(_letters(bare)) or not bare[:1].islower() and not bare[:1].isdigit():
+        if not _EPITHET.fullmatch(_letters(bare)) or (not bare[:1].islower() and not bare[:1].isdigit()):
             return False
         if rank is not None:
             return True

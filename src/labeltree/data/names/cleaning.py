@@ -1,0 +1,103 @@
+"""The names of labels as they are compared and as they are shown."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Literal
+
+from labeltree.data.names.scientific import ScientificName, parse_scientific, plain_text
+
+__all__ = ["Cleaner", "Names", "merge_spellings"]
+
+Names = Literal["exact", "plain", "scientific"]
+Label = tuple[str | None, ...]
+
+
+class Cleaner:
+    """Cleans names by one of the settings of ``names``; every distinct text is read once.
+
+    Args:
+        names: ``exact``: names are as they are; ``plain``: in composed Unicode, with single spaces, compared
+            without regard to case; ``scientific``: in their canonical form, see `parse_scientific`.
+    """
+
+    def __init__(self, names: Names = "exact") -> None:
+        self.names = names
+        self._binomials: set[str] = set()
+        self._parsed: dict[str, ScientificName | None] = {}
+
+    def learn(self, texts: Sequence[str]) -> None:
+        """Note the species among names, so that ``Parus Major`` is known as one if ``Parus major`` occurs."""
+        for text in dict.fromkeys(texts):
+            found = self.parse(text)
+            if found is not None and len(found.path) > 1:
+                self._binomials.add(found.path[1].lower())
+        self._parsed = {
+            text: found
+            for text, found in self._parsed.items()
+            if found is None or len(found.path) != 1 or found.uncertain
+        }
+
+    def parse(self, text: str) -> ScientificName | None:
+        """A scientific name; None if the text is none."""
+        if text not in self._parsed:
+            self._parsed[text] = parse_scientific(text, self._binomials)
+        return self._parsed[text]
+
+    def clean(self, text: str) -> str:
+        """A name as it is shown, as far as it is certain."""
+        if self.names == "exact":
+            return text.strip()
+        found = self.parse(text) if self.names == "scientific" else None
+        return plain_text(text) if found is None or not found.path or found.uncertain else found.path[-1]
+
+    def key(self, text: str) -> str:
+        """A name as it is compared: signs of hybrids make no difference between scientific names."""
+        name = self.clean(text)
+        if self.names == "exact":
+            return name
+        return folded(name) if self.names == "plain" else folded(name).replace("× ", "")
+
+
+def folded(name: str) -> str:
+    """A name without regard to case."""
+    return plain_text(name).casefold()
+
+
+def merge_spellings(
+    labels: Sequence[Label], rows: Sequence[int], cleaner: Cleaner
+) -> tuple[list[Label], int]:
+    """Make spellings of one name under the same parent one: the most frequent, with the sign of a hybrid.
+
+    Returns:
+        The labels, and the number of rows whose label changed.
+    """
+    keys: dict[str, str] = {}
+
+    def key(name: str | None) -> str | None:
+        if name is None:
+            return None
+        if name not in keys:
+            keys[name] = cleaner.key(name)
+        return keys[name]
+
+    counts: defaultdict[Label, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
+    paths = [tuple(map(key, label)) for label in labels]
+    for label, path, count in zip(labels, paths, rows, strict=True):
+        for place, name in enumerate(label):
+            if name is not None:
+                counts[path[: place + 1]][name] += count
+    chosen = {
+        path: min(
+            spellings,
+            key=lambda name: (cleaner.names == "scientific" and "×" not in name, -spellings[name], name),
+        )
+        for path, spellings in counts.items()
+    }
+    merged: list[Label] = [
+        tuple(None if name is None else chosen[path[: place + 1]] for place, name in enumerate(label))
+        for label, path in zip(labels, paths, strict=True)
+    ]
+    changed = sum(count for label, new, count in zip(labels, merged, rows, strict=True) if label != new)
+    return merged, int(changed)

@@ -1,0 +1,364 @@
+"""The names of a table's distinct labels: cleaned, parsed, with the accepted names of synonyms."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from labeltree.data.names.cleaning import Cleaner, Names, merge_spellings
+from labeltree.data.names.scientific import ScientificName, plain_text
+from labeltree.data.names.synonyms import SynonymTable
+from labeltree.errors import DataError
+from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy.naming import join_path, some
+
+__all__ = ["LabelNames", "NamedLabels"]
+
+Label = tuple[str | None, ...]
+
+
+@dataclass
+class NamedLabels:
+    """Labels with their final names.
+
+    Attributes:
+        labels: The labels, in the order of those that were read; () for a label of which nothing is certain.
+        notes: Sentences on what was changed, with numbers of rows.
+        reasons: For the labels that are coarser than the row says, or missing, why.
+    """
+
+    labels: list[Label]
+    notes: list[str] = field(default_factory=list)
+    reasons: dict[int, str] = field(default_factory=dict)
+
+
+class LabelNames:
+    """How the names of labels are read.
+
+    Args:
+        names: ``exact``: as they are; ``plain``: spellings that differ in case, spaces or the composition of
+            Unicode are one name under the same parent; ``scientific``: canonical scientific names, see
+            `parse_scientific`.
+        synonyms: A table of synonyms, or its file; see `SynonymTable.load`.
+
+    Raises:
+        DataError: If ``names`` is none of these, or the synonyms cannot be read.
+    """
+
+    def __init__(self, names: Names = "exact", synonyms: SynonymTable | str | Path | None = None) -> None:
+        if names not in ("exact", "plain", "scientific"):
+            raise DataError(f"names is '{names}'; it must be exact, plain or scientific")
+        self.names = names
+        self._cleaner = Cleaner(names)
+        self._synonyms = (
+            SynonymTable.load(synonyms, self._cleaner) if isinstance(synonyms, (str, Path)) else synonyms
+        )
+
+    @property
+    def changes(self) -> bool:
+        """Whether names may be changed at all."""
+        return self.names != "exact" or self._synonyms is not None
+
+    def read(
+        self,
+        labels: Sequence[Label],
+        rows: Sequence[int],
+        ranks: Sequence[str] | None = None,
+        taxonomy: Taxonomy | None = None,
+    ) -> NamedLabels:
+        """The final names of distinct labels.
+
+        Args:
+            labels: Names of each label, coarse to fine; None where a coarser one is missing.
+            rows: Number of rows of each label.
+            ranks: Ranks, or names, of the columns that the labels are from; all labels have this length. None
+                for labels from one column.
+            taxonomy: The taxonomy of the labels, if it is given: labels take its spelling and its paths.
+        """
+        found = NamedLabels(list(labels))
+        if not self.changes:
+            return found
+        if self.names == "scientific":
+            self._cleaner.learn([name for label in labels for name in label if name is not None])
+            self._parse(found, rows, ranks)
+        else:
+            clean = self._cleaner.clean
+            found.labels = [tuple(name and clean(name) for name in label) for label in found.labels]
+        known = None if taxonomy is None else _Known(taxonomy, self._cleaner)
+        if self._synonyms is not None:
+            self._accept(found, rows, ranks, known, self._synonyms)
+        if known is not None:
+            spelled = known.in_column if ranks is None else known.in_columns
+            found.labels = [spelled(label) for label in found.labels]
+        elif self.names != "exact":
+            found.labels, changed = merge_spellings(found.labels, rows, self._cleaner)
+            if changed:
+                found.notes.append(
+                    f"in {changed:,} rows the spelling of a name (case, sign of a hybrid) was made the most "
+                    "frequent one under the same parent"
+                )
+        return found
+
+    def _parse(self, found: NamedLabels, rows: Sequence[int], ranks: Sequence[str] | None) -> None:
+        cut, uncertain, unknown = 0, Counter[str](), Counter[str]()
+        for number, label in enumerate(found.labels):
+            reader = _Reader(self._cleaner)
+            new = reader.in_column(label) if ranks is None else reader.in_columns(label, ranks)
+            cut += rows[number] if reader.cut else 0
+            if reader.mark:
+                uncertain[reader.mark] += rows[number]
+                found.reasons[number] = (
+                    f"the name '{reader.text}' is uncertain, so the label is coarser or missing"
+                )
+            for name in reader.unknown:
+                unknown[name] += rows[number]
+            found.labels[number] = new
+        width = max((len(label) for label in found.labels), default=0)
+        if ranks is not None:  # a place more if there are names below the last column
+            found.labels = [label + (None,) * (width - len(label)) for label in found.labels]
+        if cut:
+            found.notes.append(f"in {cut:,} rows authorship and other additions to names were cut off")
+        if uncertain:
+            signs = ", ".join(f"{sign} ({count:,})" for sign, count in uncertain.most_common(5))
+            found.notes.append(
+                f"in {sum(uncertain.values()):,} rows the name is uncertain, and the label ends at the "
+                f"finest certain name, mostly the genus: {signs}"
+            )
+        if unknown:
+            found.notes.append(
+                f"{len(unknown):,} names in {sum(unknown.values()):,} rows are no scientific names and stay "
+                f"as they are: {some([name for name, _ in unknown.most_common()])}"
+            )
+
+    def _accept(
+        self,
+        found: NamedLabels,
+        rows: Sequence[int],
+        ranks: Sequence[str] | None,
+        known: _Known | None,
+        synonyms: SynonymTable,
+    ) -> None:
+        above = _Above(found.labels, synonyms, self._cleaner)
+        used: Counter[tuple[str, ...]] = Counter()
+        renamed = 0
+        for number, label in enumerate(found.labels):
+            new, keys = _accepted(label, synonyms, above, ranks, known)
+            if keys:
+                found.labels[number] = new
+                renamed += rows[number]
+                used.update(keys)
+        absent = [name for key, name in synonyms.synonyms.items() if key not in used]
+        more = f"; {len(absent):,} synonyms occur in no row: {some(absent)}" if absent else ""
+        found.notes.append(f"{renamed:,} rows under {len(used):,} synonyms have the accepted name now{more}")
+
+
+class _Reader:
+    """Reads one label with scientific names.
+
+    Attributes:
+        text: The uncertain name, as it is written.
+        mark: The sign that makes it uncertain.
+        cut: Whether something was left out of a name.
+        unknown: Names that are not scientific.
+    """
+
+    def __init__(self, cleaner: Cleaner) -> None:
+        self._cleaner = cleaner
+        self.text = self.mark = ""
+        self.cut = False
+        self.unknown: list[str] = []
+
+    def in_column(self, label: Label) -> Label:
+        """The path of a label from one column: the genus becomes the node above its species."""
+        names = [name for name in label if name is not None]
+        path: list[str] = []
+        if len(names) > 1 and names[-1].islower() and " " not in names[-1].strip():
+            pair = self._cleaner.parse(names[-2])  # Larus argentatus/fuscus: one of the two
+            if pair is not None and len(pair.path) > 1:
+                self.mark, self.text = "/", f"{names[-2]}/{names[-1]}"
+                names = [*names[:-2], pair.path[0]]
+        for name in names:
+            found = self._parsed(name)
+            if found is None:
+                path.append(plain_text(name))
+                continue
+            path += [part for part in found.path if part not in path]
+            if found.uncertain:
+                break
+        return tuple(path)
+
+    def in_columns(self, label: Label, ranks: Sequence[str]) -> Label:
+        """The names of a label from one column per rank; a place longer with a name below the last one."""
+        names: list[str | None] = []
+        last = len(label) - 1
+        below: tuple[str, ...] = ()
+        for place, (cell, rank) in enumerate(zip(label, ranks, strict=False)):
+            found = None if cell is None else self._parsed(cell)
+            if cell is None or found is None:
+                names.append(None if cell is None else plain_text(cell))
+                continue
+            if len(found.path) > 1 or found.uncertain:
+                _fill(names, ranks, found)
+            if found.uncertain:
+                depth = {"genus": 0, "species": 1, "subspecies": 2}.get(rank, 1 if place == last else 0)
+                names.append(found.path[depth] if depth < len(found.path) else None)
+                break
+            depth = (
+                1 if (rank == "species" or place == last) and rank != "subspecies" else len(found.path) - 1
+            )
+            name = found.path[min(depth, len(found.path) - 1)]
+            names.append(None if name in names else name)
+            if place == last:
+                below = found.path[depth + 1 :]
+            elif rank == "species" and len(found.path) > 2 and label[place + 1] is None:
+                names += found.path[-1:]
+                break
+        names += [None] * (len(label) - len(names))
+        return (*names, *below[-1:])
+
+    def _parsed(self, text: str) -> ScientificName | None:
+        found = self._cleaner.parse(text)
+        if found is None:
+            self.unknown.append(plain_text(text))
+            return None
+        self.cut |= found.cut
+        if found.uncertain and not self.mark:
+            self.mark, self.text = found.uncertain, plain_text(text)
+        return found
+
+
+def _fill(names: list[str | None], ranks: Sequence[str], found: ScientificName) -> None:
+    """Fill in the genus and the species that a finer name tells, where they are missing."""
+    for place, rank in enumerate(ranks[: len(names)]):
+        depth = {"genus": 0, "species": 1}.get(rank)
+        certain = len(found.path) if found.uncertain else len(found.path) - 1
+        if depth is not None and names[place] is None and depth < certain:
+            names[place] = found.path[depth]
+
+
+class _Above:
+    """The names above accepted names in the labels."""
+
+    def __init__(self, labels: Sequence[Label], synonyms: SynonymTable, cleaner: Cleaner) -> None:
+        self._cleaner = cleaner
+        self._found: defaultdict[str, set[Label]] = defaultdict(set)
+        for label in labels:
+            path: list[str] = []
+            for place, name in enumerate(label):
+                if name is None:
+                    continue
+                path.append(name)
+                if synonyms.accepted(path) is None:
+                    self._found[cleaner.key(name)].add(label[:place])
+
+    def of(self, name: str) -> Label | None:
+        """What lies above a name, if all labels with it agree."""
+        found = self._found.get(self._cleaner.key(name), set())
+        return next(iter(found)) if len(found) == 1 else None
+
+
+def _accepted(
+    label: Label,
+    synonyms: SynonymTable,
+    above: _Above,
+    ranks: Sequence[str] | None,
+    known: _Known | None,
+) -> tuple[Label, list[tuple[str, ...]]]:
+    """A label with accepted names, and the synonyms that it had."""
+    names, keys = list(label), []
+    place = 0
+    while place < len(names):
+        name = names[place]
+        path = [part for part in names[: place + 1] if part is not None]
+        found = None if name is None else synonyms.accepted(path)
+        if name is None or found is None:
+            place += 1
+            continue
+        key, target = found
+        keys.append(key)
+        new = _placed(names[:place], name, target, above, ranks, known)
+        finer = [
+            part if part is None or not part.startswith(f"{name} ") else target[-1] + part[len(name) :]
+            for part in names[place + 1 :]
+        ]
+        names = [*new, *finer]
+        place = len(new)
+    return tuple(names), keys
+
+
+def _placed(
+    coarser: list[str | None],
+    name: str,
+    target: tuple[str, ...],
+    above: _Above,
+    ranks: Sequence[str] | None,
+    known: _Known | None,
+) -> list[str | None]:
+    """The names down to an accepted one that takes the place of a synonym."""
+    place = len(coarser)
+    if len(target) > 1 and ranks is None:
+        return list(target)
+    if len(target) > place + 1:
+        raise DataError(
+            f"the accepted name '{join_path(target)}' of '{name}' has {len(target)} names, but there are "
+            f"{place + 1} columns down to it; write as many names as there are columns"
+        )
+    if len(target) > 1:
+        return [*coarser[: place + 1 - len(target)], *target]
+    accepted = target[0]
+    path = None if known is None else known.only(accepted)
+    if path is not None:
+        return [*path] if ranks is None else [*(part if part in path else None for part in coarser), path[-1]]
+    others = above.of(accepted)
+    if others is not None and (ranks is None or len(others) == place):
+        return [*others, accepted]
+    words, new_words = name.split(" "), accepted.split(" ")
+    if coarser and coarser[-1] == words[0] != new_words[0] and len(new_words) > 1:
+        coarser = [*coarser[:-1], new_words[0]]  # the genus of a species
+    return [*coarser, accepted]
+
+
+class _Known:
+    """The nodes of a given taxonomy by their names as they are compared."""
+
+    def __init__(self, taxonomy: Taxonomy, cleaner: Cleaner) -> None:
+        self._taxonomy, self._cleaner = taxonomy, cleaner
+        self._nodes: defaultdict[str, list[int]] = defaultdict(list)
+        for node in range(1, len(taxonomy)):
+            self._nodes[cleaner.key(taxonomy.names[node])].append(node)
+
+    def only(self, name: str) -> tuple[str, ...] | None:
+        """The path of the only node with a name."""
+        nodes = self._nodes.get(self._cleaner.key(name), [])
+        return self._taxonomy.path(nodes[0]) if len(nodes) == 1 else None
+
+    def in_column(self, label: Label) -> Label:
+        """The path of the node that a label from one column means; the label itself if it is not certain."""
+        return (self._fitting(label) or (self.only(label[-1]) if label and label[-1] else None)) or label
+
+    def in_columns(self, label: Label) -> Label:
+        """A label from columns of ranks in the spelling of the taxonomy."""
+        path = self._fitting(label)
+        if path is None:
+            return label
+        spelling = {self._cleaner.key(name): name for name in path}
+        return tuple(name and spelling[self._cleaner.key(name)] for name in label)
+
+    def _fitting(self, label: Label) -> tuple[str, ...] | None:
+        """The path of the only node with the last name whose path has the others in their order."""
+        names = [name for name in label if name is not None]
+        if not names:
+            return None
+        keys = [self._cleaner.key(name) for name in names]
+        paths = [self._taxonomy.path(node) for node in self._nodes.get(keys[-1], ())]
+        fitting = [path for path in paths if _in_order(keys, list(map(self._cleaner.key, path)))]
+        same = [path for path in fitting if path == tuple(names)]
+        chosen = same or fitting
+        return chosen[0] if len(chosen) == 1 else None
+
+
+def _in_order(names: Sequence[str], path: Sequence[str]) -> bool:
+    left = iter(path)
+    return all(name in left for name in names)
