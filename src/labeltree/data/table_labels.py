@@ -95,13 +95,17 @@ def label_nodes(
         if names is not None and names.changes:
             rows = np.bincount(codes[codes >= 0], minlength=len(cells.texts)).tolist()
             found = names.read([_path(text) for text in cells.texts], rows, taxonomy=taxonomy)
-            labels = found.labels if taxonomy is None else [join_path(label) for label in found.labels]
+            labels = [label or None for label in found.labels]
+            if taxonomy is not None:  # a name is sought anywhere
+                labels = [join_path(label) if label else None for label in labels]
             notes, unused = tuple(found.notes), _coarser(found.reasons, columns, codes)
         else:
             labels = cells.texts if taxonomy is not None else [_path(text) for text in cells.texts]
     if missing is not None and missing.names:
         rows = np.bincount(codes[codes >= 0], minlength=len(labels)).tolist()
-        labels = [cut_label(label, missing, count) for label, count in zip(labels, rows, strict=True)]
+        labels = [
+            label and cut_label(label, missing, count) for label, count in zip(labels, rows, strict=True)
+        ]
     try:
         if taxonomy is None:
             if not any(labels):

@@ -256,7 +256,11 @@ def with_absolute_paths(recipe: Recipe) -> Recipe:
         options=options,
         data=whole(recipe.data) or recipe.data,
         data_path=whole(recipe.data_path),
-        table=dataclasses.replace(recipe.table, image_folder=whole(recipe.table.image_folder)),
+        table=dataclasses.replace(
+            recipe.table,
+            image_folder=whole(recipe.table.image_folder),
+            synonyms=whole(recipe.table.synonyms),
+        ),
         encoder=encoder_with_absolute_path(recipe.encoder),
         taxonomy=whole(recipe.taxonomy),
         train_taxonomy=whole(recipe.train_taxonomy),

@@ -55,6 +55,7 @@ class LabelNames:
         self._synonyms = (
             SynonymTable.load(synonyms, self._cleaner) if isinstance(synonyms, (str, Path)) else synonyms
         )
+        self._known: _Known | None = None
 
     @property
     def changes(self) -> bool:
@@ -86,7 +87,7 @@ class LabelNames:
         else:
             clean = self._cleaner.clean
             found.labels = [tuple(name and clean(name) for name in label) for label in found.labels]
-        known = None if taxonomy is None else _Known(taxonomy, self._cleaner)
+        known = None if taxonomy is None else self._known_of(taxonomy)
         if self._synonyms is not None:
             self._accept(found, rows, ranks, known, self._synonyms)
         if known is not None:
@@ -96,10 +97,15 @@ class LabelNames:
             found.labels, changed = merge_spellings(found.labels, rows, self._cleaner)
             if changed:
                 found.notes.append(
-                    f"in {changed:,} rows the spelling of a name (case, sign of a hybrid) was made the most "
+                    f"in {_rows(changed)} the spelling of a name (case, sign of a hybrid) was made the most "
                     "frequent one under the same parent"
                 )
         return found
+
+    def _known_of(self, taxonomy: Taxonomy) -> _Known:
+        if self._known is None or self._known.taxonomy is not taxonomy:
+            self._known = _Known(taxonomy, self._cleaner)
+        return self._known
 
     def _parse(self, found: NamedLabels, rows: Sequence[int], ranks: Sequence[str] | None) -> None:
         cut, uncertain, unknown = 0, Counter[str](), Counter[str]()
@@ -119,17 +125,17 @@ class LabelNames:
         if ranks is not None:  # a place more if there are names below the last column
             found.labels = [label + (None,) * (width - len(label)) for label in found.labels]
         if cut:
-            found.notes.append(f"in {cut:,} rows authorship and other additions to names were cut off")
+            found.notes.append(f"in {_rows(cut)} authorship and other additions to names were cut off")
         if uncertain:
             signs = ", ".join(f"{sign} ({count:,})" for sign, count in uncertain.most_common(5))
             found.notes.append(
-                f"in {sum(uncertain.values()):,} rows the name is uncertain, and the label ends at the "
+                f"in {_rows(sum(uncertain.values()))} the name is uncertain, and the label ends at the "
                 f"finest certain name, mostly the genus: {signs}"
             )
         if unknown:
             found.notes.append(
-                f"{len(unknown):,} names in {sum(unknown.values()):,} rows are no scientific names and stay "
-                f"as they are: {some([name for name, _ in unknown.most_common()])}"
+                f"names that are not scientific stay as they are: {len(unknown):,} in "
+                f"{_rows(sum(unknown.values()))}, {some([name for name, _ in unknown.most_common()])}"
             )
 
     def _accept(
@@ -150,8 +156,14 @@ class LabelNames:
                 renamed += rows[number]
                 used.update(keys)
         absent = [name for key, name in synonyms.synonyms.items() if key not in used]
-        more = f"; {len(absent):,} synonyms occur in no row: {some(absent)}" if absent else ""
-        found.notes.append(f"{renamed:,} rows under {len(used):,} synonyms have the accepted name now{more}")
+        more = f"; {len(absent):,} more occur in no row: {some(absent)}" if absent else ""
+        found.notes.append(
+            f"{len(used):,} synonyms in {_rows(renamed)} were replaced by accepted names{more}"
+        )
+
+
+def _rows(number: int) -> str:
+    return f"{number:,} row{'s' * (number != 1)}"
 
 
 class _Reader:
@@ -175,10 +187,9 @@ class _Reader:
         names = [name for name in label if name is not None]
         path: list[str] = []
         if len(names) > 1 and names[-1].islower() and " " not in names[-1].strip():
-            pair = self._cleaner.parse(names[-2])  # Larus argentatus/fuscus: one of the two
-            if pair is not None and len(pair.path) > 1:
-                self.mark, self.text = "/", f"{names[-2]}/{names[-1]}"
-                names = [*names[:-2], pair.path[0]]
+            pair = f"{names[-2]}/{names[-1]}"  # Larus argentatus/fuscus, one of the two, is no path
+            if (found := self._cleaner.parse(pair)) is not None and found.uncertain == "/":
+                names = [*names[:-2], pair]
         for name in names:
             found = self._parsed(name)
             if found is None:
@@ -324,7 +335,7 @@ class _Known:
     """The nodes of a given taxonomy by their names as they are compared."""
 
     def __init__(self, taxonomy: Taxonomy, cleaner: Cleaner) -> None:
-        self._taxonomy, self._cleaner = taxonomy, cleaner
+        self.taxonomy, self._cleaner = taxonomy, cleaner
         self._nodes: defaultdict[str, list[int]] = defaultdict(list)
         for node in range(1, len(taxonomy)):
             self._nodes[cleaner.key(taxonomy.names[node])].append(node)
@@ -332,7 +343,7 @@ class _Known:
     def only(self, name: str) -> tuple[str, ...] | None:
         """The path of the only node with a name."""
         nodes = self._nodes.get(self._cleaner.key(name), [])
-        return self._taxonomy.path(nodes[0]) if len(nodes) == 1 else None
+        return self.taxonomy.path(nodes[0]) if len(nodes) == 1 else None
 
     def in_column(self, label: Label) -> Label:
         """The path of the node that a label from one column means; the label itself if it is not certain."""
@@ -352,7 +363,7 @@ class _Known:
         if not names:
             return None
         keys = [self._cleaner.key(name) for name in names]
-        paths = [self._taxonomy.path(node) for node in self._nodes.get(keys[-1], ())]
+        paths = [self.taxonomy.path(node) for node in self._nodes.get(keys[-1], ())]
         fitting = [path for path in paths if _in_order(keys, list(map(self._cleaner.key, path)))]
         same = [path for path in fitting if path == tuple(names)]
         chosen = same or fitting

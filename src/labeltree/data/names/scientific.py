@@ -31,6 +31,7 @@ _LATIN = str.maketrans(
 )
 _GENUS = re.compile(r"[A-Z][a-z]+(?:-[A-Za-z]?[a-z]+)?")
 _EPITHET = re.compile(r"(?:[0-9]{1,2}-)?[a-z]{2,}(?:-[a-z]+)*")
+_ONE_OF = re.compile(r"[a-z-]+(?:/[a-z-]+)+")
 _YEAR = re.compile(r"[(\[]?1[5-9][0-9]{2}[a-z]?|[(\[]?20[0-9]{2}[a-z]?")
 _TOKEN = re.compile(r"'[^']+'|\"[^\"]+\"|‘[^’]+’|“[^”]+”|[^\s]+")
 _SIGNS = ("×", "✕", "⨯")
@@ -128,6 +129,7 @@ def parse_scientific(text: str, binomials: Collection[str] = ()) -> ScientificNa
     - Signs of hybrids are written ``×``: ``Platanus x acerifolia`` is ``Platanus × acerifolia``. Crosses are
       named by both parents: ``Mentha aquatica × M. spicata`` is ``Mentha aquatica × Mentha spicata``.
     - ``subsp.`` and ``ssp.`` are left out, as in zoology; ``var.``, ``f.`` and other ranks stay.
+    - ``Larus argentatus/fuscus`` is one of the two: ``Larus``.
     - The path ends above the first uncertain name: ``Parus sp.``, ``Parus cf. major``, ``Parus aff. major``
       and ``Parus major?`` are ``Parus``; ``Parus major cf. newtoni`` is ``Parus major``.
     - Names in capitals or small letters only are written as usual. In capitals, what follows the species may
@@ -233,6 +235,9 @@ class _Parser:
                     return
                 hybrid = True
                 continue
+            if len(self.path) == 1 and _ONE_OF.fullmatch(token) is not None:
+                self.uncertain = "/"  # Larus argentatus/fuscus: one of the two
+                return
             if self.is_mark(token, word, following):
                 return
             if word in _GROUPS and not following:

@@ -71,7 +71,7 @@ class SynonymTable:
                 raise DataError(
                     f"{where}: '{other.synonym}' is an accepted name in row {row}, but a synonym of "
                     f"'{join_path(other.names)}' in row {other.row}; if they are homonyms, write the "
-                    f"synonym as a path with its parent, such as 'Parent/{other.synonym}', or else remove one row"
+                    f"synonym as a path with its parent, such as 'Parent/{other.synonym}', or remove one row"
                 )
         self._final = {key: self._end(key) for key in self._found}
         self._longest = max(map(len, self._found), default=0)
@@ -152,8 +152,8 @@ class SynonymTable:
         elif tuple(map(self._cleaner.key, known.names)) != target:
             raise DataError(
                 f"{self._where}: '{synonym}' is a synonym of '{join_path(known.names)}' in row {known.row}, "
-                f"and of '{join_path(other)}' in row {row}; remove one, or if they are homonyms, write each as a "
-                f"path with its parent, such as 'Parent/{synonym}'"
+                f"and of '{join_path(other)}' in row {row}; remove one, or if they are homonyms, write each "
+                f"as a path with its parent, such as 'Parent/{synonym}'"
             )
 
     def _end(self, key: Key) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from labeltree.data.label_columns import find_label_columns
+from labeltree.data.names.label_names import LabelNames
 from labeltree.data.rank_gaps import LabelFinder
 from labeltree.data.ranks import Ranks
 from labeltree.data.shards.finding import find_shards
@@ -79,6 +80,7 @@ class BulkSamples:
         self._several = table is not None and len(self._labels) > 1
         self._ranks = Ranks(self._labels, [] if table is None else table.columns)
         self._finder = LabelFinder(run.taxonomy)
+        self._names = LabelNames(run.recipe.table.names or "exact", run.recipe.table.synonyms)
         self.seeks = self._shards is not None and self._shards.kind == "parquet"
 
     def stream(self, skip: int = 0) -> Iterator[StreamedSample]:
@@ -147,6 +149,11 @@ class BulkSamples:
                 return int(self._run.taxonomy.encode([label])[0])
             except TaxonomyError:
                 continue
+        if self._names.changes and not self._folder:
+            (label,) = self._names.read([path], [1], taxonomy=self._run.taxonomy).labels
+            label = cut_label(label, self._missing, 0) if label else None
+            node = -1 if label is None else self._run.taxonomy.follow(label)
+            return -2 if node is None else node
         known = self._finder.find(path) if self._several else None  # a name between given ones is missing
         return -2 if known is None else int(self._run.taxonomy.encode([known])[0])
 
