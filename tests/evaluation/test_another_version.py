@@ -257,16 +257,18 @@ def test_probabilities_of_merged_classes_add_up_before_the_best_is_taken(change:
 
 
 def test_labels_of_both_versions_are_read(change: VersionChange) -> None:
-    reader = LabelsOfBoth(change.mapping)
-    nodes, mapped = reader.nodes(
-        ["dog", "lynx", None, "", "plant/moss", ("plant", "tree", "oak", "red"), "dog"]
-    )
+    labels = LabelsOfBoth(change.mapping)
+    reader = labels.taxonomy
+    assert reader == NEW
+    nodes = reader.encode(["dog", "lynx", None, "", "plant/moss", ("plant", "tree", "oak", "red"), "dog"])
     assert [NEW.path_name(n) if n >= 0 else "" for n in nodes.tolist()] == [
         "animal/mammal/pet", "animal/mammal/lynx", "", "", "plant", "plant/tree/oak/red", "animal/mammal/pet",
     ]  # fmt: skip
-    assert (mapped >= 0).tolist() == [True, False, False, False, True, False, True]
-    with pytest.raises(TaxonomyError, match=r"2 labels are in neither .*'cow'"):
-        reader.nodes(["dog", "cow", "elm"])
+    assert (len(labels.mapped), len(labels.taken)) == (2, 2)
+    assert "2 that only the new one has" in labels.sentence()
+    with pytest.raises(TaxonomyError, match=r"2 labels are not in the taxonomy: 'cow'"):
+        reader.encode(["dog", "cow", "elm"])
     with pytest.raises(TaxonomyError, match="ambiguous"):
-        reader.nodes(["other"])
-    assert reader.nodes([])[0].shape == (0,)
+        reader.encode(["other"])
+    with pytest.raises(TaxonomyError, match="not in the taxonomy"):
+        NEW.find("dog")

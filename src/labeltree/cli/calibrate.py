@@ -22,6 +22,11 @@ def run(arguments: list[str]) -> None:
         "--data", help="labelled samples to calibrate on; default: the run's validation samples"
     )
     parser.add_argument("--data-path", help="with --data NAME: the folder of that data set")
+    parser.add_argument(
+        "--mapping",
+        metavar="FILE",
+        help="with --data: what became of the taxonomy of its labels, from 'labeltree taxonomy map'",
+    )
     add_classifier(parser)
     parser.add_argument(
         "--calibration",
@@ -45,6 +50,8 @@ def run(arguments: list[str]) -> None:
         parser.error("--verify is about the run's own samples; leave out --data, or --verify")
     if options.data_path is not None and options.data is None:
         parser.error("--data-path says where the data set of --data lies; name one")
+    if options.mapping is not None and options.data is None:
+        parser.error("--mapping is about the labels of --data; name some")
 
     from labeltree.inference.calibrate import calibrate_run
     from labeltree.inference.classifiers import other_report
@@ -55,7 +62,8 @@ def run(arguments: list[str]) -> None:
 
     source = None
     if options.data is not None:
-        source = open_other(load_run(options.run, own_data=False), options.data, data_path=options.data_path)
+        run = load_run(options.run, own_data=False)
+        source = open_other(run, options.data, data_path=options.data_path, mapping=options.mapping)
     decider = calibrate_run(
         options.run,
         classifier=options.classifier,

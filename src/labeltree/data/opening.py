@@ -19,7 +19,8 @@ from labeltree.data.shards.finding import find_shards
 from labeltree.data.source import Source
 from labeltree.data.tables import TABLE_SUFFIXES, open_shards, open_table
 from labeltree.errors import DataError
-from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy import Taxonomy, TaxonomyMapping
+from labeltree.taxonomy.between_versions import LabelsOfBoth, VersionChange
 from labeltree.taxonomy.placeholders import MissingNames
 
 __all__ = ["data_exist", "open_source", "with_missing_labels"]
@@ -29,6 +30,7 @@ def open_source(
     spec: str | Path,
     *,
     taxonomy: Taxonomy | str | Path | None = None,
+    mapping: TaxonomyMapping | str | Path | None = None,
     data_path: str | Path | None = None,
     missing_labels: Sequence[str] | str | None = None,
     image_column: Sequence[str] | str | None = None,
@@ -52,6 +54,9 @@ def open_source(
             ``.parquet`` files with the bytes of images, as a file, a folder of them, or a pattern
             ``name-{000..099}.tar``. Write ``./NAME`` for a folder with the name of a data set.
         taxonomy: A taxonomy, or its file, for folders and tables.
+        mapping: What became of the nodes of an older version of ``taxonomy``, or its file: labels of the
+            older version are read as nodes of ``taxonomy``, and labels that only ``taxonomy`` has as they
+            are. Of a named data set, the older version is the taxonomy that it brings.
         data_path: Folder of a named data set; None = in the cache folder.
         missing_labels: Names of classes that stand for missing labels, such as ``unknown``, at any depth:
             their samples have the label above, or none.
@@ -72,7 +77,8 @@ def open_source(
 
     Raises:
         DataError: If the data are missing or unreadable.
-        TaxonomyError: If a label is not in the taxonomy.
+        TaxonomyError: If a label is not in the taxonomy, or a mapping was made for another one.
+        ValueError: If there is a mapping without a taxonomy.
     """
     check_image_settings(images)
     if isinstance(taxonomy, (str, Path)):
@@ -94,6 +100,11 @@ def open_source(
     }
     chosen: dict[str, Any] = {column: value for column, value in columns.items() if value is not None}
     is_named = name in list_datasets()
+    if mapping is not None:
+        if taxonomy is None:
+            raise ValueError("a mapping leads to another taxonomy: name that one, too")
+        options = {"data_path": data_path, "missing_labels": missing_labels, **chosen, **images}
+        return (_named_on if is_named else _labelled_in_both)(spec, taxonomy, mapping, options)
     shards = None if is_named else find_shards(spec, image_column)
     if chosen and (is_named or (path.is_dir() and shards is None)):
         what = "data set" if is_named else "folder"
@@ -125,6 +136,36 @@ def open_source(
         hint = f"did you mean '{near[0]}'?" if near else "'labeltree data list' names the data sets"
         raise DataError(f"'{name}' is neither a folder, nor a table, nor shards, nor a data set; {hint}")
     return with_missing_labels(source, missing)
+
+
+def _labelled_in_both(
+    spec: str | Path, new: Taxonomy, mapping: TaxonomyMapping | str | Path, options: dict[str, Any]
+) -> Source:
+    """Samples with labels of two versions of a taxonomy, as nodes of the new one."""
+    if not isinstance(mapping, TaxonomyMapping):
+        mapping = TaxonomyMapping.load(mapping, new=new)
+    labels = LabelsOfBoth(mapping)
+    source = open_source(spec, taxonomy=labels.taxonomy, **options)
+    return dataclasses.replace(
+        source,
+        taxonomy=new if source.taxonomy == new else source.taxonomy,
+        notes=(*source.notes, labels.sentence()),
+    )
+
+
+def _named_on(
+    spec: str | Path, new: Taxonomy, mapping: TaxonomyMapping | str | Path, options: dict[str, Any]
+) -> Source:
+    """The samples of a named data set on another version of its taxonomy."""
+    source = open_source(spec, **options)
+    change = (
+        VersionChange(mapping)
+        if isinstance(mapping, TaxonomyMapping)
+        else VersionChange.of(source.taxonomy, new, mapping)
+    )
+    said = change.sentence(source.nodes, "the new taxonomy").removesuffix(".")
+    nodes = change.on_new(source.nodes)
+    return dataclasses.replace(source, taxonomy=new, nodes=nodes, notes=(*source.notes, said))
 
 
 def data_exist(spec: str) -> bool:

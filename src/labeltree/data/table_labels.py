@@ -263,7 +263,9 @@ def _paths(
     paths = [found.path or () for found in bridged]
     if taxonomy is not None and ranks.are_known:  # it may have more ranks than the table
         finder = LabelFinder(taxonomy)
-        paths = [finder.find(path) or path if path else path for path in paths]
+        paths = [
+            path if not path or taxonomy.candidates(path) else finder.find(path) or path for path in paths
+        ]
     empty = np.array([not path for path in paths])
     uncertain = _coarser(read.reasons, columns, codes)
     return paths, np.where(empty[codes], -1, codes), tuple(notes), uncertain

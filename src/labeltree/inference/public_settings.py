@@ -16,7 +16,16 @@ __all__ = ["EXPORTED", "public_data", "public_description", "public_encoder", "p
 EXPORTED = "exported"
 """What stands for the data of an exported model."""
 
-_PLACES = ("data_path", "taxonomy", "train_taxonomy", "weights", "logger_folder", "image_folder", "synonyms")
+_PLACES = (
+    "data_path",
+    "taxonomy",
+    "mapping",
+    "train_taxonomy",
+    "weights",
+    "logger_folder",
+    "image_folder",
+    "synonyms",
+)
 _OF_TRAINING = ("unseen_classes", "group_column", "split_column", "aspect_columns")
 _FOLDERS = ("transformers", "open_clip")
 _NAMES_OF_PLACES = ("_name_or_path", "name_or_path", "tokenizer_file", "vocab_file", "merges_file")

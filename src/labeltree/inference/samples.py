@@ -27,6 +27,7 @@ from labeltree.data.images.stores import in_threads
 from labeltree.data.source import printable
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.inference.loading import TrainedRun
+from labeltree.taxonomy import TaxonomyMapping
 from labeltree.training.recipe import Recipe
 
 __all__ = ["NamedSamples", "open_images", "open_other", "open_texts"]
@@ -151,6 +152,7 @@ def open_other(
     data_path: str | None = None,
     unlabelled: bool = False,
     own_labels: bool = False,
+    mapping: str | Path | None = None,
 ) -> Source:
     """Open other samples in the shape that a trained run's encoder takes, labelled in the run's taxonomy.
 
@@ -163,6 +165,8 @@ def open_other(
             are parts of the same files, else the folder in the cache.
         unlabelled: ignore labels, if there are any; all labels are missing in the result.
         own_labels: keep the labels of the samples, in their own taxonomy, without aspects.
+        mapping: what became of the nodes of the taxonomy of their labels in the run's; None = labels are of
+            the run's. A run that is seen on another version of its taxonomy reads labels of both.
 
     Raises:
         ValueError: if both ``unlabelled`` and ``own_labels`` are given.
@@ -179,12 +183,17 @@ def open_other(
         channels, height, _ = run.network.image_shape
         shape = {"image_size": height, "channels": channels}
     named = spec in list_datasets()
+    change: TaxonomyMapping | str | Path | None = None
+    if not unlabelled and not own_labels:
+        change = mapping if run.change is None else run.change.mapping
+    plain = (named and change is None) or own_labels or (unlabelled and _has_folders(spec))
     try:
         source = open_source(
             spec,
             **shape,
             data_path=_folder_of(recipe, spec) if data_path is None else data_path,
-            taxonomy=None if named or own_labels or (unlabelled and _has_folders(spec)) else taxonomy,
+            taxonomy=None if plain else taxonomy,
+            mapping=change,
             missing_labels=None if own_labels or unlabelled else recipe.missing_labels,
             on_error="skip",
             **({} if named or own_labels or Path(spec).is_dir() else _columns(run, Path(spec), unlabelled)),

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from labeltree.errors import TaxonomyError
-from labeltree.taxonomy.labels import Label
+from labeltree.taxonomy.labels import Label, LabelIndex
 from labeltree.taxonomy.mapping import TaxonomyMapping
-from labeltree.taxonomy.naming import some
 from labeltree.taxonomy.tree import Taxonomy
 
 __all__ = ["ChangeCount", "LabelsOfBoth", "VersionChange", "mapping_digest"]
@@ -141,55 +138,45 @@ def mapping_digest(mapping: TaxonomyMapping) -> str:
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
-class LabelsOfBoth:
-    """Reads labels, as text, of an old or a new taxonomy as nodes of the new one.
+class LabelsOfBoth(LabelIndex):
+    """Looks labels of an old and of a new taxonomy up as nodes of the new one.
 
     A label that the old taxonomy has is mapped, even if the new one has it too; a label that only the new one
     has is taken as it is.
 
     Args:
         mapping: from the old taxonomy to the new one.
+
+    Attributes:
+        mapped: the labels of the old taxonomy that were looked up.
+        taken: those that only the new one has.
+        taxonomy: the new taxonomy, whose `find` and `encode` read labels of both.
     """
 
     def __init__(self, mapping: TaxonomyMapping) -> None:
-        self.mapping = mapping
+        new = mapping.new
+        parents = new.parent.tolist()
+        super().__init__(new.names, parents, parents[1:], range(1, new.num_nodes))
+        self._old, self._places = mapping.old, mapping.nodes.tolist()
+        self.mapped: set[Label] = set()
+        self.taken: set[Label] = set()
+        self.taxonomy = new.reading(self)
 
-    def nodes(self, labels: Iterable[Label | None]) -> tuple[Tensor, Tensor]:
-        """The nodes of labels.
+    def candidates(self, label: Label) -> list[int]:
+        """All nodes of the new taxonomy that a label of either may refer to, ascending."""
+        there = self._old.candidates(label)
+        key = label if isinstance(label, str) else tuple(label)
+        if there:
+            self.mapped.add(key)
+            return sorted({self._places[node] for node in there})
+        found = super().candidates(label)
+        if found:
+            self.taken.add(key)
+        return found
 
-        Args:
-            labels: n names or paths; None where missing.
-
-        Returns:
-            nodes of the new taxonomy ``(n,)``, −1 for a missing label; and the old nodes ``(n,)`` of those
-            that were mapped, −1 for the others.
-
-        Raises:
-            TaxonomyError: if a label is in neither, or a name occurs several times.
-        """
-        old, new = self.mapping.old, self.mapping.new
-        places = self.mapping.nodes.tolist()
-        known: dict[Label, tuple[int, int]] = {}
-        unknown: list[Label] = []
-        found: list[tuple[int, int]] = []
-        for label in labels:
-            if label is None or (isinstance(label, str) and not label.strip()):
-                found.append((-1, -1))
-                continue
-            if label not in known:
-                there = old.candidates(label)
-                if len(there) == 1:
-                    known[label] = places[there[0]], there[0]
-                elif not there and not new.candidates(label):
-                    unknown.append(label)
-                    known[label] = -1, -1
-                else:  # an ambiguous name raises an error that shows its paths
-                    known[label] = (old if there else new).find(label), -1
-            found.append(known[label])
-        if unknown:
-            raise TaxonomyError(
-                f"{len(unknown)} {'label is' if len(unknown) == 1 else 'labels are'} in neither the old nor "
-                f"the new taxonomy of the mapping: {some([str(label) for label in unknown])}"
-            )
-        pairs = torch.tensor(found, dtype=torch.int64).reshape(-1, 2)
-        return pairs[:, 0].clone(), pairs[:, 1].clone()
+    def sentence(self) -> str:
+        """How many labels were mapped, and how many taken as they are."""
+        taken = f"; {len(self.taken):,} that only the new one has are taken as they are" if self.taken else ""
+        return (
+            f"{len(self.mapped):,} labels of the old taxonomy are read on the new one by the mapping{taken}"
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import os
@@ -262,6 +263,12 @@ class Graph:
     def candidates(self, label: Label) -> list[int]:
         """All nodes that a label, a name or a path, may refer to, ascending; perhaps none."""
         return self._labels.candidates(label)
+
+    def reading(self, labels: LabelIndex) -> Self:
+        """The same taxonomy, which looks labels up in another index."""
+        found = copy.copy(self)
+        found.__dict__["_labels"] = labels  # in place of the cached one
+        return found
 
     def follow(self, path: Sequence[str]) -> int | None:
         """The node at the end of a path of names from depth 1, or None if there is none."""

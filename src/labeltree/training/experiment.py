@@ -83,6 +83,7 @@ def open_recipe_data(
             data_path=recipe.data_path,
             image_size=recipe.image_size or (h if h == w else None),
             taxonomy=recipe.taxonomy,
+            mapping=recipe.mapping,
             channels=recipe.channels or c,
             missing_labels=recipe.missing_labels,
             on_error=recipe.on_error,

@@ -178,6 +178,8 @@ class Recipe:
         objective: the training objective; several joined by ``+`` add up (``hwc+lam``).
         data_path: folder of a data set that has a name; None = in the cache folder.
         taxonomy: a taxonomy file, if the data do not have their own.
+        mapping: what became of the nodes of an older version of ``taxonomy``, a file of 'labeltree taxonomy
+            map': labels of the older version are read on the new one.
         table: the columns of the data, if they are a table.
         missing_labels: names of classes that stand for missing labels (``[unknown, n/a]``), at any depth;
             their samples get the label above, or none.
@@ -285,6 +287,7 @@ class Recipe:
     objective: str = "hwc+lam"
     data_path: str | None = None
     taxonomy: str | None = None
+    mapping: str | None = None
     table: TableRecipe = field(default_factory=TableRecipe)
     missing_labels: list[str] | str | None = None
     coarsen: int | None = None
@@ -528,6 +531,7 @@ def _check_together(recipe: Recipe) -> None:
     for names, idle, because in (
         (["logger_folder"], recipe.logger == "none", "while logger is 'none'"),
         (["test"], recipe.fold is not None, "while fold chooses the test samples"),
+        (["mapping"], recipe.taxonomy is None, "without taxonomy, to which it leads"),
         (["projection"], recipe.train_taxonomy is None, "without train_taxonomy"),
         (["unseen_depth"], not drawn, "unless unseen_classes is a number or a share"),
         (["inner"], recipe.inner_share == 0, "while inner_share is 0"),

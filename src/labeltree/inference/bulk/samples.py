@@ -23,6 +23,7 @@ from labeltree.data.tables import TABLE_SUFFIXES
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.inference.loading import TrainedRun
 from labeltree.safe_files import Reader, read_text
+from labeltree.taxonomy.between_versions import LabelsOfBoth
 from labeltree.taxonomy.naming import join_path, split_path
 from labeltree.taxonomy.placeholders import MissingNames
 
@@ -54,6 +55,7 @@ class BulkSamples:
         self._data = data
         self._missing = MissingNames(run.recipe.missing_labels or ())
         self._known: dict[Any, int] = {}
+        self._taxonomy = run.taxonomy if run.change is None else LabelsOfBoth(run.change.mapping).taxonomy
         path = Path(data).expanduser()
         chosen = run.recipe.table.columns
         image = chosen.get("image_column")
@@ -146,7 +148,7 @@ class BulkSamples:
             if label is None:
                 return -1
             try:
-                return int(self._run.taxonomy.encode([label])[0])
+                return int(self._taxonomy.encode([label])[0])
             except TaxonomyError:
                 continue
         if self._names.changes and not self._folder:
