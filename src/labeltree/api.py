@@ -186,6 +186,8 @@ def compare(
     out: str | Path = "comparison",
     report: str | Path | None = None,
     title: str | None = None,
+    taxonomy: str | Path | None = None,
+    mapping: Mapping[str, str | Path] | None = None,
     **options: Any,
 ) -> Compared:
     """Compare evaluated runs, or embeddings tables, on the samples that they have in common.
@@ -198,19 +200,68 @@ def compare(
         out: the folder that the files are written to.
         report: file that the page is written to, instead of ``comparison.html`` in ``out``.
         title: title of the page.
-        **options: options of `labeltree.evaluation.compare_runs.compare_paths`, such as ``metrics=["top1"]``,
-            ``baseline="SupCon"`` or, for embeddings tables, ``taxonomy="tree.json"``.
+        taxonomy: taxonomy file to compare on, that of the labels of embeddings tables. Runs on another one
+            are evaluated on it first, into ``RUN/on-NAME``, as `evaluate` does.
+        mapping: maps a run to the file that says what became of the nodes of its taxonomy; for other runs,
+            what is certain is used.
+        **options: options of `labeltree.evaluation.compare_runs.compare_paths`, such as ``metrics=["top1"]``
+            or ``baseline="SupCon"``.
 
     Raises:
         RunError: if a run was not evaluated.
         DataError: if the runs cannot be compared.
+        ValueError: if a mapping is of no run that is compared, or there is no taxonomy that it leads to.
     """
     from labeltree.evaluation.compare_runs import compare_paths
     from labeltree.report import write_comparison_page
 
     listed = {name: [runs] if isinstance(runs, str | Path) else list(runs) for name, runs in methods.items()}
+    listed = _runs_on(listed, taxonomy, mapping or {}, options)
     folder = RunFolder(out)
     with folder.locked():
-        done = compare_paths(listed, out=out, **options)
+        done = compare_paths(listed, out=out, taxonomy=taxonomy, **options)
         write_comparison_page(done.result, report or folder.comparison_page, done.results, title=title)
     return done
+
+
+def _runs_on(
+    methods: Mapping[str, Sequence[str | Path]],
+    taxonomy: str | Path | None,
+    mapping: Mapping[str, str | Path],
+    options: Mapping[str, Any],
+) -> dict[str, list[str | Path]]:
+    """The evaluations of methods on one taxonomy: runs on another one are evaluated on it."""
+    from labeltree.report.evaluate_and_report import evaluate_run
+    from labeltree.taxonomy import load_taxonomy
+
+    files = {Path(run).resolve(): file for run, file in mapping.items()}
+    unknown = set(files) - {Path(path).resolve() for paths in methods.values() for path in paths}
+    if unknown:
+        raise ValueError(f"there is a mapping of '{min(unknown)}', which is not compared")
+    if taxonomy is None:
+        if files:
+            raise ValueError("a mapping leads to another taxonomy: name that one, too")
+        return {name: list(paths) for name, paths in methods.items()}
+    judge = load_taxonomy(taxonomy)
+    found: dict[str, list[str | Path]] = {}
+    for name, paths in methods.items():
+        found[name] = []
+        for path in paths:
+            run, file = RunFolder(path), files.get(Path(path).resolve())
+            if not run.encoder.is_file():  # a table, or an evaluation without its run
+                if file is not None:
+                    raise ValueError(f"there is a mapping of '{path}', which is no run")
+                found[name].append(path)
+                continue
+            if file is None and run.load_taxonomy() == judge and run.outcomes.is_file():
+                found[name].append(path)
+                continue
+            done = evaluate_run(
+                run.path,
+                taxonomy=taxonomy,
+                mapping=file,
+                split=options.get("split", "test"),
+                progress=options.get("progress"),
+            )
+            found[name].append(done.metrics.parent)
+    return found

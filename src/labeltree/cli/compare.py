@@ -30,7 +30,18 @@ def run(arguments: list[str]) -> None:
         help="a method by name, with several runs of different seeds where there are some; repeatable",
     )
     parser.add_argument("--baseline", metavar="NAME", help="the method that the others are compared with")
-    parser.add_argument("--taxonomy", metavar="FILE", help="of the labels of embeddings tables")
+    parser.add_argument(
+        "--taxonomy",
+        metavar="FILE",
+        help="of the labels of embeddings tables; runs on another one are evaluated on it first, RUN/on-FILE",
+    )
+    parser.add_argument(
+        "--mapping",
+        action="append",
+        default=[],
+        metavar="RUN=FILE",
+        help="with --taxonomy: what became of a run's classes, from 'labeltree taxonomy map'; repeatable",
+    )
     parser.add_argument("--split", default="test", help="of embeddings tables (default test)")
     parser.add_argument(
         "--metrics",
@@ -52,6 +63,7 @@ def run(arguments: list[str]) -> None:
     parser.add_argument("--quiet", action="store_true", help="do not show what it is at")
     options = parser.parse_intermixed_args(arguments)
     methods = _methods(options.runs, options.name)
+    mapping = _mappings(options.mapping)
 
     from labeltree.api import compare
     from labeltree.progress import progress_line
@@ -65,6 +77,7 @@ def run(arguments: list[str]) -> None:
             report=page,
             title=options.title,
             taxonomy=options.taxonomy,
+            mapping=mapping,
             split=options.split,
             baseline=options.baseline,
             metrics=options.metrics,
@@ -100,6 +113,17 @@ def _methods(runs: list[str], named: list[str]) -> dict[str, list[str]]:
     if len(methods) < 2:
         raise ValueError("compare needs at least two runs or methods: labeltree compare RUN RUN")
     return methods
+
+
+def _mappings(given: list[str]) -> dict[str, str]:
+    """The mapping files by run."""
+    found: dict[str, str] = {}
+    for text in given:
+        run, equals, file = text.rpartition("=")
+        if not equals or not run or not file:
+            raise ValueError(f"--mapping is '{text}'; expected RUN=FILE")
+        found[run] = file
+    return found
 
 
 def _last(path: str) -> str:

@@ -105,6 +105,8 @@ def _check_same_samples(runs: Sequence[tuple[str | Path, Outcomes]]) -> None:
     first: tuple[str | Path, SampleRecord] | None = None
     for path, outcomes in runs:
         file = RunFolder(path).samples
+        if not file.is_file() and Path(path).name.startswith("on-"):  # a run on another taxonomy
+            file = RunFolder(Path(path).parent).samples
         record = SampleRecord.load(file) if file.is_file() else None
         if record is None or not record.has_contents:
             continue

@@ -53,8 +53,8 @@ def common_samples(
     for name, run in runs:
         if run.taxonomy != first.taxonomy:
             raise DataError(
-                f"'{name}' and '{first_name}' were evaluated on different taxonomies: evaluate one of them "
-                f"again with --taxonomy"
+                f"'{name}' and '{first_name}' were evaluated on different taxonomies: compare them on one, "
+                f"'labeltree compare RUN RUN --taxonomy FILE', with --mapping RUN=FILE where classes changed"
             )
     shared = [key for key in rows[0] if all(key in other for other in rows)]
     if not shared:
