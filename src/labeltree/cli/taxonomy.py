@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from labeltree.cli.taxonomy_changes import CHANGE_ACTIONS, add_changes, run_changes
 from labeltree.cli.taxonomy_from_wordnet import add_from_wordnet, from_wordnet
 from labeltree.cli.taxonomy_reading import open_taxonomy
+from labeltree.cli.taxonomy_suggest import add_suggest, suggest
 
 if TYPE_CHECKING:
     from labeltree.taxonomy import AnyTaxonomy
@@ -57,11 +58,15 @@ def run(arguments: list[str]) -> None:
     )
     project.add_argument("--out", required=True, metavar="FILE", help="the file that the tree is written to")
     add_from_wordnet(actions)
+    add_suggest(actions)
     add_changes(actions)
     options = parser.parse_args(arguments)
 
     if options.action == "from-wordnet":
         from_wordnet(options)
+        return
+    if options.action == "suggest":
+        suggest(options)
         return
     if options.action in CHANGE_ACTIONS:
         run_changes(options)

@@ -1,0 +1,119 @@
+"""``labeltree taxonomy suggest``: a tree of classes from their embeddings, and trees judged by mistakes."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from labeltree.evaluation.suggested_tree import ClassPoints
+    from labeltree.runs import EmbeddingTable
+    from labeltree.taxonomy import Taxonomy
+
+__all__ = ["add_suggest", "suggest"]
+
+
+def add_suggest(actions: Any) -> None:
+    """Add the action to the command's parser."""
+    action = actions.add_parser(
+        "suggest",
+        help="make a tree of classes from their embeddings, and judge trees",
+        description="Cluster the mean embeddings of classes to a tree, and say how well the mistakes "
+        "between classes follow it. The judged tree is made of training samples, or of half of the samples, "
+        "and judged on the others. For class names alone: 'labeltree taxonomy from-wordnet'.",
+    )
+    action.add_argument(
+        "embeddings", metavar="RUN|FILE", help="a run, or a table of embeddings with labels (.npz, .parquet)"
+    )
+    action.add_argument("--taxonomy", metavar="FILE", help="of the labels of FILE, if these are nodes")
+    action.add_argument(
+        "--column",
+        choices=("features", "embeddings"),
+        help="of the encoder, or of the head (default: features if there are some)",
+    )
+    action.add_argument(
+        "--linkage",
+        choices=("complete", "average", "ward"),
+        default="complete",
+        help="distance of two groups: the largest of their classes (default), the mean, or Ward's",
+    )
+    action.add_argument("--depth", type=int, help="depth of the tree (default: by the number of classes)")
+    action.add_argument(
+        "--judge", nargs="+", default=[], metavar="TREE", help="judge these trees of the same classes, too"
+    )
+    action.add_argument("--seed", type=int, default=0, help="of halves and trees at random (default 0)")
+    action.add_argument("-o", "--out", metavar="FILE", help="write the tree there: .yaml, .csv, .json …")
+
+
+def suggest(options: argparse.Namespace) -> None:
+    """Print the suggested tree, judge it and other trees, and write it."""
+    from labeltree.evaluation.suggested_tree import class_points, halves, judge_tree, suggest_tree
+
+    table, taxonomy = _table(options.embeddings, options.taxonomy)
+    samples = class_points(table, taxonomy, options.column)
+    others = [(name, _tree(name)) for name in options.judge]
+    made, judged, how = _parts(samples, halves(samples, options.seed))
+    tree = suggest_tree(samples, options.linkage, options.depth)
+    print(tree.render(max_children=20))
+    part = suggest_tree(made, options.linkage, options.depth)
+    print(f"\nmade of {how}: {judge_tree(part, judged, options.seed).sentence()}")
+    for name, other in others:
+        print(f"{name}: {judge_tree(other, judged, options.seed).sentence()}")
+    print("inner nodes are called after their first and last class; rename them in the file")
+    if options.out is not None:
+        tree.save(options.out)
+        print(f"{tree.num_nodes} nodes, {tree.num_leaves} leaves, depth {tree.max_depth}: {options.out}")
+
+
+def _parts(samples: ClassPoints, half: Tensor) -> tuple[ClassPoints, ClassPoints, str]:
+    """The samples that the judged tree is made of, those it is judged on, and which these are."""
+    learned = samples.learned
+    how = "the training samples and judged on the others"
+    if learned is None or learned.all() or not samples.has_all_classes(learned):
+        learned, how = half, "half of the samples and judged on the other half"
+    return samples.rows(learned.nonzero()[:, 0]), samples.rows((~learned).nonzero()[:, 0]), how
+
+
+def _table(name: str, taxonomy_file: str | None) -> tuple[EmbeddingTable, Taxonomy]:
+    """The table of a run or a file, and the taxonomy of its labels."""
+    from labeltree.inference.embeddings import OwnSamples
+    from labeltree.runs import EmbeddingTable, RunFolder
+
+    path = Path(name)
+    if path.is_dir() and RunFolder(path).taxonomy.is_file():
+        return OwnSamples(path)(), RunFolder(path).load_taxonomy()
+    if taxonomy_file is not None:
+        taxonomy = _tree(taxonomy_file)
+        return EmbeddingTable.load(path, taxonomy), taxonomy
+    taxonomy = _of_labels(path)
+    return EmbeddingTable.load(path, taxonomy), taxonomy
+
+
+def _of_labels(path: Path) -> Taxonomy:
+    """The taxonomy of the labels, names or paths, of a table of embeddings."""
+    from labeltree.errors import DataError
+    from labeltree.runs.columns import read_columns
+    from labeltree.taxonomy import Taxonomy
+
+    if not path.is_file():
+        raise DataError(f"no embeddings at '{path}'")
+    columns = read_columns(path)
+    labels = columns.get("labels", columns.get("label"))
+    if labels is None:
+        raise DataError(
+            f"'{path}' has no column of labels; --taxonomy FILE says what its numbers of nodes mean"
+        )
+    return Taxonomy.from_paths(dict.fromkeys(str(label) for label in labels if str(label).strip()))
+
+
+def _tree(name: str) -> Taxonomy:
+    from labeltree.errors import TaxonomyError
+    from labeltree.taxonomy import Taxonomy, load_taxonomy
+
+    taxonomy = load_taxonomy(name)
+    if not isinstance(taxonomy, Taxonomy):
+        raise TaxonomyError(f"'{name}' is a DAG; 'labeltree taxonomy project' makes a tree of it")
+    return taxonomy
