@@ -302,3 +302,73 @@ def test_ten_thousand_leaves() -> None:
     renamed = mapping.with_guesses(guesses)
     assert len(renamed.changes()) == 1111
     assert torch.equal(renamed.nodes, torch.arange(old.num_nodes))
+
+
+def test_names_that_repeat_follow_their_parent() -> None:
+    old = Taxonomy.from_paths(["tit/blue", "tit/great", "tit/young", "owl/barn", "owl/young"])
+    new = Taxonomy.from_paths(["parus/blue", "parus/great", "parus/young", "owl/barn", "owl/young"])
+    mapping, guesses = TaxonomyMapping.between(old, new)
+    assert said(mapping) == ["rename: tit -> parus"]
+    assert guesses == []
+    one = Taxonomy.from_paths(["owl/blue", "owl/great", "owl/barn", "owl/young"])
+    mapping, guesses = TaxonomyMapping.between(old, one)
+    assert "merge: tit -> owl" in said(mapping)
+    assert "remove: tit/young" in said(mapping)
+    assert [str(guess.change) for guess in guesses] == ["merge: tit/young -> owl/young"]
+
+
+def test_remainders_elsewhere_are_other_classes() -> None:
+    old, new = Taxonomy.from_paths(["a/other", "a/x", "b/y"]), Taxonomy.from_paths(["a/x", "b/other", "b/y"])
+    assert said(TaxonomyMapping.between(old, new)[0]) == ["remove: a/other", "add: b/other"]
+
+
+def test_an_inner_node_most_of_whose_children_are_gone_is_a_guess() -> None:
+    old = Taxonomy.from_paths(["tit/blue", "tit/great", "tit/coal", "owl/barn"])
+    new = Taxonomy.from_paths(["owl/barn", "owl/blue"])
+    mapping, guesses = TaxonomyMapping.between(old, new)
+    assert said(mapping)[:2] == ["remove: tit", "move: tit/blue -> owl/blue"]
+    assert [str(guess.change) for guess in guesses] == ["merge: tit -> owl"]
+    assert guesses[0].reason == "1 of its 3 children went there, the others are gone"
+    accepted = mapping.with_guesses(guesses)
+    assert int(accepted.nodes[old.find("coal")]) == new.find("owl")
+
+
+@st.composite
+def revisions(draw: st.DrawFn) -> tuple[Taxonomy, Taxonomy]:
+    """A tree, and the same after a few nodes were moved, renamed, added or left out with what is below."""
+    old = draw(trees(14))
+    names, parents = list(old.names), old.parent.tolist()
+    for _ in range(draw(st.integers(0, 4))):
+        node, name = draw(st.integers(0, len(names) - 1)), draw(st.sampled_from(NAMES))
+        kind = draw(st.sampled_from(["add", "rename", "move", "remove"]))
+        if kind == "add":
+            names.append(name)
+            parents.append(node)
+        elif node and kind == "rename":
+            names[node] = name
+        elif node and kind == "move":
+            parents[node] = draw(st.integers(0, node - 1))
+        elif node:
+            parents[node] = -2
+    paths_below: list[tuple[str, ...] | None] = [()]
+    for node in range(1, len(names)):
+        above = None if parents[node] < 0 else paths_below[parents[node]]
+        paths_below.append(None if above is None else (*above, names[node]))
+    return old, Taxonomy.from_paths([path for path in paths_below if path] or [("a",)])
+
+
+@settings(max_examples=200, deadline=None)
+@given(revisions(), st.booleans())
+def test_revisions_go_both_ways(versions: tuple[Taxonomy, Taxonomy], accept: bool) -> None:
+    old, new = versions
+    mapping, guesses = TaxonomyMapping.between(old, new)
+    for node in range(1, old.num_nodes):
+        if new.follow(old.path(node)) is not None:
+            assert mapping.new.path(mapping.targets[node][0]) == old.path(node)
+    mapping = mapping.with_guesses(guesses) if accept else mapping
+    path = saved(mapping)
+    assert paths(TaxonomyMapping.load(path, old=old).new) == paths(new)
+    undone = TaxonomyMapping.load(path, new=new)
+    assert paths(undone.old) == paths(old)
+    assert by_path(undone) == by_path(mapping)
+    assert TaxonomyMapping.between(TaxonomyMapping.load(path, old=old).new, new)[0].changes() == []

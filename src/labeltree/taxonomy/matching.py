@@ -13,9 +13,12 @@ from labeltree.errors import TaxonomyError
 from labeltree.taxonomy.changes import Change, Guess, Kind
 from labeltree.taxonomy.graph import Graph
 from labeltree.taxonomy.near_names import near_pairs, plain_key
+from labeltree.taxonomy.placeholders import PLACEHOLDERS, REMAINDERS, plain_name
 from labeltree.taxonomy.tree import Taxonomy
 
 __all__ = ["Matching", "match_nodes", "match_versions"]
+
+_NO_CLASS = PLACEHOLDERS | REMAINDERS
 
 
 class Matching(NamedTuple):
@@ -68,6 +71,9 @@ def match_versions(
 ) -> tuple[list[list[int]], list[Guess]]:
     """The targets of every old node that are certain, and guesses; see `TaxonomyMapping.between`."""
     targets = [[] if node < 0 else [node] for node in match_nodes(old, new).nodes.tolist()]
+    for node, there in enumerate(targets):  # a class called "other" is hardly the same one elsewhere
+        if there and plain_name(old.names[node]) in _NO_CLASS and new.path(there[0]) != old.path(node):
+            there.clear()
     for name, accepted in synonyms.items():
         place = new.candidates(accepted)
         for node in old.candidates(name) if place else ():
@@ -78,24 +84,58 @@ def match_versions(
                 )
             if node and new.follow(old.path(node)) is None:
                 targets[node] = [place[0]] if place[0] else []
-    _follow_children(old, new, targets)
-    return targets, _guesses(old, new, targets)
+    doubtful: dict[int, list[int]] = {}
+    while _follow_children(old, new, targets, doubtful) + _follow_parents(old, new, targets):
+        pass
+    return targets, _guesses(old, new, targets, doubtful)
 
 
-def _follow_children(old: Taxonomy, new: Taxonomy, targets: list[list[int]]) -> None:
-    """Match inner nodes that are left to the parents of what their children became, the finest first."""
+def _follow_parents(old: Taxonomy, new: Taxonomy, targets: list[list[int]]) -> int:
+    """Match nodes that are left to the one of their name where their parent went; returns how many were."""
+    sourced = {target for several in targets for target in several}
+    child = {(above, new.names[node]): node for node, above in enumerate(new.parent.tolist())}
+    parent = old.parent.tolist()
+    found = 0
+    for node in range(1, old.num_nodes):
+        above = targets[parent[node]]
+        there = child.get((above[0], old.names[node])) if len(above) == 1 and not targets[node] else None
+        if there is not None and there not in sourced:
+            targets[node] = [there]
+            sourced.add(there)
+            found += 1
+    return found
+
+
+def _follow_children(
+    old: Taxonomy, new: Taxonomy, targets: list[list[int]], doubtful: dict[int, list[int]]
+) -> int:
+    """Match inner nodes that are left to the parents of what their children became, the finest first.
+
+    Where most children are gone, the match is noted as doubtful instead.
+
+    Returns:
+        The number of nodes that were matched.
+    """
+    found = 0
     parent = new.parent.tolist()
     above = old.parent.tolist()
     for node in range(old.num_nodes - 1, 0, -1):
         if targets[node]:
             continue
-        parents = {parent[target] for child in old.children(node) for target in targets[child] if target}
+        children = old.children(node)
+        parents = {parent[target] for child in children for target in targets[child] if target}
         higher = above[node]
         while not targets[higher]:
             higher = above[higher]
         stays = {new_node for target in targets[higher] for new_node in _line_up(target, parent)}
         if parents and not parents & (stays | {0, -1}):
-            targets[node] = sorted(parents)
+            if 2 * sum(bool(targets[child]) for child in children) >= len(children):
+                targets[node] = sorted(parents)
+                doubtful.pop(node, None)
+                found += 1
+            else:
+                doubtful[node] = sorted(parents)
+    return found
 
 
 def _line_up(node: int, parent: list[int]) -> list[int]:
@@ -106,14 +146,23 @@ def _line_up(node: int, parent: list[int]) -> list[int]:
     return found
 
 
-def _guesses(old: Taxonomy, new: Taxonomy, targets: list[list[int]]) -> list[Guess]:
+def _guesses(
+    old: Taxonomy, new: Taxonomy, targets: list[list[int]], doubtful: Mapping[int, list[int]]
+) -> list[Guess]:
     """Likely changes of the nodes that are left, among the children of where their parents went."""
     sourced = {target for several in targets for target in several}
     found: list[Guess] = []
+    for node, there in doubtful.items():
+        children = old.children(node)
+        stay = sum(bool(targets[child]) for child in children)
+        kind: Kind = "split" if len(there) > 1 else "merge" if there[0] in sourced else "rename"
+        change = Change(kind, old.path(node), tuple(new.path(one) for one in there))
+        reason = f"{stay} of its {len(children)} children went there, the others are gone"
+        found.append(Guess(node, tuple(there), change, reason))
     for node in range(old.num_nodes):
         if len(targets[node]) != 1 and node:
             continue
-        gone = [child for child in old.children(node) if not targets[child]]
+        gone = [child for child in old.children(node) if not targets[child] and child not in doubtful]
         if not gone:
             continue
         place = targets[node][0] if node else 0
@@ -143,6 +192,13 @@ def _among_siblings(
         for node, there in spelled.items()
         if len(there) == 1
     }
+    stayed: dict[str, list[int]] = {}
+    for child in known:
+        stayed.setdefault(plain_key(new.names[child]), []).append(child)
+    for node in gone:
+        alike = stayed.get(plain_key(old.names[node]), [])
+        if node not in found and len(alike) == 1:
+            found[node] = guess(node, alike, "the same name where its parent went")
     left = [node for node in gone if node not in found]
     prefixes = sorted((new.names[child].casefold(), child) for child in fresh)
     for node in left:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterator, Sequence
+from itertools import combinations
 
 __all__ = ["near_pairs", "plain_key"]
 
 _SHORTEST = 5  # letters; in shorter names one letter makes another word
+_MOST_ALIKE = 50  # with more names that differ at one place, such as codes, none is another's misspelling
 
 
 def plain_key(name: str) -> str:
@@ -25,8 +27,9 @@ def plain_key(name: str) -> str:
 def near_pairs(names: Sequence[str]) -> Iterator[tuple[int, int]]:
     """Pairs of positions of names that differ by one letter inserted, left out, replaced, or two swapped.
 
-    Case does not count. Short names are left out, and so are names that differ in a digit, such as codes. The
-    search takes time in proportion to the letters of all names, however many names there are.
+    Case does not count. Short names are left out, and so are names that differ in a digit, such as codes, or
+    of which more than 50 differ at one place. The search takes time in proportion to the letters of all
+    names.
 
     Args:
         names: n names.
@@ -45,9 +48,12 @@ def near_pairs(names: Sequence[str]) -> Iterator[tuple[int, int]]:
         if len(name) < _SHORTEST:
             continue
         for shorter in {name, *(name[:i] + name[i + 1 :] for i in range(len(name)))}:
-            alike = by_shorter.setdefault(shorter, [])
-            found.update((other, position) for other in alike if _one_apart(plain[other], name))
-            alike.append(position)
+            by_shorter.setdefault(shorter, []).append(position)
+    for alike in by_shorter.values():
+        if 1 < len(alike) <= _MOST_ALIKE:
+            for first, second in combinations(alike, 2):
+                if (first, second) not in found and _one_apart(plain[first], plain[second]):
+                    found.add((first, second))
     yield from sorted(found)
 
 
