@@ -65,16 +65,15 @@ _PLACES = {
 }
 _CHANGES = """labeltree mapping: 1
 changes:
-- {add: BIRDS/Pelecaniformes}
-- {move: BIRDS/Suliformes/Sulidae, to: BIRDS/Pelecaniformes/Sulidae}
-- {remove: BIRDS/Suliformes}
+- {move: BIRDS/Anseriformes/Anatidae/Anas/Anas crecca, to: BIRDS/Anseriformes/Anatidae/Mareca/Anas crecca}
+- {move: BUTTERFLIES/Nymphalidae/Vanessa/Vanessa cardui, to: BUTTERFLIES/Nymphalidae/Aglais/Vanessa cardui}
 - {merge: OAKS/Quercus petraea, to: OAKS/Quercus robur}
 - {merge: FISH/Chromis chromis, to: FISH/Chromis viridis}
 - {split: BUTTERFLIES/Pieridae/Pieris/Pieris rapae, to: [
     BUTTERFLIES/Pieridae/Pieris/Pieris rapae, BUTTERFLIES/Pieridae/Pieris/Pieris mannii]}
 - {rename: BUTTERFLIES/Nymphalidae/Aglais/Aglais io, to: BUTTERFLIES/Nymphalidae/Aglais/Inachis io}
 """
-"""A revision: a move, two merges, a split and a rename, as a mapping file states them."""
+"""A revision: two moves, two merges, a split and a rename, as a mapping file states them."""
 
 _COLUMNS = (
     *("gbifID", "occurrenceID", "basisOfRecord", "recordedBy", "eventDate", "decimalLatitude"),
@@ -106,14 +105,19 @@ def species() -> list[tuple[tuple[str, ...], str]]:
     return found
 
 
-def write_download(folder: Path, occurrences: int = 3000, seed: int = 0, size: int = 16) -> Path:
+def write_download(
+    folder: Path, occurrences: int = 3000, seed: int = 0, size: int = 16, interpreted: bool = False
+) -> Path:
     """Write ``download.zip``, a Darwin Core archive, and its images in ``photos``, named ``GBIFID_N.png``.
+
+    The accepted names of synonyms are in ``synonyms.csv``.
 
     Args:
         folder: An existing folder.
         occurrences: Number of occurrences; every 100th has no image, every 25th has two.
         seed: Seed of the draws.
         size: Side of the images in pixels.
+        interpreted: Whether there is a column ``species`` with the accepted names, which GBIF adds.
 
     Returns:
         The path of the archive.
@@ -121,6 +125,7 @@ def write_download(folder: Path, occurrences: int = 3000, seed: int = 0, size: i
     draw, known = random.Random(seed), species()
     photos = folder / "photos"
     photos.mkdir()
+    columns = [name for name in _COLUMNS if interpreted or name != "species"]
     rows, media = [], []
     for number in range(occurrences):
         kind = number % len(known)
@@ -145,19 +150,21 @@ def write_download(folder: Path, occurrences: int = 3000, seed: int = 0, size: i
         terms = draw.choice(["CC0_1_0", "CC_BY_4_0", "CC_BY_NC_4_0"])
         person = draw.choice(["A. Finch", 'B. "Bee" Keeper', "C. Moss", "Ö. Ö."])
         about = (key, f"urn:catalog:{key}", "HUMAN_OBSERVATION", person, day, *place, terms)
-        rows.append((*about, given, *names, rank, qualifier))
+        rows.append((*about, given, *names[: 7 if interpreted else 6], rank, qualifier))
         for image in range(0 if number % 100 == 99 else 2 if number % 25 == 0 else 1):
             shown = kind if draw.random() < 0.8 else max(kind - 1, 0)  # similar species look alike
             _draw(shown, draw, size).save(photos / f"{key}_{image + 1}.png")
             media.append((key, "StillImage", f"https://images.example/{key}/{image + 1}.png"))
     fields = "".join(
         f'<field index="{place}" term="http://rs.tdwg.org/dwc/terms/{name}"/>'
-        for place, name in enumerate(_COLUMNS)
+        for place, name in enumerate(columns)
     )
+    lines = [f'"{synonym}","{accepted}"' for accepted, synonym in SYNONYMS.items()]
+    (folder / "synonyms.csv").write_text("\n".join(["synonym,accepted", *lines]) + "\n", "utf-8")
     file = folder / "download.zip"
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("meta.xml", _META.format(fields=fields))
-        archive.writestr("occurrence.txt", _table([_COLUMNS, *rows]))
+        archive.writestr("occurrence.txt", _table([tuple(columns), *rows]))
         archive.writestr("multimedia.txt", _table([("gbifID", "type", "identifier"), *media]))
         archive.writestr("citations.txt", "Cite all data sets.\n")
     return file

@@ -24,7 +24,8 @@ def download(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def source(download: Path) -> Source:
-    return open_source(download, image_folder=download.parent / "photos", image_name="{gbifID}_*.png")
+    photos = {"image_folder": download.parent / "photos", "image_name": "{gbifID}_*.png"}
+    return open_source(download, **photos, names="scientific", synonyms=str(download.parent / "synonyms.csv"))
 
 
 def test_the_tree_is_that_of_the_species(source: Source) -> None:
@@ -39,6 +40,15 @@ def test_the_tree_is_that_of_the_species(source: Source) -> None:
     assert [tree.names.count(name) for name in ("Prunella", "Morus", "Pomacentridae")] == [2, 2, 1]
     depths = tree.depth[source.nodes.clamp_min(0)].bincount(minlength=8).tolist()
     assert depths[5] > 0 < depths[6] < depths[7]  # identified to the family, the genus, the species
+
+
+def test_the_names_that_gbif_adds_need_no_cleaning(tmp_path: Path, source: Source) -> None:
+    file = gbif.write_download(tmp_path, occurrences=300, interpreted=True)
+    added = open_source(file, image_folder=tmp_path / "photos", image_name="{gbifID}_*.png")
+    tree = source.taxonomy
+    assert {added.taxonomy.path(leaf) for leaf in added.taxonomy.leaves.tolist()} == {
+        tree.path(leaf) for leaf in tree.leaves.tolist()
+    }
 
 
 def test_every_row_is_used_or_listed(download: Path, source: Source) -> None:

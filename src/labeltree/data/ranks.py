@@ -114,8 +114,9 @@ class Ranks:
     def label(self, cells: Sequence[str | None], depth: str | None) -> tuple[str | None, ...]:
         """The names of a row's label, None where a rank is missing.
 
-        Names finer than the row's rank are left out, also where a species only repeats the genus; epithets
-        follow the name above: ``Parus major`` of the genus ``Parus`` and the epithet ``major``.
+        Names finer than the row's rank are left out, also where a species only repeats the genus, and so is
+        the name ``incertae sedis``, which stands for a missing one. Epithets follow the name above: ``Parus
+        major`` of the genus ``Parus`` and the epithet ``major``.
 
         Args:
             cells: The row's cells of the columns.
@@ -127,7 +128,7 @@ class Ranks:
         deepest = len(RANKS) if rank is None else _PLACE[rank]
         found: list[str | None] = []
         for cell, place, name, epithet in zip(cells, self._places, self.names, self._epithet, strict=True):
-            if place > deepest:
+            if place > deepest or (cell is not None and cell.casefold() == "incertae sedis"):
                 cell = None
             above = next((name for name in reversed(found) if name is not None), None)
             if cell is not None and epithet and above is not None:

@@ -154,7 +154,7 @@ def _unused(source: Source) -> list[str]:
     """A note with the number of rows that are not used, by reason."""
     if source.unused is None or not len(source.unused):
         return []
-    counts = Counter(reason for _, _, reason in source.unused.lines())
+    counts = Counter(reason.partition(":")[0] for _, _, reason in source.unused.lines())
     shown = ", ".join(f"{reason} ({count:,})" for reason, count in counts.most_common(3))
     more = f", and {len(counts) - 3:,} other reasons" if len(counts) > 3 else ""
     rows = len(set(source.unused.rows.tolist()))
