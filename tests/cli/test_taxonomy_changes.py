@@ -126,17 +126,17 @@ def test_compose(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_synonyms(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    Path("synonyms.csv").write_text("synonym,accepted\npike,esox\nesox,1.0\n,\n")
+    Path("synonyms.csv").write_text("synonym,accepted\npike,esox\nesox,1.0\nunheard of,1.0\n")
     assert run("diff", "old.json", "new.yaml", "--synonyms", "synonyms.csv") == 0
     assert "rename  fish/pike -> fish/1.0" in capsys.readouterr().out
     for text, message in (
-        ("synonym,accepted\na,b\nb,a\n", "cycle"),
-        ("synonym,accepted\na,b\na,c\n", "two accepted names|several"),
-        ("old,new\na,b\n", "synonym"),
+        ("synonym,accepted\na,b\nb,a\n", "go round in a circle"),
+        ("synonym,accepted\na,b\na,c\n", "remove one"),
+        ("old,new\na,b\n", "needs the columns synonym and accepted"),
     ):
         Path("synonyms.csv").write_text(text)
         assert run("diff", "old.json", "new.yaml", "--synonyms", "synonyms.csv") == 2
-        assert any(part in capsys.readouterr().err for part in message.split("|"))
+        assert message in capsys.readouterr().err
 
 
 def test_releases_are_given_by_convert(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

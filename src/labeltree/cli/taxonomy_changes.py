@@ -109,7 +109,7 @@ def _between(
 ) -> tuple[TaxonomyMapping, list[Guess]]:
     from labeltree.taxonomy import TaxonomyMapping
 
-    synonyms = None if options.synonyms is None else _synonyms(options.synonyms)
+    synonyms = None if options.synonyms is None else _synonyms(options.synonyms, old, new)
     return TaxonomyMapping.between(old, new, synonyms)
 
 
@@ -311,40 +311,28 @@ def _as_json(mapping: TaxonomyMapping, guesses: Sequence[Guess], touched: _Touch
     return content
 
 
-def _synonyms(path: Path) -> dict[str, str]:
-    """The accepted name of each synonym of a table, chains followed to their end."""
-    import csv
+def _synonyms(path: Path, old: Taxonomy, new: Taxonomy) -> dict[str, str]:
+    """The path in the new version of each old node whose name a table calls a synonym."""
+    from labeltree.data.names.synonyms import SynonymTable
+    from labeltree.taxonomy.naming import join_path
 
-    from labeltree.errors import DataError
-
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            rows = list(csv.reader(file, delimiter="\t" if path.suffix == ".tsv" else ",", strict=True))
-    except OSError as error:
-        raise DataError(f"'{path}' cannot be read: {error.strerror}") from None
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise DataError(f"'{path}' is not a table in UTF-8: {error}") from None
-    header = [cell.strip().casefold() for cell in rows[0]] if rows else []
-    if not {"synonym", "accepted"} <= set(header):
-        raise DataError(f"'{path}' has the columns {', '.join(header)}; it needs synonym and accepted")
-    places = header.index("synonym"), header.index("accepted")
+    table = SynonymTable.load(path)
+    named: dict[str, list[int]] = {}
+    for node in range(1, new.num_nodes):
+        named.setdefault(new.names[node], []).append(node)
     found: dict[str, str] = {}
-    for number, row in enumerate(rows[1:], start=2):
-        cells = [row[place].strip() if place < len(row) else "" for place in places]
-        if not all(cells):
-            if any(cell.strip() for cell in row):
-                raise DataError(f"'{path}', row {number}: the synonym or its accepted name is missing")
+    for node in range(1, old.num_nodes):
+        here = old.path(node)
+        entry = table.accepted(here)
+        if entry is None or new.follow(here) is not None:
             continue
-        if found.setdefault(cells[0], cells[1]) != cells[1]:
-            raise DataError(
-                f"'{path}', row {number}: '{cells[0]}' has two accepted names, '{found[cells[0]]}' and "
-                f"'{cells[1]}'; give their paths if they are homonyms"
-            )
-    for name in found:
-        chain = [name]
-        while chain[-1] in found and found[chain[-1]] != chain[-1]:
-            chain.append(found[chain[-1]])
-            if chain[-1] in chain[:-1]:
-                raise DataError(f"'{path}': synonyms form a cycle, {' -> '.join(chain)}; remove one row")
-        found[name] = chain[-1]
+        accepted = entry[1]
+        places = [
+            place
+            for place in named.get(accepted[-1], [])
+            if new.path(place)[-len(accepted) :] == tuple(accepted)
+        ]
+        if places:  # of several, the name alone says that it is ambiguous
+            known = new.path_name(places[0]) if len(places) == 1 else join_path(accepted)
+            found[old.path_name(node)] = known
     return found
