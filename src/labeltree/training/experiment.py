@@ -11,6 +11,7 @@ from labeltree.errors import DataError
 from labeltree.models import encoder_modality, usual_image_shape
 from labeltree.progress import Progress
 from labeltree.training.batches import SourceDataModule, validation_samples
+from labeltree.training.carried_weights import carry_over_objective
 from labeltree.training.inputs import open_inputs, open_views
 from labeltree.training.labels import TrainingLabels, training_labels
 from labeltree.training.module import RepresentationModule
@@ -31,12 +32,14 @@ class Experiment:
         labels: the labels used in training.
         batches: training and validation batches.
         module: encoder and objective, with the resolved recipe.
+        carried: a sentence on what was carried over from the run that training starts from, if it does.
     """
 
     source: Source
     labels: TrainingLabels
     batches: SourceDataModule
     module: RepresentationModule
+    carried: str | None = None
 
     @property
     def network(self) -> Network:
@@ -135,6 +138,7 @@ def prepare(recipe: Recipe, source: Source | None = None) -> Experiment:
     objective = Objective(recipe, labels.taxonomy, encoder.feature_dim, source.aspect_taxonomies)
     objective.check_samples(aspects=training.aspects is not None, ratings=training.ratings is not None)
     objective.observe_labels(training.nodes)
+    carried = carry_over_objective(objective, recipe, source.taxonomy, labels.taxonomy, encoder.feature_dim)
     inputs = open_inputs(source, encoder, recipe)
     validation = validation_samples(source, recipe.seed, recipe.leave_group_out)
     batches = SourceDataModule(training, validation.source, inputs, recipe, objective)
@@ -148,4 +152,4 @@ def prepare(recipe: Recipe, source: Source | None = None) -> Experiment:
         validation.num_queries,
         validation.groups,
     )
-    return Experiment(source, labels, batches, module)
+    return Experiment(source, labels, batches, module, carried)

@@ -24,6 +24,7 @@ from labeltree.models import check_encoder, merged_state, misfits, need_lora, no
 from labeltree.processes import Terminated, end_with_parent
 from labeltree.progress import progress_line
 from labeltree.runs import RunFolder
+from labeltree.training.carried_weights import start_file
 from labeltree.training.checkpoints import (
     AtomicCheckpointIO,
     Checkpoints,
@@ -115,7 +116,7 @@ def train(
             return folder
         _check_logger(recipe)
         if recipe.encoder != "auto":
-            check_encoder(recipe.encoder, pretrained=recipe.pretrained, weights=recipe.weights)
+            check_encoder(recipe.encoder, pretrained=recipe.pretrained, weights=start_file(recipe))
         if recipe.trainable == "lora":
             need_lora()
         with progress_line(progress_bar) as progress:
@@ -126,6 +127,8 @@ def train(
         if is_first_rank():
             (on_data or _log_warnings)(summary)
         experiment = prepare(recipe, source)
+        if experiment.carried is not None and is_first_rank() and not folder.last_checkpoint.is_file():
+            logging.getLogger("labeltree.training").warning(experiment.carried)
         with progress_line(progress_bar) as progress:
             use_precomputed_features(experiment, progress)
         _warn_of_chunks(experiment.module)

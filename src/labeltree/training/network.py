@@ -20,6 +20,7 @@ from labeltree.models import (
     set_trainable,
 )
 from labeltree.taxonomy import Taxonomy
+from labeltree.training.carried_weights import start_file
 from labeltree.training.inputs import Normalisation, Views, in_memory_format, open_views
 from labeltree.training.objective import Objective
 from labeltree.training.recipe import Recipe
@@ -158,7 +159,7 @@ def recipe_encoder(
     encoder = build_encoder(
         recipe.encoder,
         pretrained=bool(recipe.pretrained) and start_weights,
-        weights=recipe.weights if start_weights else None,
+        weights=start_file(recipe) if start_weights else None,
         pooling=recipe.pooling,
         config=config,
         **shape,

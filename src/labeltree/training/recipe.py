@@ -209,7 +209,9 @@ class Recipe:
             folder are named; ``auto`` = small-conv for images, minilm for texts.
         pretrained: start from the encoder's published weights; None = only ``minilm``, ``text:NAME`` and
             checkpoints in a folder do.
-        weights: start from this file of encoder weights.
+        weights: start from this file of encoder weights, or from a run folder: from its encoder and, where
+            shapes fit, its projection heads; rows of classifiers follow the classes, by ``mapping`` if it
+            leads from that run's taxonomy, else by what is certain.
         pooling: of ``transformers:FOLDER``, how token vectors become a feature: ``pooler``, ``cls`` or
             ``mean``; ``auto`` = as its authors do.
         trainable: the weights that are trained: ``all``, ``last:K`` (the last K stages of the encoder,
