@@ -9,6 +9,7 @@ from labeltree.cli.taxonomy_changes import CHANGE_ACTIONS, add_changes, run_chan
 from labeltree.cli.taxonomy_from_wordnet import add_from_wordnet, from_wordnet
 from labeltree.cli.taxonomy_reading import open_taxonomy
 from labeltree.cli.taxonomy_suggest import add_suggest, suggest
+from labeltree.cli.taxonomy_review import add_review, run_review
 
 if TYPE_CHECKING:
     from labeltree.taxonomy import AnyTaxonomy
@@ -60,6 +61,7 @@ def run(arguments: list[str]) -> None:
     add_from_wordnet(actions)
     add_suggest(actions)
     add_changes(actions)
+    add_review(actions)
     options = parser.parse_args(arguments)
 
     if options.action == "from-wordnet":
@@ -70,6 +72,9 @@ def run(arguments: list[str]) -> None:
         return
     if options.action in CHANGE_ACTIONS:
         run_changes(options)
+        return
+    if options.action == "review":
+        run_review(options)
         return
     taxonomy, nodes = open_taxonomy(options.taxonomy)
     if options.action == "show":

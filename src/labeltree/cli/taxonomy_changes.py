@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from labeltree.taxonomy import Change, Guess, Taxonomy, TaxonomyMapping
 
-__all__ = ["CHANGE_ACTIONS", "add_changes", "run_changes"]
+__all__ = ["CHANGE_ACTIONS", "Touched", "add_changes", "check_unedited", "run_changes"]
 
 CHANGE_ACTIONS = ("diff", "map", "apply", "compose")
 _DONE = {
@@ -124,7 +124,7 @@ def _diff(options: argparse.Namespace) -> None:
         raise TaxonomyError("--mapping says what changed, so --synonyms has no use; leave one of them out")
     else:
         mapping, guesses = TaxonomyMapping.load(options.mapping, old=old, new=new), []
-    touched = None if options.data is None else _Touched(options.data, old)
+    touched = None if options.data is None else Touched(options.data, old)
     if options.format == "json":
         print(json.dumps(_as_json(mapping, guesses, touched), ensure_ascii=False, indent=1))
         return
@@ -140,7 +140,7 @@ def _diff(options: argparse.Namespace) -> None:
 
 
 def _map(options: argparse.Namespace) -> None:
-    _check_unedited(options)
+    check_unedited(options)
     old, new = open_tree(options.old), open_tree(options.new)
     mapping, guesses = _between(options, old, new)
     if options.accept:
@@ -167,7 +167,7 @@ def _apply(options: argparse.Namespace) -> None:
 
 
 def _compose(options: argparse.Namespace) -> None:
-    _check_unedited(options)
+    check_unedited(options)
     first = _load(options.first, open_tree(options.old))
     joined = first.then(_load(options.second, first.new))
     joined.save(options.out)
@@ -191,7 +191,7 @@ def _load(path: Path, old: Taxonomy) -> TaxonomyMapping:
     return mapping
 
 
-def _check_unedited(options: argparse.Namespace) -> None:
+def check_unedited(options: argparse.Namespace) -> None:
     from labeltree.errors import TaxonomyError
     from labeltree.taxonomy.mapping_file import is_edited
 
@@ -221,7 +221,7 @@ def _counted(changes: Sequence[Change]) -> str:
     )
 
 
-def _rows(changes: Sequence[Change], touched: _Touched | None) -> list[str]:
+def _rows(changes: Sequence[Change], touched: Touched | None) -> list[str]:
     """A line for each change; the numbers of samples stand in a column before the paths."""
     counts = [""] * len(changes)
     if touched is not None:
@@ -233,7 +233,7 @@ def _rows(changes: Sequence[Change], touched: _Touched | None) -> list[str]:
     return rows
 
 
-class _Touched:
+class Touched:
     """The samples of data that are labelled with the old version, to be counted by change."""
 
     def __init__(self, data: str, old: Taxonomy) -> None:
@@ -267,6 +267,11 @@ class _Touched:
         start, end = self._below(change)
         return int(self._before[end] - self._before[start])
 
+    def at_or_below(self) -> list[int]:
+        """The number of samples at or below each node of the old version."""
+        ends = self._old.subtree_end
+        return [int(n) for n in self._before[ends] - self._before[:-1]]
+
     def all_of(self, changes: Sequence[Change]) -> int:
         """The number of samples that at least one change touches."""
         touched = self._own.new_zeros(len(self._own)).bool()
@@ -286,7 +291,7 @@ class _Touched:
         return text
 
 
-def _as_json(mapping: TaxonomyMapping, guesses: Sequence[Guess], touched: _Touched | None) -> dict[str, Any]:
+def _as_json(mapping: TaxonomyMapping, guesses: Sequence[Guess], touched: Touched | None) -> dict[str, Any]:
     from labeltree.taxonomy.naming import join_path
 
     def of(change: Change) -> dict[str, Any]:

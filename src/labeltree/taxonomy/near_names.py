@@ -47,7 +47,7 @@ def near_pairs(names: Sequence[str]) -> Iterator[tuple[int, int]]:
     for position, name in enumerate(plain):
         if len(name) < _SHORTEST:
             continue
-        for shorter in {name, *(name[:i] + name[i + 1 :] for i in range(len(name)))}:
+        for shorter in {name, *(name[:i] + name[i + 1 :] for i, c in enumerate(name) if not c.isdigit())}:
             by_shorter.setdefault(shorter, []).append(position)
     for alike in by_shorter.values():
         if 1 < len(alike) <= _MOST_ALIKE:

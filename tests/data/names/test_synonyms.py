@@ -27,7 +27,7 @@ def test_chains_are_followed(tmp_path: Path) -> None:
 
 
 def test_a_cycle_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"circle: b > c > b \(row 3\)"):
+    with pytest.raises(DataError, match=r"cycle: b > c > b \(row 3\)"):
         load(tmp_path, "synonym,accepted\na,b\nb,c\nc,b\n")
 
 

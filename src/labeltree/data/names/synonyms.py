@@ -128,6 +128,11 @@ class SynonymTable:
         """The synonyms as they are written, by the key that `accepted` returns."""
         return {key: found.synonym for key, found in self._found.items()}
 
+    @property
+    def texts(self) -> dict[str, str]:
+        """The accepted name or path of each synonym, at the end of chains, as text."""
+        return {found.synonym: join_path(self._final[key]) for key, found in self._found.items()}
+
     def accepted(self, path: Sequence[str]) -> tuple[Key, tuple[str, ...]] | None:
         """The synonym at the end of a path, and its accepted name or path; None if there is none."""
         key = self._match(tuple(map(self._cleaner.key, path[-self._longest :]))) if self._longest else None
@@ -168,7 +173,7 @@ class SynonymTable:
                 cycle = [*chain[chain.index(following) :], following]
                 names = " > ".join(self._found[step].synonym for step in cycle)
                 raise DataError(
-                    f"{self._where}: the synonyms go round in a circle: {names} (row {found.row}); remove "
+                    f"{self._where}: the synonyms form a cycle: {names} (row {found.row}); remove "
                     "the row of the name that is accepted"
                 )
             chain.append(following)
