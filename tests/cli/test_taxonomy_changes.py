@@ -130,7 +130,7 @@ def test_synonyms(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("diff", "old.json", "new.yaml", "--synonyms", "synonyms.csv") == 0
     assert "rename  fish/pike -> fish/1.0" in capsys.readouterr().out
     for text, message in (
-        ("synonym,accepted\na,b\nb,a\n", "go round in a circle"),
+        ("synonym,accepted\na,b\nb,a\n", "form a cycle"),
         ("synonym,accepted\na,b\na,c\n", "remove one"),
         ("old,new\na,b\n", "needs the columns synonym and accepted"),
     ):

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from labeltree.cli.taxonomy_changes import CHANGE_ACTIONS, add_changes, run_changes
 from labeltree.cli.taxonomy_from_wordnet import add_from_wordnet, from_wordnet
-from labeltree.cli.taxonomy_reading import open_taxonomy
-from labeltree.cli.taxonomy_suggest import add_suggest, suggest
+from labeltree.cli.taxonomy_reading import add_names, open_taxonomy
 from labeltree.cli.taxonomy_review import add_review, run_review
+from labeltree.cli.taxonomy_suggest import add_suggest, suggest
 
 if TYPE_CHECKING:
     from labeltree.taxonomy import AnyTaxonomy
@@ -44,6 +44,8 @@ def run(arguments: list[str]) -> None:
     convert.add_argument(
         "--release", metavar="TEXT", help="what people call this version, such as 2024 (.json only)"
     )
+    for action in (show, check, convert):
+        add_names(action)
     project = actions.add_parser(
         "project",
         help="make a tree of a DAG, to train on",
@@ -76,7 +78,8 @@ def run(arguments: list[str]) -> None:
     if options.action == "review":
         run_review(options)
         return
-    taxonomy, nodes = open_taxonomy(options.taxonomy)
+    settings = {} if options.action == "project" else {"names": options.names, "synonyms": options.synonyms}
+    taxonomy, nodes = open_taxonomy(options.taxonomy, **settings)
     if options.action == "show":
         if taxonomy.release is not None:
             print(f"release {taxonomy.release}")

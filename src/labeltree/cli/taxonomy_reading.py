@@ -2,20 +2,41 @@
 
 from __future__ import annotations
 
+import argparse
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from labeltree.data.names.cleaning import Names
     from labeltree.taxonomy import AnyTaxonomy, Taxonomy
 
-__all__ = ["open_taxonomy", "open_tree"]
+__all__ = ["add_names", "open_taxonomy", "open_tree"]
 
 
-def open_taxonomy(name: str) -> tuple[AnyTaxonomy, Tensor | None]:
-    """The taxonomy, and the labels of the samples, ``(n,)`` nodes, -1 where missing, if there are any."""
+def add_names(action: argparse.ArgumentParser) -> None:
+    """Add the settings of names to the parser of an action on a table."""
+    action.add_argument(
+        "--names",
+        choices=("exact", "plain", "scientific"),
+        help="what a name in a table is (default: exact)",
+    )
+    action.add_argument("--synonyms", metavar="FILE", help="a table with the columns synonym and accepted")
+
+
+def open_taxonomy(
+    name: str, names: Names | None = None, synonyms: str | None = None
+) -> tuple[AnyTaxonomy, Tensor | None]:
+    """The taxonomy, and the labels of the samples, ``(n,)`` nodes, -1 where missing, if there are any.
+
+    For a table, ``names`` and ``synonyms`` are as in `open_table`, and what they changed is said on stderr.
+    """
     import torch
+
+    if names is not None or synonyms is not None:
+        return _open_table(name, names or "exact", synonyms)
 
     from labeltree.data import folder_labels, is_data_table, list_datasets, open_source, table_labels
     from labeltree.data.shards.finding import find_shards
@@ -37,6 +58,19 @@ def open_taxonomy(name: str) -> tuple[AnyTaxonomy, Tensor | None]:
     if is_data_table(path):
         return table_labels(path)
     return load_taxonomy(path), None
+
+
+def _open_table(name: str, names: Names, synonyms: str | None) -> tuple[Taxonomy, Tensor]:
+    from labeltree.data.tables import TABLE_SUFFIXES, named_table_labels
+    from labeltree.errors import DataError
+
+    if Path(name).suffix.lower() not in TABLE_SUFFIXES:
+        setting = "synonyms" if synonyms is not None else "names"
+        raise DataError(f"--{setting} is for tables of samples, and '{name}' is none; leave it out")
+    labels = named_table_labels(Path(name), names, synonyms)
+    for note in labels.notes:
+        print(f"labeltree: {note}", file=sys.stderr)
+    return labels.taxonomy, labels.nodes
 
 
 def open_tree(name: str) -> Taxonomy:

@@ -40,6 +40,7 @@ __all__ = [
     "column_names",
     "image_path",
     "is_data_table",
+    "named_table_labels",
     "open_data_table",
     "open_shards",
     "open_table",
@@ -271,7 +272,13 @@ def table_labels(path: Path) -> tuple[Taxonomy, Tensor]:
         DataError: If there is no column of images or texts, or of labels.
         TaxonomyError: If the labels do not form a tree.
     """
-    return _labels_of(DataTable.read(path))
+    labels = named_table_labels(path)
+    return labels.taxonomy, labels.nodes
+
+
+def named_table_labels(path: Path, names: Names = "exact", synonyms: str | Path | None = None) -> TableLabels:
+    """The same with ``names`` and ``synonyms`` as `open_table` reads them, and notes on what they changed."""
+    return _labels_of(DataTable.read(path), LabelNames(names, synonyms))
 
 
 def shard_labels(shards: Shards) -> tuple[Taxonomy, Tensor]:
@@ -281,10 +288,11 @@ def shard_labels(shards: Shards) -> tuple[Taxonomy, Tensor]:
         DataError: If a shard is damaged, or there is no column of images or texts, or of labels.
         TaxonomyError: If the labels do not form a tree.
     """
-    return _labels_of(read_shards(shards))
+    labels = _labels_of(read_shards(shards))
+    return labels.taxonomy, labels.nodes
 
 
-def _labels_of(table: DataTable) -> tuple[Taxonomy, Tensor]:
+def _labels_of(table: DataTable, names: LabelNames | None = None) -> TableLabels:
     try:
         images, text = sample_columns(table, None, None)
         taken = {*images, *([] if text is None else [text])}
@@ -292,8 +300,7 @@ def _labels_of(table: DataTable) -> tuple[Taxonomy, Tensor]:
         if table.usual(_IDS) is None:  # images of occurrences may be found by a rule
             raise
         taken = set()
-    labels = label_nodes(table, find_label_columns(table, None, taken).columns, None)
-    return labels.taxonomy, labels.nodes
+    return label_nodes(table, find_label_columns(table, None, taken).columns, None, names=names)
 
 
 def _taken(

@@ -107,7 +107,7 @@ def test_synonyms_take_the_place_of_the_accepted_name(tmp_path: Path) -> None:
     )
     blue = "Paridae/Cyanistes/Cyanistes caeruleus"
     assert labels(source) == [blue, blue, "Paridae/Periparus/Periparus ater"]
-    assert "2 synonyms in 2 rows were replaced by accepted names; 1 more occur in no row: 'x'" in source.notes
+    assert "2 synonyms in 2 rows replaced by accepted names; 1 more occur in no row: 'x'" in source.notes
 
 
 def test_synonyms_of_any_domain_with_paths(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ class Cleaner:
         self.names = names
         self._binomials: set[str] = set()
         self._parsed: dict[str, ScientificName | None] = {}
+        self._keys: dict[str, str] = {}
 
     def learn(self, texts: Sequence[str]) -> None:
         """Note the species among names, so that ``Parus Major`` is known as one if ``Parus major`` occurs."""
@@ -33,6 +34,7 @@ class Cleaner:
             found = self.parse(text)
             if found is not None and len(found.path) > 1:
                 self._binomials.add(found.path[1].lower())
+        self._keys = {}
         self._parsed = {
             text: found
             for text, found in self._parsed.items()
@@ -54,10 +56,12 @@ class Cleaner:
 
     def key(self, text: str) -> str:
         """A name as it is compared: signs of hybrids make no difference between scientific names."""
-        name = self.clean(text)
         if self.names == "exact":
-            return name
-        return folded(name) if self.names == "plain" else folded(name).replace("× ", "")
+            return text.strip()
+        if text not in self._keys:
+            name = folded(self.clean(text))
+            self._keys[text] = name if self.names == "plain" else name.replace("× ", "")
+        return self._keys[text]
 
 
 def folded(name: str) -> str:
@@ -73,14 +77,9 @@ def merge_spellings(
     Returns:
         The labels, and the number of rows whose label changed.
     """
-    keys: dict[str, str] = {}
 
     def key(name: str | None) -> str | None:
-        if name is None:
-            return None
-        if name not in keys:
-            keys[name] = cleaner.key(name)
-        return keys[name]
+        return None if name is None else cleaner.key(name)
 
     counts: defaultdict[Label, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
     paths = [tuple(map(key, label)) for label in labels]

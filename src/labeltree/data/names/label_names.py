@@ -158,12 +158,16 @@ class LabelNames:
         absent = [name for key, name in synonyms.synonyms.items() if key not in used]
         more = f"; {len(absent):,} more occur in no row: {some(absent)}" if absent else ""
         found.notes.append(
-            f"{len(used):,} synonyms in {_rows(renamed)} were replaced by accepted names{more}"
+            f"{_counted(len(used), 'synonym')} in {_rows(renamed)} replaced by accepted names{more}"
         )
 
 
 def _rows(number: int) -> str:
-    return f"{number:,} row{'s' * (number != 1)}"
+    return _counted(number, "row")
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}{'s' * (number != 1)}"
 
 
 class _Reader:

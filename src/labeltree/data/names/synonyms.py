@@ -128,11 +128,6 @@ class SynonymTable:
         """The synonyms as they are written, by the key that `accepted` returns."""
         return {key: found.synonym for key, found in self._found.items()}
 
-    @property
-    def texts(self) -> dict[str, str]:
-        """The accepted name or path of each synonym, at the end of chains, as text."""
-        return {found.synonym: join_path(self._final[key]) for key, found in self._found.items()}
-
     def accepted(self, path: Sequence[str]) -> tuple[Key, tuple[str, ...]] | None:
         """The synonym at the end of a path, and its accepted name or path; None if there is none."""
         key = self._match(tuple(map(self._cleaner.key, path[-self._longest :]))) if self._longest else None

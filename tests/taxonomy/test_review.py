@@ -1,0 +1,123 @@
+"""What a review of a taxonomy finds, and that its proposals can be carried out together."""
+
+import random
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from labeltree.cli.main import main
+from labeltree.data.names.cleaning import Cleaner
+from labeltree.taxonomy import Taxonomy, TaxonomyMapping
+from labeltree.taxonomy.mapping_file import write_mapping
+from labeltree.taxonomy.review import review
+
+PATHS = [
+    *("bird/Blue Tit/a", "bird/Blue Tit/b", "bird/blue-tit/a", "bird/blue-tit/c"),
+    *("bird/sparrow", "bird/sparow", "bird/unknown", "bird/owl/owl"),
+    *("fish/pike/x", "fish/pike/y", "mammal/esox/x", "mammal/esox/y", "mammal/sparrow", "mammal/other"),
+    *("bird/other", "Aves/Parus major L.", "Aves/Parus major Linnaeus, 1758"),
+]
+
+
+def changes(tree: Taxonomy, **settings: object) -> set[str]:
+    return {str(finding.guess.change) for finding in review(tree, **settings).findings}  # type: ignore[arg-type]
+
+
+def test_what_is_found() -> None:
+    tree = Taxonomy.from_paths(PATHS)
+    found = {
+        "merge: bird/blue-tit -> bird/Blue Tit",
+        "merge: bird/sparow -> bird/sparrow",
+        "merge: bird/owl/owl -> bird/owl",
+        "merge: mammal/sparrow -> bird/sparrow",
+        "merge: mammal/esox -> fish/pike",
+        "remove: bird/unknown",
+    }
+    assert changes(tree) == found
+    author = "merge: Aves/Parus major Linnaeus, 1758 -> Aves/Parus major L."
+    assert changes(tree, key=Cleaner("scientific").key) == {*found, author}
+
+
+def test_the_node_with_more_samples_stays() -> None:
+    tree = Taxonomy.from_paths(["Dog", "dog"])
+    assert changes(tree, samples=[3, 1, 2]) == {"merge: Dog -> dog"}
+    assert changes(tree, samples=[3, 2, 1]) == {"merge: dog -> Dog"}
+
+
+def test_what_is_right_is_left_alone() -> None:
+    sizes = [
+        f"{cloth}/{size}" for cloth in ("shirt", "trousers", "jacket", "socks") for size in ("small", "large")
+    ]
+    codes = ["A01", "A02", "A03", "cat", "car", "class 1", "class 2", "10-day", "11-day"]
+    assert not changes(Taxonomy.from_paths([*sizes, *codes]))
+
+
+def test_findings_of_the_same_nodes_come_later() -> None:
+    tree = Taxonomy.from_paths(["a/x1", "a/y1", "b/sparrow", "b/sparow", "b/sparows"])
+    found = review(tree)
+    assert [str(finding.guess.change) for finding in found.findings] == ["merge: b/sparow -> b/sparrow"]
+    assert found.later == 1
+
+
+WORDS = st.sampled_from(["dog", "Dog", "sparrow", "sparow", "unknown", "owl", "x", "tree-frog", "tree frog"])
+
+
+@given(st.lists(st.lists(WORDS, min_size=1, max_size=4), min_size=1, max_size=12))
+def test_all_proposals_can_be_carried_out_together(
+    tmp_path_factory: pytest.TempPathFactory, paths: list[list[str]]
+) -> None:
+    tree = Taxonomy.from_paths([*paths, ["a class"]])
+    found = review(tree)
+    changes = [finding.guess.change for finding in found.findings]
+    sources = [finding.guess.node for finding in found.findings]
+    assert len(set(sources)) == len(sources)
+    file = tmp_path_factory.getbasetemp() / "changes.yaml"
+    write_mapping(file, tree, tree, changes)
+    mapping = TaxonomyMapping.load(file, old=tree)
+    for finding in found.findings:
+        kept = mapping.nodes[finding.guess.targets[0]]
+        assert mapping.nodes[finding.guess.node] == kept
+
+
+def test_many_names_are_compared_quickly() -> None:
+    """With all pairs compared, this would take hours."""
+    draw = random.Random(0)
+    words = ["".join(draw.choices("abcdefghijklmnopqrstuvwxyz", k=12)) for _ in range(3000)]
+    tree = Taxonomy.from_paths([*words, *(f"kind of item {number}" for number in range(3000)), words[0][:-1]])
+    assert changes(tree) == {f"merge: {words[0][:-1]} -> {words[0]}"}
+
+
+def test_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("tree.txt").write_text("\n".join(PATHS))
+    Path("data.csv").write_text("text,label\na,bird/sparow\nb,bird/sparow\nc,bird/sparrow\n")
+    command = ["taxonomy", "review", "tree.txt", "--scientific", "--out", "changes.yaml"]
+    assert main([*command, "--data", "data.csv"]) == 0
+    out = capsys.readouterr().out
+    assert "merge  bird/sparrow (1) -> bird/sparow (2)" in out
+    text = Path("changes.yaml").read_text()
+    assert "# - {remove: bird/unknown}" in text
+    Path("changes.yaml").write_text(text.replace("\n# - ", "\n- "))
+    assert main(command) == 2
+    assert "--replace" in capsys.readouterr().err
+    assert main(["taxonomy", "apply", "changes.yaml", "tree.txt", "--out", "new.json"]) == 0
+    assert main(["taxonomy", "review", "new.json"]) == 0
+    assert "nothing found" in capsys.readouterr().out
+
+
+def test_names_of_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = tmp_path / "table.csv"
+    table.write_text("text,label\na,Parus major L.\nb,PARUS MAJOR\nc,Parus ater\n")
+    (tmp_path / "synonyms.csv").write_text("synonym,accepted\nParus ater,Periparus ater\n")
+    settings = ["--names", "scientific", "--synonyms", str(tmp_path / "synonyms.csv")]
+    assert main(["taxonomy", "show", str(table), *settings]) == 0
+    shown = capsys.readouterr()
+    assert shown.out.count("Parus major") == 1
+    assert "Periparus ater" in shown.out
+    assert "1 synonym in 1 row replaced" in shown.err
+    assert main(["taxonomy", "show", "tree.yaml", "--names", "plain"]) == 2
+    assert "is for tables of samples" in capsys.readouterr().err
