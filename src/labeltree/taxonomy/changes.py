@@ -69,7 +69,8 @@ def changes_of(
 
     A node without a change is where its parent went, under its own name. Where several old nodes became one,
     or one was split or removed, all nodes below have a change of their own, so that either version follows
-    from the other one and the changes.
+    from the other one and the changes. The parts of a split node are new: an old node that became a part has
+    a change of its own, a merge.
     """
     parent, names = old.parent.tolist(), old.names
     single = [
@@ -80,6 +81,12 @@ def changes_of(
     for target in single:
         if target is not None:
             sources[target] = sources.get(target, 0) + 1
+    parts = {
+        target
+        for node in range(old.num_nodes)
+        if len(targets[node]) > 1 and not removed[node]
+        for target in targets[node]
+    }
     child = {(int(above), new.names[node]): node for node, above in enumerate(new.parent.tolist()) if node}
     silent = [True]  # whether the node has no change of its own
     carries = [True]  # whether nodes below need no change if they stay below this node
@@ -87,7 +94,12 @@ def changes_of(
     for node in range(1, old.num_nodes):
         above = parent[node]
         by_default = child.get((nodes[above], names[node]))
-        quiet = carries[above] and single[node] is not None and single[node] == by_default
+        quiet = (
+            carries[above]
+            and single[node] == by_default
+            and by_default is not None
+            and by_default not in parts
+        )
         silent.append(quiet)
         target = single[node]
         carries.append(target is not None and (quiet or sources[target] == 1))
@@ -105,12 +117,15 @@ def changes_of(
             yield Change("split", here, there)
         else:
             stays = target == child.get((nodes[above], names[node]))
-            if sources[target] > 1:
+            alone = sources[target] == 1 and target not in parts
+            if not alone:
                 kind: Kind = "merge"
             else:
                 same_parent = int(new.parent[target]) == nodes[above]
                 kind = "rename" if same_parent and new.names[target] != names[node] else "move"
-            yield Change(kind, here, there, follows=stays and sources[target] == 1)
+            yield Change(kind, here, there, follows=stays and alone)
     for node in range(1, new.num_nodes):
+        if node in parts:
+            continue
         if node not in sources or (sources[node] > 1 and node not in default_of):
             yield Change("add", (), (new.path(node),), follows=node in sources)

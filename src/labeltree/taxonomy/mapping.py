@@ -58,8 +58,6 @@ class TaxonomyMapping:
         split: tit -> cyanistes, parus
         move: tit/blue -> cyanistes/blue
         move: tit/great -> parus/great
-        add: cyanistes
-        add: parus
     """
 
     def __init__(

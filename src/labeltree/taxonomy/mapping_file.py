@@ -292,7 +292,7 @@ def _undone(new: Taxonomy, lines: list[_Line], root: str) -> Taxonomy:
     ]
     if unknown:
         raise TaxonomyError(f"made for another version: the new taxonomy has no {some(unknown, 3)}")
-    added = {new.follow(line.new[0]) for line in lines if line.kind == "add"}
+    added = {new.follow(path) for line in lines if line.kind in ("add", "split") for path in line.new}
     sources: dict[int | None, list[_Line]] = {}
     for line in lines:
         if line.kind in ("rename", "move", "merge"):

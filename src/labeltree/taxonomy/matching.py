@@ -204,8 +204,9 @@ def _among_siblings(
     for node in left:
         name = old.names[node].casefold()
         parts = _beginning_with(prefixes, name)
-        if len(parts) > 1:
-            found[node] = guess(node, parts, f"new names that begin with {old.names[node]!r}")
+        if parts:
+            several = "new names that begin" if len(parts) > 1 else "the new name begins"
+            found[node] = guess(node, parts, f"{several} with {old.names[node]!r}")
     left = [node for node in left if node not in found]
     for candidates, reason in ((fresh, "one letter apart"), (known, "one letter apart from one that stayed")):
         names = [old.names[node] for node in left] + [new.names[child] for child in candidates]
@@ -213,11 +214,6 @@ def _among_siblings(
             if first < len(left) <= second and left[first] not in found:
                 found[left[first]] = guess(left[first], [candidates[second - len(left)]], reason)
         left = [node for node in left if node not in found]
-    taken = {target for one in found.values() for target in one.targets}
-    free = [child for child in fresh if child not in taken]
-    if len(left) == 1 and len(free) == 1:
-        reason = "the only one that is gone and the only one that is new below this parent"
-        found[left[0]] = guess(left[0], free, reason)
     return list(found.values())
 
 
