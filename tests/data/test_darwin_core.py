@@ -101,6 +101,15 @@ def test_several_files_of_a_row_are_samples_of_one_group(tmp_path: Path) -> None
     assert len(source) == 4
     assert source.groups is not None
     assert source.groups[0] == source.groups[1] >= 0
+    streamed = list(
+        stream_samples(file, skip=1, image_folder=photos, image_name="{gbifID}_?.*", fields=["genus"])
+    )
+    assert [sample.name for sample in streamed[:2]] == ["photos/11_b.png", "photos/12_a.jpg"]
+    assert streamed[0].fields == {"genus": "Parus"}
+    for name in ("13_a.jpg", "13_a.jpg.txt.jpg"):
+        (photos / name).unlink()
+    lost = list(stream_samples(file, image_folder=photos, image_name="{gbifID}_?.*"))[-1]
+    assert str(lost.content) == "no file is called '13_?.*'"
     assert [row for row, _, reason in source.unused.lines() if "cannot be read" in reason] == [2]
 
 

@@ -68,7 +68,7 @@ def test_a_missing_rank_becomes_a_node_of_its_own(tmp_path: Path) -> None:
     assert paths(source)[2][2] == "Pomacentridae (order incertae sedis)"
     assert (source.taxonomy.depth[source.nodes] == 6).all()
     note = next(note for note in source.notes if "incertae" in note)
-    assert "in 1 rows" in note
+    assert "in 1 row " in note
     assert "--table.gaps" in note
     skipped = open_source(write(tmp_path, [TIT, OAK, FISH]), gaps="skip")
     assert paths(skipped)[2] == tuple(name for name in FISH if name)
@@ -184,7 +184,7 @@ def test_a_run_keeps_the_list_and_what_was_done(tmp_path: Path) -> None:
     assert [(line["row"], line["reason"]) for line in listed] == [("37", "it has no label")]
     kept = json.loads((Path(run.path) / "data.json").read_text())
     assert any("incertae sedis" in note for note in kept["notes"])
-    assert any("1 rows are not used" in note for note in kept["notes"])
+    assert any("1 row is not used" in note for note in kept["notes"])
 
 
 def test_names_of_columns() -> None:

@@ -17,7 +17,7 @@ from labeltree.data.table_columns import DataTable
 from labeltree.data.unused_rows import UnusedRows
 from labeltree.errors import DataError
 
-__all__ = ["ImageRule", "images_by_rule", "is_url"]
+__all__ = ["ImageRule", "images_by_rule", "is_url", "list_files"]
 
 Array = np.ndarray[Any, Any]
 _MOST = 1000  # images of one row
@@ -104,9 +104,7 @@ def images_by_rule(table: DataTable, folder: Path, rule: ImageRule) -> tuple[lis
     import pandas as pd
 
     columns = [table.find(column) for column in rule.columns]
-    if not folder.is_dir():
-        raise DataError(f"there is no folder '{folder}', in which image_folder says the images are")
-    listed = sorted(_listed(folder))
+    listed = list_files(folder)
     cells = [table.cells(column) for column in columns]
     codes = cells[0].codes
     for column in cells[1:]:
@@ -151,10 +149,16 @@ def images_by_rule(table: DataTable, folder: Path, rule: ImageRule) -> tuple[lis
     return [os.path.join(os.path.abspath(folder), file) for file in places], of_label[codes], unused
 
 
-def _listed(folder: Path) -> list[str]:
-    """The files in a folder and below it, relative to it; folders that are links are not entered."""
+def list_files(folder: Path) -> list[str]:
+    """The sorted names of the files in a folder and below it; folders that are links are not entered.
+
+    Raises:
+        DataError: If there is no such folder.
+    """
+    if not folder.is_dir():
+        raise DataError(f"there is no folder '{folder}', in which image_folder says the images are")
     names = []
     for place, _, files in os.walk(folder):
         below = os.path.relpath(place, folder)
         names += files if below == "." else [f"{below}/{file}" for file in files]
-    return names
+    return sorted(names)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from labeltree.data.folders import walk_images
+from labeltree.data.image_rules import ImageRule, list_files
 from labeltree.data.images.decode import decode
 from labeltree.data.images.encoded import read_part
 from labeltree.data.images.files import OnError
@@ -28,7 +29,8 @@ from labeltree.data.shards.parquet import (
 from labeltree.data.shards.tar import TarSample, read_fields, tar_samples
 from labeltree.data.source import printable
 from labeltree.data.table_columns import PARQUET, cell_text, read_header, text_batches
-from labeltree.data.tables import TABLE_SUFFIXES, image_path, sample_columns
+from labeltree.data.table_samples import image_path, sample_columns
+from labeltree.data.tables import TABLE_SUFFIXES
 from labeltree.errors import DataError
 
 if TYPE_CHECKING:
@@ -90,6 +92,8 @@ def stream_samples(
     skip: int = 0,
     image_column: str | None = None,
     text_column: str | None = None,
+    image_folder: str | Path | None = None,
+    image_name: str | None = None,
     fields: Sequence[str] = (),
     on_error: OnError = "raise",
 ) -> Iterator[StreamedSample]:
@@ -106,6 +110,9 @@ def stream_samples(
         image_column: Tables and Parquet shards: the column of images; tar files: their extension.
         text_column: The column of texts, if texts are wanted; tar files: their extension (``txt``) or the
             field of the ``json``. None = as in `open_source`.
+        image_folder: Tables: the folder of the images, if it is not that of the table.
+        image_name: Tables: names of the files there, from the cells of a row; see `open_table`. The names of
+            all files in the folder are kept in memory.
         fields: Further columns, members or fields of the ``json`` whose values the samples carry, such as
             labels.
         on_error: With ``skip``, what lies behind the damage in a shard is left out with a warning. A sample
@@ -126,7 +133,11 @@ def stream_samples(
             raise DataError(f"'{spec}' is a folder of images and has no columns; leave '{named}' out")
         found = _of_folder(path)
     elif path.suffix.lower() in TABLE_SUFFIXES:
-        found, skip = _of_table(path, image_column, text_column, fields, skip), 0
+        folder = path.parent if image_folder is None else Path(image_folder).expanduser()
+        if image_name is not None:
+            found = _by_rule(path, folder, ImageRule(image_name), fields)
+        else:
+            found, skip = _of_table(path, image_column, text_column, fields, skip, folder), 0
     else:
         raise DataError(
             f"'{spec}' is neither a folder, nor a table ({', '.join(TABLE_SUFFIXES)}), nor shards "
@@ -251,13 +262,13 @@ def _of_parquet(
 
 
 def _of_table(
-    path: Path, image: str | None, text: str | None, fields: Sequence[str], skip: int
+    path: Path, image: str | None, text: str | None, fields: Sequence[str], skip: int, folder: Path
 ) -> Iterator[StreamedSample]:
     table = read_header(path)
     images, words = sample_columns(table, image, text)
     column = words if image is None and words is not None else images[0]
     others = [table.find(name) for name in fields]
-    root, top = os.path.abspath(path.parent), os.path.join(os.path.abspath(path.parent), "")
+    root, top = os.path.abspath(folder), os.path.join(os.path.abspath(path.parent), "")
     for start, batch in _batches(path, [*dict.fromkeys([*others, column])], skip):
         kept, is_text = _fields(batch, others), column == words
         for row, cell in enumerate(_texts(batch, column), start):
@@ -272,6 +283,23 @@ def _of_table(
                 except DataError as error:
                     content = error
             yield StreamedSample(name, content, is_text, kept(row - start))
+
+
+def _by_rule(path: Path, folder: Path, rule: ImageRule, fields: Sequence[str]) -> Iterator[StreamedSample]:
+    table, listed = read_header(path), list_files(folder)
+    others, columns = [table.find(name) for name in fields], [table.find(name) for name in rule.columns]
+    root, top = os.path.abspath(folder), os.path.join(os.path.abspath(path.parent), "")
+    for start, batch in _batches(path, [*dict.fromkeys([*others, *columns])], 0):
+        kept, cells = _fields(batch, others), {column: _texts(batch, column) for column in columns}
+        for row in range(len(batch)):
+            texts = {column: of_column[row] or "" for column, of_column in cells.items()}
+            files = rule.files(listed, texts) if all(texts.values()) else []
+            if not files:
+                missing = DataError(f"no file is called '{rule.name(texts)}'")
+                yield StreamedSample(f"row {start + row + 1}", missing, False, kept(row))
+            for file in files:
+                place = os.path.join(root, file)
+                yield StreamedSample(printable(place.removeprefix(top)), Path(place), False, kept(row))
 
 
 def _only(row: int, _: str) -> list[int]:

@@ -158,7 +158,8 @@ def _unused(source: Source) -> list[str]:
     shown = ", ".join(f"{reason} ({count:,})" for reason, count in counts.most_common(3))
     more = f", and {len(counts) - 3:,} other reasons" if len(counts) > 3 else ""
     rows = len(set(source.unused.rows.tolist()))
-    return [f"{rows:,} rows are not used, or not as they stand: {shown}{more}"]
+    are = "row is" if rows == 1 else "rows are"
+    return [f"{rows:,} {are} not used, or not as they stand (unused-rows.csv): {shown}{more}"]
 
 
 def _distinct(nodes: Tensor) -> Tensor:

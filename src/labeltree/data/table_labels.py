@@ -245,7 +245,7 @@ def _paths(
     notes = read.notes
     if filled:
         notes.append(
-            f"in {filled:,} rows a missing name above a given one was taken from "
+            f"in {filled:,} row{'s' * (filled != 1)} a missing name above a given one was taken from "
             f"{'the taxonomy' if taxonomy is not None else 'other rows, which agree on it'}"
         )
     if by_rule:
@@ -258,7 +258,8 @@ def _paths(
         else:
             how = f"given a node of its own, such as '{path[max(example.bridged)]}'; also: skip"
         notes.append(
-            f"in {count:,} rows a rank is missing between given ones, and was {how}, error (--table.gaps)"
+            f"in {count:,} row{'s' * (count != 1)} a rank is missing between given ones, and was {how}, "
+            "error (--table.gaps)"
         )
     paths = [found.path or () for found in bridged]
     if taxonomy is not None and ranks.are_known:  # it may have more ranks than the table

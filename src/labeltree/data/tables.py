@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-import os
-import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -15,10 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from labeltree.data.darwin_core import IMAGE_PREFIX
-from labeltree.data.image_rules import ImageRule, images_by_rule, is_url
-from labeltree.data.images.encoded import ImageParts
-from labeltree.data.images.files import ImageSettings, OnError
+from labeltree.data.images.files import ImageSettings
 from labeltree.data.label_columns import LabelColumns, find_label_columns
 from labeltree.data.listed_images import open_listed
 from labeltree.data.names.cleaning import Names
@@ -29,6 +23,7 @@ from labeltree.data.shards.table import ShardTable, read_shards
 from labeltree.data.source import SPLIT_NAMES, SPLITS, Source
 from labeltree.data.table_columns import DataTable, read_header
 from labeltree.data.table_labels import TableLabels, label_nodes, table_aspects
+from labeltree.data.table_samples import TableSamples, find_samples, has_ids, sample_columns
 from labeltree.data.unused_rows import UnusedRows
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.taxonomy import Taxonomy
@@ -36,29 +31,18 @@ from labeltree.taxonomy.placeholders import MissingNames
 
 __all__ = [
     "TABLE_SUFFIXES",
-    "TableSamples",
     "column_names",
-    "image_path",
     "is_data_table",
     "named_table_labels",
     "open_data_table",
     "open_shards",
     "open_table",
-    "sample_columns",
     "shard_labels",
     "table_labels",
 ]
 
 Array = np.ndarray[Any, Any]
 TABLE_SUFFIXES = (".csv", ".tsv", ".parquet", ".pq", ".zip")
-_IMAGE_COLUMNS = (
-    *("image", "path", "file", "filename", "file_name", "image_path", "filepath", "file_path"),
-    *("img", "jpg", "jpeg", "png", "picture", "photo"),
-)
-_TEXT_COLUMNS = ("text", "description", "sentence", "review", "document", "abstract", "caption", "txt")
-_IDS = ("gbifid", "occurrenceid", "catalognumber")
-# Most names are literally the end of a path; the others are first normalised for the comparison.
-_NOT_PLAIN = re.compile(r"^/|(^|/)\.{0,2}(/|$)|\0")
 _log = logging.getLogger("labeltree.data")
 
 
@@ -194,7 +178,7 @@ def open_data_table(
     if not table.num_rows:
         raise DataError(f"{table} has no rows")
     files = None if image_folder is None and image_name is None else (image_folder, image_name)
-    samples = _table_samples(table, image_column, text_column, images.get("on_error", "raise"), files)
+    samples = find_samples(table, image_column, text_column, images.get("on_error", "raise"), files)
     missing = MissingNames(missing_labels)
     taken = _taken(table, samples, aspect_columns, group_column, split_column)
     columns_of_labels = LabelColumns([])
@@ -297,7 +281,7 @@ def _labels_of(table: DataTable, names: LabelNames | None = None) -> TableLabels
         images, text = sample_columns(table, None, None)
         taken = {*images, *([] if text is None else [text])}
     except DataError:
-        if table.usual(_IDS) is None:  # images of occurrences may be found by a rule
+        if not has_ids(table):  # images of occurrences may be found by a rule
             raise
         taken = set()
     return label_nodes(table, find_label_columns(table, None, taken).columns, None, names=names)
@@ -360,108 +344,6 @@ def _split(table: DataTable, columns: Sequence[str]) -> Array | None:
     return of_rows
 
 
-@dataclass(frozen=True)
-class TableSamples:
-    """Samples of a table: its images, or its texts if it has no images.
-
-    Attributes:
-        rows: Row of each sample ``(n,)``, from 0.
-        instances: Stable ids ``(n,)``: row · columns of images + column.
-        files: Absolute path of each sample's image, or parts of files; None if there are no images.
-        texts: Text of each sample; None if there are no texts.
-        alike: Integers ``(n,)``, equal for samples with the same image or, without images, the same text.
-        image_columns: Image columns that were read.
-        text_column: Text column that was read.
-        notes: Sentences about other columns that could have been read.
-        unused: Rows without an image or a text.
-    """
-
-    rows: Array
-    instances: Array
-    files: list[str] | ImageParts | None
-    texts: list[str] | None
-    alike: Array
-    image_columns: tuple[str, ...] = ()
-    text_column: str | None = None
-    notes: tuple[str, ...] = ()
-    unused: UnusedRows = field(default_factory=UnusedRows.none)
-
-
-def _table_samples(
-    table: DataTable,
-    image_column: Sequence[str] | str | None,
-    text_column: str | None,
-    on_error: OnError,
-    place: tuple[str | Path | None, str | None] | None = None,
-) -> TableSamples:
-    """The samples of a table; a row with several images gives several samples.
-
-    Raises:
-        DataError: If a column is missing, an image lies outside the folder, or, unless ``on_error`` is
-            ``skip``, a cell is empty.
-    """
-    folder, rule = (None, None) if place is None else place
-    unused = UnusedRows.none()
-    shown: tuple[list[str] | ImageParts, Array] | None = None
-    if rule is not None:
-        if image_column is not None:
-            raise DataError("image_column and image_name both say which images are read; leave one out")
-        images: list[str] = []
-        text = None if text_column is None else table.find(text_column)
-        where = table.path.parent if folder is None else Path(folder).expanduser()
-        by_rule, numbers, unused = images_by_rule(table, where, ImageRule(rule))
-        shown = by_rule, numbers
-    else:
-        images, text = sample_columns(table, image_column, text_column)
-        if images:
-            shown = _files(table, images, None if folder is None else Path(folder).expanduser())
-    words = None if text is None else table.cells(text)
-    there = np.ones(table.num_rows, bool)
-    there[unused.rows] = False
-    for kind, cells in (
-        ("image", shown[1] if shown and rule is None else None),
-        ("text", words.codes[:, None] if words else None),
-    ):
-        if cells is not None:
-            empty = np.all(cells < 0, axis=1)
-            of_kind = images if kind == "image" else [text or ""]
-            _report_empty(empty, table, kind, of_kind, on_error)
-            unused += UnusedRows.because(np.flatnonzero(empty), of_kind, f"it has no {kind}")
-            there &= ~empty
-    if not there.any():
-        raise DataError(f"{table} has no row with both an image and a text")
-    rows = np.flatnonzero(there)
-    files: list[str] | ImageParts | None = None
-    instances, alike = rows, np.zeros(0, np.int64)
-    if shown is not None:
-        named, codes = shown
-        sample, column = np.nonzero(codes[rows] >= 0)
-        rows, alike = rows[sample], codes[rows[sample], column]
-        instances = rows * codes.shape[1] + column
-        files = [named[code] for code in alike.tolist()] if isinstance(named, list) else named.take(alike)
-    elif words is not None:
-        alike = words.codes[rows]
-    texts = None if words is None else [words.texts[code] for code in words.codes[rows].tolist()]
-    notes = [] if image_column or text_column or rule else _also_possible(table, images, text)
-    return TableSamples(rows, instances, files, texts, alike, tuple(images), text, tuple(notes), unused)
-
-
-def _also_possible(table: DataTable, images: list[str], text: str | None) -> list[str]:
-    """Notes on columns with a usual name that were not read."""
-    notes = []
-    for usual, taken, option in (
-        (_IMAGE_COLUMNS, images, "image_column"),
-        (_TEXT_COLUMNS, [text] if text else [], "text_column"),
-    ):
-        others = [c for c in table.columns if c.lower() in usual and c not in taken]
-        for other in others:
-            and_images = f" --table.image_column {images[0]}" if images and option == "text_column" else ""
-            notes.append(
-                f"the column '{other}' is not read; to read it, set --table.{option} {other}{and_images}"
-            )
-    return notes
-
-
 def _joined(*keys: Array) -> Array | None:
     """Groups ``(n,)`` of samples connected by equal values in any of the keys.
 
@@ -495,115 +377,3 @@ def _joined(*keys: Array) -> Array | None:
     several = np.flatnonzero(counts > 1)
     place[several[np.argsort(first[several])]] = np.arange(len(several))
     return place[code]
-
-
-def sample_columns(
-    table: DataTable, image_column: Sequence[str] | str | None, text_column: str | None
-) -> tuple[list[str], str | None]:
-    """The image columns and the text column: the given ones, or else one with a usual name."""
-    if image_column is not None and not image_column:
-        raise DataError("image_column is empty; it must name a column, or several")
-    if image_column is None and text_column is None:
-        image_column = table.usual(_IMAGE_COLUMNS) or _of_occurrences(table)
-        text_column = table.usual(_TEXT_COLUMNS) if image_column is None else None
-        if image_column is None and text_column is None and (key := table.usual(_IDS)) is not None:
-            raise DataError(
-                f"{table} names no image files; put them into a folder, and say which file belongs to which "
-                f"row: {_rule_for(key)}"
-            )
-        if image_column is None and text_column is None:
-            raise DataError(
-                f"{table} has no column of images ({', '.join(_IMAGE_COLUMNS)}) or texts "
-                f"({', '.join(_TEXT_COLUMNS)}) that is known by its name; it has "
-                f"{', '.join(table.columns)}: name one as image_column or text_column"
-            )
-    images = [image_column] if isinstance(image_column, str) else list(image_column or ())
-    images = [table.find(column) for column in images]
-    if text_column is not None:
-        text_column = table.find(text_column)
-    return images, text_column
-
-
-def _of_occurrences(table: DataTable) -> list[str] | str | None:
-    """The columns of images in a download of occurrences: its multimedia, or else the addresses of images."""
-    several = [name for name in table.columns if name.startswith(IMAGE_PREFIX)]
-    if several:
-        return several
-    if table.usual(("gbifid", "occurrenceid", "scientificname", "scientific_name", "taxonrank")) is None:
-        return None
-    return table.usual(("image_url", "accessuri", "associatedmedia", "identifier"))
-
-
-def _report_empty(empty: Array, table: DataTable, kind: str, columns: list[str], on_error: OnError) -> None:
-    """Raise an error for rows without an image or a text, or warn with their number."""
-    rows = np.flatnonzero(empty) + 1
-    if not rows.size:
-        return
-    shown = ", ".join(map(str, rows[:5])) + (" …" if rows.size > 5 else "")
-    where = " and ".join(f"'{column}'" for column in columns)
-    what = f"{table}, {rows.size} of {empty.size} rows have no {kind} in {where}: row {shown}"
-    if on_error == "raise" or rows.size == empty.size:
-        raise DataError(f'{what}. Fill them, or skip them with on_error="skip"')
-    _log.warning("%s. They are skipped", what)
-
-
-def _files(table: DataTable, names: list[str], folder: Path | None) -> tuple[list[str] | ImageParts, Array]:
-    """The distinct images, and the index of each cell's image ``(rows, columns)``, -1 for none."""
-    if isinstance(table, ShardTable):
-        return table.images(names)
-    root = os.path.abspath(table.path.parent if folder is None else folder)
-    places: dict[str, int] = {}
-    codes = []
-    for name in names:
-        cells = table.cells(name)
-        addresses = np.array([is_url(text) for text in cells.texts] + [False])
-        if addresses.any():
-            raise _only_addresses(table, name, int(addresses[cells.codes].sum()))
-        place = [
-            places.setdefault(image_path(text, root, table, name, cells.rows_of), len(places))
-            for text in cells.texts
-        ]
-        codes.append(np.array([*place, -1], np.int64)[cells.codes])
-    return list(places), np.stack(codes, axis=1)
-
-
-def _only_addresses(table: DataTable, column: str, rows: int) -> DataError:
-    key = table.usual((*_IDS, "id")) or "gbifID"
-    return DataError(
-        f"{table}: {rows:,} of {table.num_rows:,} rows name their images in '{column}' by addresses (URLs), "
-        "which labeltree does not fetch. Download the images into a folder, and say which file belongs to "
-        f"which row: {_rule_for(key)}"
-    )
-
-
-def _rule_for(key: str) -> str:
-    """Settings that find images by the ids in a column."""
-    rule = f"'{{{key}}}.jpg', or '{{{key}}}_*.jpg' for several"
-    return f"--table.image_folder FOLDER --table.image_name {rule}"
-
-
-def image_path(
-    text: str, root: str, table: DataTable, column: str, rows_of: Callable[[str], Sequence[int] | Array]
-) -> str:
-    """The absolute path of an image that a table names.
-
-    Args:
-        text: The name.
-        root: Absolute path of the table's folder.
-        table: The table, for errors.
-        column: The column, for errors.
-        rows_of: Function that finds the rows with a text, counted from 1, for errors.
-
-    Raises:
-        DataError: If it is no file name, or a relative one that leads out of the folder.
-    """
-    if _NOT_PLAIN.search(text) is None:
-        return f"{root.rstrip(os.sep)}{os.sep}{text}"
-    file = os.path.normpath(os.path.join(root, text))
-    if "\0" in text or (not os.path.isabs(text) and os.path.commonpath((root, file)) != root):
-        why = "is no file name" if "\0" in text else "lies outside the table's folder"
-        raise DataError(
-            f"{table}, row {rows_of(text)[0]}: the image {text!r} {why} (column '{column}'); "
-            "write its absolute path, or move the table"
-        )
-    return file

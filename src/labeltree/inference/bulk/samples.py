@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from labeltree.data.image_rules import ImageRule
 from labeltree.data.label_columns import find_label_columns
 from labeltree.data.names.label_names import LabelNames
 from labeltree.data.rank_gaps import LabelFinder
@@ -81,7 +82,8 @@ class BulkSamples:
         self.labelled = labelled and (self._folder or bool(self._labels))
         self._several = table is not None and len(self._labels) > 1
         self._ranks = Ranks(self._labels, [] if table is None else table.columns)
-        self._finder = LabelFinder(run.taxonomy)
+        versions = [run.taxonomy] if run.change is None else [run.change.mapping.old, run.taxonomy]
+        self._finders = [LabelFinder(taxonomy) for taxonomy in versions]
         self._names = LabelNames(run.recipe.table.names or "exact", run.recipe.table.synonyms)
         self.seeks = self._shards is not None and self._shards.kind == "parquet"
 
@@ -155,12 +157,21 @@ class BulkSamples:
             (label,) = self._names.read([path], [1], taxonomy=self._run.taxonomy).labels
             label = cut_label(label, self._missing, 0) if label else None
             node = -1 if label is None else self._run.taxonomy.follow(label)
-            return -2 if node is None else node
-        known = self._finder.find(path) if self._several else None  # a name between given ones is missing
-        return -2 if known is None else int(self._run.taxonomy.encode([known])[0])
+            if node is not None:
+                return node
+            path = tuple(label or path)
+        if self._several:  # a name between given ones may be missing
+            for finder in self._finders:
+                known = finder.find(path)
+                if known is not None:
+                    return int(self._taxonomy.encode([known])[0])
+        return -2
 
     def _chosen_columns(self, table: DataTable) -> dict[str, Any]:
-        """The columns that the run was trained on, where the table has them."""
+        """The columns that the run was trained on, or its rule for images, where the table has them."""
+        rule = self._run.recipe.table.image_name
+        if rule is not None and set(ImageRule(rule).columns) <= set(table.columns):
+            return {"image_name": rule, "image_folder": self._run.recipe.table.image_folder}
         kind = "texts" if self._run.network.encoder.modality == "text" else "images"
         known = [column for column in self._run.columns.get(kind, ()) if column in table.columns]
         if len(known) > 1:
