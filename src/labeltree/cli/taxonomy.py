@@ -6,6 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from labeltree.cli.taxonomy_changes import CHANGE_ACTIONS, add_changes, run_changes
+from labeltree.cli.taxonomy_forms import add_convert, convert
 from labeltree.cli.taxonomy_from_wordnet import add_from_wordnet, from_wordnet
 from labeltree.cli.taxonomy_reading import add_names, open_taxonomy
 from labeltree.cli.taxonomy_review import add_review, run_review
@@ -21,9 +22,9 @@ def run(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(
         prog="labeltree taxonomy",
         description="A taxonomy is read from nested YAML or JSON, a CSV of edges (child,parent) or with a "
-        "column per depth, a text file with one a/b/c path a line, Newick, nested folders, a table of images "
-        "or texts with labels, or a data set's name. Edges may give a child several parents: such a DAG can "
-        "be shown, checked, evaluated on, and projected to a tree to train on.",
+        "column per depth, a text file with one path a/b/c or A > B > C a line, Newick, nested folders, a "
+        "table of images or texts with labels, or a data set's name. Edges may give a child several parents: "
+        "such a DAG can be shown, checked, evaluated on, and projected to a tree to train on.",
     )
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     show = actions.add_parser(
@@ -36,15 +37,7 @@ def run(arguments: list[str]) -> None:
     )
     check = actions.add_parser("check", help="say what is unusual about it", description="Check a taxonomy.")
     check.add_argument("taxonomy", help="a file, a folder, a table or the name of a data set")
-    convert = actions.add_parser(
-        "convert", help="write it in another form", description="Convert a taxonomy."
-    )
-    convert.add_argument("taxonomy", help="a file, a folder, a table or the name of a data set")
-    convert.add_argument("out", help="the file to write: .json, .csv, or for a tree also .yaml, .txt, .nwk")
-    convert.add_argument(
-        "--release", metavar="TEXT", help="what people call this version, such as 2024 (.json only)"
-    )
-    for action in (show, check, convert):
+    for action in (show, check, add_convert(actions)):
         add_names(action)
     project = actions.add_parser(
         "project",
@@ -78,6 +71,9 @@ def run(arguments: list[str]) -> None:
     if options.action == "review":
         run_review(options)
         return
+    if options.action == "convert":
+        convert(options)
+        return
     settings = {} if options.action == "project" else {"names": options.names, "synonyms": options.synonyms}
     taxonomy, nodes = open_taxonomy(options.taxonomy, **settings)
     if options.action == "show":
@@ -91,21 +87,8 @@ def run(arguments: list[str]) -> None:
         for entry in taxonomy.history:
             print(f"  {entry}")
         print("\n".join(f"- {line}" for line in taxonomy.check(nodes)) or "nothing unusual")
-    elif options.action == "project":
-        _project(taxonomy, options.rule, options.out)
     else:
-        _convert(taxonomy, options.out, options.release)
-
-
-def _convert(taxonomy: AnyTaxonomy, out: str, release: str | None) -> None:
-    from labeltree.errors import TaxonomyError
-
-    if release is not None:
-        if not out.casefold().endswith(".json"):
-            raise TaxonomyError(f"only a .json file keeps a release, and '{out}' is none")
-        taxonomy = taxonomy.with_release(release)
-    taxonomy.save(out)
-    print(f"{taxonomy.num_nodes} nodes: {out}")
+        _project(taxonomy, options.rule, options.out)
 
 
 def _project(taxonomy: AnyTaxonomy, rule: ProjectionRule, out: str) -> None:

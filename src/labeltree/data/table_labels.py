@@ -18,6 +18,7 @@ from labeltree.data.table_columns import DataTable
 from labeltree.data.unused_rows import UnusedRows
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy.breadcrumbs import breadcrumbs_of
 from labeltree.taxonomy.naming import join_path, split_path
 from labeltree.taxonomy.placeholders import PLACEHOLDERS, MissingNames, plain_name
 
@@ -92,15 +93,17 @@ def label_nodes(
     else:
         cells = table.cells(columns[0])
         codes = cells.codes
+        texts, crumbs = _without_breadcrumbs(cells.texts, taxonomy)
         if names is not None and names.changes:
             rows = np.bincount(codes[codes >= 0], minlength=len(cells.texts)).tolist()
-            found = names.read([_path(text) for text in cells.texts], rows, taxonomy=taxonomy)
+            found = names.read([_path(text) for text in texts], rows, taxonomy=taxonomy)
             labels = [label or None for label in found.labels]
             if taxonomy is not None:  # a name is sought anywhere
                 labels = [join_path(label) if label else None for label in labels]
             notes, unused = tuple(found.notes), _coarser(found.reasons, columns, codes)
         else:
-            labels = cells.texts if taxonomy is not None else [_path(text) for text in cells.texts]
+            labels = texts if taxonomy is not None else [_path(text) for text in texts]
+        notes = (*notes, *crumbs)
     if missing is not None and missing.names:
         rows = np.bincount(codes[codes >= 0], minlength=len(labels)).tolist()
         labels = [
@@ -132,6 +135,25 @@ def _coarser(reasons: Mapping[int, str], columns: Sequence[str], codes: Array) -
     rows = np.flatnonzero(why[codes] >= 0)
     places = tuple((", ".join(columns), reason) for reason in reasons.values())
     return UnusedRows(rows, why[codes[rows]], places)
+
+
+def _without_breadcrumbs(texts: list[str], taxonomy: Taxonomy | None) -> tuple[list[str], tuple[str, ...]]:
+    """Labels as paths ``a/b`` where they are breadcrumbs ``a > b``, and a note that says so.
+
+    Labels that are names in the taxonomy as they are stay so.
+    """
+    found = breadcrumbs_of(texts)
+    if found is None:
+        return texts, ()
+    whole = {text for text, path in zip(texts, found.paths, strict=True) if len(path) > 1}
+    if taxonomy is not None and not whole.isdisjoint(taxonomy.names):
+        return texts, ()
+    split = [
+        join_path(path) if len(path) > 1 else text for text, path in zip(texts, found.paths, strict=True)
+    ]
+    example = next(text for text, path in zip(texts, found.paths, strict=True) if len(path) > 1)
+    note = f"labels such as '{example}' were read as paths: '{found.separator}' separates the names"
+    return split, (note,)
 
 
 def _path(text: str) -> tuple[str, ...]:

@@ -27,6 +27,7 @@ from labeltree.data.table_samples import TableSamples, find_samples, has_ids, sa
 from labeltree.data.unused_rows import UnusedRows
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy.edge_tables import is_edge_table
 from labeltree.taxonomy.placeholders import MissingNames
 
 __all__ = [
@@ -240,7 +241,7 @@ def is_data_table(path: Path) -> bool:
     if path.suffix.lower() not in TABLE_SUFFIXES or not path.is_file():
         return False
     table = DataTable.read(path)
-    if {"child", "parent"} <= {name.lower() for name in table.columns}:
+    if is_edge_table(table.columns):
         return False
     try:
         table_labels(path)

@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 
 from labeltree.atomic import atomic_write
 from labeltree.errors import TaxonomyError
+from labeltree.taxonomy.breadcrumbs import breadcrumb_lists, breadcrumbs_of, google_taxonomy
+from labeltree.taxonomy.edge_tables import edge_columns, edges_from_table, is_rf2, rf2_edges
 from labeltree.taxonomy.entries import (
     Entries,
     Where,
@@ -24,7 +26,14 @@ from labeltree.taxonomy.nested import Pairs, entries_from_nested, entries_from_y
 from labeltree.taxonomy.newick import entries_from_newick, newick_from_tree
 from labeltree.taxonomy.numbering import depth_of
 
-__all__ = ["document_from", "entries_from_document", "read_taxonomy", "write_taxonomy"]
+__all__ = [
+    "document_from",
+    "entries_from_document",
+    "read_taxonomy",
+    "read_text",
+    "rows_of_table",
+    "write_taxonomy",
+]
 
 TREE_FORMAT, DAG_FORMAT = "labeltree taxonomy", "labeltree DAG"
 VERSION = 1
@@ -57,11 +66,25 @@ def read_taxonomy(
             f"taxonomy file {str(path)!r} has the suffix {path.suffix!r}, expected one of "
             f"{', '.join(_READERS)}"
         )
+    text = read_text(path)
+    try:
+        return make(_READERS[suffix](text, root_name, several_parents))
+    except TaxonomyError as error:
+        raise TaxonomyError(f"{path}: {error}") from None
+
+
+def read_text(path: PathLike) -> str:
+    """The text of a taxonomy file.
+
+    Raises:
+        TaxonomyError: if it is missing, unreadable, empty or not UTF-8; the error names the file.
+    """
+    path = Path(path)
     try:
         text = _decode(path.read_bytes())
         if not text.strip():
             raise TaxonomyError("the file is empty")
-        return make(_READERS[suffix](text, root_name, several_parents))
+        return text
     except FileNotFoundError:
         raise TaxonomyError(f"the taxonomy file {str(path)!r} does not exist") from None
     except OSError as error:
@@ -92,7 +115,7 @@ def write_taxonomy(path: PathLike, entries: Entries, several_parents: bool) -> N
     else:
         raise TaxonomyError(
             f"cannot save a taxonomy as {path.name!r}: the suffix is {path.suffix!r}, expected one of "
-            f"{', '.join(_READERS)}"
+            f".json, .csv, .tsv, {', '.join(_TREE_WRITERS)}"
         )
     if not path.parent.is_dir():
         raise TaxonomyError(f"cannot save {path.name!r}: the folder {str(path.parent)!r} does not exist")
@@ -215,6 +238,8 @@ def _read_json(text: str, root_name: str | None, several_parents: bool) -> Entri
                 "of it"
             )
         return entries_from_document(dict(data), several_parents=True)
+    if paths := breadcrumb_lists(data):
+        return entries_from_paths(paths, root_name, lambda row: f"BreadcrumbList {row + 1}")
     return entries_from_nested(data, root_name)
 
 
@@ -223,7 +248,10 @@ def _read_json(text: str, root_name: str | None, several_parents: bool) -> Entri
 
 def _read_table(text: str, root_name: str | None, several_parents: bool) -> Entries:
     """Read a table whose first line names its columns; tabs, commas or semicolons separate them."""
-    header, rows, lines = _rows(text)
+    first = text.split("\n", 1)[0]
+    if "\t" in first and is_rf2([name.strip() for name in first.split("\t")]):
+        return rf2_edges(text, None, several_parents)
+    header, rows, lines = rows_of_table(text)
 
     def where(row: int) -> str:
         return f"line {lines[row]}"
@@ -231,16 +259,24 @@ def _read_table(text: str, root_name: str | None, several_parents: bool) -> Entr
     columns = [name.casefold() for name in header]
     if "child" in columns and "parent" in columns:
         return _edges(columns, rows, where, several_parents)
+    if edge_columns(header) is not None:
+        return edges_from_table(header, rows, where, several_parents=several_parents, root_name=root_name)
     for row in rows:
         if row[0] == header[0]:
             raise TaxonomyError(
                 f"line 1 reads like data: {header[0]!r} stands below it again; name the columns in line 1"
             )
+    if len(header) == 1 and (found := breadcrumbs_of([cells[0] for cells in rows])):
+        return entries_from_paths(found.paths, root_name, where)
     return entries_from_paths(([cell or None for cell in row] for row in rows), root_name, where)
 
 
-def _rows(text: str) -> tuple[list[str], list[list[str]], list[int]]:
-    """The column names of a table, its rows without the empty ones, and the line of each."""
+def rows_of_table(text: str) -> tuple[list[str], list[list[str]], list[int]]:
+    """The column names of a table, its rows without the empty ones, and the line of each.
+
+    Raises:
+        TaxonomyError: if it is not readable as a table, or has only one line.
+    """
     first = text.lstrip("\r\n ").split("\n", 1)[0]
     delimiter = next((mark for mark in "\t,;" if mark in first), ",")
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
@@ -299,9 +335,17 @@ def _table(entries: Entries, delimiter: str) -> str:
 # Lines of paths
 
 
-def _read_lines(text: str, root_name: str | None) -> Entries:
+def _read_lines(text: str, root_name: str | None, several_parents: bool) -> Entries:
+    """Read lines of paths `a/b/c` or breadcrumbs `a > b`, Google's product taxonomy or relations of RF2."""
+    if is_rf2([name.strip() for name in text.split("\n", 1)[0].split("\t")]):
+        return rf2_edges(text, None, several_parents)
+    if (google := google_taxonomy(text)) is not None:
+        entries = entries_from_paths(google.paths, root_name, lambda row: f"line {google.lines[row]}")
+        return entries._replace(release=google.version)
     lines = [(i, line.strip()) for i, line in enumerate(text.split("\n"), start=1) if line.strip()]
-    return entries_from_paths((line for _, line in lines), root_name, lambda row: f"line {lines[row][0]}")
+    found = breadcrumbs_of([line for _, line in lines])
+    paths = (line for _, line in lines) if found is None else found.paths
+    return entries_from_paths(paths, root_name, lambda row: f"line {lines[row][0]}")
 
 
 def _lines_from_tree(names: Sequence[str], parents: Sequence[int]) -> str:
@@ -328,10 +372,11 @@ _READERS: dict[str, Callable[[str, str | None, bool], Entries]] = {
     ".yml": _tree_reader(entries_from_yaml),
     ".csv": _read_table,
     ".tsv": _read_table,
-    ".txt": _tree_reader(_read_lines),
+    ".txt": _read_lines,
     ".nwk": _tree_reader(entries_from_newick),
     ".newick": _tree_reader(entries_from_newick),
     ".tree": _tree_reader(entries_from_newick),
+    ".jsonld": _read_json,
 }
 
 _TREE_WRITERS: dict[str, Callable[[Sequence[str], Sequence[int]], str]] = {

@@ -1,0 +1,168 @@
+"""Taxonomy files whose form a person says: codes, breadcrumbs, edges of any columns, RF2 with names."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Literal, get_args
+
+from labeltree.errors import TaxonomyError
+from labeltree.taxonomy.breadcrumbs import breadcrumbs_of, google_taxonomy
+from labeltree.taxonomy.codes import SCHEMES, CodeScheme, entries_from_codes
+from labeltree.taxonomy.dag import TaxonomyDAG
+from labeltree.taxonomy.edge_tables import edges_from_table, rf2_edges, rf2_names
+from labeltree.taxonomy.entries import Entries, entries_from_paths
+from labeltree.taxonomy.files import read_text, rows_of_table
+from labeltree.taxonomy.loading import AnyTaxonomy
+from labeltree.taxonomy.naming import nearest_hint
+from labeltree.taxonomy.tree import Taxonomy
+
+__all__ = ["FORMS", "Form", "code_scheme", "read_form"]
+
+Form = Literal["google", "breadcrumbs", "codes", "rf2", "edges"]
+FORMS: tuple[Form, ...] = get_args(Form)
+_CODES = ("code", "codes", "icd", "icd10", "atc", "naics", "id", "class")
+_TITLES = ("description", "name", "title", "label", "term", "desc")
+
+
+def read_form(
+    path: str | os.PathLike[str],
+    form: Form,
+    *,
+    levels: str | None = None,
+    describe: bool = False,
+    separator: str | None = None,
+    column: str | None = None,
+    descriptions: str | os.PathLike[str] | None = None,
+    child: str | None = None,
+    parent: str | None = None,
+) -> AnyTaxonomy:
+    """Read a file of a form that the file alone does not tell.
+
+    Args:
+        path: the file.
+        form: `google` (Google's product taxonomy), `breadcrumbs` (lines or a column of `A > B > C`), `codes`
+            (lines or a column of codes, whose beginnings are their parents' codes), `rf2` (SNOMED CT's
+            relationship file) or `edges` (a table with a column for a child and one for its parent).
+        levels: of `codes`, the lengths of each level (`1,3,4`, letters and digits), or the name of one of
+            `SCHEMES`; by default found from the codes.
+        describe: of `codes`, whether descriptions follow the codes in the names of nodes.
+        separator: of `breadcrumbs`; by default found.
+        column: of `breadcrumbs` and `codes`, the column that holds them; by default found or the first.
+        descriptions: of `rf2`, the description file; of `edges` and `codes`, the column of names or descriptions.
+        child: of `edges`, the column of the child; by default found.
+        parent: of `edges`, the column of the parent; by default found.
+
+    Raises:
+        TaxonomyError: if the file cannot be read as this form; all errors name the file.
+    """
+    text = read_text(path)
+    try:
+        if form == "google":
+            google = google_taxonomy(text, certain=True)
+            assert google is not None
+            entries = entries_from_paths(google.paths, "root", lambda row: f"line {google.lines[row]}")
+            return _made(entries._replace(release=google.version))
+        if form == "breadcrumbs":
+            return _made(_breadcrumbs(_cells(path, text, column, ()), separator))
+        if form == "codes":
+            codes = _cells(path, text, column, _CODES)
+            titles = _titles(path, text, codes, column, descriptions) if describe else None
+            if not _is_table(path):
+                codes = [code.split(maxsplit=1)[0] for code in codes]
+            return _made(entries_from_codes(codes, code_scheme(levels), titles))
+        if form == "rf2":
+            terms = None if descriptions is None else _terms(descriptions)
+            return _made(rf2_edges(text, terms, several_parents=True))
+        header, rows, lines = rows_of_table(text)
+        return _made(
+            edges_from_table(
+                header,
+                rows,
+                lambda row: f"line {lines[row]}",
+                several_parents=True,
+                child=child,
+                parent=parent,
+                name=None if descriptions is None else str(descriptions),
+            )
+        )
+    except TaxonomyError as error:
+        raise TaxonomyError(f"{path}: {error}") from None
+
+
+def code_scheme(levels: str | None) -> CodeScheme | None:
+    """The scheme of a name or of lengths such as `1,3,4`; None for None.
+
+    Raises:
+        TaxonomyError: if it is neither.
+    """
+    if levels is None or levels.casefold() in SCHEMES:
+        return None if levels is None else SCHEMES[levels.casefold()]
+    parts = [part.strip() for part in levels.split(",")]
+    if not all(part.isascii() and part.isdigit() and int(part[:9]) > 0 for part in parts):
+        raise TaxonomyError(
+            f"--levels {levels!r} is neither lengths such as 1,3,4 nor one of {', '.join(SCHEMES)}"
+        )
+    return CodeScheme(tuple(sorted({int(part) for part in parts})))
+
+
+def _made(entries: Entries) -> AnyTaxonomy:
+    is_tree = len(entries.parents) < len(entries.names)
+    return Taxonomy._of(entries) if is_tree else TaxonomyDAG._of(entries)
+
+
+def _terms(file: str | os.PathLike[str]) -> dict[str, str]:
+    try:
+        return rf2_names(read_text(file))
+    except TaxonomyError as error:
+        raise TaxonomyError(f"descriptions in {str(file)!r}: {error}") from None
+
+
+def _is_table(path: str | os.PathLike[str]) -> bool:
+    return Path(path).suffix.casefold() in (".csv", ".tsv")
+
+
+def _column(header: list[str], column: str | None, usual: tuple[str, ...]) -> int | None:
+    """The place of a column; None if none is asked for and there is no usual one."""
+    folded = [name.casefold() for name in header]
+    if column is not None:
+        if column.casefold() not in folded:
+            raise TaxonomyError(f"there is no column {column!r} ({nearest_hint(column, header)})")
+        return folded.index(column.casefold())
+    return next((folded.index(name) for name in usual if name in folded), None)
+
+
+def _cells(path: str | os.PathLike[str], text: str, column: str | None, usual: tuple[str, ...]) -> list[str]:
+    """The distinct lines of a text, or cells of a column of a table."""
+    if not _is_table(path):
+        return list(dict.fromkeys(line.strip() for line in text.split("\n") if line.strip()))
+    header, rows, _ = rows_of_table(text)
+    at = _column(header, column, usual) or 0
+    return list(dict.fromkeys(row[at] for row in rows if row[at]))
+
+
+def _titles(
+    path: str | os.PathLike[str],
+    text: str,
+    codes: list[str],
+    column: str | None,
+    descriptions: str | os.PathLike[str] | None,
+) -> dict[str, str]:
+    """What codes mean: the rest of their lines, or another column."""
+    if not _is_table(path):
+        return dict(pair for line in codes if len(pair := line.split(maxsplit=1)) == 2)
+    header, rows, _ = rows_of_table(text)
+    at = _column(header, column, _CODES) or 0
+    title = _column(header, None if descriptions is None else str(descriptions), _TITLES)
+    if title is None or title == at:
+        raise TaxonomyError(
+            f"no column describes the codes: say --descriptions COLUMN; there are {', '.join(header)}"
+        )
+    return {row[at]: row[title] for row in rows}
+
+
+def _breadcrumbs(texts: list[str], separator: str | None) -> Entries:
+    found = breadcrumbs_of(texts, separator, certain=True)
+    if found is None:
+        raise TaxonomyError("no separator of breadcrumbs is in it: say --separator, such as --separator '>'")
+    return entries_from_paths(found.paths, "root", lambda row: f"the text {texts[row]!r}")
