@@ -172,6 +172,8 @@ def test_files_of_codes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert paths(Taxonomy.from_file(out)) == ["A00", "A00/A00.1"]
     assert main([*convert, "--describe"]) == 0
     assert paths(Taxonomy.from_file(out)) == ["A00 Cholera", "A00 Cholera/A00.1 Cholera, eltor"]
+    assert main([*convert, "--descriptions", "n"]) == 0
+    assert paths(Taxonomy.from_file(out)) == ["A00 1", "A00 1/A00.1 2"]
     lines = written(tmp_path, "codes.txt", "A000    Cholera due to …\nA0012   Other\n")
     assert main([*convert[:2], str(lines), *convert[3:], "--levels", "3,4"]) == 0
     assert paths(Taxonomy.from_file(out)) == ["A00", "A00/A000", "A00/A001", "A00/A001/A0012"]

@@ -49,7 +49,8 @@ def read_form(
         describe: of `codes`, whether descriptions follow the codes in the names of nodes.
         separator: of `breadcrumbs`; by default found.
         column: of `breadcrumbs` and `codes`, the column that holds them; by default found or the first.
-        descriptions: of `rf2`, the description file; of `edges` and `codes`, the column of names or descriptions.
+        descriptions: of `rf2`, the description file; of `edges`, the column of names; of `codes`, the column
+            of descriptions, which turns `describe` on.
         child: of `edges`, the column of the child; by default found.
         parent: of `edges`, the column of the parent; by default found.
 
@@ -67,7 +68,11 @@ def read_form(
             return _made(_breadcrumbs(_cells(path, text, column, ()), separator))
         if form == "codes":
             codes = _cells(path, text, column, _CODES)
-            titles = _titles(path, text, codes, column, descriptions) if describe else None
+            titles = (
+                _titles(path, text, codes, column, descriptions)
+                if describe or descriptions is not None
+                else None
+            )
             if not _is_table(path):
                 codes = [code.split(maxsplit=1)[0] for code in codes]
             return _made(entries_from_codes(codes, code_scheme(levels), titles))
