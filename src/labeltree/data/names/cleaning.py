@@ -34,7 +34,6 @@ class Cleaner:
             found = self.parse(text)
             if found is not None and len(found.path) > 1:
                 self._binomials.add(found.path[1].lower())
-        self._keys = {}
         self._parsed = {
             text: found
             for text, found in self._parsed.items()
@@ -44,7 +43,9 @@ class Cleaner:
     def parse(self, text: str) -> ScientificName | None:
         """A scientific name; None if the text is none."""
         if text not in self._parsed:
-            self._parsed[text] = parse_scientific(text, self._binomials)
+            found = self._parsed[text] = parse_scientific(text, self._binomials)
+            for name in () if found is None else found.path:  # canonical names need not be parsed again
+                self._keys.setdefault(name, _compared(name))
         return self._parsed[text]
 
     def clean(self, text: str) -> str:
@@ -59,9 +60,13 @@ class Cleaner:
         if self.names == "exact":
             return text.strip()
         if text not in self._keys:
-            name = folded(self.clean(text))
-            self._keys[text] = name if self.names == "plain" else name.replace("× ", "")
+            name = self.clean(text)
+            self._keys[text] = folded(name) if self.names == "plain" else _compared(folded(name))
         return self._keys[text]
+
+
+def _compared(name: str) -> str:
+    return name.casefold().replace("× ", "")
 
 
 def folded(name: str) -> str:

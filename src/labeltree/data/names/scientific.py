@@ -170,6 +170,8 @@ def _word(token: str) -> str:
 
 def _letters(token: str) -> str:
     """A word of a name, without diacritical signs."""
+    if token.isascii():
+        return token if token.islower() else token[:1] + token[1:].lower()
     token = token.translate(_LATIN) if token.islower() else (token[:1] + token[1:].lower().translate(_LATIN))
     text = unicodedata.normalize("NFD", token)
     return "".join(letter for letter in text if not unicodedata.combining(letter))
