@@ -84,7 +84,10 @@ class BulkSamples:
         self._ranks = Ranks(self._labels, [] if table is None else table.columns)
         versions = [run.taxonomy] if run.change is None else [run.change.mapping.old, run.taxonomy]
         self._finders = [LabelFinder(taxonomy) for taxonomy in versions]
-        self._names = LabelNames(run.recipe.table.names or "exact", run.recipe.table.synonyms)
+        table_settings = run.recipe.table
+        self._names = LabelNames()
+        if self.labelled and not self._folder:
+            self._names = LabelNames(table_settings.names or "exact", table_settings.synonyms)
         self.seeks = self._shards is not None and self._shards.kind == "parquet"
 
     def stream(self, skip: int = 0) -> Iterator[StreamedSample]:
@@ -153,10 +156,10 @@ class BulkSamples:
                 return int(self._taxonomy.encode([label])[0])
             except TaxonomyError:
                 continue
-        if self._names.changes and not self._folder:
-            (label,) = self._names.read([path], [1], taxonomy=self._run.taxonomy).labels
+        if self._names.changes:
+            (label,) = self._names.read([path], [1], taxonomy=self._taxonomy).labels
             label = cut_label(label, self._missing, 0) if label else None
-            node = -1 if label is None else self._run.taxonomy.follow(label)
+            node = -1 if label is None else self._taxonomy.follow(label)
             if node is not None:
                 return node
             path = tuple(label or path)
