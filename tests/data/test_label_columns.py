@@ -143,6 +143,21 @@ def test_columns_with_gaps_are_named(tmp_path: Path) -> None:
     assert bridged.taxonomy.path(int(bridged.nodes[lost[0]]))[0] == "c0"
 
 
+def test_a_few_exceptions_hide_no_column(tmp_path: Path) -> None:
+    """One of 60 products lies in two categories, and stays two classes."""
+    product = [n // 4 for n in range(240)]
+    columns: dict[str, list[Any]] = {
+        "text": [f"text {n}" for n in range(240)],
+        "category": [f"p{p}" for p in product],
+        "department": [f"d{p % 5}" for p in product],
+    }
+    columns["department"][3] = "d4"  # of p0, whose others are of d0
+    source = open_source(write(tmp_path, columns))
+    assert labels(source) == ("department", "category")
+    assert source.taxonomy.names.count("p0") == 2
+    assert any("'p0' of 'category' lies in several values of 'department'" in n for n in source.notes)
+
+
 def test_placeholders_lie_anywhere(tmp_path: Path) -> None:
     columns = shop()
     for row in (0, 50, 100):

@@ -105,6 +105,16 @@ def test_gaps_that_are_errors_are_all_listed(tmp_path: Path) -> None:
     assert "G0" in lines[0]["reason"]
 
 
+def test_bad_rows_are_named_where_the_list_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("no folder")
+    file = write(tmp_path, [FISH, TIT])
+    monkeypatch.setenv("LABELTREE_DATA", str(tmp_path / "file"))
+    with pytest.raises(DataError, match=r"row 1, order: it is empty(.|\n)*cannot be written"):
+        open_source(file, gaps="error")
+
+
 def test_the_rank_of_a_row_ends_its_label(tmp_path: Path) -> None:
     head = (*HEAD[:-1], "scientificName", "taxonRank")
     rows = [

@@ -176,7 +176,7 @@ def _of_occurrences(table: DataTable) -> list[str] | str | None:
         return several
     if table.usual(("gbifid", "occurrenceid", "scientificname", "scientific_name", "taxonrank")) is None:
         return None
-    return table.usual(("image_url", "accessuri", "associatedmedia", "identifier"))
+    return table.usual(("image_url", "accessuri", "associatedmedia"))
 
 
 def _report_empty(empty: Array, table: DataTable, kind: str, columns: list[str], on_error: OnError) -> None:

@@ -82,6 +82,10 @@ class UnusedRows:
         text = "\n".join(f"  row {row}, {columns}: {reason}" for row, columns, reason in lines[:_SHOWN])
         name = hashlib.sha256(str(table.absolute()).encode("utf-8", "surrogateescape")).hexdigest()[:8]
         path = data_home() / "bad-rows" / f"{table.stem}-{name}.csv"
-        self.save(path)
         more = len(lines) - _SHOWN
-        return f"{text}\n{f'  and {more:,} more; ' if more > 0 else '  '}all are listed in '{path}'"
+        rest = f"  and {more:,} more; " if more > 0 else "  "
+        try:
+            self.save(path)
+        except OSError as error:  # the rows shown say more than a full disk
+            return f"{text}\n{rest}the list of all cannot be written: {error}"
+        return f"{text}\n{rest}all are listed in '{path}'"
