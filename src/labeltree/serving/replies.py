@@ -39,7 +39,12 @@ class Texts(BaseModel):
 
 
 class About(BaseModel):
-    """Which model answered, when, and what was asked of it."""
+    """Which model answered, when, and what was asked of it.
+
+    A model on another version of its taxonomy adds ``mapping``, the fingerprint of the mapping to it.
+    """
+
+    model_config = ConfigDict(extra="allow")
 
     model: str = Field(description="fingerprint of weights, classifier, calibration and taxonomy")
     labeltree: str = Field(description="version of labeltree")
