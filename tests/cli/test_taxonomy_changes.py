@@ -171,3 +171,19 @@ def test_another_version_is_told(folder: Path, capsys: pytest.CaptureFixture[str
     assert run("apply", "changes.yaml", "more.json", "--out", "x.json") == 0
     assert "was made for release 2023 with the digest" in capsys.readouterr().err
     assert Taxonomy.from_file("x.json").find("eel")
+
+
+def test_the_folder_of_a_run_is_a_version(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    old = next((Path(__file__).parents[1] / "frozen").glob("*/run"))
+    tree = Taxonomy.from_file(old / "taxonomy.json")
+    leaf = tree.names[int(tree.leaves[0])]
+    renamed = [name + " 2" if name == leaf else name for name in tree.names]
+    Taxonomy(renamed, tree.parent.tolist()).save("next.json")
+    assert run("diff", old, "next.json", "--data", old, "--format", "json") == 0
+    content = json.loads(capsys.readouterr().out)
+    assert content["old"]["nodes"] == content["new"]["nodes"] == tree.num_nodes
+    assert content["samples"]["all"] == 96
+    assert 0 < content["samples"]["touched"] < 96
+    assert content["guesses"][0]["kind"] == "rename"
+    assert run("show", old) == 0
+    assert leaf in capsys.readouterr().out

@@ -390,3 +390,13 @@ def test_what_is_gone_is_not_taken_for_what_is_new() -> None:
         Taxonomy.from_paths(["a/x", "b"]), Taxonomy.from_paths(["a/other", "b"])
     )
     assert guesses == []
+
+
+def test_a_file_that_lacks_lines_does_not_lead_back(tmp_path: Path) -> None:
+    old, new = Taxonomy.from_paths(["a/x", "a/y", "b"]), Taxonomy.from_paths(["a/x", "b"])
+    path = saved(TaxonomyMapping.between(old, new)[0])
+    path.write_text(path.read_text().replace("- {remove: a/y}\n", ""))
+    with pytest.raises(TaxonomyError, match="lead back to 4 nodes, and the old version has 5"):
+        TaxonomyMapping.load(path, new=new)
+    extended = Taxonomy.from_paths(["a/x", "b", "c"])  # another version: nobody knows how many it had
+    assert TaxonomyMapping.load(path, new=extended).old.num_nodes == 5

@@ -130,11 +130,24 @@ def read_mapping(
             assert new is not None
             earlier = about.get("old", {})
             old = _undone(new, lines, earlier.get("root", new.names[0])).with_release(earlier.get("release"))
+            _check_complete(old, new, earlier, about.get("new", {}))
         later = about.get("new", {})
         old, made, targets, removed = _done(old, new, lines, later.get("root", old.names[0]))
         return old, made if new is not None else made.with_release(later.get("release")), targets, removed
     except TaxonomyError as error:
         raise TaxonomyError(f"{path}: {error}") from None
+
+
+def _check_complete(old: Taxonomy, new: Taxonomy, earlier: dict[str, str], later: dict[str, str]) -> None:
+    """Refuse a file that does not lead from its own new version back to its old one."""
+    digest, nodes = later.get("digest"), earlier.get("nodes")
+    same = bool(digest) and new.digest.startswith(str(digest))
+    if same and nodes is not None and nodes != str(old.num_nodes):
+        raise TaxonomyError(
+            f"the changes lead back to {old.num_nodes} nodes, and the old version has {nodes}: lines of "
+            "nodes that were merged, split or removed, or of those below them, are missing; give the old "
+            "version, too, and save the mapping again"
+        )
 
 
 def _parsed(path: Path) -> tuple[dict[str, dict[str, str]], list[_Line]]:
