@@ -11,6 +11,7 @@ import torch
 
 import labeltree as lt
 from labeltree.cli.main import main
+from labeltree.decisions.classifiers import MergedScores
 from labeltree.errors import RunError
 from labeltree.inference.loading import load_run
 from labeltree.inference.model import Model
@@ -76,7 +77,12 @@ def test_merged_classes_add_up_and_answers_are_of_the_new_tree(
     assert new.taxonomy == Taxonomy.from_file(version[0])
     before = {path: path.read_bytes() for path in sorted(run.iterdir()) if path.is_file()}
     table = old.embed(files)
-    theirs, ours = old.decider.scores(table).softmax(1), new.decider.scores(table).softmax(1)
+    merged = new.decider.scores
+    assert isinstance(merged, MergedScores)
+    theirs, ours = (
+        (old.decider.scores(table).double() / merged.temperature).softmax(1),
+        merged(table).softmax(1),
+    )
     expected = torch.zeros_like(ours)
     mapping = TaxonomyMapping.load(version[1], old=old.taxonomy, new=new.taxonomy)
     for column, node in enumerate(old.decider.scores.classes.tolist()):

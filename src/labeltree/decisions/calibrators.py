@@ -38,13 +38,15 @@ def _mean_label_loss(scores: Tensor, labels: Tensor, classes: ClassNodes) -> Ten
     return total / len(labels)
 
 
-def _best_temperature(loss: Callable[[float], float]) -> float:
-    """The temperature between 1/1000 and 1000 with the least loss."""
+def _best_temperature(
+    loss: Callable[[float], float], least: float = -_LARGEST, most: float = _LARGEST
+) -> float:
+    """The temperature with the least loss, between 1/1000 and 1000 or the exponentials of other bounds."""
     from scipy.optimize import minimize_scalar
 
     found = minimize_scalar(
         lambda log: loss(math.exp(log)),
-        bounds=(-_LARGEST, _LARGEST),
+        bounds=(least, most),
         method="bounded",
         options={"xatol": 1e-7},
     )
@@ -204,9 +206,23 @@ def fit_calibrator(scores: Tensor, labels: Tensor, classes: ClassNodes, kind: Ca
         return _vector(z, nodes, classes)
     if kind == "depth":
         return Calibrator("depth", tuple(StepSoftmax(classes).fit(z, nodes)))
-    return Calibrator(
-        "temperature", (_best_temperature(lambda t: float(_mean_label_loss(z / t, nodes, classes))),)
-    )
+    return Calibrator("temperature", (_temperature(z, nodes, classes),))
+
+
+def _temperature(z: Tensor, nodes: Tensor, classes: ClassNodes) -> float:
+    """The temperature with the least loss; of scores that hardly differ also one below 1/1000.
+
+    The distances to class means are like that if the embeddings of all classes lie close together.
+    """
+
+    def loss(temperature: float) -> float:
+        return float(_mean_label_loss(z / temperature, nodes, classes))
+
+    found = _best_temperature(loss)
+    spread = float((z - z.mean(1, keepdim=True)).square().mean().sqrt())
+    if found > 1.001 * math.exp(-_LARGEST) or not 0 < spread < 1:
+        return found
+    return _best_temperature(loss, math.log(spread) - _LARGEST, -_LARGEST)
 
 
 def _vector(z: Tensor, nodes: Tensor, classes: ClassNodes) -> Calibrator:

@@ -14,6 +14,8 @@ from typing import Any, Literal, Protocol, get_args
 import torch
 from torch import Tensor
 
+from labeltree.decisions.calibrators import fit_calibrator
+from labeltree.decisions.class_nodes import ClassNodes
 from labeltree.errors import DataError
 from labeltree.geometry import get_geometry
 from labeltree.metrics.functional import class_prototypes
@@ -40,6 +42,7 @@ __all__ = [
     "fit_linear",
     "fit_prototypes",
     "merge_columns",
+    "merging_temperature",
     "on_nodes",
 ]
 
@@ -233,15 +236,18 @@ class MergedScores:
         scores: the classifier.
         classes: ``(C,)`` distinct nodes.
         columns: ``(K,)`` for each class of ``scores`` the position of its node in ``classes``.
+        temperature: what scores are divided by to be logits of probabilities, see `merging_temperature`. If
+            all classes came out about equally probable, the merged ones would always win.
     """
 
     scores: ClassScores
     classes: Tensor
     columns: Tensor
+    temperature: float = 1.0
 
     def __call__(self, table: EmbeddingTable, /) -> Tensor:
         """Class scores ``(n, C)`` float64 of a table of the same encoder."""
-        return merge_columns(self.scores(table).double(), self.columns, len(self.classes))
+        return merge_columns(self.scores(table).double() / self.temperature, self.columns, len(self.classes))
 
 
 def merge_columns(scores: Tensor, columns: Tensor, count: int) -> Tensor:
@@ -258,12 +264,28 @@ def merge_columns(scores: Tensor, columns: Tensor, count: int) -> Tensor:
     return sums.log() + largest
 
 
-def on_nodes(scores: ClassScores, nodes: Tensor | None = None) -> ClassScores:
+def merging_temperature(scores: ClassScores, held: EmbeddingTable, taxonomy: Taxonomy) -> float:
+    """The temperature at which a classifier's scores are probabilities, so that classes can be merged.
+
+    Args:
+        scores: the classifier.
+        held: labelled samples that it has not learned from; without any, the temperature is 1.
+        taxonomy: taxonomy of its classes and of the labels.
+    """
+    if not len(held):
+        return 1.0
+    classes = ClassNodes(scores.classes, taxonomy)
+    found = fit_calibrator(scores(held), held.nodes, classes, "temperature").temperatures
+    return found[0] if found else 1.0
+
+
+def on_nodes(scores: ClassScores, nodes: Tensor | None = None, temperature: float = 1.0) -> ClassScores:
     """The classifier with other nodes for its classes, each node one class; see `MergedScores`.
 
     Args:
         scores: the classifier.
         nodes: ``(K,)`` the node of each class; None: those that it has.
+        temperature: see `merging_temperature`; it matters only where classes are merged.
 
     Example:
         >>> means = PrototypeScores(torch.tensor([1, 2, 3]), torch.eye(3).double(), "euclidean")
@@ -277,11 +299,11 @@ def on_nodes(scores: ClassScores, nodes: Tensor | None = None) -> ClassScores:
     """
     given = scores.classes if nodes is None else nodes
     if isinstance(scores, MergedScores):
-        return on_nodes(scores.scores, given[scores.columns])
+        return on_nodes(scores.scores, given[scores.columns], scores.temperature)
     classes, columns = torch.unique(given, return_inverse=True)
     if len(classes) == len(given) and (nodes is None or is_dataclass(scores)):
         return scores if nodes is None else replace(scores, classes=nodes)
-    return MergedScores(scores, classes, columns)
+    return MergedScores(scores, classes, columns, temperature)
 
 
 @dataclass(frozen=True)
@@ -427,6 +449,8 @@ class Classifiers:
         own: the classifier that was trained with the encoder; None if there is none or it has no scores.
         gap: upper bound of the relative gap between the probe's objective and its minimum; 0 if the solver
             converged.
+        temperatures: by name of a classifier, what its scores are divided by before classes of one node are
+            merged; 1 where there is none.
     """
 
     probe: LinearScores
@@ -434,6 +458,7 @@ class Classifiers:
     chosen: ChosenClassifier
     own: ClassScores | None = None
     gap: float = 0.0
+    temperatures: Mapping[str, float] = field(default_factory=dict)
 
     def scores(self, name: ClassifierKind | None = None) -> ClassScores:
         """The function that computes class scores; by default that of the chosen classifier.
@@ -450,7 +475,7 @@ class Classifiers:
         chosen = found[name]
         if chosen is None:
             raise DataError(f"classifier '{name}' gives answers alone, and no scores of the classes")
-        return on_nodes(chosen)
+        return on_nodes(chosen, temperature=self.temperatures.get(name, 1.0))
 
 
 def fit_classifiers(

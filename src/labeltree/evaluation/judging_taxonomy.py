@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from labeltree.decisions.classifiers import ClassScores, classify, on_nodes
+from labeltree.decisions.classifiers import ClassScores, classify, merging_temperature, on_nodes
 from labeltree.errors import DataError
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy, match_nodes
@@ -124,9 +125,12 @@ def carry_over(
         )
     if own is None or table.features is None or table.predictions is None or not len(table):
         return moved
-    merged = on_nodes(own, change.places[own.classes])
-    if len(merged.classes) == len(own.classes):
+    places = change.places[own.classes]
+    if len(torch.unique(places)) == len(places):
         return moved
+    rows = [] if table.split is None else np.flatnonzero(np.asarray(table.split) == "val")
+    held = table.rows(torch.as_tensor(rows, dtype=torch.int64))
+    merged = on_nodes(own, places, merging_temperature(own, held, change.mapping.old))
     answers = torch.where(table.predictions >= 0, classify(merged, table), -1)
     return replace(moved, predictions=answers)
 

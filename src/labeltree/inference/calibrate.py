@@ -34,6 +34,7 @@ from labeltree.decisions.classifiers import (
     PrototypeScores,
     choose_by_accuracy,
     classify,
+    merging_temperature,
     on_nodes,
 )
 from labeltree.decisions.rule import rule_from_dict, rule_to_dict
@@ -80,6 +81,7 @@ class Decider:
         scores, left_out = self.scores, ""
         if isinstance(scores, MergedScores):
             digest.update(b"columns" + scores.columns.numpy().tobytes())
+            digest.update(f"temperature {scores.temperature!r}".encode())
             scores, left_out = scores.scores, "classes"  # may be those before they were merged
         if isinstance(scores, LinearScores | PrototypeScores):
             for name, tensor in sorted(scores.tensors().items()):
@@ -181,12 +183,16 @@ def _decider_on(run: TrainedRun, base: TrainedRun, asked: ClassifierChoice | Non
             f"({run.folder.reference.name}), which it lacks: {error}. 'labeltree calibrate {path}' makes "
             "them where its data are; of an exported model, 'labeltree export --with-reference' keeps them"
         ) from error
-    held = replace(held, nodes=change.on_new(held.nodes), predictions=None)
+    held = replace(held, predictions=None)
+    temperatures: dict[str, float] = {}
     offered = [name for name in CLASSIFIER_WORDS if name in known.chosen.offered]
+    for name in offered:
+        temperatures[name] = merging_temperature(known.scores(name), held, base.taxonomy)
+    held = replace(held, nodes=change.on_new(held.nodes))
     scorers = {}
     for name in offered:
         single = known.scores(name)
-        scorers[name] = on_nodes(single, change.places[single.classes])
+        scorers[name] = on_nodes(single, change.places[single.classes], temperatures[name])
     finest = held.rows(finest_labels(held.nodes, run.taxonomy)[held.nodes.clamp(min=0)] & (held.nodes > 0))
     accuracies: dict[str, float] = {}
     if len(finest):
@@ -206,6 +212,7 @@ def _decider_on(run: TrainedRun, base: TrainedRun, asked: ClassifierChoice | Non
         **_record_of(rule, run, chosen, _VALIDATION, choices),
         "calibration_by_depth": _before_and_after(rule, scores, held.nodes),
         "mapping": mapping_digest(change.mapping),
+        "merging_temperatures": temperatures,
     }
     return Decider(run, scorer, rule, record, chosen)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import errno
 import json
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -129,7 +130,11 @@ def run_classifiers(
 
 
 def save_classifiers(
-    run: TrainedRun, known: Classifiers, chosen: ChosenClassifier, folder: RunFolder
+    run: TrainedRun,
+    known: Classifiers,
+    chosen: ChosenClassifier,
+    temperatures: Mapping[str, float],
+    folder: RunFolder,
 ) -> None:
     """Write the classifiers of a run that is seen on another version of its taxonomy to a new folder.
 
@@ -137,6 +142,7 @@ def save_classifiers(
         run: the run on that version.
         known: its classifiers in the taxonomy of its own folder.
         chosen: the classifier that answers on that version.
+        temperatures: see `Classifiers`.
         folder: the new folder, which holds the weights of the run.
     """
     assert run.change is not None
@@ -146,6 +152,7 @@ def save_classifiers(
         probe=replace(known.probe, classes=places[known.probe.classes]),
         prototypes=replace(known.prototypes, classes=places[known.prototypes.classes]),
         chosen=chosen,
+        temperatures=temperatures,
     )
     folder.classifier.write_bytes(_packed(moved))
     _keep_choice(replace(run, folder=folder), moved)
@@ -161,6 +168,7 @@ def _keep_choice(run: TrainedRun, found: Classifiers) -> None:
             "classifiers": file_digest(folder.classifier),
             "classifier": found.chosen.to_dict(),
             "probe_gap": found.gap,
+            **({"merging_temperatures": dict(found.temperatures)} if found.temperatures else {}),
         },
     )
 
@@ -212,7 +220,12 @@ def _read(run: TrainedRun, own: OwnScores | None) -> Classifiers | None:
         prototypes = classifier_from(parts["prototypes"], geometry, curvature)
         chosen = ChosenClassifier.from_dict(dict(content["classifier"]))
         gap = float(content["probe_gap"])
-    except (DataError, KeyError, TypeError, ValueError) as error:
+        temperatures = {
+            str(name): float(value) for name, value in content.get("merging_temperatures", {}).items()
+        }
+        if not all(0 < value < math.inf for value in temperatures.values()):
+            raise ValueError("merging_temperatures")
+    except (AttributeError, DataError, KeyError, TypeError, ValueError) as error:
         raise RunError(
             f"'{folder.classifier}' and '{folder.chosen_classifier.name}' do not hold the classifiers of a "
             f"run; 'labeltree calibrate {folder.path}' makes them again"
@@ -224,7 +237,7 @@ def _read(run: TrainedRun, own: OwnScores | None) -> Classifiers | None:
         or chosen.name not in there
     ):
         return None
-    return Classifiers(probe, prototypes, chosen, own, gap)
+    return Classifiers(probe, prototypes, chosen, own, gap, temperatures)
 
 
 def other_report(path: str | Path, chosen: ChosenClassifier) -> str | None:

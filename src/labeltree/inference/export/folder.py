@@ -151,7 +151,13 @@ def _write_run(decider: Decider, folder: Path, with_reference: bool) -> None:
     if decider.run.base is not None:
         assert decider.run.training_taxonomy is not None
         decider.run.training_taxonomy.save(new.training_taxonomy)
-        save_classifiers(decider.run, run_classifiers(decider.run.base), decider.chosen, new)
+        save_classifiers(
+            decider.run,
+            run_classifiers(decider.run.base),
+            decider.chosen,
+            decider.record["merging_temperatures"],
+            new,
+        )
     if with_reference:
         save_unordered(decider.run, new.reference)
     if run.encoder_config.is_dir():

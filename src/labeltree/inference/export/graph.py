@@ -67,8 +67,14 @@ class ModelGraph(nn.Module):
     def _scorer(self, scores: ClassScores) -> Callable[[Tensor, Tensor], Tensor]:
         if isinstance(scores, MergedScores):
             self.register_buffer("columns", scores.columns.clone())
-            single, count = self._scorer(scores.scores), len(scores.classes)
-            return lambda features, points: merge_columns(single(features, points), self.columns, count)
+            single, count, temperature = (
+                self._scorer(scores.scores),
+                len(scores.classes),
+                scores.temperature,
+            )
+            return lambda features, points: merge_columns(
+                single(features, points) / temperature, self.columns, count
+            )
         if isinstance(scores, LinearScores):
             self.register_buffer("probe_weight", scores.weight.clone())
             self.register_buffer("probe_bias", scores.bias.clone())

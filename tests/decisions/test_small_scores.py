@@ -1,0 +1,44 @@
+"""Scores that hardly differ, such as distances to class means that lie close together."""
+
+import pytest
+import torch
+
+from labeltree.decisions import ClassNodes
+from labeltree.decisions.calibrators import fit_calibrator
+from labeltree.decisions.classifiers import PrototypeScores, classify, merging_temperature, on_nodes
+from labeltree.runs import EmbeddingTable
+from labeltree.taxonomy import Taxonomy
+
+TREE = Taxonomy.from_paths([(a, a + b) for a in "pq" for b in "rst"])
+
+
+def test_their_temperature_is_found():
+    draw = torch.Generator().manual_seed(0)
+    classes = ClassNodes(TREE.leaves, TREE)
+    labels = TREE.leaves[torch.arange(300) % 6]
+    scores = torch.randn(300, 6, generator=draw).double() + 1.5 * torch.eye(6)[torch.arange(300) % 6]
+    usual = fit_calibrator(scores, labels, classes, "temperature")
+    small = fit_calibrator(1e-6 * scores, labels, classes, "temperature")
+    assert small.temperatures[0] == pytest.approx(1e-6 * usual.temperatures[0], rel=1e-4)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-3, 1e-6])
+def test_a_merged_class_does_not_take_the_samples_of_others(scale):
+    draw = torch.Generator().manual_seed(0)
+    means = scale * torch.eye(6).double()
+    nodes = TREE.leaves.repeat(50)
+    points = means.float().repeat(50, 1) + 0.4 * scale * torch.randn(300, 6, generator=draw)
+    table = EmbeddingTable(points, nodes, geometry="euclidean")
+    scores = PrototypeScores(TREE.leaves, means, "euclidean")
+    right = (classify(scores, table) == nodes).double().mean()
+    places = TREE.leaves.clone()
+    places[1] = places[0]
+    merged = on_nodes(scores, places, merging_temperature(scores, table, TREE))
+    truth = torch.where(nodes == TREE.leaves[1], TREE.leaves[0], nodes)
+    assert (classify(merged, table) == truth).double().mean() >= right
+
+
+def test_without_samples_the_temperature_is_one():
+    table = EmbeddingTable(torch.zeros(0, 6), torch.zeros(0, dtype=torch.int64), geometry="euclidean")
+    scores = PrototypeScores(TREE.leaves, torch.eye(6).double(), "euclidean")
+    assert merging_temperature(scores, table, TREE) == 1
