@@ -128,8 +128,8 @@ def carry_over(
     places = change.places[own.classes]
     if len(torch.unique(places)) == len(places):
         return moved
-    rows = [] if table.split is None else np.flatnonzero(np.asarray(table.split) == "val")
-    held = table.rows(torch.as_tensor(rows, dtype=torch.int64))
+    split = np.full(len(table), "") if table.split is None else np.asarray(table.split)
+    held = table.rows(torch.from_numpy(np.flatnonzero(split == "val")))
     merged = on_nodes(own, places, merging_temperature(own, held, change.mapping.old))
     answers = torch.where(table.predictions >= 0, classify(merged, table), -1)
     return replace(moved, predictions=answers)
