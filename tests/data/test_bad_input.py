@@ -105,10 +105,10 @@ def test_a_folder_that_is_called_like_an_image_is_a_folder(photos, write_image):
 def test_permission_denied(photos, monkeypatch):
     opened, scanned = Image.open, os.scandir
 
-    def refuse(path, *rest):
+    def refuse(path, *rest, **settings):
         if str(path).endswith("1.png"):
             raise PermissionError(13, "Permission denied", str(path))
-        return opened(path, *rest)
+        return opened(path, *rest, **settings)
 
     monkeypatch.setattr(Image, "open", refuse)
     with pytest.raises(DataError, match=r"1 of 3 images cannot be read: '.*1\.png' \(permission denied\)"):
