@@ -14,6 +14,7 @@ from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy, match_nodes
 from labeltree.taxonomy.between_versions import VersionChange
 from labeltree.taxonomy.naming import some
+from labeltree.taxonomy.nodes import trust_labels
 
 __all__ = ["JudgingTaxonomy", "carry_over", "translate"]
 
@@ -114,6 +115,7 @@ def carry_over(
     Raises:
         DataError: if no label is left below the root.
     """
+    trust_labels(change.mapping.new)  # labels of a removed class may be at the root
     moved = _with_nodes(table, change.places)
     used = torch.unique(table.nodes[table.nodes > 0])
     if len(used) and not bool((moved.nodes > 0).any()):
