@@ -249,3 +249,13 @@ def test_relations_of_rf2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
         load_taxonomy(written(tmp_path, "none.txt", HEAD + relation(1, 2, 3, 0)))
     with pytest.raises(TaxonomyError, match=r"line 2 has 1 cells for 8 columns"):
         load_taxonomy(written(tmp_path, "none.txt", HEAD + "1\n"))
+
+
+def test_suggest_says_what_makes_a_tree_of_names_or_codes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = written(tmp_path, "names.txt", "dog\ntench\n")
+    assert main(["taxonomy", "suggest", str(names)]) == 2
+    said = capsys.readouterr().err
+    assert f"labeltree taxonomy from-wordnet {names}" in said
+    assert f"labeltree taxonomy convert {names} FILE --form codes" in said

@@ -100,6 +100,11 @@ def _of_labels(path: Path) -> Taxonomy:
 
     if not path.is_file():
         raise DataError(f"no embeddings at '{path}'")
+    if path.suffix.casefold() in (".txt", ".csv", ".tsv"):
+        raise DataError(
+            f"'{path}' holds no embeddings. Of class names, 'labeltree taxonomy from-wordnet {path} --out FILE' "
+            f"makes a taxonomy; of codes, 'labeltree taxonomy convert {path} FILE --form codes'"
+        )
     columns = read_columns(path)
     labels = columns.get("labels", columns.get("label"))
     if labels is None:
