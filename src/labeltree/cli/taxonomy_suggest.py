@@ -102,8 +102,8 @@ def _of_labels(path: Path) -> Taxonomy:
         raise DataError(f"no embeddings at '{path}'")
     if path.suffix.casefold() in (".txt", ".csv", ".tsv"):
         raise DataError(
-            f"'{path}' holds no embeddings. Of class names, 'labeltree taxonomy from-wordnet {path} --out FILE' "
-            f"makes a taxonomy; of codes, 'labeltree taxonomy convert {path} FILE --form codes'"
+            f"'{path}' holds no embeddings. Of class names, 'labeltree taxonomy from-wordnet {path} --out "
+            f"FILE' makes a taxonomy; of codes, 'labeltree taxonomy convert {path} FILE --form codes'"
         )
     columns = read_columns(path)
     labels = columns.get("labels", columns.get("label"))
