@@ -24,7 +24,7 @@ _USED = {
 
 def add_convert(actions: argparse._SubParsersAction[Any]) -> argparse.ArgumentParser:
     """Add the action ``convert`` and its options; returns its parser."""
-    parser = actions.add_parser(
+    parser: argparse.ArgumentParser = actions.add_parser(
         "convert", help="write it in another form, or read codes", description="Convert a taxonomy."
     )
     parser.add_argument("taxonomy", help="a file, a folder, a table or the name of a data set")
