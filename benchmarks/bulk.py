@@ -178,7 +178,8 @@ def kills(folder: Path, run: Path, count: int, total: int, seed: int = 0) -> tup
     rng = random.Random(seed)
     out = folder / "killed"
     words = ("embed", run, "--data", folder / "both", "--out", f"{out}/", *OPTIONS)
-    places = sorted(rng.random() * total / PART for _ in range(count))
+    # the last kill comes before the end: six seconds make several parts
+    places = sorted(0.85 * rng.random() * total / PART for _ in range(count))
     found, cpu = [], 0.0
     for place in places:
         moment: list[float] = []
