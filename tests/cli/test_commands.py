@@ -146,7 +146,7 @@ def test_a_run_on_another_taxonomy(trained: Path, tmp_path: Path, capsys: pytest
     assert "measured on dag" in (trained / "on-dag" / "report.html").read_text("utf-8")
     (tmp_path / "less.csv").write_text("child,parent\nx,y\n")
     assert run("evaluate", trained, "--taxonomy", tmp_path / "less.csv") == 2
-    assert "5 of 5 labels are not in" in capsys.readouterr().err
+    assert "none of the 5 labels is in" in capsys.readouterr().err
 
 
 def test_dags_are_shown_checked_and_projected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
