@@ -25,7 +25,7 @@ from labeltree.data.images.decode import FORMATS
 from labeltree.inference.format_answers import answer_rows
 from labeltree.serving import ServiceSettings
 from labeltree.serving.app import create_app
-from labeltree.serving.engine import Engine, read_upload
+from labeltree.serving.engine import Engine, measure_upload, read_upload
 
 pytestmark = pytest.mark.slow
 
@@ -303,6 +303,42 @@ def test_damaged_images_never_fail_the_service(client: TestClient, files: list[P
             assert reply.status_code == 200 or detail(reply, 400)
         whole = client.post("/predict", content=content, headers={"Content-Type": "image/x"})
         assert whole.status_code == 200, form
+
+
+def test_decoding_is_limited_in_memory(
+    image_run: Path, files: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of all requests together; one image that takes more is refused, or is a row with a problem."""
+    large, small = encoded(Image.new("RGBA", (700, 500))), files[0].read_bytes()
+    needed = measure_upload(small, 28, 1_000_000)
+    decoding, most, lock = 0, 0, threading.Lock()
+
+    def counted(*arguments: Any) -> Any:
+        nonlocal decoding, most
+        with lock:
+            decoding += 1
+            most = max(most, decoding)
+        try:
+            time.sleep(0.01)  # others would come in
+            return read_upload(*arguments)
+        finally:
+            with lock:
+                decoding -= 1
+
+    monkeypatch.setattr("labeltree.serving.engine.read_upload", counted)
+    monkeypatch.setattr("labeltree.serving.engine.available_cores", lambda: 6)  # so many decoders
+    headers = {"Content-Type": "image/png"}
+    with service(image_run, max_decoding=2 * needed + needed // 2) as client:
+        told = detail(client.post("/predict", content=large, headers=headers), 413)
+        assert "decoding it takes up to 11 MB of memory" in told
+        assert "send it with fewer pixels" in told
+        rows = client.post("/predict", files=[("x", large), ("x", small)]).json()["answers"]
+        assert [row["answer"] is None for row in rows] == [True, False]
+        assert detail(client.post("/predict", files=[("x", large), ("x", b"no")]), 400)
+        found = client.post("/predict", files=[("x", small)] * 12)
+        assert [row["problem"] for row in found.json()["answers"]] == [None] * 12
+        assert client.app.state.service.engine.memory.used == 0  # type: ignore[attr-defined]
+    assert most == 2
 
 
 def test_an_upload_without_a_length_is_cut_off(client: TestClient) -> None:

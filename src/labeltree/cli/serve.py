@@ -15,6 +15,7 @@ _LIMITS: tuple[tuple[str, int | float, str, str], ...] = (
     ("--timeout", 30.0, "S", "seconds for a request"),
     ("--max-upload", 32.0, "MB", "size of a request"),
     ("--max-pixels", 50.0, "MILLIONS", "pixels of an image, before it is resized"),
+    ("--max-decoding", 3.0, "GB", "memory for decoding images, of all requests together"),
     ("--max-samples", 64, "N", "images or texts of a request"),
     ("--max-text", 20_000, "N", "characters of a text"),
 )
@@ -35,6 +36,7 @@ def run(arguments: list[str]) -> None:
         timeout=options.timeout,
         max_upload=round(options.max_upload * 1e6),
         max_pixels=round(options.max_pixels * 1e6),
+        max_decoding=round(options.max_decoding * 1e9),
         max_samples=min(options.max_samples, options.max_waiting),
         max_text=options.max_text,
     )

@@ -17,7 +17,7 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from labeltree.decisions import Promise
 from labeltree.errors import DataError
 from labeltree.serving.bodies import Admission, busy, gone, problem_of, read_samples
-from labeltree.serving.engine import Engine, Question
+from labeltree.serving.engine import Engine, Question, TooLargeError
 from labeltree.serving.replies import (
     About,
     Answer,
@@ -40,7 +40,7 @@ _PROBLEMS: dict[int | str, dict[str, Any]] = {
     for code, description in {
         400: "none of the samples can be read",
         408: "the body did not arrive in time",
-        413: "the body, or the number of samples, is too large",
+        413: "the body, the number of samples, or the memory to decode them, is too large",
         415: "not a content type that the model reads",
         422: "an option, or the JSON, is not valid",
         503: "too much is waiting, or the answer took too long; try again later",
@@ -190,6 +190,7 @@ class _Service:
                 ) from None
             rows: list[dict[str, Any] | None] = [None] * len(samples)
             problems: dict[int, str] = {}
+            too_large = 0
             asked: dict[int, Future[dict[str, Any]]] = {}
             for place, (name, content) in enumerate(samples):
                 if isinstance(content, str) and not content.strip():
@@ -203,6 +204,7 @@ class _Service:
             for place, found in zip(asked, await _finished(request, list(asked.values()), left), strict=True):
                 if isinstance(found, DataError):
                     problems[place] = str(found)
+                    too_large += isinstance(found, TooLargeError)
                 elif isinstance(found, BaseException):
                     raise found
                 else:
@@ -210,7 +212,8 @@ class _Service:
         if len(problems) == len(rows):
             place, problem = min(problems.items())
             which = f"'{names[place]}'" if len(rows) == 1 else f"none of the samples; '{names[place]}'"
-            raise HTTPException(400, f"cannot read {which}: {problem}")
+            status = 413 if too_large == len(rows) else 400
+            raise HTTPException(status, f"cannot read {which}: {problem}")
         self.answered += len(rows) - len(problems)
         return [
             {"sample": name, "problem": problems[place]} if row is None else row

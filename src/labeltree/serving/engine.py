@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from labeltree.data.images.decode import FORMATS, decode, image_errors, pixels_of
-from labeltree.data.images.dicom import dicom_pixels, is_dicom
+from labeltree.data.images.decode import FORMATS, decode, decoding_bytes, image_errors, pixels_of
+from labeltree.data.images.dicom import dicom_bytes, dicom_head, dicom_pixels, is_dicom
 from labeltree.decisions import Promise
 from labeltree.errors import DataError
 from labeltree.inference.format_answers import answer_rows
@@ -22,9 +22,14 @@ from labeltree.inference.model import Model
 from labeltree.processes import available_cores
 from labeltree.runs import EmbeddingTable
 from labeltree.serving.batching import Batcher, Job
+from labeltree.serving.memory import MemoryLimit
 from labeltree.serving.settings import ServiceSettings
 
-__all__ = ["Engine", "Question"]
+__all__ = ["Engine", "Question", "TooLargeError", "measure_upload", "read_upload"]
+
+
+class TooLargeError(DataError):
+    """An image whose decoding takes more memory than the service has for that."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +88,7 @@ class Engine:
         self._about = self.decider.about("")
         for model in self.models:
             _warm_up(model)
+        self.memory = MemoryLimit(settings.max_decoding)
         self._decoders = ThreadPoolExecutor(max_workers=max(2, cores), thread_name_prefix="decode")
         self._batcher: Batcher[_Sample, dict[str, Any]] = Batcher(
             [_Compute(model) for model in self.models],
@@ -132,8 +138,8 @@ class Engine:
 
         Returns:
             the future of a row, as of `labeltree.inference.format_answers.answer_rows`, or of ``sample``,
-            ``embedding`` and ``features``. Its exception is a DataError if the sample cannot be read. Cancel
-            it to drop the sample.
+            ``embedding`` and ``features``. Its exception is a DataError if the sample cannot be read, a
+            TooLargeError if that takes too much memory. Cancel it to drop the sample.
         """
         job: Job[_Sample, dict[str, Any]] = Job(_Sample(name, content, question), on_end=on_end)
         if isinstance(content, str):
@@ -160,7 +166,17 @@ class Engine:
         sample, shape = job.sample, self.model.network.image_shape
         assert shape is not None
         try:
-            pixels = read_upload(sample.content, shape[1], shape[0], self.settings.max_pixels)
+            needed = measure_upload(sample.content, shape[1], self.settings.max_pixels)
+            if needed > self.memory.most:
+                raise TooLargeError(
+                    f"decoding it takes up to {needed / 1e6:,.0f} MB of memory, and this service uses at "
+                    f"most {self.memory.most / 1e6:,.0f} MB; send it with fewer pixels, or 8 bits a channel"
+                )
+            with self.memory.taking(needed):
+                if job.found.cancelled():  # while it waited
+                    job.end()
+                    return
+                pixels = read_upload(sample.content, shape[1], shape[0], self.settings.max_pixels)
             job.sample = _Sample(sample.name, pixels, sample.question)
             self._batcher.submit(job)
         except Exception as error:
@@ -215,32 +231,55 @@ class _Compute:
         return rows
 
 
-def read_upload(content: bytes, size: int, channels: int, max_pixels: int) -> np.ndarray[Any, Any]:
-    """Pixels ``(channels, size, size)`` uint8 of an image file's content, from a stranger.
+def measure_upload(content: bytes, size: int, max_pixels: int) -> int:
+    """About the most memory that `read_upload` takes, in bytes; no pixel is read.
+
+    Args:
+        content: that of an image file, from a stranger.
+        size: side in pixels to decode to.
+        max_pixels: most pixels of an image.
 
     Raises:
-        DataError: if it is broken, too large, or of a format that image files do not have.
+        DataError: if it is broken, has too many pixels, or is of a format that image files do not have.
     """
     from PIL import Image, UnidentifiedImageError
 
     if not content:
         raise DataError("it is empty")
-    if is_dicom(content):  # not by `decode`, which asks Pillow first
-        with image_errors():
-            shown = Image.fromarray(dicom_pixels(content, max_pixels))
-        return pixels_of(shown, size, channels)
     with image_errors():
+        if is_dicom(content):  # not by Pillow, which `decode` asks first
+            width, height, gray = dicom_head(content)
+            _check_pixels(width, height, max_pixels)
+            return dicom_bytes(width, height, gray) + 2 * len(content)
         try:
             with Image.open(BytesIO(content), formats=FORMATS) as image:
-                width, height = image.size
+                _check_pixels(*image.size, max_pixels)
+                return decoding_bytes(image, size)
         except Image.DecompressionBombError:
             raise DataError(f"it has more than the {max_pixels:,} pixels that this service decodes") from None
         except UnidentifiedImageError:
             raise DataError("it is not an image in a format that can be read") from None
-        if width * height > max_pixels:
-            raise DataError(
-                f"it has {width} x {height} pixels; {max_pixels:,} are the most that this service decodes"
-            )
+
+
+def _check_pixels(width: int, height: int, max_pixels: int) -> None:
+    if width * height > max_pixels:
+        raise DataError(
+            f"it has {width} x {height} pixels; {max_pixels:,} are the most that this service decodes"
+        )
+
+
+def read_upload(content: bytes, size: int, channels: int, max_pixels: int) -> np.ndarray[Any, Any]:
+    """Pixels ``(channels, size, size)`` uint8 of an image file's content that `measure_upload` let pass.
+
+    Raises:
+        DataError: if it is broken.
+    """
+    from PIL import Image
+
+    if is_dicom(content):
+        with image_errors():
+            shown = Image.fromarray(dicom_pixels(content, max_pixels))
+        return pixels_of(shown, size, channels)
     return decode(content, size, channels, formats=FORMATS)
 
 

@@ -20,6 +20,8 @@ class ServiceSettings:
         timeout: seconds from the first byte of a request's body to its answer.
         max_upload: most bytes of a request's body.
         max_pixels: most pixels of an image, before it is resized.
+        max_decoding: most bytes of memory that decoding takes, of all requests together; an image
+            that takes more is refused, others wait for their turn.
         max_samples: most images or texts of a request.
         max_text: most characters of a text.
         max_connections: most open connections.
@@ -34,6 +36,7 @@ class ServiceSettings:
     timeout: float = 30.0
     max_upload: int = 32_000_000
     max_pixels: int = 50_000_000
+    max_decoding: int = 3_000_000_000
     max_samples: int = 64
     max_text: int = 20_000
     max_connections: int = 512

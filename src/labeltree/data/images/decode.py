@@ -26,6 +26,7 @@ __all__ = [
     "ImageHead",
     "check_file",
     "decode",
+    "decoding_bytes",
     "image_errors",
     "is_gray",
     "pixels_of",
@@ -62,8 +63,13 @@ REDUCING_GAP = 3.0
 
 _GRAY = {"1", "L", "LA", "I", "F"}
 _DRAWINGS = ("EPS", "WMF")  # Pillow starts another program (Ghostscript) to draw them
+_FIXED_BYTES = 4_000_000  # of decoders and their libraries, whatever the size
+_WEBP_BYTES = 12  # a pixel: canvases of the decoder, and the pixels that it hands over
+_TIFF_BYTES = 8  # a pixel: a strip or tile of up to four 16-bit channels, which may be the whole image
+_COEFFICIENT_BYTES = 2  # a pixel and channel, of a JPEG in several scans, at full size
 _TIFF_MAGIC = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 _BITS, _PHOTOMETRIC, _CHANNELS, _PLANAR, _FORMAT = 258, 262, 277, 284, 339
+_TILE_WIDTH, _TILE_LENGTH = 322, 323
 _TIFF_NUMBERS = {1: "whole numbers", 2: "signed whole numbers", 3: "real numbers"}
 
 
@@ -204,6 +210,41 @@ def decode(
         if box is None:
             opened.draft(None, (2 * size, 2 * size))
         return _pixels(opened, size, channels, box)
+
+
+def decoding_bytes(image: PilImage, size: int) -> int:
+    """About the most memory that `decode` takes for an image that Pillow has opened; no pixel is read.
+
+    Decoded pixels and their copy turned upright, what `decode` makes of them by their mode, and the buffers
+    of Pillow's decoder. The content of the file is not counted. DICOM: see `dicom_bytes`.
+
+    Args:
+        image: The image, of one of `FORMATS`; a JPEG is set to be decoded to a fraction of its size.
+        size: Side in pixels to decode to.
+
+    Returns:
+        Bytes.
+    """
+    whole, channels = image.width * image.height, len(image.getbands())
+    image.draft(None, (2 * size, 2 * size))
+    each = 1 if image.mode in ("1", "L", "P") else 2 if image.mode.startswith("I;") else 4
+    if image.mode.startswith("I;") or image.mode in ("I", "F"):
+        work = 40  # five arrays of float64 in `_gray_bytes`
+    elif image.mode in ("LA", "PA", "RGBA") or "transparency" in image.info:
+        work = 12  # RGBA, the white below, and both together
+    else:
+        work = 8  # converted, and resized in one direction
+    buffers = 0
+    if image.format == "JPEG":
+        buffers = _COEFFICIENT_BYTES * channels * whole
+    elif image.format == "WEBP":
+        buffers = _WEBP_BYTES * whole
+    elif image.format == "TIFF":
+        tags: Any = getattr(image, "tag_v2", {})
+        tile = _first(tags.get(_TILE_WIDTH, 0)) * _first(tags.get(_TILE_LENGTH, 0))
+        buffers = _TIFF_BYTES * max(whole, tile)
+    result = 16 * size * size  # in up to four channels: resized in one direction, in both, as arrays
+    return image.width * image.height * (2 * each + work) + buffers + result + _FIXED_BYTES
 
 
 def pixels_of(image: PilImage, size: int, channels: int) -> np.ndarray[Any, Any]:

@@ -13,9 +13,10 @@ from labeltree.errors import DataError
 if TYPE_CHECKING:
     from pydicom import Dataset
 
-__all__ = ["DICOM_EXTENSIONS", "dicom_head", "dicom_pixels", "is_dicom"]
+__all__ = ["DICOM_EXTENSIONS", "dicom_bytes", "dicom_head", "dicom_pixels", "is_dicom"]
 
 DICOM_EXTENSIONS = frozenset({".dcm", ".dicom"})
+_GRAY_BYTES, _COLOUR_BYTES = 64, 130  # a pixel, of up to 32 bits a channel
 _MARK_AT, _MARK = 128, b"DICM"
 _DEFLATED = b"1.2.840.10008.1.2.1.99"  # transfer syntax of files that are compressed as a whole
 
@@ -37,6 +38,17 @@ def dicom_head(file: Path | bytes) -> tuple[int, int, bool]:
         DataError: If the file holds no image.
     """
     return _size_and_kind(_read(file, pixels=False))
+
+
+def dicom_bytes(width: int, height: int, gray: bool) -> int:
+    """About the most memory that `dicom_pixels` and the resizing of its result take, in bytes.
+
+    Args:
+        width: As of `dicom_head`.
+        height: As of `dicom_head`.
+        gray: As of `dicom_head`.
+    """
+    return width * height * (_GRAY_BYTES if gray else _COLOUR_BYTES) + 4_000_000
 
 
 def dicom_pixels(file: Path | bytes, largest: int) -> np.ndarray[Any, Any]:
