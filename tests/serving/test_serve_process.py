@@ -111,6 +111,8 @@ def test_clients_that_die_or_dawdle_do_no_harm(image_run: Path, photos: Path) ->
         slow = [socket.create_connection(address, PATIENCE) for _ in range(3)]
         for client in slow:
             client.sendall(head(len(image)) + image[:10])
+        slow += [socket.create_connection(address, PATIENCE) for _ in range(2)]
+        slow[-1].sendall(b"GET / HTTP/1.1\r\n")  # no whole head, and nothing at all from the one before
         for number in range(60):
             client = socket.create_connection(address, PATIENCE)
             client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # a reset

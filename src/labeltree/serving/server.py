@@ -60,6 +60,7 @@ def serve(
     settings = settings or ServiceSettings()
     with _bound(host, port) as listener:
         from labeltree.serving.app import create_app
+        from labeltree.serving.connections import connection_class
         from labeltree.serving.engine import Engine
 
         keep_freed_memory()
@@ -86,7 +87,7 @@ def serve(
                 create_app(engine, token=token),
                 log_level="info" if access_log else "warning",
                 access_log=access_log,
-                limit_concurrency=settings.max_connections,
+                http=connection_class(settings),
                 timeout_graceful_shutdown=int(settings.timeout) + 1,
                 ws="none",
             )
