@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from labeltree.data import Source, open_source
 from labeltree.data.names.label_names import LabelNames
-from labeltree.errors import DataError
+from labeltree.errors import DataError, TaxonomyError
 from labeltree.taxonomy import Taxonomy
 
 
@@ -178,3 +178,47 @@ def test_no_label_is_lost(found: list[tuple[str, ...]]) -> None:
             if names == "plain":
                 assert len(label) == len(found[number])
                 assert again.labels[number] == label
+
+
+@pytest.mark.parametrize(
+    ("path", "label"),
+    [("Aves/Muscicapidae/Oenanthe", "Apiaceae/Oenanthe"), ("Clothes/Hats/Other", "Shoes/Other")],
+)
+def test_a_path_that_the_taxonomy_lacks_is_not_its_last_name(path: str, label: str, tmp_path: Path) -> None:
+    taxonomy = Taxonomy.from_paths([path])
+    for names in ("plain", "scientific"):
+        with pytest.raises(TaxonomyError, match=label):
+            opened(tmp_path, "label", label, names=names, taxonomy=taxonomy)
+        last = opened(tmp_path, "label", label.split("/")[1].lower(), names="plain", taxonomy=taxonomy)
+        assert labels(last) == [path]
+
+
+def test_only_species_take_the_accepted_name_of_their_genus(tmp_path: Path) -> None:
+    synonyms = "synonym,accepted\nTV,Television\nCat,Pet\n"
+    source = opened(tmp_path, "label", "TV/TV stands", "Cat/Cat food", synonyms=synonyms, names="plain")
+    assert labels(source) == ["Television/TV stands", "Pet/Cat food"]
+    synonyms = "synonym,accepted\nParus,Cyanistes\n"
+    source = opened(tmp_path, "label", "Parus caeruleus", synonyms=synonyms, names="scientific")
+    assert labels(source) == ["Cyanistes/Cyanistes caeruleus"]
+
+
+@pytest.mark.parametrize("accepted", ["Muscicapidae/Oenanthe", "Aves/Muscicapidae/Oenanthe"])
+def test_a_path_synonym_keeps_the_names_above_it(accepted: str, tmp_path: Path) -> None:
+    source = opened(
+        tmp_path,
+        "label",
+        *("Aves/Turdidae/Oenanthe", "Turdidae/Oenanthe"),
+        synonyms=f"synonym,accepted\nTurdidae/Oenanthe,{accepted}\n",
+    )
+    assert labels(source) == ["Aves/Muscicapidae/Oenanthe", accepted]
+
+
+def test_labels_that_are_read_one_by_one_leave_what_is_known() -> None:
+    taxonomy = Taxonomy.from_paths(["Parus/Parus major"])
+    names = LabelNames("scientific")
+    cleaner = names._cleaner
+    names.read([("Parus major",)], [1], taxonomy=taxonomy, whole=False)
+    known = cleaner._parsed
+    found = names.read([("Parus Major",)], [1], taxonomy=taxonomy, whole=False)
+    assert found.labels == [("Parus", "Parus major")]
+    assert cleaner._parsed is known

@@ -68,6 +68,7 @@ class LabelNames:
         rows: Sequence[int],
         ranks: Sequence[str] | None = None,
         taxonomy: Taxonomy | None = None,
+        whole: bool = True,
     ) -> NamedLabels:
         """The final names of distinct labels.
 
@@ -77,22 +78,29 @@ class LabelNames:
             ranks: Ranks, or names, of the columns that the labels are from; all labels have this length. None
                 for labels from one column.
             taxonomy: The taxonomy of the labels, if it is given: labels take its spelling and its paths.
+            whole: Whether these are all labels of a table; if not, as where labels are read one by one, no
+                species is learned from them, and synonyms that occur nowhere are not told.
         """
         found = NamedLabels(list(labels))
         if not self.changes:
             return found
+        known = None if taxonomy is None else self._known_of(taxonomy)
         if self.names == "scientific":
-            self._cleaner.learn([name for label in labels for name in label if name is not None])
+            if whole:
+                self._cleaner.learn([name for label in labels for name in label if name is not None])
             self._parse(found, rows, ranks)
         else:
             clean = self._cleaner.clean
             found.labels = [tuple(name and clean(name) for name in label) for label in found.labels]
-        known = None if taxonomy is None else self._known_of(taxonomy)
         if self._synonyms is not None:
-            self._accept(found, rows, ranks, known, self._synonyms)
-        if known is not None:
-            spelled = known.in_column if ranks is None else known.in_columns
-            found.labels = [spelled(label) for label in found.labels]
+            self._accept(found, rows, ranks, known, self._synonyms, whole)
+        if known is not None and ranks is None:
+            found.labels = [
+                known.in_column(label, whole_name=len(given) == 1 or len(label) == 1)
+                for label, given in zip(found.labels, labels, strict=True)
+            ]
+        elif known is not None:
+            found.labels = [known.in_columns(label) for label in found.labels]
         elif self.names != "exact":
             found.labels, changed = merge_spellings(found.labels, rows, self._cleaner)
             if changed:
@@ -104,6 +112,8 @@ class LabelNames:
 
     def _known_of(self, taxonomy: Taxonomy) -> _Known:
         if self._known is None or self._known.taxonomy is not taxonomy:
+            if self.names == "scientific":
+                self._cleaner.learn(taxonomy.names)
             self._known = _Known(taxonomy, self._cleaner)
         return self._known
 
@@ -145,21 +155,60 @@ class LabelNames:
         ranks: Sequence[str] | None,
         known: _Known | None,
         synonyms: SynonymTable,
+        whole: bool,
     ) -> None:
         above = _Above(found.labels, synonyms, self._cleaner)
         used: Counter[tuple[str, ...]] = Counter()
         renamed = 0
         for number, label in enumerate(found.labels):
-            new, keys = _accepted(label, synonyms, above, ranks, known)
+            new, keys = self._accepted(label, synonyms, above, ranks, known)
             if keys:
                 found.labels[number] = new
                 renamed += rows[number]
                 used.update(keys)
+        if not whole:
+            return
         absent = [name for key, name in synonyms.synonyms.items() if key not in used]
         more = f"; {len(absent):,} more occur in no row: {some(absent)}" if absent else ""
         found.notes.append(
             f"{_counted(len(used), 'synonym')} in {_rows(renamed)} replaced by accepted names{more}"
         )
+
+    def _accepted(
+        self,
+        label: Label,
+        synonyms: SynonymTable,
+        above: _Above,
+        ranks: Sequence[str] | None,
+        known: _Known | None,
+    ) -> tuple[Label, list[tuple[str, ...]]]:
+        """A label with accepted names, and the synonyms that it had."""
+        names, keys = list(label), []
+        place = 0
+        while place < len(names):
+            name = names[place]
+            path = [part for part in names[: place + 1] if part is not None]
+            found = None if name is None else synonyms.accepted(path)
+            if name is None or found is None:
+                place += 1
+                continue
+            key, target = found
+            keys.append(key)
+            new = _placed(names[:place], name, len(key), target, above, ranks, known)
+            finer = [
+                target[-1] + part[len(name) :] if part is not None and self._is_of(part, name) else part
+                for part in names[place + 1 :]
+            ]
+            names = [*new, *finer]
+            place = len(new)
+        return tuple(names), keys
+
+    def _is_of(self, part: str, name: str) -> bool:
+        """Whether a name is that of a species in the genus, or of a subspecies of the species ``name``."""
+        if self.names != "scientific" or not part.startswith(f"{name} "):
+            return False
+        found = self._cleaner.parse(part)
+        return found is not None and name in found.path[:-1]
 
 
 def _rows(number: int) -> str:
@@ -274,47 +323,21 @@ class _Above:
         return next(iter(found)) if len(found) == 1 else None
 
 
-def _accepted(
-    label: Label,
-    synonyms: SynonymTable,
-    above: _Above,
-    ranks: Sequence[str] | None,
-    known: _Known | None,
-) -> tuple[Label, list[tuple[str, ...]]]:
-    """A label with accepted names, and the synonyms that it had."""
-    names, keys = list(label), []
-    place = 0
-    while place < len(names):
-        name = names[place]
-        path = [part for part in names[: place + 1] if part is not None]
-        found = None if name is None else synonyms.accepted(path)
-        if name is None or found is None:
-            place += 1
-            continue
-        key, target = found
-        keys.append(key)
-        new = _placed(names[:place], name, target, above, ranks, known)
-        finer = [
-            part if part is None or not part.startswith(f"{name} ") else target[-1] + part[len(name) :]
-            for part in names[place + 1 :]
-        ]
-        names = [*new, *finer]
-        place = len(new)
-    return tuple(names), keys
-
-
 def _placed(
     coarser: list[str | None],
     name: str,
+    replaced: int,
     target: tuple[str, ...],
     above: _Above,
     ranks: Sequence[str] | None,
     known: _Known | None,
 ) -> list[str | None]:
-    """The names down to an accepted one that takes the place of a synonym."""
+    """The names down to an accepted one that takes the place of a synonym of so many names."""
     place = len(coarser)
     if len(target) > 1 and ranks is None:
-        return list(target)
+        if target[0] in coarser:
+            return [*coarser[: coarser.index(target[0])], *target]
+        return [*coarser[: place + 1 - replaced], *target] if replaced > 1 else list(target)
     if len(target) > place + 1:
         raise DataError(
             f"the accepted name '{join_path(target)}' of '{name}' has {len(target)} names, but there are "
@@ -349,9 +372,16 @@ class _Known:
         nodes = self._nodes.get(self._cleaner.key(name), [])
         return self.taxonomy.path(nodes[0]) if len(nodes) == 1 else None
 
-    def in_column(self, label: Label) -> Label:
-        """The path of the node that a label from one column means; the label itself if it is not certain."""
-        return (self._fitting(label) or (self.only(label[-1]) if label and label[-1] else None)) or label
+    def in_column(self, label: Label, whole_name: bool) -> Label:
+        """The path of the node that a label from one column means; the label itself if it is not certain.
+
+        Where the label was written as one name (``whole_name``), names that the parser put above it need not
+        be in the taxonomy.
+        """
+        path = self._fitting(label)
+        if path is None and whole_name and label and label[-1]:
+            path = self.only(label[-1])
+        return path or label
 
     def in_columns(self, label: Label) -> Label:
         """A label from columns of ranks in the spelling of the taxonomy."""

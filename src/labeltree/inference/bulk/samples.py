@@ -156,13 +156,15 @@ class BulkSamples:
                 return int(self._taxonomy.encode([label])[0])
             except TaxonomyError:
                 continue
-        if self._names.changes:
-            (label,) = self._names.read([path], [1], taxonomy=self._taxonomy).labels
-            label = cut_label(label, self._missing, 0) if label else None
+        read: list[tuple[str, ...]] = []
+        for names in tries if self._names.changes else ():
+            (clean,) = self._names.read([names], [1], taxonomy=self._taxonomy, whole=False).labels
+            label = cut_label(clean, self._missing, 0) if clean else None
             node = -1 if label is None else self._taxonomy.follow(label)
             if node is not None:
                 return node
-            path = tuple(label or path)
+            read.append(tuple(clean))
+        path = next(iter(read), path)
         if self._several:  # a name between given ones may be missing
             for finder in self._finders:
                 known = finder.find(path)
