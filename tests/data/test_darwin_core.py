@@ -242,3 +242,61 @@ def test_two_settings_that_contradict(tmp_path: Path) -> None:
     file.write_text("image,label\na.jpg,a\n")
     with pytest.raises(DataError, match="leave one out"):
         open_source(file, image_column="image", image_name="{label}.jpg")
+
+
+def test_a_quoted_comma_in_the_first_row_of_an_archive(tmp_path: Path) -> None:
+    """The cells of the first row are counted with the quotes that meta.xml describes."""
+    fields = '<id index="0"/><field index="1" term="x/scientificName"/><field index="2" term="x/genus"/>'
+    enclosed = 'fieldsTerminatedBy="," fieldsEnclosedBy=\'"\''
+    files = "<files><location>occurrence.txt</location></files>"
+    meta = f"<archive><core {enclosed}>{files}{fields}</core></archive>"
+    rows = '1,"Parus major Linnaeus, 1758",Parus\n2,Parus,Parus\n'
+    table = DataTable.read(archive(tmp_path, [], meta_xml=meta, occurrence_txt=rows))
+    assert table.columns == ["id", "scientificName", "genus"]
+    assert table.cells("scientificName").texts == ["Parus major Linnaeus, 1758", "Parus"]
+    unclosed = archive(tmp_path, [], meta_xml=meta, occurrence_txt='1,"' + "x" * 200_000)
+    with pytest.raises(DataError, match="a cell is too long, or not closed; correct how meta"):
+        DataTable.read(unclosed)
+
+
+@pytest.mark.parametrize(
+    ("cells", "texts"),
+    [
+        (['"a ""great"" tit"', "x"], ['a "great" tit', "x"]),
+        (['"a\nb"', "x"], ["a\nb", "x"]),
+        (['"old"', "x"], ['"old"', "x"]),
+        (['"old', 'pond"'], ['"old', 'pond"']),
+        (['"a ""great"" tit"', '5" deep'], ['"a ""great"" tit"', '5" deep']),
+    ],
+)
+def test_a_table_of_gbif_that_was_saved_again(tmp_path: Path, cells: list[str], texts: list[str]) -> None:
+    """Quotes enclose cells if each stands at the border of a cell, and some cell needs them."""
+    file = tmp_path / "again.csv"
+    file.write_text("gbifID\tlocality\tgenus\n" + "".join(f"1\t{cell}\tParus\n" for cell in cells))
+    table = DataTable.read(file)
+    assert (table.num_rows, table.cells("locality").texts) == (2, texts)
+
+
+def test_a_long_table_of_gbif_that_was_saved_again(tmp_path: Path) -> None:
+    """The first megabytes end within a quoted cell."""
+    row = '1\t"a ""great"" \n' + "x" * 999 + '"\n'
+    file = tmp_path / "again.csv"
+    file.write_text("gbifID\tlocality\n" + row * 4500)
+    assert DataTable.read(file).num_rows == 4500
+
+
+@pytest.mark.parametrize("zipped", [False, True])
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("a.csv", "\nlabel,text\n01,x\n"), ("a.tsv", "label\ttext, or words\n01\tx\n")],
+)
+def test_zipped_text_is_read_as_other_text(tmp_path: Path, name: str, text: str, zipped: bool) -> None:
+    file = tmp_path / name
+    file.write_text(text)
+    if zipped:
+        file = file.with_suffix(".zip")
+        with zipfile.ZipFile(file, "w") as opened:
+            opened.writestr(name, text)
+    table = DataTable.read(file)
+    assert len(table.columns) == 2
+    assert table.cells("label").texts == ["01"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import re
 import zipfile
 import zlib
@@ -12,13 +13,14 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
+from labeltree.data.table_text import text_options
 from labeltree.errors import DataError
 from labeltree.safe_files import Reader, check_unpacked
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["IMAGE_PREFIX", "has_literal_quotes", "is_archive", "read_archive"]
+__all__ = ["IMAGE_PREFIX", "is_archive", "read_archive"]
 
 IMAGE_PREFIX = "multimedia "
 """What the columns of an archive's images begin with: ``multimedia 1``, ``multimedia 2`` and so on."""
@@ -27,6 +29,7 @@ _READER = Reader("a download of occurrences", "download it again, or give the ta
 _TABLES = (".csv", ".tsv", ".txt")
 _META = "meta.xml"
 _LONGEST_META = 4 << 20  # bytes
+_LONGEST_LINE = 1 << 20  # characters
 _BLOCK = 64 << 20
 _MOST_IMAGES = 1000  # of one occurrence
 _ESCAPES = {"\\t": "\t", "\\n": "\n", "\\r": "\r", "\\\\": "\\"}
@@ -69,10 +72,18 @@ def _read_members(path: Path, archive: zipfile.ZipFile) -> pa.Table:
         names = ", ".join(repr(member.filename[:80]) for member in tables[:5])
         what = f"{len(tables)} tables ({names})" if tables else "no table (.csv, .tsv, .txt)"
         raise DataError(f"'{path}' holds {what}, and no {_META}; unpack it, and give the table of samples")
-    with archive.open(tables[0]) as file:
-        first = file.readline(1 << 20).decode("utf-8-sig")
-    with archive.open(tables[0]) as file:
-        return _read_plain(file, first)
+    return _read_plain(archive, tables[0])
+
+
+def _read_plain(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> pa.Table:
+    import pyarrow as pa
+    from pyarrow import csv as arrow_csv
+
+    reading = arrow_csv.ReadOptions(block_size=_BLOCK, use_threads=False)
+    with archive.open(member) as file:
+        options = text_options(file, member.filename, reading)
+    with archive.open(member) as file:
+        return arrow_csv.read_csv(pa.PythonFile(file, mode="r"), *options)
 
 
 def _is_table(name: str) -> bool:
@@ -80,20 +91,6 @@ def _is_table(name: str) -> bool:
     hidden = any(part.startswith((".", "__MACOSX")) for part in path.parts)
     read_me = path.stem.lower() in ("citations", "rights", "readme", "licence", "license")
     return path.suffix.lower() in _TABLES and not hidden and not read_me
-
-
-def has_literal_quotes(first: str) -> bool:
-    """Whether quotes are characters like others, by the first line: in GBIF's tab-separated downloads."""
-    return "gbifID" in first.strip().split("\t")
-
-
-def _read_plain(file: IO[bytes], first: str) -> pa.Table:
-    """Read a table of text from an open file, whose first line names the columns."""
-    delimiter = next((mark for mark in ",;\t" if mark in first), ",")
-    literal = has_literal_quotes(first)
-    plain = first.rstrip("\r\n")
-    names = plain.split(delimiter) if literal else next(csv.reader([first], delimiter=delimiter), [])
-    return _read_rows(file, delimiter, None if literal else '"', names, 1)
 
 
 def _read_rows(file: IO[bytes], delimiter: str, quote: str | None, names: list[str], skip: int) -> pa.Table:
@@ -247,18 +244,32 @@ def _read_file(path: Path, archive: zipfile.ZipFile, folder: str, described: _Fi
         raise DataError(f"'{path}' has no file '{described.name[:80]}', which its {_META} describes")
     with archive.open(name) as file:
         table = _read_rows(
-            file, described.delimiter, described.quote, _wide(archive, name, described), described.skip
+            file, described.delimiter, described.quote, _wide(path, archive, name, described), described.skip
         )
     for column, text in described.constants.items():
         table = table.append_column(column, pa.array([text] * table.num_rows, pa.string()))
     return table
 
 
-def _wide(archive: zipfile.ZipFile, name: str, described: _File) -> list[str]:
+def _wide(path: Path, archive: zipfile.ZipFile, name: str, described: _File) -> list[str]:
     """The columns, with those at the end that meta.xml does not describe."""
     with archive.open(name) as file:
-        lines = [file.readline(1 << 20) for _ in range(described.skip + 1)]
-    cells = lines[-1].decode("utf-8", "replace").count(described.delimiter) + 1
+        for _ in range(described.skip):
+            file.readline(_LONGEST_LINE)
+        lines = io.TextIOWrapper(file, "utf-8", "replace", newline="")
+        rows = csv.reader(
+            iter(lambda: lines.readline(_LONGEST_LINE), ""),
+            delimiter=described.delimiter,
+            quotechar=described.quote,
+            quoting=csv.QUOTE_NONE if described.quote is None else csv.QUOTE_MINIMAL,
+        )
+        try:
+            cells = len(next((row for row in rows if row), []))
+        except csv.Error as error:
+            raise DataError(
+                f"'{path}': in the first row of '{described.name[:80]}' a cell is too long, or not closed; "
+                f"correct how {_META} says that cells are separated and enclosed"
+            ) from error
     extra = [f"column {place + 1}" for place in range(len(described.columns), cells)]
     return [*described.columns, *extra]
 

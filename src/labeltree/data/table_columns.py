@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import difflib
 import math
 import re
@@ -14,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from labeltree.data.darwin_core import has_literal_quotes, is_archive, read_archive
+from labeltree.data.darwin_core import is_archive, read_archive
+from labeltree.data.table_text import text_options
 from labeltree.errors import DataError
 from labeltree.safe_files import Reader, read_parquet
 
@@ -192,32 +192,8 @@ def _read_text(path: Path) -> pa.Table:
 
 
 def _text_options(path: Path, reading: ReadOptions) -> tuple[ReadOptions, ParseOptions, ConvertOptions]:
-    """How Arrow reads a text file, by the line that names its columns."""
-    import pyarrow as pa
-    from pyarrow import csv as arrow_csv
-
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        first = file.readline()
-        while first and not first.strip():
-            first = file.readline()
-    delimiter = "\t" if path.suffix.lower() == ".tsv" else next((d for d in ",;\t" if d in first), ",")
-    literal = has_literal_quotes(first)
-    try:
-        header = next(csv.reader([first], delimiter=delimiter), [])
-    except csv.Error as error:
-        raise ValueError("it has a column whose name is too long, or is not closed") from error
-    if not header:
-        raise ValueError("it is empty; the first line names the columns")
-    return (
-        reading,
-        arrow_csv.ParseOptions(
-            delimiter=delimiter, quote_char=False if literal else '"', newlines_in_values=not literal
-        ),
-        # Only an empty cell is missing: "NA" and "null" may be names, and 01 is another name than 1.
-        arrow_csv.ConvertOptions(
-            column_types=dict.fromkeys(header, pa.string()), null_values=[""], strings_can_be_null=True
-        ),
-    )
+    with path.open("rb") as file:
+        return text_options(file, path.name, reading)
 
 
 def read_header(path: Path) -> DataTable:
