@@ -165,6 +165,45 @@ def test_an_export_answers_on_the_new_tree(
     assert Model(out).predict(files).about["mapping"] == mine.about["mapping"]
 
 
+def test_an_export_of_an_export_answers_as_it_did_in_memory(
+    run: Path, version: tuple[Path, Path], tmp_path: Path, new_photos: Path
+) -> None:
+    files = sorted(new_photos.rglob("*.png"))
+    lt.load(run, taxonomy=version[0], mapping=version[1]).export(
+        tmp_path / "second", ["safetensors"], with_reference=True
+    )
+    config = json.loads((tmp_path / "second" / "config.json").read_text("utf-8"))
+    config["facts"]["metrics"] = {"split": "test"}
+    (tmp_path / "second" / "config.json").write_text(json.dumps(config), "utf-8")
+    names = ["animal/dog/hound", "animal/cat/tabby/grey", "animal/cat/tabby/red", "flora/rose", "flora/lily"]
+    Taxonomy.from_paths(names).save(tmp_path / "third.json")
+    seen = lt.load(tmp_path / "second", taxonomy=tmp_path / "third.json")
+    seen.export(tmp_path / "third", ["safetensors"])
+    exported = Model(tmp_path / "third")
+    table = seen.embed(files)
+    torch.testing.assert_close(exported.decider.scores(table), seen.decider.scores(table), rtol=0, atol=1e-12)
+    assert exported.digest == seen.digest
+    # measured on the version before
+    assert json.loads((tmp_path / "third" / "config.json").read_text("utf-8"))["facts"]["metrics"] is None
+
+
+def test_decisions_on_other_samples_are_not_replaced_silently(
+    run: Path, version: tuple[Path, Path], tmp_path: Path, make_image_folder: Callable[..., Path]
+) -> None:
+    photos = make_image_folder(tmp_path / "photos", per_leaf=8, seed=5)
+    lt.load(run).export(tmp_path / "model", ["safetensors"], with_reference=True)
+    model, data = str(tmp_path / "model"), ["--data", str(photos)]
+    assert main(["calibrate", model, *data]) == 0
+    with pytest.raises(RunError, match=r"calibrated on 'photos'.* then export it on that taxonomy"):
+        _ = lt.load(model, taxonomy=version[0], mapping=version[1]).decider
+    # what the error says to do
+    assert main(["calibrate", model]) == 0
+    out = tmp_path / "new"
+    lt.load(model, taxonomy=version[0], mapping=version[1]).export(out, ["safetensors"])
+    assert main(["calibrate", str(out), *data, "--mapping", str(version[1])]) == 0
+    assert json.loads((out / "decisions.json").read_text("utf-8"))["calibrated_on"] == "photos"
+
+
 def test_what_is_missing_is_said(run: Path, version: tuple[Path, Path], tmp_path: Path) -> None:
     out = tmp_path / "bare"
     assert main(["export", str(run), "--out", str(out), "--format", "safetensors"]) == 0

@@ -28,6 +28,7 @@ from labeltree.decisions.classifiers import (
     CLASSIFIER_WORDS,
     ChosenClassifier,
     ClassifierChoice,
+    ClassifierKind,
     ClassScores,
     LinearScores,
     MergedScores,
@@ -174,6 +175,14 @@ def _decider_on(run: TrainedRun, base: TrainedRun, asked: ClassifierChoice | Non
     """
     change, path = run.change, run.folder.path
     assert change is not None
+    before = _read(run.folder) or {}
+    if before.get("calibrated_on", _VALIDATION) != _VALIDATION:
+        raise RunError(
+            f"the decisions of '{path}' were calibrated on '{before['calibrated_on']}', whose labels are not "
+            "in its folder, so they cannot be calibrated anew on another taxonomy; 'labeltree calibrate "
+            f"{path}' calibrates on its own validation samples, then export it on that taxonomy, and "
+            "'labeltree calibrate MODEL --data DATA --mapping FILE' calibrates the export on your samples"
+        )
     known = run_classifiers(base)
     try:
         held = validation_table(base, OwnSamples(path))
@@ -184,15 +193,15 @@ def _decider_on(run: TrainedRun, base: TrainedRun, asked: ClassifierChoice | Non
             "them where its data are; of an exported model, 'labeltree export --with-reference' keeps them"
         ) from error
     held = replace(held, predictions=None)
-    temperatures: dict[str, float] = {}
     offered = [name for name in CLASSIFIER_WORDS if name in known.chosen.offered]
-    for name in offered:
-        temperatures[name] = merging_temperature(known.scores(name), held, base.taxonomy)
-    held = replace(held, nodes=change.on_new(held.nodes))
-    scorers = {}
+    scorers: dict[ClassifierKind, ClassScores] = {}
     for name in offered:
         single = known.scores(name)
-        scorers[name] = on_nodes(single, change.places[single.classes], temperatures[name])
+        # classes that were merged before keep the temperature of then
+        merged = isinstance(single, MergedScores)
+        temperature = 1.0 if merged else merging_temperature(single, held, base.taxonomy)
+        scorers[name] = on_nodes(single, change.places[single.classes], temperature)
+    held = replace(held, nodes=change.on_new(held.nodes))
     finest = held.rows(finest_labels(held.nodes, run.taxonomy)[held.nodes.clamp(min=0)] & (held.nodes > 0))
     accuracies: dict[str, float] = {}
     if len(finest):
@@ -202,7 +211,6 @@ def _decider_on(run: TrainedRun, base: TrainedRun, asked: ClassifierChoice | Non
         }
     chosen = choose_by_accuracy(offered, accuracies, len(finest), asked or known.chosen.asked)
     chosen = replace(chosen, one_class=len(torch.unique(finest.nodes)) == 1)
-    before = _read(run.folder) or {}
     scorer, choices = scorers[chosen.name], {**_USUAL, **_choices(before)}
     scores = scorer(held)
     rule = fit_rule(
@@ -212,7 +220,9 @@ def _decider_on(run: TrainedRun, base: TrainedRun, asked: ClassifierChoice | Non
         **_record_of(rule, run, chosen, _VALIDATION, choices),
         "calibration_by_depth": _before_and_after(rule, scores, held.nodes),
         "mapping": mapping_digest(change.mapping),
-        "merging_temperatures": temperatures,
+        "merging_temperatures": {
+            name: each.temperature for name, each in scorers.items() if isinstance(each, MergedScores)
+        },
     }
     return Decider(run, scorer, rule, record, chosen)
 

@@ -69,7 +69,7 @@ def model_facts(run: TrainedRun, decider: Decider | None, *, public: bool = Fals
         },
         "data": _data(run.folder, recipe.data) if kept is None else kept.get("data"),
         "training": _training(run) if kept is None else kept.get("training"),
-        "metrics": _metrics(run) if kept is None else kept.get("metrics"),
+        "metrics": _metrics(run, kept),
         "classifier": None,
         "calibration": None,
         "taxonomy": {
@@ -177,13 +177,17 @@ def _calibration(decider: Decider, *, public: bool) -> Facts:
     }
 
 
-def _metrics(run: TrainedRun) -> Facts | None:
+def _metrics(run: TrainedRun, kept: Facts | None) -> Facts | None:
     """The headline numbers of the evaluation in the folder; None if there is none that can be read.
 
     A run that is seen on another version of its taxonomy has none: those in its folder are of its own.
     """
     folder = run.folder
-    if not folder.metrics.is_file() or run.base is not None:
+    if run.base is not None:
+        return None
+    if kept is not None:
+        return kept.get("metrics")
+    if not folder.metrics.is_file():
         return None
     from labeltree.evaluation.result import EvaluationResult
 
