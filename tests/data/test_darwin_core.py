@@ -1,6 +1,7 @@
 """Downloads of occurrences: GBIF's tables and Darwin Core archives, iNaturalist's exports, images by rule."""
 
 import csv
+import time
 import zipfile
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from PIL import Image
 
 from labeltree.data import Source, open_source, stream_samples
 from labeltree.data.darwin_core import read_archive
+from labeltree.data.image_rules import FileNames, ImageRule, images_by_rule
 from labeltree.data.table_columns import DataTable
 from labeltree.errors import DataError
 
@@ -300,3 +302,40 @@ def test_zipped_text_is_read_as_other_text(tmp_path: Path, name: str, text: str,
     table = DataTable.read(file)
     assert len(table.columns) == 2
     assert table.cells("label").texts == ["01"]
+
+
+@pytest.mark.parametrize(
+    ("rule", "found"),
+    [
+        ("{dwc:id}.jpg", ["1.jpg"]),
+        ("*_{dwc:id}.jpg", ["a_1.jpg"]),
+        ("*/{dwc:id}_?.*", ["deep/1_a.jpg", "deep/1_b.png"]),
+        ("deep/*_{dwc:id}?*.jpg", ["deep/x_12.jpg"]),
+        ("{dwc:id}*", ["1.jpg"]),
+    ],
+)
+def test_files_of_a_rule(rule: str, found: list[str]) -> None:
+    listed = FileNames(["1.jpg", "a_1.jpg", "a_11.jpg", "deep/1_a.jpg", "deep/1_b.png", "deep/x_12.jpg"])
+    assert ImageRule(rule).files(listed, {"dwc:id": "1"}) == found
+
+
+@pytest.mark.parametrize("rule", ["*_{id}.jpg", "{id}_*.jpg", "*/{id}_*.jpg"])
+def test_the_time_of_a_rule_does_not_grow_with_rows_times_files(rule: str) -> None:
+    known = ImageRule(rule)
+    names = [known.name({"id": str(number)}).replace("*", "x") for number in range(20_000)]
+    listed, begin = FileNames(names), time.process_time()
+    assert all(known.files(listed, {"id": str(number)}) for number in range(20_000))
+    assert time.process_time() - begin < 5
+
+
+def test_only_rows_without_an_image_have_reasons(tmp_path: Path) -> None:
+    file = tmp_path / "seen.csv"
+    file.write_text("id,label\n3,a\n1,b\n2,c\n1,b\n")
+    photos = draw(tmp_path / "photos", "1_a.jpg", "1_b.jpg", "2_a.jpg")
+    found = images_by_rule(DataTable.read(file), photos, ImageRule("{id}_*.jpg"))
+    assert [Path(found.files[place]).name for place in found.places] == [
+        *("1_a.jpg", "1_b.jpg", "2_a.jpg", "1_a.jpg", "1_b.jpg")
+    ]
+    assert (found.rows.tolist(), found.numbers.tolist()) == ([1, 1, 2, 3, 3], [0, 1, 0, 0, 1])
+    assert found.unused.reasons == (("id", "it has no image: no file is called '3_*.jpg'"),)
+    assert [row for row, _, _ in found.unused.lines()] == [1]

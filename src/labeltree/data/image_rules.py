@@ -7,6 +7,7 @@ import os
 import re
 import string
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,11 @@ from labeltree.data.table_columns import DataTable
 from labeltree.data.unused_rows import UnusedRows
 from labeltree.errors import DataError
 
-__all__ = ["ImageRule", "images_by_rule", "is_url", "list_files"]
+__all__ = ["FileNames", "ImageRule", "RowImages", "images_by_rule", "is_url", "list_files"]
 
 Array = np.ndarray[Any, Any]
 _MOST = 1000  # images of one row
+_LAST = "\U0010ffff"  # sorts behind every character of a name
 
 
 def is_url(text: str) -> bool:
@@ -49,53 +51,120 @@ class ImageRule:
             parts = list(string.Formatter().parse(rule))
         except ValueError as error:
             raise DataError(f"image_name is '{rule}': {error}; write it as '{{gbifID}}.jpg'") from error
-        if any(spec or conversion for _, _, spec, conversion in parts):
+        if any(conversion for _, _, _, conversion in parts):
             raise DataError(f"image_name is '{rule}'; in braces there must be only names of columns")
-        self.columns = [column for _, column, _, _ in parts if column]
+        # What follows a colon is part of the name: dwc:catalogNumber.
+        self._parts = [(text, f"{name}:{spec}" if name and spec else name) for text, name, spec, _ in parts]
+        self.columns = [column for _, column in self._parts if column]
         if not self.columns:
             raise DataError(f"image_name is '{rule}', which names no column; write it as '{{gbifID}}.jpg'")
-        self._parts = [(text, column) for text, column, _, _ in parts]
         self.has_wildcards = any(mark in text for text, _ in self._parts for mark in "*?")
+        self._pattern = self._compiled()
 
     def name(self, cells: Mapping[str, str]) -> str:
         """The name of the file of a row without wildcards."""
         return "".join(text + (cells[column] if column else "") for text, column in self._parts)
 
-    def _pattern(self, cells: Mapping[str, str]) -> tuple[str, re.Pattern[str]]:
-        """What the names of a row's files begin with, and their pattern."""
-        prefix, pattern, open_end = "", "", False
+    def _compiled(self) -> re.Pattern[str]:
+        """The pattern of the row's cells and the name of one of its files, each followed or led by a null."""
+        groups = {column: number for number, column in enumerate(self.columns, 1)}
+        pattern = "([^\\0]*)\\0" * len(self.columns)
         for text, column in self._parts:
             for piece in re.split(r"([*?])", text):
-                open_end |= piece in ("*", "?")
                 pattern += {"*": "[^/]*", "?": "[^/]"}.get(piece, re.escape(piece))
-                prefix += "" if open_end else piece
-            value = cells[column] if column else ""
-            pattern += re.escape(value)
-            prefix += "" if open_end else value
-        return prefix, re.compile(pattern)
+            pattern += f"(?:\\{groups[column]})" if column else ""
+        return re.compile(pattern, re.DOTALL)
 
-    def files(self, listed: Sequence[str], cells: Mapping[str, str]) -> list[str]:
-        """The files of a row among sorted names."""
+    def _pieces(self, cells: Mapping[str, str]) -> list[str]:
+        """What stands before, between and after the wildcards."""
+        pieces = [""]
+        for text, column in self._parts:
+            first, *others = re.split(r"[*?]", text)
+            pieces[-1] += first
+            pieces += others
+            pieces[-1] += cells[column] if column else ""
+        return pieces
+
+    def files(self, listed: FileNames, cells: Mapping[str, str]) -> list[str]:
+        """The files of a row, sorted."""
         if not self.has_wildcards:
             name = self.name(cells)
-            place = bisect.bisect_left(listed, name)
-            return [name] if place < len(listed) and listed[place] == name else []
-        prefix, pattern = self._pattern(cells)
-        found = []
-        for place in range(bisect.bisect_left(listed, prefix), len(listed)):
-            if not listed[place].startswith(prefix):
-                break
-            if pattern.fullmatch(listed[place]) and Path(listed[place]).suffix.lower() in EXTENSIONS:
-                found.append(listed[place])
-        return found
+            return [name] if name in listed else []
+        start = "".join(f"{cells[column]}\0" for column in self.columns)
+        return sorted(
+            name
+            for name in listed.candidates(self._pieces(cells))
+            if self._pattern.fullmatch(start + name) and os.path.splitext(name)[1].lower() in EXTENSIONS
+        )
 
 
-def images_by_rule(table: DataTable, folder: Path, rule: ImageRule) -> tuple[list[str], Array, UnusedRows]:
+class FileNames:
+    """The names of the files in a folder and below it, found by how they begin or end.
+
+    Args:
+        names: The names, with ``/`` between folders.
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = frozenset(names)
+        self._sorted: list[tuple[list[str], list[str]]] = []
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._names
+
+    def candidates(self, pieces: Sequence[str]) -> list[str]:
+        """The names among which those are that have these pieces in this order, the first at the beginning
+        and the last at the end, and no ``/`` between them."""
+        if not self._sorted:
+            for key in (str, _backwards, _in_folder):
+                names = sorted(self._names, key=key)
+                self._sorted.append(([key(name) for name in names], names))
+        last = next((piece for piece in reversed(pieces) if "/" in piece), pieces[0])
+        ranges = []
+        for (keys, names), start in zip(
+            self._sorted, (pieces[0], _backwards(pieces[-1]), _in_folder(last)), strict=True
+        ):
+            begin = bisect.bisect_left(keys, start)
+            end = bisect.bisect_left(keys, start + _LAST, begin)
+            ranges.append((end - begin, begin, names))
+        number, begin, names = min(ranges, key=lambda found: found[0])
+        return names[begin : begin + number]
+
+
+def _backwards(name: str) -> str:
+    return name[::-1]
+
+
+def _in_folder(name: str) -> str:
+    return name.rpartition("/")[2]
+
+
+@dataclass(frozen=True)
+class RowImages:
+    """The images of the rows of a table.
+
+    Attributes:
+        files: The absolute paths of the files.
+        rows: The row of each image ``(n,)`` int64, from 0, ascending.
+        numbers: The number of each image within its row ``(n,)`` int64, from 0.
+        places: Index of each image into ``files`` ``(n,)`` int64.
+        most: The most images of one row.
+        unused: The rows without an image.
+    """
+
+    files: list[str]
+    rows: Array
+    numbers: Array
+    places: Array
+    most: int
+    unused: UnusedRows
+
+
+def images_by_rule(table: DataTable, folder: Path, rule: ImageRule) -> RowImages:
     """Find the images of every row in a folder, and below it.
-
-    Returns:
-        The absolute paths of the files; the index of each row's files ``(rows, k)`` int64, -1 for none; and
-        the rows without an image.
 
     Raises:
         DataError: If the folder or a column is missing, no row has an image, or a file would be the image of
@@ -104,7 +173,7 @@ def images_by_rule(table: DataTable, folder: Path, rule: ImageRule) -> tuple[lis
     import pandas as pd
 
     columns = [table.find(column) for column in rule.columns]
-    listed = list_files(folder)
+    listed = FileNames(list_files(folder))
     cells = [table.cells(column) for column in columns]
     codes = cells[0].codes
     for column in cells[1:]:
@@ -113,9 +182,10 @@ def images_by_rule(table: DataTable, folder: Path, rule: ImageRule) -> tuple[lis
     first = np.unique(codes, return_index=True)[1]
     places: dict[str, int] = {}
     owner: dict[str, str] = {}
-    found: list[list[int]] = []
-    why: list[tuple[str, str]] = []
-    for row in first.tolist():
+    found: list[int] = []
+    counts, why = np.zeros(len(first), np.int64), np.zeros(len(first), np.int64)
+    reasons: list[tuple[str, str]] = []
+    for number, row in enumerate(first.tolist()):
         texts = {
             name: column.texts[code] if (code := int(column.codes[row])) >= 0 else ""
             for name, column in zip(columns, cells, strict=True)
@@ -131,22 +201,29 @@ def images_by_rule(table: DataTable, folder: Path, rule: ImageRule) -> tuple[lis
                 )
         if len(files) > _MOST:
             raise DataError(f"{table}: {len(files):,} files are '{shown}'; at most {_MOST:,}")
-        found.append([places.setdefault(file, len(places)) for file in files])
-        reason = f"'{empty[0]}' is empty" if empty else f"no file is called '{shown}'"
-        why.append((", ".join(columns), "" if files else f"it has no image: {reason}"))
-    width = max(map(len, found), default=0)
-    if not width:
+        found += [places.setdefault(file, len(places)) for file in files]
+        counts[number] = len(files)
+        if not files:
+            why[number] = len(reasons)
+            reason = f"'{empty[0]}' is empty" if empty else f"no file is called '{shown}'"
+            reasons.append((", ".join(columns), f"it has no image: {reason}"))
+    if not found:
         raise DataError(
-            f"{table}: no row has an image: {why[0][1].partition(': ')[2]} in '{folder}', which holds "
+            f"{table}: no row has an image: {reasons[0][1].partition(': ')[2]} in '{folder}', which holds "
             f"{len(listed):,} files; correct image_folder or image_name ('{rule.rule}')"
         )
-    of_label = np.full((len(found), width), -1, np.int64)
-    for number, numbers in enumerate(found):
-        of_label[number, : len(numbers)] = numbers
-    lacking = np.array([not numbers for numbers in found])
-    rows = np.flatnonzero(lacking[codes])
-    unused = UnusedRows(rows, codes[rows].astype(np.int64), tuple(why))
-    return [os.path.join(os.path.abspath(folder), file) for file in places], of_label[codes], unused
+    of_row = counts[codes]
+    rows = np.repeat(np.arange(len(codes)), of_row)
+    numbers = np.arange(len(rows)) - np.repeat(np.cumsum(of_row) - of_row, of_row)
+    lacking = np.flatnonzero(of_row == 0)
+    return RowImages(
+        files=[os.path.join(os.path.abspath(folder), file) for file in places],
+        rows=rows,
+        numbers=numbers,
+        places=np.array(found)[(np.cumsum(counts) - counts)[codes[rows]] + numbers],
+        most=int(counts.max()),
+        unused=UnusedRows(lacking, why[codes[lacking]], tuple(reasons)),
+    )
 
 
 def list_files(folder: Path) -> list[str]:

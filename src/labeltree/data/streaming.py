@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from labeltree.data.folders import walk_images
-from labeltree.data.image_rules import ImageRule, list_files
+from labeltree.data.image_rules import FileNames, ImageRule, list_files
 from labeltree.data.images.decode import decode
 from labeltree.data.images.encoded import read_part
 from labeltree.data.images.files import OnError
@@ -286,7 +286,7 @@ def _of_table(
 
 
 def _by_rule(path: Path, folder: Path, rule: ImageRule, fields: Sequence[str]) -> Iterator[StreamedSample]:
-    table, listed = read_header(path), list_files(folder)
+    table, listed = read_header(path), FileNames(list_files(folder))
     others, columns = [table.find(name) for name in fields], [table.find(name) for name in rule.columns]
     root, top = os.path.abspath(folder), os.path.join(os.path.abspath(path.parent), "")
     for start, batch in _batches(path, [*dict.fromkeys([*others, *columns])], 0):

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from labeltree.data.darwin_core import IMAGE_PREFIX
-from labeltree.data.image_rules import ImageRule, images_by_rule, is_url
+from labeltree.data.image_rules import ImageRule, RowImages, images_by_rule, is_url
 from labeltree.data.images.encoded import ImageParts
 from labeltree.data.images.files import OnError
 from labeltree.data.shards.table import ShardTable
@@ -83,14 +83,15 @@ def find_samples(
     folder, rule = (None, None) if place is None else place
     unused = UnusedRows.none()
     shown: tuple[list[str] | ImageParts, Array] | None = None
+    by_rule: RowImages | None = None
     if rule is not None:
         if image_column is not None:
             raise DataError("image_column and image_name both say which images are read; leave one out")
         images: list[str] = []
         text = None if text_column is None else table.find(text_column)
         where = table.path.parent if folder is None else Path(folder).expanduser()
-        by_rule, numbers, unused = images_by_rule(table, where, ImageRule(rule))
-        shown = by_rule, numbers
+        by_rule = images_by_rule(table, where, ImageRule(rule))
+        unused = by_rule.unused
     else:
         images, text = sample_columns(table, image_column, text_column)
         if images:
@@ -99,7 +100,7 @@ def find_samples(
     there = np.ones(table.num_rows, bool)
     there[unused.rows] = False
     for kind, cells in (
-        ("image", shown[1] if shown and rule is None else None),
+        ("image", shown[1] if shown else None),
         ("text", words.codes[:, None] if words else None),
     ):
         if cells is not None:
@@ -113,7 +114,12 @@ def find_samples(
     rows = np.flatnonzero(there)
     files: list[str] | ImageParts | None = None
     instances, alike = rows, np.zeros(0, np.int64)
-    if shown is not None:
+    if by_rule is not None:
+        kept = there[by_rule.rows]
+        rows, alike = by_rule.rows[kept], by_rule.places[kept]
+        instances = rows * by_rule.most + by_rule.numbers[kept]
+        files = [by_rule.files[place] for place in alike.tolist()]
+    elif shown is not None:
         named, codes = shown
         sample, column = np.nonzero(codes[rows] >= 0)
         rows, alike = rows[sample], codes[rows[sample], column]
