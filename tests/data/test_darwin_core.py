@@ -339,3 +339,21 @@ def test_only_rows_without_an_image_have_reasons(tmp_path: Path) -> None:
     assert (found.rows.tolist(), found.numbers.tolist()) == ([1, 1, 2, 3, 3], [0, 1, 0, 0, 1])
     assert found.unused.reasons == (("id", "it has no image: no file is called '3_*.jpg'"),)
     assert [row for row, _, _ in found.unused.lines()] == [1]
+
+
+def test_all_images_of_an_archive_are_streamed(tmp_path: Path) -> None:
+    media = [("11", "StillImage", "a.jpg"), ("12", "StillImage", "c.jpg"), ("11", "StillImage", "b.jpg")]
+    file = archive(tmp_path, media)
+    streamed = list(stream_samples(file, fields=["gbifID"]))
+    assert [(sample.name, sample.fields["gbifID"]) for sample in streamed] == [
+        *(("a.jpg", "11"), ("b.jpg", "11"), ("c.jpg", "12"), ("row 3", "13"))
+    ]
+    assert str(streamed[-1].content) == "its 'multimedia 1' and 'multimedia 2' are empty"
+    assert [sample.name for sample in stream_samples(file, skip=1)] == ["b.jpg", "c.jpg", "row 3"]
+
+
+def test_streams_fetch_no_addresses(tmp_path: Path) -> None:
+    file = tmp_path / "seen.csv"
+    file.write_text("image,id\na.jpg,1\nhttps://a.b/c.jpg,2\n")
+    with pytest.raises(DataError, match=r"row 2 names its image in 'image' by addresses .*'\{id\}\.jpg'"):
+        list(stream_samples(file))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from labeltree.data.folders import walk_images
-from labeltree.data.image_rules import FileNames, ImageRule, list_files
+from labeltree.data.image_rules import FileNames, ImageRule, is_url, list_files
 from labeltree.data.images.decode import decode
 from labeltree.data.images.encoded import read_part
 from labeltree.data.images.files import OnError
@@ -28,8 +28,8 @@ from labeltree.data.shards.parquet import (
 )
 from labeltree.data.shards.tar import TarSample, read_fields, tar_samples
 from labeltree.data.source import printable
-from labeltree.data.table_columns import PARQUET, cell_text, read_header, text_batches
-from labeltree.data.table_samples import image_path, sample_columns
+from labeltree.data.table_columns import PARQUET, DataTable, cell_text, read_header, text_batches
+from labeltree.data.table_samples import image_path, only_addresses, sample_columns
 from labeltree.data.tables import TABLE_SUFFIXES
 from labeltree.errors import DataError
 
@@ -266,23 +266,46 @@ def _of_table(
 ) -> Iterator[StreamedSample]:
     table = read_header(path)
     images, words = sample_columns(table, image, text)
-    column = words if image is None and words is not None else images[0]
     others = [table.find(name) for name in fields]
-    root, top = os.path.abspath(folder), os.path.join(os.path.abspath(path.parent), "")
+    if image is None and words is not None:
+        yield from _texts_of_table(path, words, others, skip)
+    elif len(images) == 1:
+        yield from _images_of_table(table, images, others, skip, folder)
+    else:  # a row has any number of samples
+        yield from islice(_images_of_table(table, images, others, 0, folder), skip, None)
+
+
+def _texts_of_table(path: Path, column: str, others: Sequence[str], skip: int) -> Iterator[StreamedSample]:
     for start, batch in _batches(path, [*dict.fromkeys([*others, column])], skip):
-        kept, is_text = _fields(batch, others), column == words
-        for row, cell in enumerate(_texts(batch, column), start):
-            name, content = f"row {row + 1}", cell or DataError(f"its '{column}' is empty")
-            if cell is not None and not is_text:
-                try:
-                    file = image_path(cell, root, table, column, partial(_only, row + 1))
-                    yield StreamedSample(
-                        printable(file.removeprefix(top)), Path(file), False, kept(row - start)
-                    )
+        kept = _fields(batch, others)
+        for row, cell in enumerate(_texts(batch, column)):
+            content = cell or DataError(f"its '{column}' is empty")
+            yield StreamedSample(f"row {start + row + 1}", content, True, kept(row))
+
+
+def _images_of_table(
+    table: DataTable, columns: Sequence[str], others: Sequence[str], skip: int, folder: Path
+) -> Iterator[StreamedSample]:
+    root, top = os.path.abspath(folder), os.path.join(os.path.abspath(table.path.parent), "")
+    shown = " and ".join(f"'{column}'" for column in columns)
+    empty = f"its {shown} {'is' if len(columns) == 1 else 'are'} empty"
+    for start, batch in _batches(table.path, [*dict.fromkeys([*others, *columns])], skip):
+        kept, cells = _fields(batch, others), [_texts(batch, column) for column in columns]
+        for row in range(len(batch)):
+            name, images = f"row {start + row + 1}", [of_column[row] for of_column in cells]
+            if not any(images):
+                yield StreamedSample(name, DataError(empty), False, kept(row))
+            for column, cell in zip(columns, images, strict=True):
+                if cell is None:
                     continue
+                if is_url(cell):
+                    raise only_addresses(table, column, f"row {start + row + 1} names its image")
+                try:
+                    file = image_path(cell, root, table, column, partial(_only, start + row + 1))
                 except DataError as error:
-                    content = error
-            yield StreamedSample(name, content, is_text, kept(row - start))
+                    yield StreamedSample(name, error, False, kept(row))
+                else:
+                    yield StreamedSample(printable(file.removeprefix(top)), Path(file), False, kept(row))
 
 
 def _by_rule(path: Path, folder: Path, rule: ImageRule, fields: Sequence[str]) -> Iterator[StreamedSample]:

@@ -21,7 +21,7 @@ from labeltree.data.table_columns import DataTable
 from labeltree.data.unused_rows import UnusedRows
 from labeltree.errors import DataError
 
-__all__ = ["TableSamples", "find_samples", "has_ids", "image_path", "sample_columns"]
+__all__ = ["TableSamples", "find_samples", "has_ids", "image_path", "only_addresses", "sample_columns"]
 
 Array = np.ndarray[Any, Any]
 _IMAGE_COLUMNS = (
@@ -209,7 +209,8 @@ def _files(table: DataTable, names: list[str], folder: Path | None) -> tuple[lis
         cells = table.cells(name)
         addresses = np.array([is_url(text) for text in cells.texts] + [False])
         if addresses.any():
-            raise _only_addresses(table, name, int(addresses[cells.codes].sum()))
+            rows = int(addresses[cells.codes].sum())
+            raise only_addresses(table, name, f"{rows:,} of {table.num_rows:,} rows name their images")
         place = [
             places.setdefault(image_path(text, root, table, name, cells.rows_of), len(places))
             for text in cells.texts
@@ -218,10 +219,11 @@ def _files(table: DataTable, names: list[str], folder: Path | None) -> tuple[lis
     return list(places), np.stack(codes, axis=1)
 
 
-def _only_addresses(table: DataTable, column: str, rows: int) -> DataError:
+def only_addresses(table: DataTable, column: str, rows: str) -> DataError:
+    """The error for images that would have to be fetched; ``rows`` says which rows name such."""
     key = table.usual((*_IDS, "id")) or "gbifID"
     return DataError(
-        f"{table}: {rows:,} of {table.num_rows:,} rows name their images in '{column}' by addresses (URLs), "
+        f"{table}: {rows} in '{column}' by addresses (URLs), "
         "which labeltree does not fetch. Download the images into a folder, and say which file belongs to "
         f"which row: {_rule_for(key)}"
     )
