@@ -72,6 +72,26 @@ def test_numbers_of_nodes_need_the_taxonomy_that_they_are_of(
     assert content["taxonomy_changes"]["move"] == {"nodes": 1, "samples": 12}
 
 
+def test_a_mapping_within_one_taxonomy_is_used(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    dog, cat = OLD.find("dog"), OLD.find("cat")
+    targets = [[dog if node == cat else node] for node in range(OLD.num_nodes)]
+    OLD.save(tmp_path / "old.json")
+    TaxonomyMapping(OLD, OLD, targets).save(tmp_path / "dogs.yaml")
+    table = write_table(tmp_path)
+    words = ["evaluate", "--embeddings", str(table), "--taxonomy", str(tmp_path / "old.json"), "--quiet"]
+    words += ["--mapping", str(tmp_path / "dogs.yaml")]
+    for known in (False, True):
+        if known:
+            OLD.save(tmp_path / "theirs.taxonomy.json")
+        assert main([*words, "--out", str(tmp_path / f"found-{known}")]) == 0
+        content = json.loads((tmp_path / f"found-{known}" / "metrics.json").read_text("utf-8"))
+        assert content["counts"]["classes tested"] == 4
+    _, other = write_versions(tmp_path)
+    capsys.readouterr()
+    assert main([*words[:-1], other]) == 2
+    assert "map.yaml" in capsys.readouterr().err
+
+
 def test_a_mapping_needs_a_tree_to_lead_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _, mapping = write_versions(tmp_path)
     table = write_table(tmp_path)

@@ -254,16 +254,16 @@ def evaluate_embeddings(
     """
     judge = load_taxonomy(taxonomy)
     own, change = _taxonomy_of(embeddings), None
-    if own is not None and own != judge:
+    if own is not None and (own != judge or mapping is not None):
         change = _change(own, judge, mapping, taxonomy)
-    elif mapping is not None and own is None:
+    elif mapping is not None:
         if not isinstance(judge, Taxonomy):
             raise ValueError(f"a mapping leads to a tree, and '{taxonomy}' is a DAG; leave the mapping out")
         change = VersionChange(TaxonomyMapping.load(mapping, new=judge), Path(mapping))
     labelled_in = own or (judge if change is None else change.mapping.old)
     table = EmbeddingTable.load(embeddings, labelled_in, by_name=change is not None and own is None)
     before, name = table, Path(embeddings).stem
-    if labelled_in != judge:
+    if change is not None or labelled_in != judge:
         table = _carried(table, labelled_in, judge, change, taxonomy)
     with RunFolder(out).locked():
         result = evaluate(table, judge, name=name, split=split, settings=settings, progress=progress)
