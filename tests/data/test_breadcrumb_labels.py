@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from labeltree.data import open_source
 from labeltree.data.table_columns import DataTable
 from labeltree.data.table_labels import label_nodes
+from labeltree.errors import DataError
 from labeltree.taxonomy import Taxonomy
 
 
@@ -32,13 +34,23 @@ def test_breadcrumbs_are_paths_and_a_note_says_so(tmp_path: Path) -> None:
     assert int(found.nodes[1]) == int(found.nodes[3])
     assert len(found.unused) == 1
     assert found.notes == (
-        "labels such as 'Apparel > Shoes > Boots' were read as paths: '>' separates the names",
+        "labels such as 'Apparel > Shoes > Boots' were read as paths: '>' separates the names "
+        "(--table.separator TEXT says what does; with none they are names)",
     )
     again = label_nodes(table_of(cells, tmp_path), ["label"], tree)
     assert again.nodes.tolist() == found.nodes.tolist()
 
 
-@pytest.mark.parametrize("cells", [["5 > 3", "dog", "cat"], ["a > b", "c > d"]])
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["5 > 3", "dog", "cat"],
+        ["a > b", "c > d"],
+        ["C > A", "C > G", "G > A"],
+        ["EWSR1::FLI1", "EWSR1::ERG", "EWSR1"],
+        ["cat | dog", "cat | bird", "cat"],
+    ],
+)
 def test_other_names_stay_names(cells: list[str], tmp_path: Path) -> None:
     found = label_nodes(table_of(cells, tmp_path), ["label"], None)
     assert sorted(found.taxonomy.names[1:]) == sorted(cells)
@@ -46,9 +58,48 @@ def test_other_names_stay_names(cells: list[str], tmp_path: Path) -> None:
 
 
 def test_names_of_the_taxonomy_stay_names(tmp_path: Path) -> None:
-    cells = ["a > b", "a > c"]
+    cells = ["a > b", "a > c > d"]
     found = label_nodes(
         table_of(cells, tmp_path), ["label"], Taxonomy.from_paths([(cell,) for cell in cells])
     )
     assert not found.notes
     assert (found.nodes > 0).all()
+
+
+def test_a_path_of_the_taxonomy_is_found_in_a_single_row(tmp_path: Path) -> None:
+    tree = Taxonomy.from_paths(["Apparel/Shoes", "C > A", "C/A"])
+    found = label_nodes(table_of(["Apparel > Shoes", "C > A"], tmp_path), ["label"], tree)
+    assert [tree.path(node) for node in found.nodes.tolist()] == [("Apparel", "Shoes"), ("C > A",)]
+    assert "'Apparel > Shoes' were read as paths: '>'" in found.notes[0]
+
+
+def test_a_slash_is_part_of_a_name_beside_breadcrumbs(tmp_path: Path) -> None:
+    cells = ["Health/Beauty", "Health/Beauty > Soap", "Health/Beauty > Soap > Bar"]
+    tree = label_nodes(table_of(cells, tmp_path), ["label"], None).taxonomy
+    assert tree.names == ["root", "Health/Beauty", "Soap", "Bar"]
+    again = label_nodes(table_of(cells, tmp_path), ["label"], tree)
+    assert again.nodes.tolist() == [1, 2, 3]
+
+
+def test_the_separator_is_a_setting(tmp_path: Path) -> None:
+    cells = ["std::vector", "std::map", "a > b > c", "a > d"]
+    table = table_of(cells, tmp_path)
+    split = label_nodes(table, ["label"], None, separator="::").taxonomy
+    assert [split.path(leaf) for leaf in split.leaves.tolist()] == [
+        *(("std", "vector"), ("std", "map"), ("a > b > c",), ("a > d",))
+    ]
+    whole = label_nodes(table_of(["a > b > c", "a > d"], tmp_path), ["label"], None, separator="none")
+    assert whole.taxonomy.names == ["root", "a > b > c", "a > d"]
+    assert not whole.notes
+    with pytest.raises(DataError, match="the separator of labels is empty"):
+        label_nodes(table, ["label"], None, separator="")
+
+
+def test_aspects_are_split_with_a_note(tmp_path: Path) -> None:
+    file = tmp_path / "table.csv"
+    file.write_text("text,label,kind\nt0,x,a > b > c\nt1,y,a > d\n")
+    source = open_source(file, aspect_columns=["kind"])
+    assert source.aspect_taxonomies[0].names == ["root", "a", "b", "c", "d"]
+    assert any(note.startswith("kind: labels such as 'a > b > c'") for note in source.notes)
+    source = open_source(file, aspect_columns=["kind"], separator="none")
+    assert source.aspect_taxonomies[0].names == ["root", "a > b > c", "a > d"]

@@ -34,3 +34,25 @@ def test_names_and_synonyms(tmp_path: Path) -> None:
     synonyms.unlink()
     unlabelled = BulkSamples(run, str(table), labelled=False)
     assert len(list(unlabelled.stream())) == len(rows)
+
+
+def test_breadcrumbs(tmp_path: Path) -> None:
+    table = tmp_path / "table.csv"
+    table.write_text("text,label\na,Apparel > Hats\nb,C > A\nc,Apparel > Cars\nd,Apparel::Hats\n")
+    taxonomy = Taxonomy.from_paths(["Apparel/Hats", "C > A", "C/A"])
+
+    def nodes(separator: str | None) -> list[int]:
+        run: Any = SimpleNamespace(
+            recipe=SimpleNamespace(missing_labels=None, table=TableRecipe(separator=separator)),
+            columns={"labels": ("label",), "texts": ("text",)},
+            taxonomy=taxonomy,
+            change=None,
+            network=SimpleNamespace(encoder=SimpleNamespace(modality="text")),
+        )
+        samples = BulkSamples(cast(Any, run), str(table))
+        return [samples.label(sample)[1] for sample in samples.stream()]
+
+    hats, name = taxonomy.find("Apparel/Hats"), taxonomy.find("C > A")
+    assert nodes(None) == [hats, name, -1, -1]
+    assert nodes("none") == [-1, name, -1, -1]
+    assert nodes("::") == [-1, name, -1, hats]

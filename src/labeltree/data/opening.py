@@ -44,6 +44,7 @@ def open_source(
     image_name: str | None = None,
     names: Names | None = None,
     synonyms: str | Path | None = None,
+    separator: str | None = None,
     **images: Unpack[ImageSettings],
 ) -> Source:
     """Open a named data set, a folder of nested folders, a table, or shards.
@@ -72,6 +73,7 @@ def open_source(
         image_name: Names of the files there, from the cells of a row: ``{gbifID}.jpg``.
         names: What a name in the label columns is: ``exact``, ``plain`` or ``scientific``; see `open_table`.
         synonyms: A table of synonyms and accepted names; see `open_table`.
+        separator: What separates the names of paths in a column of labels, or ``none``; see `open_table`.
         **images: How images are read: ``image_size``, ``channels``, ``on_error``, ``cache`` and ``progress``;
             see `ImageSettings`.
 
@@ -97,6 +99,7 @@ def open_source(
         "image_name": image_name,
         "names": names,
         "synonyms": synonyms,
+        "separator": separator,
     }
     chosen: dict[str, Any] = {column: value for column, value in columns.items() if value is not None}
     is_named = name in list_datasets()

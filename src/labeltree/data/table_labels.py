@@ -18,7 +18,7 @@ from labeltree.data.table_columns import DataTable
 from labeltree.data.unused_rows import UnusedRows
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.taxonomy import Taxonomy
-from labeltree.taxonomy.breadcrumbs import breadcrumbs_of
+from labeltree.taxonomy.breadcrumbs import breadcrumbs_of, spaced_path, sure_breadcrumbs
 from labeltree.taxonomy.naming import join_path, split_path
 from labeltree.taxonomy.placeholders import PLACEHOLDERS, MissingNames, plain_name
 
@@ -42,11 +42,13 @@ class TableAspects:
         taxonomies: One taxonomy per column.
         nodes: Labels ``(n, A)``; None if there are no aspects.
         ratings: Ordinal ratings ``(n, A)``; None if no column holds ratings.
+        notes: Sentences on how the labels were read.
     """
 
     taxonomies: tuple[Taxonomy, ...] = ()
     nodes: Tensor | None = None
     ratings: Tensor | None = None
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -73,16 +75,18 @@ def label_nodes(
     missing: MissingNames | None = None,
     gaps: Gaps | None = None,
     names: LabelNames | None = None,
+    separator: str | None = None,
 ) -> TableLabels:
     """The taxonomy, built from the columns unless given, and the node of every row.
 
     A label ends before a name that stands for a missing label; ``missing`` counts the rows of each such name.
     For ``gaps``, the rule for a missing name above a given one, see `bridge`; None is ``placeholder`` if all
     columns are ranks, and else an error for gaps that other rows do not fill. ``names`` says how names are
-    cleaned, and which are synonyms.
+    cleaned, and which are synonyms. ``separator`` separates the names of paths in one column, see
+    `open_table`.
 
     Raises:
-        DataError: If a gap is not bridged, or there are no labels.
+        DataError: If a gap is not bridged, there are no labels, or the separator is empty.
         TaxonomyError: If a label is not in the taxonomy.
     """
     labels: list[Any]
@@ -93,7 +97,7 @@ def label_nodes(
     else:
         cells = table.cells(columns[0])
         codes = cells.codes
-        texts, crumbs = _without_breadcrumbs(cells.texts, taxonomy)
+        texts, crumbs = _without_breadcrumbs(cells.texts, taxonomy, separator)
         if names is not None and names.changes:
             rows = np.bincount(codes[codes >= 0], minlength=len(cells.texts)).tolist()
             found = names.read([_path(text) for text in texts], rows, taxonomy=taxonomy)
@@ -137,22 +141,35 @@ def _coarser(reasons: Mapping[int, str], columns: Sequence[str], codes: Array) -
     return UnusedRows(rows, why[codes[rows]], places)
 
 
-def _without_breadcrumbs(texts: list[str], taxonomy: Taxonomy | None) -> tuple[list[str], tuple[str, ...]]:
+def _without_breadcrumbs(
+    texts: list[str], taxonomy: Taxonomy | None, separator: str | None
+) -> tuple[list[str], tuple[str, ...]]:
     """Labels as paths ``a/b`` where they are breadcrumbs ``a > b``, and a note that says so.
 
-    Labels that are names in the taxonomy as they are stay so.
+    Without a ``separator``, labels that the taxonomy has as they are stay so, and those whose path it has
+    are paths.
     """
-    found = breadcrumbs_of(texts)
-    if found is None:
+    if separator is not None and not separator.strip():
+        raise DataError("the separator of labels is empty; give the text between names, or none")
+    if separator in ("none", "/"):
         return texts, ()
-    whole = {text for text, path in zip(texts, found.paths, strict=True) if len(path) > 1}
-    if taxonomy is not None and not whole.isdisjoint(taxonomy.names):
-        return texts, ()
-    split = [
-        join_path(path) if len(path) > 1 else text for text, path in zip(texts, found.paths, strict=True)
-    ]
-    example = next(text for text, path in zip(texts, found.paths, strict=True) if len(path) > 1)
-    note = f"labels such as '{example}' were read as paths: '{found.separator}' separates the names"
+    found = sure_breadcrumbs(texts) if separator is None else breadcrumbs_of(texts, separator)
+    paths = [spaced_path(text) for text in texts] if found is None else found.paths
+    split = list(texts)
+    example = None
+    for number, (text, path) in enumerate(zip(texts, paths, strict=True)):
+        if taxonomy is not None and (separator is None or len(path) == 1) and taxonomy.candidates(text):
+            continue
+        if found is not None or (taxonomy is not None and len(path) > 1 and taxonomy.follow(path)):
+            split[number] = join_path(path)
+            example = text if example is None and len(path) > 1 else example
+    if example is None:
+        return split if separator is not None else texts, ()
+    mark = separator or next(mark for mark in (">", "›", "»") if mark in example)
+    note = (
+        f"labels such as '{example}' were read as paths: '{mark}' separates the names "
+        "(--table.separator TEXT says what does; with none they are names)"
+    )
     return split, (note,)
 
 
@@ -172,11 +189,12 @@ def table_aspects(
     table: DataTable,
     columns: Sequence[str],
     missing: MissingNames,
+    separator: str | None = None,
 ) -> TableAspects:
     """Read a taxonomy and labels from each column, and ratings if they are numbers.
 
     A cell is a name or a path ``a/b``, or empty. If all finest names of a column are whole numbers, as in
-    ``4`` or ``positive/4``, they are also ratings.
+    ``4`` or ``positive/4``, they are also ratings. ``separator`` is as for `label_nodes`.
 
     Raises:
         DataError: If a column is empty.
@@ -184,14 +202,17 @@ def table_aspects(
     """
     if not columns:
         return TableAspects()
-    labelled = [label_nodes(table, [column], None, missing) for column in columns]
+    labelled = [label_nodes(table, [column], None, missing, separator=separator) for column in columns]
     taxonomies = tuple(labels.taxonomy for labels in labelled)
     nodes = torch.stack([labels.nodes for labels in labelled], dim=1)
     numbers = [_ratings(labels.taxonomy, labels.nodes) for labels in labelled]
     absent = torch.full((table.num_rows,), -1)
     ratings = [absent if column is None else column for column in numbers]
     some = any(column is not None for column in numbers)
-    return TableAspects(taxonomies, nodes, torch.stack(ratings, dim=1) if some else None)
+    notes = tuple(
+        f"{column}: {note}" for column, found in zip(columns, labelled, strict=True) for note in found.notes
+    )
+    return TableAspects(taxonomies, nodes, torch.stack(ratings, dim=1) if some else None, notes)
 
 
 def _ratings(taxonomy: Taxonomy, nodes: Tensor) -> Tensor | None:

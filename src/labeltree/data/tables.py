@@ -63,6 +63,7 @@ def open_table(
     image_name: str | None = None,
     names: Names = "exact",
     synonyms: str | Path | None = None,
+    separator: str | None = None,
     **images: Unpack[ImageSettings],
 ) -> Source:
     """Open a table of images, of texts, or of images with texts.
@@ -108,6 +109,11 @@ def open_table(
             from a single column, genus and species become nodes above the species and subspecies.
         synonyms: A table with the columns ``synonym`` and ``accepted``, names or paths, or Darwin Core's
             ``scientificName`` and ``acceptedNameUsage``; see `SynonymTable.load`.
+        separator: Text that separates the names of paths in one column of labels or of aspects, besides which
+            ``/`` is part of a name; ``none``: only ``/`` does. None = ``/``, and ``>``, ``›`` or ``»``
+            between spaces where a ``taxonomy`` has the path, or where nearly all labels look so, some begin
+            with the same name, and a path has three names or a name above others is a label, too; a note
+            says so.
         **images: How images are read; see `ImageSettings`. ``on_error="skip"`` also skips rows without an
             image or a text.
 
@@ -130,6 +136,7 @@ def open_table(
         image_name=image_name,
         names=names,
         synonyms=synonyms,
+        separator=separator,
         **images,
     )
 
@@ -173,6 +180,7 @@ def open_data_table(
     image_name: str | None = None,
     names: Names = "exact",
     synonyms: str | Path | None = None,
+    separator: str | None = None,
     **images: Unpack[ImageSettings],
 ) -> Source:
     """Open a table that has been read; for the arguments and errors see `open_table`."""
@@ -191,9 +199,15 @@ def open_data_table(
             table, label_columns, others, taken["groups"], nest=taxonomy is None, gaps=gaps
         )
         labels = label_nodes(
-            table, columns_of_labels.columns, taxonomy, missing, gaps, LabelNames(names, synonyms)
+            table,
+            columns_of_labels.columns,
+            taxonomy,
+            missing,
+            gaps,
+            LabelNames(names, synonyms),
+            separator,
         )
-    aspects = table_aspects(table, taken["aspects"], missing)
+    aspects = table_aspects(table, taken["aspects"], missing, separator)
     split = _split(table, taken["split"])
     groups, group_names = _groups(table, taken["groups"], samples, split is not None)
     rows = torch.from_numpy(samples.rows)
@@ -216,7 +230,7 @@ def open_data_table(
             if names
         },
         "missing_labels": missing.found,
-        "notes": (*samples.notes, *columns_of_labels.notes, *labels.notes),
+        "notes": (*samples.notes, *columns_of_labels.notes, *labels.notes, *aspects.notes),
     }
     unused = samples.unused + labels.unused
     name = table.path.name if isinstance(table, ShardTable) else table.path.stem

@@ -1,18 +1,27 @@
 """Paths written as breadcrumbs: `A > B > C` lines, Google's product taxonomy, schema.org's BreadcrumbList."""
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from labeltree.errors import TaxonomyError
 from labeltree.taxonomy.nested import Pairs
 
-__all__ = ["Breadcrumbs", "GoogleTaxonomy", "breadcrumb_lists", "breadcrumbs_of", "google_taxonomy"]
+__all__ = [
+    "Breadcrumbs",
+    "GoogleTaxonomy",
+    "breadcrumb_lists",
+    "breadcrumbs_of",
+    "google_taxonomy",
+    "spaced_path",
+    "sure_breadcrumbs",
+]
 
 # Between spaces all of these separate names; `>` and `|` are too common within names to do so without them.
 _SEPARATORS = {mark: re.compile(rf"\s+{re.escape(mark)}(?:\s+|$)") for mark in (">", "|")} | {
     mark: re.compile(rf"\s*{mark}\s*") for mark in ("›", "»", "::")
 }
+_BETWEEN_SPACES = {mark: re.compile(rf"\s+{mark}(?:\s+|$)") for mark in (">", "›", "»")}
 _PLAIN = 0.1  # at most so many texts in one with a separator may be something else
 _GOOGLE = re.compile(r"#\s*Google_Product_Taxonomy_Version\s*:?\s*(\S*)", re.IGNORECASE)
 _GOOGLE_ID = re.compile(r"\d+\s+-\s+")
@@ -40,7 +49,10 @@ class GoogleTaxonomy(NamedTuple):
 
 
 def breadcrumbs_of(
-    texts: Collection[str], separator: str | None = None, certain: bool = False
+    texts: Collection[str],
+    separator: str | None = None,
+    certain: bool = False,
+    marks: Mapping[str, re.Pattern[str]] = _SEPARATORS,
 ) -> Breadcrumbs | None:
     """Read texts as breadcrumbs; None if they do not look like breadcrumbs.
 
@@ -51,11 +63,12 @@ def breadcrumbs_of(
         texts: distinct texts.
         separator: what separates the names; by default found among `>`, `›`, `»`, `|` and `::`.
         certain: whether they are known to be breadcrumbs, so that a few texts that look so suffice.
+        marks: the separators that are sought, and the pattern of each.
     """
     if separator is not None:
         pattern = re.compile(rf"\s*{re.escape(separator.strip() or separator)}\s*")
         return Breadcrumbs(separator, [_split(text, pattern) or (text.strip(),) for text in texts])
-    for mark, pattern in _SEPARATORS.items():
+    for mark, pattern in marks.items():
         sought = mark.strip()
         if not any(sought in text for text in texts):
             continue
@@ -65,6 +78,28 @@ def breadcrumbs_of(
             continue
         return Breadcrumbs(mark, [path or (text.strip(),) for text, path in zip(texts, split, strict=True)])
     return None
+
+
+def sure_breadcrumbs(texts: Collection[str]) -> Breadcrumbs | None:
+    """Read labels as breadcrumbs only where they can hardly be names; else None.
+
+    Names such as `C > A`, `EWSR1::FLI1` and `cat | dog` are common among labels. So `>`, `›` or `»` must
+    stand between spaces, and a path must have three names, or a name above others stand alone, too.
+    """
+    found = breadcrumbs_of(texts, marks=_BETWEEN_SPACES)
+    if found is None:
+        return None
+    above = {path[0] for path in found.paths if len(path) > 1}
+    sure = any(len(path) > 2 or (len(path) == 1 and path[0] in above) for path in found.paths)
+    return found if sure else None
+
+
+def spaced_path(text: str) -> tuple[str, ...]:
+    """The names of a text such as `a > b`, with `>`, `›` or `»` between spaces; one name if it has none."""
+    for mark, pattern in _BETWEEN_SPACES.items():
+        if mark in text and (path := _split(text, pattern)) is not None and len(path) > 1:
+            return path
+    return (text.strip(),)
 
 
 def _split(text: str, pattern: re.Pattern[str]) -> tuple[str, ...] | None:

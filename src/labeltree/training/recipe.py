@@ -56,6 +56,8 @@ class TableRecipe:
             regard to case, spaces and the composition of Unicode; ``scientific``: without authorship, with
             the genus above the species.
         synonyms: a table with the columns ``synonym`` and ``accepted``.
+        separator: what separates the names of paths in a column of labels or aspects (``'>'``), or ``none``:
+            only ``/`` does; None = ``/``, and ``>`` where labels are surely breadcrumbs.
     """
 
     image_column: list[str] | str | None = None
@@ -69,6 +71,7 @@ class TableRecipe:
     image_name: str | None = None
     names: Literal["exact", "plain", "scientific"] | None = None
     synonyms: str | None = None
+    separator: str | None = None
 
     @property
     def columns(self) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from labeltree.errors import DataError, TaxonomyError
 from labeltree.inference.loading import TrainedRun
 from labeltree.safe_files import Reader, read_text
 from labeltree.taxonomy.between_versions import LabelsOfBoth
+from labeltree.taxonomy.breadcrumbs import breadcrumbs_of, spaced_path
 from labeltree.taxonomy.naming import join_path, split_path
 from labeltree.taxonomy.placeholders import MissingNames
 
@@ -85,6 +86,7 @@ class BulkSamples:
         versions = [run.taxonomy] if run.change is None else [run.change.mapping.old, run.taxonomy]
         self._finders = [LabelFinder(taxonomy) for taxonomy in versions]
         table_settings = run.recipe.table
+        self._separator = table_settings.separator
         self._names = LabelNames()
         if self.labelled and not self._folder:
             self._names = LabelNames(table_settings.names or "exact", table_settings.synonyms)
@@ -132,7 +134,17 @@ class BulkSamples:
             return tuple(name for name in self._ranks.label_of(self._labels, cells) if name)
         found = (self._text(column, sample.fields.get(column)) for column in self._labels)
         text = next((text for text in found if text), None)
-        return split_path(text) if text else ()
+        return self._path_of_text(text) if text else ()
+
+    def _path_of_text(self, text: str) -> tuple[str, ...]:
+        """The names of a label in one column; see ``separator`` of `open_table`."""
+        separator = self._separator
+        if separator not in (None, "none", "/") and (found := breadcrumbs_of([text], separator)) is not None:
+            return found.paths[0]
+        path = split_path(text)
+        crumbs = spaced_path(text)
+        plain = separator is not None or len(crumbs) == 1 or self._taxonomy.follow(path) is not None
+        return path if plain or self._taxonomy.follow(crumbs) is None else crumbs
 
     def _text(self, column: str, value: str | None) -> str | None:
         """A cell; whole numbers that stand for named classes become names."""
@@ -163,7 +175,7 @@ class BulkSamples:
             node = -1 if label is None else self._taxonomy.follow(label)
             if node is not None:
                 return node
-            read.append(tuple(clean))
+            read.append(tuple(name for name in clean if name))
         path = next(iter(read), path)
         if self._several:  # a name between given ones may be missing
             for finder in self._finders:
