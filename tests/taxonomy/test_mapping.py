@@ -112,7 +112,9 @@ def test_composition(data: st.DataObject) -> None:
     first = data.draw(mappings())
     second = data.draw(mappings(first.new))
     third = data.draw(mappings(second.new))
-    assert first.then(second).then(third) == first.then(second.then(third))
+    left, right = first.then(second).then(third), first.then(second.then(third))
+    assert left.targets == right.targets
+    assert torch.equal(left.nodes, right.nodes)
     for node, targets in enumerate(first.targets):
         expected = {target for middle in targets for target in second.targets[middle]}
         assert set(first.then(second).targets[node]) == expected
@@ -245,6 +247,11 @@ def test_a_rank_that_is_left_out_and_one_that_is_put_in() -> None:
         ("labeltree mapping: 1\nchanges:\n- {rename: bird, rename: fish}", "given twice"),
         ("labeltree mapping: 1\nchanges: [", "not readable as YAML"),
         ("labeltree mapping: 1\nchanges: " + "[" * 5000, "not readable as YAML|nested too deeply"),
+        ("labeltree mapping: 1\n", "has no entry 'changes'"),
+        ("labeltree mapping: 1\nchanges: text", "line 2: changes is a list"),
+        ("labeltree mapping: 1\nchanges: {rename: a, to: c}", "line 2: changes is a list"),
+        ("labeltree mapping: 1\nold: [a, b]\nchanges: []", "line 2: old says which version"),
+        ("labeltree mapping: 1\nchanges:\n- {[a]: b}", "line 3: a key is not text"),
         ("labeltree mapping: 1\nchanges: &a [*a]", "expected one of|not readable"),
     ],
 )
@@ -264,6 +271,9 @@ def test_files_of_another_version(tmp_path: Path) -> None:
         TaxonomyMapping.load(path, old=OLD, new=Taxonomy.from_paths(["bird/tit", "fish/esox"]))
     with pytest.raises(TaxonomyError, match=r"the new taxonomy has no 'fish/esox \(line 3\)'"):
         TaxonomyMapping.load(path, new=OLD)
+    path.write_text("labeltree mapping: 1\nchanges:\n- {remove: a}\n- {remove: b}\n")
+    with pytest.raises(TaxonomyError, match="no class is left"):
+        TaxonomyMapping.load(path, old=Taxonomy.from_paths(["a", "b"]))
     with pytest.raises(TaxonomyError, match="there is no such file"):
         TaxonomyMapping.load(tmp_path / "none.yaml", old=OLD)
     with pytest.raises(TaxonomyError, match="give the old or the new"):
@@ -400,3 +410,41 @@ def test_a_file_that_lacks_lines_does_not_lead_back(tmp_path: Path) -> None:
         TaxonomyMapping.load(path, new=new)
     extended = Taxonomy.from_paths(["a/x", "b", "c"])  # another version: nobody knows how many it had
     assert TaxonomyMapping.load(path, new=extended).old.num_nodes == 5
+
+
+def test_what_lies_below_follows_an_accepted_guess(tmp_path: Path) -> None:
+    """The names S and M occur twice, so that nothing but their parent says where they went."""
+    old = Taxonomy.from_paths(["shirt/S", "shirt/M", "trousers/S", "trousers/M"])
+    new = Taxonomy.from_paths(["Shirt/S", "Shirt/M", "trousers/S", "trousers/M"])
+    mapping, guesses = TaxonomyMapping.between(old, new)
+    assert said(mapping.with_guesses(guesses)) == ["rename: shirt -> Shirt"]
+    path = tmp_path / "changes.yaml"
+    mapping.save(path, guesses)
+    path.write_text(path.read_text().replace("# - {", "- {"))
+    by_hand = TaxonomyMapping.load(path, old=old, new=new)
+    assert said(by_hand) == ["rename: shirt -> Shirt"]
+    assert by_path(TaxonomyMapping.load(path, new=new)) == by_path(TaxonomyMapping.load(path, old=old))
+
+
+def test_signs_that_change_the_meaning_are_no_spelling() -> None:
+    for one, other in (("HIV-", "HIV+"), ("C++", "C#"), (">10 mm", "<10 mm"), ("typical", "atypical")):
+        old, new = (Taxonomy.from_paths([f"a/{name}", "a/x", "b"]) for name in (one, other))
+        assert TaxonomyMapping.between(old, new)[1] == [], one
+
+
+def test_a_split_of_which_a_part_was_removed_is_still_a_split() -> None:
+    first = Taxonomy.from_paths(["g/s", "h"])
+    second = Taxonomy.from_paths(["g/s1", "g/s2", "h"])
+    third = Taxonomy.from_paths(["g/s1", "h"])
+    split = TaxonomyMapping(first, second, [[0], [1], [2, 3], [4]])
+    both = split.then(TaxonomyMapping(second, third, [[0], [1], [2], [], [3]]))
+    assert said(both) == ["split: g/s -> g, g/s1"]
+    assert both.new.path_name(int(both.nodes[2])) == "g"
+
+
+def test_a_node_that_became_the_root_is_removed(tmp_path: Path) -> None:
+    old, new = Taxonomy.from_paths(["a/x", "a/y"]), Taxonomy.from_paths(["x", "y"])
+    mapping = TaxonomyMapping(old, new, [[0], [0], [1], [2]])
+    assert said(mapping)[0] == "remove: a"
+    mapping.save(tmp_path / "changes.yaml")
+    assert TaxonomyMapping.load(tmp_path / "changes.yaml", old=old, new=new) == mapping

@@ -129,6 +129,8 @@ def _diff(options: argparse.Namespace) -> None:
         print(json.dumps(_as_json(mapping, guesses, touched), ensure_ascii=False, indent=1))
         return
     print(f"old: {_version(old)}\nnew: {_version(new)}")
+    if old.names[0] != new.names[0]:
+        print(f"the root is called {new.names[0]!r}, before {old.names[0]!r}")
     changes = mapping.changes()
     for line in _rows(changes, touched):
         print(line)

@@ -50,12 +50,14 @@ class Guess:
         targets: the new nodes that it may have become.
         change: the change in words.
         reason: why it is likely.
+        below: changes of nodes below that come with it.
     """
 
     node: int
     targets: tuple[int, ...]
     change: Change
     reason: str
+    below: tuple[Change, ...] = ()
 
 
 def changes_of(

@@ -6,6 +6,7 @@ import datetime
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Self
 
@@ -77,6 +78,7 @@ class TaxonomyMapping:
             raise TaxonomyError("the root of a taxonomy cannot become another node than the root")
         self.old, self.new = old, new
         self.targets, self.nodes = _completed(old, new, targets)
+        gone = [one or set(several) == {0} for one, several in zip(gone, targets, strict=True)]
         gone[0] = False
         self.removed = torch.tensor(gone)
 
@@ -140,7 +142,7 @@ class TaxonomyMapping:
         for several, gone in zip(self.targets, self.removed.tolist(), strict=True):
             middle = [place[node] for node in several]
             targets.append(sorted({target for node in middle for target in later.targets[node]}))
-            removed.append(gone or any(lost[node] for node in middle))
+            removed.append(gone or all(lost[node] for node in middle))
         return TaxonomyMapping(self.old, later.new, targets, removed)
 
     @classmethod
@@ -171,7 +173,12 @@ class TaxonomyMapping:
         return cls(old, new, found), guesses
 
     def with_guesses(self, guesses: Sequence[Guess]) -> TaxonomyMapping:
-        """The mapping with these guesses taken as right; of several for one node, the first."""
+        """The mapping with these guesses taken as right, and what follows from them for the nodes below.
+
+        Of several guesses for one node the first is taken.
+        """
+        from labeltree.taxonomy.matching import carry_on
+
         targets = [list(several) for several in self.targets]
         removed = self.removed.tolist()
         taken: set[int] = set()
@@ -183,13 +190,28 @@ class TaxonomyMapping:
         for node in range(1, len(targets)):
             if removed[node] and targets[node] == [int(self.nodes[self.old.parent[node]])]:
                 targets[node] = []  # where the parent goes now
+        carry_on(self.old, self.new, targets)
+        removed = [gone and not several for gone, several in zip(removed, targets, strict=True)]
         return TaxonomyMapping(self.old, self.new, targets, removed)
+
+    def _with_what_follows(self, guess: Guess) -> Guess:
+        """A guess about an inner node with the changes of the nodes below that it brings."""
+        if not self.old.children(guess.node):
+            return guess
+        after = self.with_guesses([guess])
+        below = [
+            Change("move", self.old.path(node), (self.new.path(int(after.nodes[node])),), follows=True)
+            for node in range(guess.node + 1, int(self.old.subtree_end[guess.node]))
+            if bool(after.exact[node]) and after.targets[node] != self.targets[node]
+        ]
+        return replace(guess, below=tuple(below))
 
     def save(self, path: str | os.PathLike[str], guesses: Sequence[Guess] = ()) -> None:
         """Write the mapping as YAML, one line a change, and guesses as comments; see `load`."""
         from labeltree.taxonomy.mapping_file import write_mapping
 
-        write_mapping(path, self.old, self.new, self._changes, guesses)
+        told = [self._with_what_follows(guess) for guess in guesses]
+        write_mapping(path, self.old, self.new, self._changes, told)
 
     @classmethod
     def load(

@@ -60,7 +60,9 @@ def write_mapping(
     lines += [f"- {_entry(change)}\n" for change in changes]
     if guesses:
         lines.append(_GUESSES)
-        lines += [f"# - {_entry(guess.change)}  # {guess.reason}\n" for guess in guesses]
+        for guess in guesses:
+            lines.append(f"# - {_entry(guess.change)}  # {guess.reason}\n")
+            lines += [f"# - {_entry(change)}  # comes with it\n" for change in guess.below]
     lines.append(f"{_UNEDITED}{_digest(''.join(lines))}\n")
     path = Path(path)
     if not path.parent.is_dir():
@@ -178,21 +180,28 @@ def _parsed(path: Path) -> tuple[dict[str, dict[str, str]], list[_Line]]:
     unknown = set(top) - {"labeltree mapping", "old", "new", "changes"}
     if unknown:
         raise TaxonomyError(f"has the unknown entry {sorted(unknown)[0]!r}; there are old, new and changes")
-    about: dict[str, dict[str, str]] = {
-        which: {key: node.value for key, node in _mapping_of(top[which]).items()}
-        for which in ("old", "new")
-        if which in top
-    }
-    entries = top["changes"].value if "changes" in top else []
-    return about, [_line(entry) for entry in entries] if isinstance(entries, list) else []
+    about: dict[str, dict[str, str]] = {}
+    for which in ("old", "new"):
+        if which in top:
+            if not isinstance(top[which], yaml.MappingNode):
+                _refuse(top[which], f"{which} says which version it is, as in {{release: 2024}}")
+            about[which] = {key: str(node.value) for key, node in _mapping_of(top[which]).items()}
+    if "changes" not in top:
+        raise TaxonomyError("has no entry 'changes', the list of changes; [] if there are none")
+    entries = top["changes"]
+    if not isinstance(entries, yaml.SequenceNode) and entries.value != "":
+        _refuse(entries, "changes is a list: each change is a line that begins with '-'")
+    return about, [_line(entry) for entry in entries.value]
 
 
 def _mapping_of(node: Any) -> dict[str, Any]:
     """The values of a mapping by key; each key once."""
     found: dict[str, Any] = {}
     for key, value in node.value if isinstance(node.value, list) else ():
-        if not isinstance(key.value, str) or key.value in found:
-            _refuse(key, f"{key.value!r} is given twice" if key.value in found else "a key is not text")
+        if not isinstance(key.value, str):
+            _refuse(key, "a key is not text")
+        if key.value in found:
+            _refuse(key, f"{key.value!r} is given twice")
         found[key.value] = value
     return found
 
@@ -246,8 +255,11 @@ def _done(
         there.append(found)
         places.append(_shared(found))
     if new is None:
-        paths = [path for found in there for path in found]
-        new = Taxonomy.from_paths([*filter(None, paths), *(p for x in lines for p in x.new if p)], root)
+        paths = [path for found in there for path in found if path]
+        paths += [path for line in lines for path in line.new if path]
+        if not paths:
+            raise TaxonomyError("after the changes no class is left")
+        new = Taxonomy.from_paths(paths, root)
     missing: list[str] = []
     targets: list[list[int]] = []
     for node, found in enumerate(there):

@@ -16,7 +16,7 @@ from labeltree.taxonomy.near_names import near_pairs, plain_key
 from labeltree.taxonomy.placeholders import PLACEHOLDERS, REMAINDERS, plain_name
 from labeltree.taxonomy.tree import Taxonomy
 
-__all__ = ["Matching", "match_nodes", "match_versions"]
+__all__ = ["Matching", "carry_on", "match_nodes", "match_versions"]
 
 _NO_CLASS = PLACEHOLDERS | REMAINDERS
 
@@ -84,10 +84,24 @@ def match_versions(
                 )
             if node and new.follow(old.path(node)) is None:
                 targets[node] = [place[0]] if place[0] else []
+    return targets, _guesses(old, new, targets, carry_on(old, new, targets))
+
+
+def carry_on(old: Taxonomy, new: Taxonomy, targets: list[list[int]]) -> dict[int, list[int]]:
+    """Match nodes that are left by where their parents and children went, in place.
+
+    Args:
+        old: the old version.
+        new: the new version.
+        targets: for every old node its new nodes; none for those that are left.
+
+    Returns:
+        Of further inner nodes the new nodes where less than half of their children went, which is doubtful.
+    """
     doubtful: dict[int, list[int]] = {}
     while _follow_children(old, new, targets, doubtful) + _follow_parents(old, new, targets):
         pass
-    return targets, _guesses(old, new, targets, doubtful)
+    return doubtful
 
 
 def _follow_parents(old: Taxonomy, new: Taxonomy, targets: list[list[int]]) -> int:

@@ -8,6 +8,7 @@ from itertools import combinations
 
 __all__ = ["near_pairs", "plain_key"]
 
+_SIGNS = frozenset("+-#<>=*%!")
 _SHORTEST = 5  # letters; in shorter names one letter makes another word
 _MOST_ALIKE = 50  # with more names that differ at one place, such as codes, none is another's misspelling
 
@@ -15,21 +16,30 @@ _MOST_ALIKE = 50  # with more names that differ at one place, such as codes, non
 def plain_key(name: str) -> str:
     """What names have in common that differ in case, accents, spaces and punctuation only.
 
+    Signs that change what a name means, as in ``HIV+``, ``C#`` or ``>10``, count where they are not between
+    letters or digits.
+
     Example:
-        >>> plain_key("Blue_Tit (Européen)") == plain_key("blue tit europeen")
+        >>> plain_key("Blue_Tit (Européen)") == plain_key("blue-tit europeen")
         True
+        >>> plain_key("HIV+") == plain_key("HIV-")
+        False
     """
-    plain = unicodedata.normalize("NFKD", name).casefold()
-    letters = "".join(c if c.isalnum() else " " for c in plain if not unicodedata.combining(c))
+    plain = "".join(c for c in unicodedata.normalize("NFKD", name).casefold() if not unicodedata.combining(c))
+    padded = f" {plain} "
+    letters = "".join(
+        c if c.isalnum() or (c in _SIGNS and not (before.isalnum() and after.isalnum())) else " "
+        for before, c, after in zip(padded, padded[1:], padded[2:], strict=False)
+    )
     return " ".join(letters.split()) or name
 
 
 def near_pairs(names: Sequence[str]) -> Iterator[tuple[int, int]]:
     """Pairs of positions of names that differ by one letter inserted, left out, replaced, or two swapped.
 
-    Case does not count. Short names are left out, and so are names that differ in a digit, such as codes, or
-    of which more than 50 differ at one place. The search takes time in proportion to the letters of all
-    names.
+    Case does not count. Left out are short names, names whose first letters differ (``typical``,
+    ``atypical``), names that differ in a digit, such as codes, and names of which more than 50 differ at one
+    place. The search takes time in proportion to the letters of all names.
 
     Args:
         names: n names.
@@ -64,6 +74,8 @@ def _one_apart(first: str, second: str) -> bool:
     start = next((i for i, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), -1)
     if start < 0:
         start = min(len(first), len(second))
+    if not start:
+        return False
     ends = (first[start:], second[start:])
     if any(c.isdigit() for c in (ends[0][:1] + ends[1][:1])):
         return False
