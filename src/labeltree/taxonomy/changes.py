@@ -125,7 +125,7 @@ def changes_of(
             else:
                 same_parent = int(new.parent[target]) == nodes[above]
                 kind = "rename" if same_parent and new.names[target] != names[node] else "move"
-            yield Change(kind, here, there, follows=stays and alone)
+            yield Change(kind, here, there, follows=stays and sources[target] == 1)
     for node in range(1, new.num_nodes):
         if node in parts:
             continue
