@@ -1,6 +1,7 @@
 """The three commands of the page "Your labels": from a download to an evaluation on a revised taxonomy."""
 
 import json
+import os
 import re
 import shlex
 from pathlib import Path
@@ -12,6 +13,7 @@ from labeltree.cli.main import main
 from labeltree.data import open_source
 
 pytestmark = pytest.mark.slow
+OCCURRENCES = int(os.environ.get("LABELTREE_OCCURRENCES", "600"))  # 3000: as in the page's figures
 PAGE = Path(__file__).parents[2] / "docs" / "data" / "your-labels.md"
 
 
@@ -20,7 +22,7 @@ def test_the_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     commands = [shlex.split(line.removeprefix("$ labeltree ")) for line in block.splitlines()]
     assert [command[0] for command in commands] == ["train", "evaluate", "evaluate"]
     monkeypatch.chdir(tmp_path)
-    download = gbif.write_download(tmp_path, occurrences=3000)
+    download = gbif.write_download(tmp_path, occurrences=OCCURRENCES)
     source = open_source(
         download,
         image_folder="photos",
