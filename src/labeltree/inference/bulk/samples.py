@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +33,8 @@ from labeltree.taxonomy.placeholders import MissingNames
 
 __all__ = ["BulkSamples"]
 
+_SOUGHT = 100_000  # rows of a table among which one must have an image
+_log = logging.getLogger("labeltree.inference")
 _IN_TARS = ("cls", "label", "class", "category", "node")
 _LIST = Reader("a list of classes", "write a name a line, the first for class 0")
 
@@ -186,9 +190,10 @@ class BulkSamples:
 
     def _chosen_columns(self, table: DataTable) -> dict[str, Any]:
         """The columns that the run was trained on, or its rule for images, where the table has them."""
-        rule = self._run.recipe.table.image_name
+        settings = self._run.recipe.table
+        rule = settings.image_name
         if rule is not None and set(ImageRule(rule).columns) <= set(table.columns):
-            return {"image_name": rule, "image_folder": self._run.recipe.table.image_folder}
+            return self._with_folder({"image_name": rule})
         kind = "texts" if self._run.network.encoder.modality == "text" else "images"
         known = [column for column in self._run.columns.get(kind, ()) if column in table.columns]
         if len(known) > 1:
@@ -196,7 +201,46 @@ class BulkSamples:
                 f"the run was trained on several images a row ({', '.join(known)}), which a folder of parts "
                 "does not take; give --out FILE.parquet, or a table with one image a row"
             )
-        return {f"{kind[:-1]}_column": known[0]} if known else {}
+        chosen = {f"{kind[:-1]}_column": known[0]} if known else {}
+        return self._with_folder(chosen) if known and kind == "images" and settings.image_folder else chosen
+
+    def _with_folder(self, chosen: dict[str, Any]) -> dict[str, Any]:
+        """The chosen columns with the folder of the images: for the table of training the one given there.
+
+        The images of another table lie beside it or in that folder, where one of the first rows has an image.
+
+        Raises:
+            DataError: If no row has an image in either.
+        """
+        given, path = self._run.recipe.table.image_folder, Path(self._data).expanduser()
+        same = os.path.realpath(path) == os.path.realpath(self._run.recipe.data)
+        if self._shards is not None or same:
+            return {**chosen, "image_folder": given}
+        beside, seen = str(path.absolute().parent), False
+        folders = list(dict.fromkeys([beside, given or beside]))
+        for folder in folders:
+            if not Path(folder).is_dir():
+                continue
+            found = stream_samples(self._data, image_folder=folder, **chosen)
+            for sample in islice(found, _SOUGHT):
+                seen = True
+                if isinstance(sample.content, Path) and sample.content.is_file():
+                    if folder != beside:
+                        _log.warning(
+                            "the images of '%s' are sought in '%s', the image_folder of the run's training",
+                            self._data,
+                            folder,
+                        )
+                    return {**chosen, "image_folder": folder}
+        if not seen:  # a table without rows
+            return {**chosen, "image_folder": beside}
+        places = " or ".join(f"'{folder}'" for folder in folders)
+        names = f"called '{rule}'" if (rule := chosen.get("image_name")) else "that it names"
+        raise DataError(
+            f"'{self._data}' is another table than that of the run's training, and none of its first "
+            f"{_SOUGHT:,} rows has an image in {places}; put the images {names} into '{beside}', or links "
+            "to them"
+        )
 
     def _label_columns(self, table: DataTable) -> list[str]:
         known = self._run.columns.get("labels", ())
