@@ -1,14 +1,17 @@
 # ruff: noqa: E501 - a table of broken files reads best with one case a line
 import json
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
 from slow_trees import Rows, trees
 
 from labeltree.errors import WriteError
 from labeltree.taxonomy import Taxonomy, TaxonomyError
+from labeltree.taxonomy.edge_tables import is_edge_table
 
 SUFFIXES = [".json", ".yaml", ".yml", ".csv", ".tsv", ".txt"]
 KEEPS_THE_ROOT = [".json", ".csv", ".tsv"]
@@ -199,3 +202,26 @@ def test_saved_text_is_readable_by_people(tmp_path: Path) -> None:
     ) == "child,parent\nroot,\nanimal,root\ndog,animal\ngrößer,animal\nno,root\n"
     assert (tmp_path / "t.txt").read_text("utf-8") == "animal/dog\nanimal/größer\nno\n"
     assert "größer" in (tmp_path / "t.json").read_text("utf-8")
+
+
+MARKED = st.text(st.sampled_from("ab5#>:|/\\› "), min_size=1, max_size=6).map(str.strip).filter(bool)
+
+
+@given(st.lists(st.lists(MARKED, min_size=1, max_size=3).map(tuple), min_size=1, max_size=5))
+@settings(max_examples=40, deadline=None)
+@example([("a > 5",), ("a > 6",), ("a",)])
+@example([("std::vector",), ("std::map",)])
+@example([("# Google_Product_Taxonomy_Version: 1",), ("a > b",)])
+def test_lines_of_names_with_marks_read_back(paths: list[tuple[str, ...]]) -> None:
+    tree = Taxonomy.from_paths(paths)
+    with tempfile.TemporaryDirectory() as folder:
+        tree.save(Path(folder) / "tree.txt")
+        again = Taxonomy.from_file(Path(folder) / "tree.txt")
+    assert again == tree
+
+
+def test_tables_of_samples_are_no_edges() -> None:
+    assert not is_edge_table(["id", "parent_id", "description", "label"])
+    assert not is_edge_table(["child", "parent", "text", "label"])
+    assert is_edge_table(["id", "parent_id", "name", "description"])
+    assert is_edge_table(["category_id", "parent_category_id", "category", "description"])

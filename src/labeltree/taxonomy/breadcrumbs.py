@@ -8,6 +8,7 @@ from labeltree.errors import TaxonomyError
 from labeltree.taxonomy.nested import Pairs
 
 __all__ = [
+    "BETWEEN_SPACES",
     "Breadcrumbs",
     "GoogleTaxonomy",
     "breadcrumb_lists",
@@ -21,7 +22,7 @@ __all__ = [
 _SEPARATORS = {mark: re.compile(rf"\s+{re.escape(mark)}(?:\s+|$)") for mark in (">", "|")} | {
     mark: re.compile(rf"\s*{mark}\s*") for mark in ("›", "»", "::")
 }
-_BETWEEN_SPACES = {mark: re.compile(rf"\s+{mark}(?:\s+|$)") for mark in (">", "›", "»")}
+BETWEEN_SPACES = {mark: re.compile(rf"\s+{mark}(?:\s+|$)") for mark in (">", "›", "»")}
 _PLAIN = 0.1  # at most so many texts in one with a separator may be something else
 _GOOGLE = re.compile(r"#\s*Google_Product_Taxonomy_Version\s*:?\s*(\S*)", re.IGNORECASE)
 _GOOGLE_ID = re.compile(r"\d+\s+-\s+")
@@ -86,7 +87,7 @@ def sure_breadcrumbs(texts: Collection[str]) -> Breadcrumbs | None:
     Names such as `C > A`, `EWSR1::FLI1` and `cat | dog` are common among labels. So `>`, `›` or `»` must
     stand between spaces, and a path must have three names, or a name above others stand alone, too.
     """
-    found = breadcrumbs_of(texts, marks=_BETWEEN_SPACES)
+    found = breadcrumbs_of(texts, marks=BETWEEN_SPACES)
     if found is None:
         return None
     above = {path[0] for path in found.paths if len(path) > 1}
@@ -96,7 +97,7 @@ def sure_breadcrumbs(texts: Collection[str]) -> Breadcrumbs | None:
 
 def spaced_path(text: str) -> tuple[str, ...]:
     """The names of a text such as `a > b`, with `>`, `›` or `»` between spaces; one name if it has none."""
-    for mark, pattern in _BETWEEN_SPACES.items():
+    for mark, pattern in BETWEEN_SPACES.items():
         if mark in text and (path := _split(text, pattern)) is not None and len(path) > 1:
             return path
     return (text.strip(),)

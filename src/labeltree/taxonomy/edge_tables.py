@@ -27,6 +27,9 @@ _ENDS = (
 )
 _NAMES = ("name", "label", "title", "scientificname", "term", "category", "description")
 _BESIDE = {*_NAMES, "rank", "taxonrank", "level", "depth", "order", "position"}
+_TEXTS = {"text", "description", "sentence", "review", "document", "abstract", "caption", "txt"}
+_IMAGES = {"image", "path", "file", "filename"}
+_LABELS = {"label", "class", "category"}
 _NO_PARENT = {"", "0", "-1", "null", "none", "nan"}
 IS_A = "116680003"
 FULL_NAME = "900000000000003001"  # the type of a description that is the fully specified name
@@ -44,10 +47,14 @@ def edge_columns(columns: Sequence[str]) -> tuple[str, str] | None:
 def is_edge_table(columns: Sequence[str]) -> bool:
     """Whether a table of these columns holds edges, and nothing that a table of samples has."""
     folded = {name.casefold() for name in columns}
-    if {"child", "parent"} <= folded or is_rf2(columns):
+    if is_rf2(columns):
         return True
-    ends = edge_columns(columns)
-    return ends is not None and folded - {end.casefold() for end in ends} <= _BESIDE
+    ends = edge_columns(columns) or ()
+    beside = folded - {end.casefold() for end in ends}
+    labels = _LABELS - {end.casefold().removesuffix("_id") for end in ends}  # category_id: its category
+    if beside & (_TEXTS | _IMAGES) and beside & labels:
+        return False
+    return {"child", "parent"} <= folded or (bool(ends) and beside <= _BESIDE)
 
 
 def edges_from_table(

@@ -10,7 +10,13 @@ from typing import Any, TypeVar
 
 from labeltree.atomic import atomic_write
 from labeltree.errors import TaxonomyError
-from labeltree.taxonomy.breadcrumbs import breadcrumb_lists, breadcrumbs_of, google_taxonomy
+from labeltree.taxonomy.breadcrumbs import (
+    BETWEEN_SPACES,
+    Breadcrumbs,
+    breadcrumb_lists,
+    breadcrumbs_of,
+    google_taxonomy,
+)
 from labeltree.taxonomy.edge_tables import edge_columns, edges_from_table, is_rf2, rf2_edges
 from labeltree.taxonomy.entries import (
     Entries,
@@ -21,7 +27,7 @@ from labeltree.taxonomy.entries import (
     entries_of_tree,
 )
 from labeltree.taxonomy.history import checked_release, history_document, history_from
-from labeltree.taxonomy.naming import join_path
+from labeltree.taxonomy.naming import join_path, split_path
 from labeltree.taxonomy.nested import Pairs, entries_from_nested, entries_from_yaml, yaml_from_tree
 from labeltree.taxonomy.newick import entries_from_newick, newick_from_tree
 from labeltree.taxonomy.numbering import depth_of
@@ -336,16 +342,26 @@ def _table(entries: Entries, delimiter: str) -> str:
 
 
 def _read_lines(text: str, root_name: str | None, several_parents: bool) -> Entries:
-    """Read lines of paths `a/b/c` or breadcrumbs `a > b`, Google's product taxonomy or relations of RF2."""
+    """Read lines of paths `a/b/c` or of `a > b`, Google's product taxonomy or relations of RF2."""
     if is_rf2([name.strip() for name in text.split("\n", 1)[0].split("\t")]):
         return rf2_edges(text, None, several_parents)
     if (google := google_taxonomy(text)) is not None:
         entries = entries_from_paths(google.paths, root_name, lambda row: f"line {google.lines[row]}")
         return entries._replace(release=google.version)
     lines = [(i, line.strip()) for i, line in enumerate(text.split("\n"), start=1) if line.strip()]
-    found = breadcrumbs_of([line for _, line in lines])
+    found = _crumbs([line for _, line in lines])
     paths = (line for _, line in lines) if found is None else found.paths
     return entries_from_paths(paths, root_name, lambda row: f"line {lines[row][0]}")
+
+
+def _crumbs(lines: Sequence[str]) -> Breadcrumbs | None:
+    """Lines `a > b` as breadcrumbs; None if they are paths, as all are if one has only `/`."""
+    if any(
+        line.startswith("/") or ("/" in line and " > " not in line and len(split_path(line)) > 1)
+        for line in lines
+    ):
+        return None
+    return breadcrumbs_of(lines, marks={">": BETWEEN_SPACES[">"]})
 
 
 def _lines_from_tree(names: Sequence[str], parents: Sequence[int]) -> str:
@@ -355,8 +371,10 @@ def _lines_from_tree(names: Sequence[str], parents: Sequence[int]) -> str:
     for node in range(1, len(names)):
         path[depth[node] - 1 :] = [names[node]]
         if node not in inner:
-            lines.append(join_path(path) + "\n")
-    return "".join(lines)
+            lines.append(join_path(path))
+    if _crumbs(lines) is not None or google_taxonomy("\n".join(lines)) is not None:
+        lines = [f"/{line}" for line in lines]  # paths, whatever marks the names have
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _tree_reader(
