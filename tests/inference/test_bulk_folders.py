@@ -11,6 +11,7 @@ from PIL import Image
 from labeltree.errors import DataError
 from labeltree.inference.bulk.samples import BulkSamples
 from labeltree.inference.loading import TrainedRun
+from labeltree.training.recipe import TableRecipe
 
 
 def draw(*files: Path) -> None:
@@ -28,15 +29,12 @@ def table(folder: Path, image: str = "image") -> Path:
 
 @pytest.fixture(params=["{id}.jpg", None])
 def settings(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
-    rule = request.param
-    return {"image_folder": str(tmp_path / "photos"), "image_name": rule, "names": None, "synonyms": None}
+    return {"image_folder": str(tmp_path / "photos"), "image_name": request.param}
 
 
 def samples(settings: dict[str, Any], trained: Path, data: Path) -> list[Path]:
     """The images that are there, for a run on the table ``trained``."""
-    recipe = SimpleNamespace(
-        data=str(trained), missing_labels=(), table=SimpleNamespace(columns=settings, **settings)
-    )
+    recipe = SimpleNamespace(data=str(trained), missing_labels=(), table=TableRecipe(**settings))
     run = SimpleNamespace(
         recipe=recipe,
         taxonomy=None,
