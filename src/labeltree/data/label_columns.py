@@ -6,7 +6,7 @@ import itertools
 import json
 import re
 import shlex
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +15,7 @@ import numpy as np
 
 from labeltree.data.images.decode import EXTENSIONS
 from labeltree.data.rank_gaps import Gaps
-from labeltree.data.ranks import RANKS, UNMISTAKABLE, USUAL_RANKS, is_scientific_name, rank_of
+from labeltree.data.ranks import RANKS, SURE, USUAL_RANKS, is_epithet, is_scientific_name, rank_of
 from labeltree.data.table_columns import Cells, DataTable
 from labeltree.errors import DataError
 from labeltree.taxonomy.naming import some
@@ -39,6 +39,7 @@ _LONG = 60  # characters; longer cells are texts
 _NEARLY = 0.9
 _EXCEPTIONS = 0.02  # share of the values that may lie in several values of a column with which they nest
 _GAPS = 0.1  # share of the rows in which a column may be empty, if gaps are bridged
+_HOMONYMS = 0.2  # share of the names of a rank that may lie in several taxa of a coarser one
 _FILLED = 0.5  # share of the rows in which a rank that is often left out must be given to be taken
 
 
@@ -93,7 +94,7 @@ def find_label_columns(
         return LabelColumns([numbered[depth] for depth in sorted(numbered)])
     base = table.usual(_USUAL)
     if base is None or rank_of(base) is not None:
-        ranks = _ranks(table, taken)
+        ranks = _ranks(table, taken, nest)
         if ranks is not None:
             return ranks
     if base is None:
@@ -104,7 +105,21 @@ def find_label_columns(
     return _nested(table, base, taken, groups, gaps) if nest else LabelColumns([base])
 
 
-def _ranks(table: DataTable, taken: Collection[str]) -> LabelColumns | None:
+def _are_of_organisms(found: Mapping[str, _Column]) -> bool:
+    """Whether columns are surely ranks; ``class``, ``order``, ``family`` or ``species`` alone may not be."""
+    names = [column.name for column in found.values()]
+    if SURE & set(found) or any(is_scientific_name(name) or is_epithet(name) for name in names):
+        return True
+    return {"family", "species"} <= set(found) and ("order" in found or "class" not in found)
+
+
+def _is_needed(column: _Column, chain: Sequence[_Column]) -> bool:
+    """Whether a rank is the finest one, or the name that an epithet follows."""
+    finer = chain[chain.index(column) + 1 :]
+    return not finer or is_epithet(finer[0].name)
+
+
+def _ranks(table: DataTable, taken: Collection[str], nest: bool) -> LabelColumns | None:
     """The columns that are ranks, coarse to fine; None if there are not two, or they mean something else."""
     found: dict[str, _Column] = {}
     for name in table.columns:
@@ -118,17 +133,16 @@ def _ranks(table: DataTable, taken: Collection[str]) -> LabelColumns | None:
         better = rank not in found or _preference(name) < _preference(found[rank].name)
         if (column.texts or not table.num_rows) and better:
             found[rank] = column
-    if len(found) < 2 or not UNMISTAKABLE & set(found):
+    if len(found) < 2 or not _are_of_organisms(found):
         return None
     by_rank = {rank: found[rank] for rank in RANKS if rank in found}
     chain = list(by_rank.values())
     if not table.num_rows:
         return LabelColumns([column.name for column in chain])
-    for coarser, finer in itertools.pairwise(chain):
-        if rank_of(coarser.name) in ("class", "order", "tribe"):
-            values, strays = _strays(finer, coarser)
-            if values and 2 * len(strays) > values:
-                return None
+    for coarser, finer in itertools.combinations(chain, 2):
+        values, strays = _strays(finer, coarser)
+        if len(strays) > 1 + _HOMONYMS * values and not is_epithet(finer.name):
+            return None
     notes: list[str] = []
     kept: list[_Column] = []
     total = np.count_nonzero(np.any([column.codes >= 0 for column in chain], axis=0))
@@ -138,10 +152,11 @@ def _ranks(table: DataTable, taken: Collection[str]) -> LabelColumns | None:
             notes.append(
                 f"the rank '{column.name}' is given in {given:,} of {total:,} rows and was not taken"
             )
-        elif not kept and len(column.texts) == 1 and column is not chain[-1]:
+        elif nest and not kept and len(column.texts) == 1 and not _is_needed(column, chain):
             notes.append(f"the rank '{column.name}' is always '{column.texts[0]}' and was not taken")
         else:
             kept.append(column)
+    kept = kept or [next((by_rank[rank] for rank in reversed(by_rank) if rank in USUAL_RANKS), chain[-1])]
     names = [column.name for column in kept]
     notes.insert(
         0,
@@ -153,7 +168,7 @@ def _ranks(table: DataTable, taken: Collection[str]) -> LabelColumns | None:
 
 def _preference(column: str) -> int:
     """Of several columns of one rank, the first is taken that is not empty: names, epithets, others."""
-    return 2 if is_scientific_name(column) else int(column.lower().endswith("epithet"))
+    return 2 if is_scientific_name(column) else int(is_epithet(column))
 
 
 def _of_individuals(table: DataTable, taken: Collection[str]) -> list[str]:
@@ -223,7 +238,8 @@ def _lies_in(finer: _Column, coarser: _Column, gaps: Gaps | None = None) -> bool
     rows = finer.known & coarser.known
     fewer = len(np.unique(coarser.codes[rows]))
     empty = (finer.codes >= 0) & (coarser.codes < 0)
-    untold = empty & ~np.isin(finer.codes, finer.codes[rows])
+    several = [finer.texts.index(text) for text in strays]
+    untold = empty & (~np.isin(finer.codes, finer.codes[rows]) | np.isin(finer.codes, several))
     most = _GAPS * len(empty) if gaps in ("placeholder", "skip") else 0
     if gaps == "error":
         untold = empty

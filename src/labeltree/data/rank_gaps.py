@@ -10,8 +10,11 @@ from functools import cached_property
 from typing import Literal
 
 from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy.placeholders import PLACEHOLDERS, REMAINDERS, plain_name
 
 __all__ = ["Bridged", "Gaps", "LabelFinder", "bridge", "has_gap", "placeholder_name"]
+
+_NO_EVIDENCE = PLACEHOLDERS | REMAINDERS  # names that stand below any other
 
 Gaps = Literal["placeholder", "skip", "error"]
 Names = tuple[str | None, ...]
@@ -115,7 +118,7 @@ class _Others:
         found: list[defaultdict[str, set[Names]]] = [defaultdict(set) for _ in self._labels[0]]
         for label in self._labels:
             for place, name in enumerate(label):
-                if name is not None:
+                if name is not None and plain_name(name) not in _NO_EVIDENCE:
                     found[place][name].add(label[:place])
         return [dict(names) for names in found]
 

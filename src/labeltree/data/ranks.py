@@ -6,7 +6,16 @@ import itertools
 import re
 from collections.abc import Mapping, Sequence
 
-__all__ = ["RANKS", "UNMISTAKABLE", "USUAL_RANKS", "Ranks", "is_scientific_name", "rank_of", "rank_of_value"]
+__all__ = [
+    "RANKS",
+    "SURE",
+    "USUAL_RANKS",
+    "Ranks",
+    "is_epithet",
+    "is_scientific_name",
+    "rank_of",
+    "rank_of_value",
+]
 
 RANKS = (
     *("domain", "kingdom", "subkingdom", "phylum", "subphylum", "superclass", "class", "subclass"),
@@ -18,12 +27,11 @@ RANKS = (
 USUAL_RANKS = frozenset(("kingdom", "phylum", "class", "order", "family", "genus", "species"))
 """Ranks that every species has; the others are often left out."""
 
-UNMISTAKABLE = frozenset(("kingdom", "phylum", "superfamily", "subfamily", "genus", "species"))
-"""Ranks whose names hardly mean anything else, unlike ``class``, ``order``, ``family`` and ``tribe``."""
+SURE = frozenset(("kingdom", "phylum", "superfamily", "subfamily", "genus"))
+"""Ranks whose names hardly mean anything else, unlike ``class``, ``order``, ``family`` and ``species``."""
 
 _ALSO = {
     "regnum": "kingdom",
-    "division": "phylum",
     "divisio": "phylum",
     "classis": "class",
     "ordo": "order",
@@ -47,6 +55,7 @@ _VALUES = {  # of taxonRank
     "hybrid": "species",
     "genushybrid": "genus",
 }
+_NAMED_ABOVE = ("genus", "subgenus", "species")  # what an epithet follows
 _PLACE = {rank: place for place, rank in enumerate(RANKS)}
 _NOT_LETTERS = re.compile(r"[^a-z]")
 _NAME = ("scientificname", "taxonname", "acceptedscientificname")
@@ -59,6 +68,11 @@ def _letters(text: str) -> str:
 def is_scientific_name(column: str) -> bool:
     """Whether a column is Darwin Core's ``scientificName``, or iNaturalist's ``scientific_name``."""
     return _letters(column).removeprefix("dwc") == "scientificname"
+
+
+def is_epithet(column: str) -> bool:
+    """Whether a column holds the second or third part of names, as ``specificEpithet``."""
+    return _letters(column).endswith("epithet")
 
 
 def rank_of(column: str) -> str | None:
@@ -109,7 +123,7 @@ class Ranks:
             else None
         )
         self._places = places
-        self._epithet = [_letters(column).endswith("epithet") for column in columns]
+        self._epithet = [is_epithet(column) for column in columns]
 
     def label(self, cells: Sequence[str | None], depth: str | None) -> tuple[str | None, ...]:
         """The names of a row's label, None where a rank is missing.
@@ -130,9 +144,16 @@ class Ranks:
         for cell, place, name, epithet in zip(cells, self._places, self.names, self._epithet, strict=True):
             if place > deepest or (cell is not None and cell.casefold() == "incertae sedis"):
                 cell = None
-            above = next((name for name in reversed(found) if name is not None), None)
-            if cell is not None and epithet and above is not None:
-                cell = f"{above} {cell}"
+            above, above_rank = next(
+                (
+                    (name, rank)
+                    for name, rank in zip(found[::-1], self.names[: len(found)][::-1], strict=True)
+                    if name
+                ),
+                (None, None),
+            )
+            if cell is not None and epithet:
+                cell = f"{above} {cell}" if above is not None and above_rank in _NAMED_ABOVE else None
             if name == "species" and cell is not None and cell in found:
                 cell = None
             found.append(cell)
