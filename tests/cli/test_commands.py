@@ -224,8 +224,9 @@ def test_unfinished_run_says_how_to_finish(
     trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "recipe.yaml").write_bytes((trained / "recipe.yaml").read_bytes())
-    assert run("evaluate", tmp_path) == 2
-    assert "has not finished" in capsys.readouterr().err
+    for more in ([], ["--taxonomy", trained / "taxonomy.json"]):
+        assert run("evaluate", tmp_path, *more) == 2
+        assert "has not finished" in capsys.readouterr().err
 
 
 def test_changed_samples_are_noticed(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -32,7 +34,7 @@ from labeltree.report.main_numbers import main_numbers_table
 from labeltree.report.page import write_report
 from labeltree.runs import EmbeddingTable, PartFolder, RunFolder
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy, TaxonomyMapping, load_taxonomy
-from labeltree.taxonomy.between_versions import VersionChange
+from labeltree.taxonomy.between_versions import VersionChange, mapping_digest
 
 __all__ = ["Evaluated", "evaluate_embeddings", "evaluate_run"]
 
@@ -75,7 +77,8 @@ def evaluate_run(
             before, see `run_classifiers`. Other runs have their own.
         beside: folders of other runs on the same samples, further rows of every table.
         split: that is measured.
-        out: where the files go; None = the run folder, and for another taxonomy a folder in it.
+        out: where the files go; None = the run folder, and for another taxonomy the folder ``on-NAME`` in it,
+            or ``on-NAME-DIGEST`` if that holds a result on another taxonomy or by another mapping.
         settings: default `EvaluationSettings()`.
         title: of the report; None = the data and the objective.
         progress: called as ``progress(message, done, total)``.
@@ -92,11 +95,19 @@ def evaluate_run(
     folder = RunFolder(path).require()
     if mapping is not None and taxonomy is None:
         raise ValueError("a mapping leads to another taxonomy: name that one, too")
+    if not folder.encoder.is_file():
+        folder.load_weights()  # raises: the training has not finished
+    own = folder.load_taxonomy()
+    judge = own if taxonomy is None else load_taxonomy(taxonomy)
+    change = None if taxonomy is None else _change(own, judge, mapping, taxonomy)
+    measured_on = _fingerprint(judge, change)
     if out is None:
-        out = folder.path if taxonomy is None else folder.path / f"on-{Path(taxonomy).stem}"
+        out = folder.path if taxonomy is None else _folder_in(folder, Path(taxonomy).stem, measured_on)
     with RunFolder(out).locked():
         run, tables = run_tables(path, progress=progress, verify=verify)
         own, recipe = run.taxonomy, run.recipe
+        if taxonomy is None:
+            judge = own
         name, table = recipe.objective, tables["trained"]
         runs = {name: run}
         classifiers = {
@@ -118,12 +129,8 @@ def evaluate_run(
         if "untrained" in tables:
             baselines[start_name(recipe)] = tables["untrained"]
         baselines[raw] = tables["raw"]
-        judge: AnyTaxonomy = own
-        change: VersionChange | None = None
         named = f"{Path(recipe.data).stem}: {recipe.objective}"
         if taxonomy is not None:
-            judge = load_taxonomy(taxonomy)
-            change = _change(own, judge, mapping, taxonomy)
             before = table
             moved = {
                 key: _carried(entry, own, judge, change, taxonomy, runs.get(key))
@@ -147,6 +154,8 @@ def evaluate_run(
         )
         if change is not None:
             result = _with_changes(result, change, before, Path(str(taxonomy)).name)
+        if taxonomy is not None:
+            RunFolder(out).write_json(RunFolder(out).measured_on, {"digest": measured_on})
         return _write(
             result,
             table,
@@ -159,6 +168,30 @@ def evaluate_run(
             recipe=recipe.to_dict(),
             trained=folder.read_versions(),
         )
+
+
+def _fingerprint(judge: AnyTaxonomy, change: VersionChange | None) -> str:
+    """A fingerprint of a taxonomy and of the mapping to it."""
+    mapped = "" if change is None else mapping_digest(change.mapping)
+    return hashlib.sha256(f"{judge.digest} {mapped}".encode()).hexdigest()
+
+
+def _folder_in(run: RunFolder, name: str, digest: str) -> Path:
+    """The folder in a run for its evaluation on another taxonomy, which holds no other one.
+
+    Args:
+        run: the run.
+        name: name of the taxonomy.
+        digest: see `_fingerprint`.
+    """
+    usual = RunFolder(run.path / f"on-{name}")
+    if not usual.metrics.is_file():
+        return usual.path
+    try:
+        known = json.loads(usual.measured_on.read_text("utf-8"))["digest"]
+    except (OSError, ValueError, KeyError, TypeError):
+        known = None  # damaged, or of an earlier version
+    return usual.path if known == digest else run.path / f"on-{name}-{digest[:8]}"
 
 
 def _change(

@@ -137,6 +137,11 @@ class RunFolder:
         return self.path / "outcomes.npz"
 
     @property
+    def measured_on(self) -> Path:
+        """A fingerprint of the other taxonomy, and of the mapping to it, that the evaluation is on."""
+        return self.path / "measured-on.json"
+
+    @property
     def comparison(self) -> Path:
         """The result of a comparison of several runs."""
         return self.path / "comparison.json"
@@ -224,9 +229,9 @@ class RunFolder:
         with lock_folder(self.path):
             files = (self.recipe, self.taxonomy, self.training_taxonomy, self.description, self.samples,
                      self.last_checkpoint, self.best_checkpoint, self.encoder, self.history, self.versions,
-                     self.metrics, self.outcomes, self.comparison, self.comparison_text, self.comparison_page,
-                     self.report, self.decisions, self.classifier, self.chosen_classifier, self.reference,
-                     self.embeddings("*"))  # fmt: skip
+                     self.metrics, self.outcomes, self.measured_on, self.comparison, self.comparison_text,
+                     self.comparison_page, self.report, self.decisions, self.classifier,
+                     self.chosen_classifier, self.reference, self.embeddings("*"))  # fmt: skip
             clear_leftovers(*files, self.embeddings("*").with_suffix(".parquet"))
             yield
 
