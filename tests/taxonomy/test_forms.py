@@ -132,6 +132,18 @@ def test_codes_by_their_beginnings() -> None:
         tree_of([])
 
 
+def test_codes_with_marks_are_compared_by_segments() -> None:
+    assert tree_of(["1.1.11.1", "1.11.1.1"]) == [
+        *("1", "1/1.1", "1/1.1/1.1.11", "1/1.1/1.1.11/1.1.11.1"),
+        *("1/1.11", "1/1.11/1.11.1", "1/1.11/1.11.1/1.11.1.1"),
+    ]
+    assert tree_of(["1.1", "11", "11.2"]) == ["1", "1/1.1", "11", "11/11.2"]
+    with pytest.raises(TaxonomyError, match=r"the codes '1\.1' and '1-1' are the same"):
+        tree_of(["1.1", "1-1"])
+    with pytest.raises(TaxonomyError, match=r"the codes 'A001' and 'A00\.1' are the same"):
+        tree_of(["A001", "A00.1"], "icd10")
+
+
 def test_codes_of_known_schemes() -> None:
     assert tree_of(["S52.521A"], "icd10")[-1] == "S52/S52.5/S52.52/S52.521/S52.521A"
     chapters = tree_of(["A00.1", "A00-B99", "A00-A09", "A15"], "icd10")

@@ -49,36 +49,60 @@ def entries_from_codes(
     """The tree of codes; codes above the given ones are made where they are missing.
 
     Args:
-        codes: the codes; one may occur several times, and only letters and digits count: `A001` is `A00.1`.
-        scheme: how they are made. None finds out: a level ends where another given code ends, or at a mark
-            that is neither a letter nor a digit (`A00.1` is below `A00`).
+        codes: the codes; one may occur several times.
+        scheme: how they are made; only letters and digits count: `A001` is `A00.1`. None finds out: a level
+            ends at a mark that is neither a letter nor a digit (`A00.1` is below `A00`, and `1.11` not below
+            `1.1`), or, if no code has one within, where another given code ends.
         descriptions: what codes mean; their nodes are named `A00 Cholera`, and others only `A00`.
         root_name: name of the root.
 
     Raises:
-        TaxonomyError: if there are no codes, one has no letter or digit, or nothing says where levels end.
+        TaxonomyError: if there are no codes, one has no letter or digit, two are the same, or nothing says
+            where levels end.
     """
     texts: dict[str, str] = {}  # the code as it is written, by its letters and digits
     spans: list[tuple[str, str, str]] = []
-    for code in dict.fromkeys(code.strip() for code in codes):
+    given = list(dict.fromkeys(code.strip() for code in codes))
+    marked = scheme is None and any(len(_segments(code)) > 1 for code in given)
+    for code in given:
         span = _RANGE.fullmatch(code) if scheme is not None and scheme.ranges else None
         if span is not None and len(span[1]) == len(span[2]) and span[1] < span[2]:
             spans.append((span[1].upper(), span[2].upper(), code))
             continue
-        key = _key(code)
+        key = (" " if marked else "").join(_segments(code))
         if not key:
             raise TaxonomyError(f"the code {code!r} has no letter and no digit")
-        texts.setdefault(key, code)
+        if key in texts:
+            raise TaxonomyError(f"the codes {texts[key]!r} and {code!r} are the same; write one of them")
+        texts[key] = code
     if not texts and not spans:
         raise TaxonomyError("there are no codes")
-    paths = _found(texts) if scheme is None else _by_length(texts, scheme, _Spans(spans))
+    if scheme is not None:
+        paths = _by_length(texts, scheme, _Spans(spans))
+    else:
+        paths = _by_marks(texts) if marked else _found(texts)
     known = {code: text.strip() for code, text in (descriptions or {}).items() if text.strip()}
     named = [[f"{code} {known[code]}" if code in known else code for code in path] for path in paths]
     return entries_from_paths(named, root_name)
 
 
-def _key(code: str) -> str:
-    return "".join(character for character in code.upper() if character.isalnum())
+def _segments(code: str) -> list[str]:
+    """The letters and digits of a code, split at its marks."""
+    return "".join(character if character.isalnum() else " " for character in code.upper()).split()
+
+
+def _by_marks(texts: Mapping[str, str]) -> list[list[str]]:
+    """The path of each code, where levels end at marks; the key of a code is its segments, with spaces."""
+    names = dict(texts)
+    paths = []
+    for key, code in texts.items():
+        segments = key.split(" ")
+        path, length = [], 0
+        for number, segment in enumerate(segments, start=1):
+            length += len(segment)
+            path.append(names.setdefault(" ".join(segments[:number]), _beginning(code, length)))
+        paths.append(path)
+    return paths
 
 
 def _beginning(code: str, length: int) -> str:
@@ -91,17 +115,11 @@ def _beginning(code: str, length: int) -> str:
 
 
 def _found(texts: Mapping[str, str]) -> list[list[str]]:
-    """The path of each code, where levels end at marks and where other codes end."""
+    """The path of each code, where levels end where other codes end."""
     paths = []
-    for key, code in texts.items():
+    for key in texts:
         ends = {length for length in range(1, len(key)) if key[:length] in texts}
-        length = 0
-        for place, character in enumerate(code):
-            length += character.isalnum()
-            if not character.isalnum() and length and code[place - 1].isalnum():
-                ends.add(length)
-        ends.add(len(key))
-        paths.append([texts.get(key[:end]) or _beginning(code, end) for end in sorted(ends)])
+        paths.append([texts[key[:end]] for end in sorted({*ends, len(key)})])
     if len(paths) > 1 and all(len(path) == 1 for path in paths):
         raise TaxonomyError(
             "nothing in the codes says where a level ends: no code is the beginning of another one, and none "
