@@ -187,3 +187,13 @@ def test_the_folder_of_a_run_is_a_version(folder: Path, capsys: pytest.CaptureFi
     assert content["guesses"][0]["kind"] == "rename"
     assert run("show", old) == 0
     assert leaf in capsys.readouterr().out
+
+
+def test_what_is_read_is_not_overwritten(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("map", "old.json", "new.yaml", "--out", "changes.yaml") == 0
+    before = (folder / "changes.yaml").read_bytes(), (folder / "old.json").read_bytes()
+    assert run("apply", "changes.yaml", "old.json", "--out", "./changes.yaml") == 2
+    assert run("apply", "changes.yaml", "old.json", "--out", "old.json") == 2
+    assert run("compose", "changes.yaml", "changes.yaml", "--old", "old.json", "--out", "changes.yaml") == 2
+    assert "is what is read; name another file" in capsys.readouterr().err
+    assert before == ((folder / "changes.yaml").read_bytes(), (folder / "old.json").read_bytes())

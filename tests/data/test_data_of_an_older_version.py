@@ -120,3 +120,15 @@ def test_a_run_is_trained_on_them(
     assert main(["calibrate", str(run.path), *words]) == 0
     assert main(["calibrate", str(run.path), "--data", str(photos)]) != 0
     assert main(["calibrate", str(run.path), "--mapping", str(files[1])]) != 0
+
+
+def test_labels_that_became_the_root_are_missing_and_told(tmp_path: Path) -> None:
+    old, new = Taxonomy.from_paths(["fish", "bird/owl"]), Taxonomy.from_paths(["bird/owl"])
+    new.save(tmp_path / "new.yaml")
+    TaxonomyMapping.between(old, new)[0].save(tmp_path / "map.yaml")
+    (tmp_path / "notes.csv").write_text("text,label\na,fish\nb,fish\nc,owl\n")
+    source = open_source(
+        tmp_path / "notes.csv", taxonomy=tmp_path / "new.yaml", mapping=tmp_path / "map.yaml"
+    )
+    assert source.nodes.tolist() == [-1, -1, 2]
+    assert any("2 samples have no label any more" in note and "'fish'" in note for note in source.notes)

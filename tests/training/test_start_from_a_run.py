@@ -13,7 +13,7 @@ from labeltree.errors import RunError
 from labeltree.models.weights import read_weights
 from labeltree.runs import RunFolder
 from labeltree.taxonomy import Taxonomy, TaxonomyMapping
-from labeltree.training.carried_weights import start_file
+from labeltree.training.carried_weights import _change, start_file
 from labeltree.training.experiment import prepare
 from labeltree.training.reading import make_recipe
 from labeltree.training.recipe import Recipe
@@ -111,3 +111,17 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
         start_file(Recipe("photos", weights=str(tmp_path)))
     assert start_file(Recipe("photos", weights="encoder.safetensors")) == "encoder.safetensors"
     assert start_file(Recipe("photos")) is None
+
+
+def test_a_mapping_of_the_data_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The run is on the new version already, or on a third one, and the data still have old labels."""
+    old, third = Taxonomy.from_paths(["a/x", "b/y"]), Taxonomy.from_paths(["c/x", "b/y"])
+    new = Taxonomy.from_paths(["a/z", "b/y"])
+    TaxonomyMapping(old, new, [[0], [1], [2], [3], [4]]).save(tmp_path / "map.yaml")
+    recipe = Recipe(data="photos", objective="hwc", mapping=str(tmp_path / "map.yaml"), taxonomy="new")
+    assert _change(recipe, new, new, new, new).mapping.changes() == []
+    assert not caplog.records
+    assert bool(_change(recipe, old, old, new, new).mapping.exact[old.find("x")])
+    assert not caplog.records
+    _change(recipe, third, third, new, new)
+    assert "matched by what is certain, and not by the mapping" in caplog.text

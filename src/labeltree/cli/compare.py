@@ -122,6 +122,8 @@ def _mappings(given: list[str]) -> dict[str, str]:
         run, equals, file = text.rpartition("=")
         if not equals or not run or not file:
             raise ValueError(f"--mapping is '{text}'; expected RUN=FILE")
+        if Path(run).resolve() in {Path(other).resolve() for other in found}:
+            raise ValueError(f"--mapping is given twice for '{run}'; one mapping leads to the taxonomy")
         found[run] = file
     return found
 

@@ -161,6 +161,7 @@ def _apply(options: argparse.Namespace) -> None:
 
     if options.release is not None and Path(options.out).suffix.casefold() != ".json":
         raise TaxonomyError(f"only a .json file keeps a release, and --out is '{options.out}'")
+    _refuse_inputs(options.out, options.changes, options.old)
     old = open_tree(options.old)
     mapping = _load(options.changes, old)
     new = mapping.revised(options.release)
@@ -170,10 +171,20 @@ def _apply(options: argparse.Namespace) -> None:
 
 def _compose(options: argparse.Namespace) -> None:
     check_unedited(options)
+    _refuse_inputs(options.out, options.first, options.second, options.old)
     first = _load(options.first, open_tree(options.old))
     joined = first.then(_load(options.second, first.new))
     joined.save(options.out)
     print(f"{_counted(joined.changes())}: {options.out}")
+
+
+def _refuse_inputs(out: str | Path, *inputs: str | Path) -> None:
+    """Raise an error if what is written would replace what is read."""
+    from labeltree.errors import TaxonomyError
+
+    for one in inputs:
+        if Path(out).resolve() == Path(one).resolve():
+            raise TaxonomyError(f"--out '{out}' is what is read; name another file")
 
 
 def _load(path: Path, old: Taxonomy) -> TaxonomyMapping:

@@ -21,6 +21,7 @@ from labeltree.data.tables import TABLE_SUFFIXES, open_shards, open_table
 from labeltree.errors import DataError
 from labeltree.taxonomy import Taxonomy, TaxonomyMapping
 from labeltree.taxonomy.between_versions import LabelsOfBoth, VersionChange
+from labeltree.taxonomy.naming import some
 from labeltree.taxonomy.placeholders import MissingNames
 
 __all__ = ["data_exist", "open_source", "with_missing_labels"]
@@ -149,10 +150,18 @@ def _labelled_in_both(
         mapping = TaxonomyMapping.load(mapping, new=new)
     labels = LabelsOfBoth(mapping)
     source = open_source(spec, taxonomy=labels.taxonomy, **options)
+    nothing = source.nodes == 0
+    notes = [*source.notes, labels.sentence()]
+    if bool(nothing.any()):
+        notes.append(
+            f"{int(nothing.sum()):,} samples have no label any more, because the mapping removes their "
+            f"classes and nothing but the root is left above: {some(labels.lost(), 3)}"
+        )
     return dataclasses.replace(
         source,
         taxonomy=new if source.taxonomy == new else source.taxonomy,
-        notes=(*source.notes, labels.sentence()),
+        nodes=torch.where(nothing, -1, source.nodes),
+        notes=tuple(notes),
     )
 
 

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from labeltree.taxonomy.labels import Label, LabelIndex
 from labeltree.taxonomy.mapping import TaxonomyMapping
+from labeltree.taxonomy.naming import join_path
 from labeltree.taxonomy.tree import Taxonomy
 
 __all__ = ["ChangeCount", "LabelsOfBoth", "VersionChange", "mapping_digest"]
@@ -109,9 +110,12 @@ class VersionChange:
         ]
         sentence = f"Labels were carried over to {name} by {by}: {'; '.join(said) or 'nothing changes'}."
         if self.guesses:
+            several = self.guesses > 1
             sentence += (
-                f" {self.guesses:,} more changes are likely and were not used: 'labeltree taxonomy map' "
-                "writes them for you to accept, and --mapping uses them."
+                f" {self.guesses:,} more {'changes are' if several else 'change is'} likely and "
+                f"{'were' if several else 'was'} not used: 'labeltree taxonomy map' writes "
+                f"{'them' if several else 'it'} for you to accept, and --mapping uses "
+                f"{'them' if several else 'it'}."
             )
         return sentence
 
@@ -173,6 +177,14 @@ class LabelsOfBoth(LabelIndex):
         if found:
             self.taken.add(key)
         return found
+
+    def lost(self) -> list[str]:
+        """The labels that were mapped to the root, which says nothing."""
+        return sorted(
+            label if isinstance(label, str) else join_path(label)
+            for label in self.mapped
+            if {self._places[node] for node in self._old.candidates(label)} == {0}
+        )
 
     def sentence(self) -> str:
         """How many labels were mapped, and how many taken as they are."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
+from labeltree.errors import TaxonomyError
 from labeltree.runs import ModelDescription, RunFolder
 from labeltree.taxonomy import Taxonomy, TaxonomyMapping
 from labeltree.taxonomy.between_versions import VersionChange
@@ -15,6 +17,8 @@ from labeltree.training.objective import Objective
 from labeltree.training.recipe import Recipe
 
 __all__ = ["carry_over_objective", "start_file", "start_run"]
+
+_log = logging.getLogger("labeltree.training")
 
 
 def start_run(recipe: Recipe) -> RunFolder | None:
@@ -142,10 +146,20 @@ def _change(
     recipe: Recipe, old_taxonomy: Taxonomy, old: Taxonomy, taxonomy: Taxonomy, training: Taxonomy
 ) -> VersionChange:
     """What became of a run's training taxonomy: by the recipe's mapping, else what is certain."""
-    if recipe.mapping is not None and old == old_taxonomy and training == taxonomy:
-        return VersionChange(
-            TaxonomyMapping.load(recipe.mapping, old=old, new=training), Path(recipe.mapping)
-        )
+    if recipe.mapping is None or old == training:
+        return VersionChange.of(old, training)
+    why = "it was trained on another taxonomy than that of its data"
+    if old == old_taxonomy and training == taxonomy:
+        try:
+            loaded = TaxonomyMapping.load(recipe.mapping, old=old, new=training)
+            return VersionChange(loaded, Path(recipe.mapping))
+        except TaxonomyError as error:
+            why = str(error)
+    _log.warning(
+        "the classes of the run that training starts from are matched by what is certain, and not by the "
+        "mapping: %s",
+        why,
+    )
     return VersionChange.of(old, training)
 
 
