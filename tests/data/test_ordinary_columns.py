@@ -38,6 +38,18 @@ def test_a_class_that_is_finer_than_the_species(tmp_path):
     assert paths(tmp_path, table("species,class", rows))[:2] == ["a/a healthy", "a/a rust"]
 
 
+def test_a_class_beside_a_genus_that_is_no_rank(tmp_path):
+    rows = [f"g{i},{'edible' if i % 2 else 'poisonous'}" for i in range(10)] + ["g0,edible"]
+    assert set(paths(tmp_path, table("genus,class", rows))) == {"edible", "poisonous"}
+    rows = ["Rosa,Rosa canina,healthy", "Rosa,Rosa canina,rust"]
+    assert set(paths(tmp_path, table("genus,species,class", rows))) == {"healthy", "rust"}
+
+
+def test_a_straying_category_without_a_department(tmp_path):
+    rows = [f"d{i % 6},c{i}" for i in range(60)] + ["d1,c0", ",c0"]
+    assert paths(tmp_path, table("department,category", rows))[:2] == ["c0", "c1"]
+
+
 def test_a_family_name_of_people(tmp_path):
     rows = ["Smith,dog,benign", "Jones,cat,malignant", "Smith,cat,malignant", "Miller,dog,benign"]
     labels = paths(tmp_path, table("family_name,species,class", rows))

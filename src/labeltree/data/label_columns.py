@@ -40,6 +40,7 @@ _NEARLY = 0.9
 _EXCEPTIONS = 0.02  # share of the values that may lie in several values of a column with which they nest
 _GAPS = 0.1  # share of the rows in which a column may be empty, if gaps are bridged
 _HOMONYMS = 0.2  # share of the names of a rank that may lie in several taxa of a coarser one
+_MANY_RANKS = 4  # with as many, a class or an order is one of organisms although some names stray
 _FILLED = 0.5  # share of the rows in which a rank that is often left out must be given to be taken
 
 
@@ -141,7 +142,9 @@ def _ranks(table: DataTable, taken: Collection[str], nest: bool) -> LabelColumns
         return LabelColumns([column.name for column in chain])
     for coarser, finer in itertools.combinations(chain, 2):
         values, strays = _strays(finer, coarser)
-        if len(strays) > 1 + _HOMONYMS * values and not is_epithet(finer.name):
+        doubtful = rank_of(coarser.name) in ("class", "order") and len(chain) < _MANY_RANKS
+        most = _EXCEPTIONS * values if doubtful else 1 + _HOMONYMS * values
+        if len(strays) > most and not is_epithet(finer.name):
             return None
     notes: list[str] = []
     kept: list[_Column] = []
