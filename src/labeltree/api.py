@@ -233,14 +233,14 @@ def _runs_on(
     """The evaluations of methods on one taxonomy: runs on another one are evaluated on it."""
     from labeltree.report.evaluate_and_report import evaluate_run
     from labeltree.taxonomy import load_taxonomy
+    from labeltree.taxonomy.between_versions import check_version
 
     files = {Path(run).resolve(): file for run, file in mapping.items()}
     unknown = set(files) - {Path(path).resolve() for paths in methods.values() for path in paths}
     if unknown:
         raise ValueError(f"there is a mapping of '{min(unknown)}', which is not compared")
     if taxonomy is None:
-        if files:
-            raise ValueError("a mapping leads to another taxonomy: name that one, too")
+        check_version(taxonomy, mapping or None)
         return {name: list(paths) for name, paths in methods.items()}
     judge = load_taxonomy(taxonomy)
     found: dict[str, list[str | Path]] = {}

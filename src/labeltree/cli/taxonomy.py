@@ -59,20 +59,10 @@ def run(arguments: list[str]) -> None:
     add_review(actions)
     options = parser.parse_args(arguments)
 
-    if options.action == "from-wordnet":
-        from_wordnet(options)
-        return
-    if options.action == "suggest":
-        suggest(options)
-        return
-    if options.action in CHANGE_ACTIONS:
-        run_changes(options)
-        return
-    if options.action == "review":
-        run_review(options)
-        return
-    if options.action == "convert":
-        convert(options)
+    others = {"from-wordnet": from_wordnet, "suggest": suggest, "review": run_review, "convert": convert}
+    others |= dict.fromkeys(CHANGE_ACTIONS, run_changes)
+    if options.action in others:
+        others[options.action](options)
         return
     settings = {} if options.action == "project" else {"names": options.names, "synonyms": options.synonyms}
     taxonomy, nodes = open_taxonomy(options.taxonomy, **settings)

@@ -205,6 +205,7 @@ def _load(path: Path, old: Taxonomy) -> TaxonomyMapping:
 
 
 def check_unedited(options: argparse.Namespace) -> None:
+    """Raise an error if ``--out`` is a file that a person has written or edited, and not to be replaced."""
     from labeltree.errors import TaxonomyError
     from labeltree.taxonomy.mapping_file import is_edited
 

@@ -20,7 +20,7 @@ from labeltree.data.source import Source
 from labeltree.data.tables import TABLE_SUFFIXES, open_shards, open_table
 from labeltree.errors import DataError
 from labeltree.taxonomy import Taxonomy, TaxonomyMapping
-from labeltree.taxonomy.between_versions import LabelsOfBoth, VersionChange
+from labeltree.taxonomy.between_versions import LabelsOfBoth, VersionChange, check_version
 from labeltree.taxonomy.naming import some
 from labeltree.taxonomy.placeholders import MissingNames
 
@@ -105,8 +105,8 @@ def open_source(
     chosen: dict[str, Any] = {column: value for column, value in columns.items() if value is not None}
     is_named = name in list_datasets()
     if mapping is not None:
-        if taxonomy is None:
-            raise ValueError("a mapping leads to another taxonomy: name that one, too")
+        check_version(taxonomy, mapping)
+        assert taxonomy is not None
         options = {"data_path": data_path, "missing_labels": missing_labels, **chosen, **images}
         return (_named_on if is_named else _labelled_in_both)(spec, taxonomy, mapping, options)
     shards = None if is_named else find_shards(spec, image_column)

@@ -14,7 +14,7 @@ from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy, match_nodes
 from labeltree.taxonomy.between_versions import VersionChange
 from labeltree.taxonomy.naming import some
-from labeltree.taxonomy.nodes import trust_labels
+from labeltree.taxonomy.nodes import moved_nodes, trust_labels
 
 __all__ = ["JudgingTaxonomy", "carry_over", "translate"]
 
@@ -141,10 +141,6 @@ def _with_nodes(table: EmbeddingTable, places: Tensor) -> EmbeddingTable:
     answers = table.predictions
     return replace(
         table,
-        nodes=_look_up(places, table.nodes),
-        predictions=None if answers is None else _look_up(places, answers),
+        nodes=moved_nodes(table.nodes, places),
+        predictions=None if answers is None else moved_nodes(answers, places),
     )
-
-
-def _look_up(places: Tensor, nodes: Tensor) -> Tensor:
-    return torch.where(nodes >= 0, places[nodes.clamp(min=0)], -1)

@@ -20,12 +20,13 @@ from labeltree.inference.calibrate import Decider, open_decider
 from labeltree.inference.classifiers import other_report
 from labeltree.inference.embeddings import embed_source
 from labeltree.inference.loading import TrainedRun, load_run
-from labeltree.inference.other_version import check_version, run_on
+from labeltree.inference.other_version import run_on
 from labeltree.inference.predict import Answered, Request, answer_with
 from labeltree.inference.samples import NamedSamples, open_images, open_other, open_texts
 from labeltree.models import Encoder
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy.between_versions import check_version
 from labeltree.training.network import Network
 from labeltree.training.recipe import Recipe
 

@@ -12,7 +12,7 @@ from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.between_versions import VersionChange
 from labeltree.taxonomy.nodes import trust_labels
 
-__all__ = ["check_version", "run_on"]
+__all__ = ["run_on"]
 
 
 def run_on(run: TrainedRun, taxonomy: str | Path, mapping: str | Path | None = None) -> TrainedRun:
@@ -53,9 +53,3 @@ def run_on(run: TrainedRun, taxonomy: str | Path, mapping: str | Path | None = N
 
 def _source_on(source: Source, change: VersionChange) -> Source:
     return replace(source, taxonomy=change.mapping.new, nodes=change.on_new(source.nodes))
-
-
-def check_version(taxonomy: object, mapping: object) -> None:
-    """Raise a `ValueError` if a mapping is given without the taxonomy that it leads to."""
-    if mapping is not None and taxonomy is None:
-        raise ValueError("a mapping leads to another taxonomy: name that one, too")

@@ -18,9 +18,10 @@ from labeltree.inference.calibrate import Decider, open_decider
 from labeltree.inference.classifiers import other_report
 from labeltree.inference.format_answers import Format, answer_rows, show_rows, skipped_row
 from labeltree.inference.loading import TrainedRun, load_run
-from labeltree.inference.other_version import check_version, run_on
+from labeltree.inference.other_version import run_on
 from labeltree.inference.samples import NamedSamples, open_images, open_other, open_texts
 from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy.between_versions import check_version
 
 __all__ = ["Answered", "Request", "answer", "answer_with", "way_of_answering"]
 

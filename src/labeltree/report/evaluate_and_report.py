@@ -34,7 +34,7 @@ from labeltree.report.main_numbers import main_numbers_table
 from labeltree.report.page import write_report
 from labeltree.runs import EmbeddingTable, PartFolder, RunFolder
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy, TaxonomyMapping, load_taxonomy
-from labeltree.taxonomy.between_versions import VersionChange, mapping_digest
+from labeltree.taxonomy.between_versions import VersionChange, check_version, mapping_digest
 
 __all__ = ["Evaluated", "evaluate_embeddings", "evaluate_run"]
 
@@ -93,8 +93,7 @@ def evaluate_run(
         FolderInUseError: if another process writes where the files go.
     """
     folder = RunFolder(path).require()
-    if mapping is not None and taxonomy is None:
-        raise ValueError("a mapping leads to another taxonomy: name that one, too")
+    check_version(taxonomy, mapping)
     if not folder.encoder.is_file():
         folder.load_weights()  # raises: the training has not finished
     own = folder.load_taxonomy()
@@ -195,11 +194,17 @@ def _folder_in(run: RunFolder, name: str, digest: str) -> Path:
 
 
 def _change(
-    own: Taxonomy, judge: AnyTaxonomy, mapping: str | Path | None, where: str | Path
+    own: Taxonomy | None, judge: AnyTaxonomy, mapping: str | Path | None, where: str | Path
 ) -> VersionChange | None:
-    """The step from a taxonomy to another version of it; None to a DAG, in which labels are found by name."""
+    """The step from a taxonomy to another version of it; None to a DAG, in which labels are found by name.
+
+    Where a taxonomy is not known, there is a mapping, from which it follows.
+    """
     if isinstance(judge, Taxonomy):
-        return VersionChange.of(own, judge, mapping)
+        if own is not None:
+            return VersionChange.of(own, judge, mapping)
+        assert mapping is not None
+        return VersionChange(TaxonomyMapping.load(mapping, new=judge), Path(mapping))
     if mapping is not None:
         raise ValueError(f"a mapping leads to a tree, and '{where}' is a DAG; leave the mapping out")
     return None
@@ -287,12 +292,8 @@ def evaluate_embeddings(
     """
     judge = load_taxonomy(taxonomy)
     own, change = _taxonomy_of(embeddings), None
-    if own is not None and (own != judge or mapping is not None):
+    if mapping is not None or (own is not None and own != judge):
         change = _change(own, judge, mapping, taxonomy)
-    elif mapping is not None:
-        if not isinstance(judge, Taxonomy):
-            raise ValueError(f"a mapping leads to a tree, and '{taxonomy}' is a DAG; leave the mapping out")
-        change = VersionChange(TaxonomyMapping.load(mapping, new=judge), Path(mapping))
     labelled_in = own or (judge if change is None else change.mapping.old)
     table = EmbeddingTable.load(embeddings, labelled_in, by_name=change is not None and own is None)
     before, name = table, Path(embeddings).stem

@@ -13,9 +13,10 @@ from torch import Tensor
 from labeltree.taxonomy.labels import Label, LabelIndex
 from labeltree.taxonomy.mapping import TaxonomyMapping
 from labeltree.taxonomy.naming import join_path
+from labeltree.taxonomy.nodes import moved_nodes
 from labeltree.taxonomy.tree import Taxonomy
 
-__all__ = ["ChangeCount", "LabelsOfBoth", "VersionChange", "mapping_digest"]
+__all__ = ["ChangeCount", "LabelsOfBoth", "VersionChange", "check_version", "mapping_digest"]
 
 _KINDS = {
     "rename": "renamed",
@@ -74,7 +75,7 @@ class VersionChange:
 
     def on_new(self, nodes: Tensor) -> Tensor:
         """Labels ``(n,)`` of the old taxonomy, −1 where missing, as nodes of the new one."""
-        return torch.where(nodes >= 0, self.places[nodes.clamp(min=0)], -1)
+        return moved_nodes(nodes, self.places)
 
     def counts(self, labels: Tensor) -> dict[str, ChangeCount]:
         """By kind of change: how many old nodes changed so, and how many of the labels ``(n,)`` that touches.
@@ -118,6 +119,12 @@ class VersionChange:
                 f"{'them' if several else 'it'}."
             )
         return sentence
+
+
+def check_version(taxonomy: object, mapping: object) -> None:
+    """Raise a `ValueError` if a mapping is given without the taxonomy that it leads to."""
+    if mapping is not None and taxonomy is None:
+        raise ValueError("a mapping leads to another taxonomy: name that one, too")
 
 
 def _changed(mapping: TaxonomyMapping) -> dict[str, list[int]]:

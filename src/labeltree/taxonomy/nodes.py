@@ -11,7 +11,7 @@ from torch import Tensor
 
 from labeltree.errors import TaxonomyError
 
-__all__ = ["NodesLike", "as_node", "as_nodes", "trust_labels", "warn_of_class_numbers"]
+__all__ = ["NodesLike", "as_node", "as_nodes", "moved_nodes", "trust_labels", "warn_of_class_numbers"]
 
 _CALLS_CHECKED = 10  # class 0 is hardly ever missing from ten batches
 _SEEN = "_batches_seen_for_class_numbers"
@@ -53,6 +53,16 @@ def as_node(node: int, num_nodes: int) -> int:
     if not 0 <= value < num_nodes:
         raise TaxonomyError(f"node is {value}, expected 0 to {num_nodes - 1}")
     return value
+
+
+def moved_nodes(nodes: Tensor, places: Tensor) -> Tensor:
+    """Labels as nodes of another taxonomy.
+
+    Args:
+        nodes: (n,) labels, -1 where missing; missing ones stay so.
+        places: (N,) for each node its node in the other taxonomy, -1 if there is none.
+    """
+    return torch.where(nodes >= 0, places[nodes.clamp(min=0)], -1)
 
 
 def trust_labels(owner: object) -> None:

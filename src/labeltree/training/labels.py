@@ -11,6 +11,7 @@ from torch import Tensor
 from labeltree.data import Source
 from labeltree.errors import TaxonomyError
 from labeltree.taxonomy import Taxonomy, load_taxonomy, match_nodes
+from labeltree.taxonomy.nodes import moved_nodes
 from labeltree.taxonomy.wrong_trees import perturb
 from labeltree.training.recipe import Recipe
 from labeltree.training.registry import objective_terms
@@ -35,7 +36,7 @@ class TrainingLabels:
 
     def source(self, source: Source, recipe: Recipe) -> Source:
         """The training samples with their training labels."""
-        nodes = torch.where(source.nodes >= 0, self.to_training[source.nodes], -1)
+        nodes = moved_nodes(source.nodes, self.to_training)
         if not bool((nodes >= 0).any()) and bool((source.nodes >= 0).any()):
             raise TaxonomyError(
                 f"no training label of '{recipe.data}' is in the taxonomy of training; its leaves are "
@@ -76,8 +77,7 @@ def training_labels(recipe: Recipe, taxonomy: Taxonomy, nodes: Tensor | None = N
     if not recipe.taxonomy_noise:
         return labels
     wrong, mapping = perturb(labels.taxonomy, recipe.taxonomy_noise, recipe.seed)
-    known = labels.to_training >= 0
-    to_wrong = torch.where(known, mapping[labels.to_training], -1)
+    to_wrong = moved_nodes(labels.to_training, mapping)
     return TrainingLabels(wrong, to_wrong, labels.from_training[mapping.argsort()])
 
 
@@ -123,7 +123,7 @@ def _by_name(recipe: Recipe, taxonomy: Taxonomy, nodes: Tensor | None) -> Traini
         tree, to_tree = target.project("odir", frequencies=counts)
     else:
         tree, to_tree = target.project("yolo9000", classes=matched[taxonomy.leaves])
-    mapping = torch.where(matched >= 0, to_tree[matched], -1)
+    mapping = moved_nodes(matched, to_tree)
     return TrainingLabels(tree, mapping, _first_of_each(mapping, tree.num_nodes))
 
 

@@ -26,9 +26,10 @@ from labeltree.inference.bulk.samples import BulkSamples
 from labeltree.inference.calibrate import Decider, about_run, open_decider
 from labeltree.inference.classifiers import other_report
 from labeltree.inference.loading import TrainedRun, load_run
-from labeltree.inference.other_version import check_version, run_on
+from labeltree.inference.other_version import run_on
 from labeltree.progress import Progress, silent
 from labeltree.runs.parts import PartFolder
+from labeltree.taxonomy.between_versions import check_version
 from labeltree.training.network import Network
 
 __all__ = ["Place", "run_of", "run_process"]
