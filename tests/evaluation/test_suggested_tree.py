@@ -141,5 +141,10 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     np.savez(tmp_path / "nodes.npz", embeddings=table.points.float().numpy(), nodes=table.classes.numpy() + 1)
     assert main(["taxonomy", "suggest", str(tmp_path / "nodes.npz")]) == 2
     assert "--taxonomy FILE" in capsys.readouterr().err
+    one_each = np.eye(6, dtype=np.float32)
+    np.savez(tmp_path / "one.npz", embeddings=one_each, labels=np.array(list("abcdef")))
+    assert main(["taxonomy", "suggest", str(tmp_path / "one.npz"), "-o", str(tmp_path / "one.yaml")]) == 0
+    assert "cannot be judged: every class needs two samples" in capsys.readouterr().out
+    assert (tmp_path / "one.yaml").is_file()
     assert main(["taxonomy", "suggest", str(tmp_path / "none.npz")]) == 2
     assert "no embeddings at" in capsys.readouterr().err

@@ -58,8 +58,13 @@ def suggest(options: argparse.Namespace) -> None:
     made, judged, how = _parts(samples, halves(samples, options.seed))
     tree = suggest_tree(samples, options.linkage, options.depth)
     print(tree.render(max_children=20))
-    part = suggest_tree(made, options.linkage, options.depth)
-    print(f"\nmade of {how}: {judge_tree(part, judged, options.seed).sentence()}")
+    if bool((made.classes.bincount(minlength=len(made.names)) > 0).all()):
+        part = suggest_tree(made, options.linkage, options.depth)
+        print(f"\nmade of {how}: {judge_tree(part, judged, options.seed).sentence()}")
+    else:
+        print(
+            "\ncannot be judged: every class needs two samples, one to make a tree of and one to judge it on"
+        )
     for name, other in others:
         print(f"{name}: {judge_tree(other, judged, options.seed).sentence()}")
     print("inner nodes are called after their first and last class; rename them in the file")
