@@ -1,11 +1,15 @@
 """Data with labels of an older version of a taxonomy are read on the new one."""
 
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
-from labeltree.data import open_source
+from labeltree.data import Source, open_source, opening
 from labeltree.errors import TaxonomyError
 from labeltree.taxonomy import Taxonomy, TaxonomyMapping
 from labeltree.training.recipe import Recipe
@@ -49,10 +53,17 @@ def test_a_table_with_names_of_both(tmp_path: Path, files: tuple[Path, Path]) ->
         "plant/moss", "plant/rose/red", "",
     ]  # fmt: skip
     assert any(
-        "5 labels of the old taxonomy are read on the new one by the mapping; 3 that only the new one has"
+        "5 different labels of the old taxonomy are read on the new one by the mapping; 3 that only the new"
         in note
         for note in source.notes
     )
+    assert source.unused is not None
+    assert source.unused.lines() == [
+        (4, "label", "the mapping splits its class into 2: the label 'plant/rose' becomes the node above, "
+         "'plant/rose'"),
+        (5, "label", "the mapping removes its class: the label 'plant/fern' becomes the node above, 'plant'"),
+        (9, "label", "it has no label"),
+    ]  # fmt: skip
     with pytest.raises(TaxonomyError, match="poodle"):  # the taxonomy that is kept reads its own names alone
         source.taxonomy.find("poodle")
 
@@ -81,6 +92,11 @@ def test_nested_folders(
     source = open_source(photos, taxonomy=files[0], mapping=files[1])
     assert sorted(NEW.path_name(node) for node in source.nodes.tolist()) == [
         "animal/dog/hound", "animal/dog/hound", "pet/cat/tabby", "plant", "plant/rose",
+    ]  # fmt: skip
+    assert source.unused is not None
+    listed = [(source.names[row - 1], reason[:26]) for row, _, reason in source.unused.lines()]
+    assert [(name.rpartition("/")[0], reason) for name, reason in listed] == [
+        ("plant/fern", "the mapping removes its cl"), ("plant/rose", "the mapping splits its cla"),
     ]  # fmt: skip
     missing = open_source(photos, taxonomy=files[0], mapping=files[1], missing_labels=["rose"])
     assert sorted(missing.taxonomy.path_name(node) for node in missing.nodes.tolist())[-2:] == [
@@ -132,3 +148,53 @@ def test_labels_that_became_the_root_are_missing_and_told(tmp_path: Path) -> Non
     )
     assert source.nodes.tolist() == [-1, -1, 2]
     assert any("2 samples have no label any more" in note and "'fish'" in note for note in source.notes)
+    assert source.unused is not None
+    assert [(row, reason) for row, _, reason in source.unused.lines()] == [
+        (row, "the mapping removes its class: the label 'fish' becomes missing: only the root is left above")
+        for row in (1, 2)
+    ]
+
+
+def test_a_named_data_set_lists_what_became_coarser_or_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    old = Taxonomy.from_paths(["fish", "bird/owl", "bird/tit"])
+    new = Taxonomy.from_paths(["bird/owl"])
+    nodes = torch.tensor([old.find(name) for name in ("owl", "fish", "tit", "bird")] + [-1, 0])
+    brought = Source.in_order("fashion-mnist", old, nodes, texts=list("abcdef"))
+    opened = opening.open_source
+    monkeypatch.setattr(
+        opening, "open_source", lambda spec, **kw: brought if "taxonomy" not in kw else opened(spec, **kw)
+    )
+    source = opening.open_source("fashion-mnist", taxonomy=new, mapping=TaxonomyMapping.between(old, new)[0])
+    assert source.nodes.tolist() == [new.find("owl"), -1, new.find("bird"), new.find("bird"), -1, 0]
+    assert source.unused is not None
+    assert [(row, reason.partition(":")[0]) for row, _, reason in source.unused.lines()] == [
+        (2, "the mapping removes its class"), (3, "the mapping removes its class"),
+    ]  # fmt: skip
+
+
+labels = st.lists(
+    st.sampled_from([OLD.path_name(n) for n in range(1, OLD.num_nodes)] + ["", "moss"]), min_size=1
+)
+
+
+@given(labels)
+def test_every_row_is_used_as_it_stands_or_listed(names: list[str]) -> None:
+    """Under a mapping, too: a row is the node that its class became, or is listed with the reason."""
+    targets = [
+        [NEW.find(path) for path in BECAME.get(OLD.path_name(node), [OLD.path_name(node)])]
+        for node in range(OLD.num_nodes)
+    ]
+    mapping = TaxonomyMapping(OLD, NEW, targets)
+    with tempfile.TemporaryDirectory() as folder:
+        table = Path(folder) / "notes.csv"
+        table.write_text(
+            "\n".join(["text,label", *(f"t{n},{name}" for n, name in enumerate(["moss", *names]))])
+        )
+        source = open_source(table, taxonomy=NEW, mapping=mapping)
+    assert source.unused is not None
+    listed = {row - 2 for row, _, _ in source.unused.lines()}
+    for row, (name, node) in enumerate(zip(names, source.nodes.tolist()[1:], strict=True)):
+        exact = name and (name == "moss" or bool(mapping.exact[OLD.find(name)]))
+        assert (row in listed) == (not exact)
+        if exact:
+            assert node == (NEW.find(name) if name == "moss" else mapping.targets[OLD.find(name)][0])

@@ -51,7 +51,7 @@ def test_the_commands_run(
         assert main([*words, *quick]) == 0, words
         said = capsys.readouterr()
         if words[0] == "train":
-            assert "3 labels of the old taxonomy are read on the new one" in said.out
+            assert "3 different labels of the old taxonomy are read on the new one" in said.out
     assert json.loads(Path("runs/notes/on-new/metrics.json").read_text("utf-8"))["taxonomy_changes"]
     labels = json.loads(Path("model/labels.json").read_text("utf-8"))
     assert [labels["paths"][node] for node in labels["classes"]] == ["animal/pet", "plant/oak"]

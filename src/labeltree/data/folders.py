@@ -17,6 +17,7 @@ from labeltree.data.images.decode import EXTENSIONS
 from labeltree.data.images.files import ImageSettings
 from labeltree.data.listed_images import open_listed
 from labeltree.data.source import SPLIT_NAMES, SPLITS, Source, printable
+from labeltree.data.unused_rows import UnusedRows
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.placeholders import MissingNames
@@ -70,6 +71,7 @@ def open_folder(
     if taxonomy is None:
         taxonomy = _taxonomy(folders, root, missing)
     by_folder = {path: _node(taxonomy, path, top) for path in {image.folders for image in found}}
+    unused = _coarser(taxonomy, [image.folders for image in found])
     source = open_listed(
         printable(top.name),
         top,
@@ -79,7 +81,20 @@ def open_folder(
         split=split,
         **images,
     )
-    return dataclasses.replace(source, missing_labels=missing.found)
+    return dataclasses.replace(source, missing_labels=missing.found, unused=unused)
+
+
+def _coarser(taxonomy: Taxonomy, folders: Sequence[tuple[str, ...]]) -> UnusedRows:
+    """The images whose label is coarser than their folder says, counted in the order of their paths."""
+    rows: dict[tuple[str, ...], list[int]] = {}
+    for row, path in enumerate(folders):
+        rows.setdefault(path, []).append(row)
+    unused = UnusedRows.none()
+    for path, of_folder in rows.items():
+        label = path if not path or taxonomy.candidates(path) else path[-1]
+        if path and (why := taxonomy.why_coarser(label)):
+            unused += UnusedRows.because(np.array(of_folder), ["folder"], why)
+    return unused
 
 
 def folder_taxonomy(root: str | Path) -> Taxonomy:

@@ -18,9 +18,10 @@ from labeltree.data.registry import get_dataset, list_datasets, require_files
 from labeltree.data.shards.finding import find_shards
 from labeltree.data.source import Source
 from labeltree.data.tables import TABLE_SUFFIXES, open_shards, open_table
+from labeltree.data.unused_rows import UnusedRows
 from labeltree.errors import DataError
 from labeltree.taxonomy import Taxonomy, TaxonomyMapping
-from labeltree.taxonomy.between_versions import LabelsOfBoth, VersionChange, check_version
+from labeltree.taxonomy.between_versions import LabelsOfBoth, VersionChange, check_version, why_coarser
 from labeltree.taxonomy.naming import some
 from labeltree.taxonomy.placeholders import MissingNames
 
@@ -177,7 +178,17 @@ def _named_on(
     )
     said = change.sentence(source.nodes, "the new taxonomy").removesuffix(".")
     nodes = change.on_new(source.nodes)
-    return dataclasses.replace(source, taxonomy=new, nodes=nodes, notes=(*source.notes, said))
+    unused = source.unused or UnusedRows.none()
+    for node in torch.unique(source.nodes[source.nodes > 0]).tolist():
+        if why := why_coarser(change.mapping, node):
+            unused += UnusedRows.because(source.instances[source.nodes == node].numpy(), ["label"], why)
+    return dataclasses.replace(
+        source,
+        taxonomy=new,
+        nodes=torch.where((nodes == 0) & (source.nodes > 0), -1, nodes),
+        notes=(*source.notes, said),
+        unused=unused,
+    )
 
 
 def data_exist(spec: str) -> bool:

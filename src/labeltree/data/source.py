@@ -92,7 +92,8 @@ class Source:
         missing_labels: Names of classes that stand for missing labels, and how many samples lost their
             label, or the finer part of it, to each.
         notes: Sentences about decisions made when the data were read, and about alternatives.
-        unused: For a table: the rows that are not used, or without a label, with the reasons.
+        unused: The rows that are not used, have no label, or a coarser one than they say, with the reasons:
+            rows of a table; else samples by number, in the order of the data set.
         aspect_taxonomies: Taxonomies of the A aspects, further labels of the same samples (for MLCL).
         aspects: Labels of the aspects ``(n, A)`` int64, nodes of the aspect's taxonomy, -1 where missing;
             None if there are no aspects.

@@ -122,6 +122,10 @@ def label_nodes(
         nodes = taxonomy.encode(labels)
     except TaxonomyError as error:
         raise TaxonomyError(f"{table}, {' and '.join(columns)}: {error}") from error
+    reasons = {
+        place: why for place, label in enumerate(labels) if label and (why := taxonomy.why_coarser(label))
+    }
+    unused += _coarser(reasons, columns, codes)
     nodes = torch.cat([nodes, nodes.new_full((1,), -1)])[torch.from_numpy(codes)]
     unlabelled = np.flatnonzero(nodes.numpy() < 0)
     unlabelled = unlabelled[~np.isin(unlabelled, unused.rows)]

@@ -16,7 +16,14 @@ from labeltree.taxonomy.naming import join_path
 from labeltree.taxonomy.nodes import moved_nodes
 from labeltree.taxonomy.tree import Taxonomy
 
-__all__ = ["ChangeCount", "LabelsOfBoth", "VersionChange", "check_version", "mapping_digest"]
+__all__ = [
+    "ChangeCount",
+    "LabelsOfBoth",
+    "VersionChange",
+    "check_version",
+    "mapping_digest",
+    "why_coarser",
+]
 
 _KINDS = {
     "rename": "renamed",
@@ -127,6 +134,18 @@ def check_version(taxonomy: object, mapping: object) -> None:
         raise ValueError("a mapping leads to another taxonomy: name that one, too")
 
 
+def why_coarser(mapping: TaxonomyMapping, node: int) -> str | None:
+    """Why labels of an old node become coarser on the new taxonomy; None if the node is one node there."""
+    if bool(mapping.exact[node]):
+        return None
+    old, new = mapping.old, mapping.new
+    place = int(mapping.nodes[node])
+    parts = len(mapping.targets[node])
+    what = "removes its class" if bool(mapping.removed[node]) else f"splits its class into {parts}"
+    now = f"the node above, '{new.path_name(place)}'" if place else "missing: only the root is left above"
+    return f"the mapping {what}: the label '{old.path_name(node)}' becomes {now}"
+
+
 def _changed(mapping: TaxonomyMapping) -> dict[str, list[int]]:
     """The old nodes of each kind of change."""
     found: dict[str, list[int]] = {kind: [] for kind in _KINDS}
@@ -168,7 +187,7 @@ class LabelsOfBoth(LabelIndex):
         new = mapping.new
         parents = new.parent.tolist()
         super().__init__(new.names, parents, parents[1:], range(1, new.num_nodes))
-        self._old, self._places = mapping.old, mapping.nodes.tolist()
+        self._mapping, self._old, self._places = mapping, mapping.old, mapping.nodes.tolist()
         self.mapped: set[Label] = set()
         self.taken: set[Label] = set()
         self.taxonomy = new.reading(self)
@@ -185,6 +204,11 @@ class LabelsOfBoth(LabelIndex):
             self.taken.add(key)
         return found
 
+    def why_coarser(self, label: Label) -> str | None:
+        """Why a label of the old taxonomy is coarser on the new one; None if it is not."""
+        reasons = [why_coarser(self._mapping, node) for node in self._old.candidates(label)]
+        return reasons[0] if reasons and None not in reasons else None
+
     def lost(self) -> list[str]:
         """The labels that were mapped to the root, which says nothing."""
         return sorted(
@@ -196,6 +220,5 @@ class LabelsOfBoth(LabelIndex):
     def sentence(self) -> str:
         """How many labels were mapped, and how many taken as they are."""
         taken = f"; {len(self.taken):,} that only the new one has are taken as they are" if self.taken else ""
-        return (
-            f"{len(self.mapped):,} labels of the old taxonomy are read on the new one by the mapping{taken}"
-        )
+        count = f"{len(self.mapped):,} different labels"
+        return f"{count} of the old taxonomy are read on the new one by the mapping{taken}"

@@ -270,6 +270,10 @@ class Graph:
         found.__dict__["_labels"] = labels  # in place of the cached one
         return found
 
+    def why_coarser(self, label: Label) -> str | None:
+        """Why the node of a label is coarser than the label says; None if it is not, see `LabelsOfBoth`."""
+        return self._labels.why_coarser(label)
+
     def follow(self, path: Sequence[str]) -> int | None:
         """The node at the end of a path of names from depth 1, or None if there is none."""
         return self._labels.follow(path)

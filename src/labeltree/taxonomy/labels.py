@@ -70,6 +70,13 @@ class LabelIndex:
             node = child
         return node
 
+    def why_coarser(self, label: Label) -> str | None:
+        """Why the node of a label is coarser than the label says; None if it is not.
+
+        In a taxonomy's own labels it never is; see `LabelsOfBoth`.
+        """
+        return None
+
     def candidates(self, label: Label) -> list[int]:
         """All nodes that a label may refer to, ascending."""
         if not isinstance(label, str):
