@@ -116,7 +116,12 @@ class PrototypeScores:
 
 
 def fit_linear(
-    table: EmbeddingTable, labels: Tensor, *, standardize: bool = True
+    table: EmbeddingTable,
+    labels: Tensor,
+    *,
+    standardize: bool = True,
+    balanced: bool = True,
+    C: float = 1.0,
 ) -> tuple[LinearScores, float]:
     """Learn the linear probe of the evaluation: balanced logistic regression on standardised features.
 
@@ -124,6 +129,8 @@ def fit_linear(
         table: table of the encoder.
         labels: (n,) class of each row, -1 for rows that are not learned from.
         standardize: standardise every column before the fit; the returned classifier takes raw columns.
+        balanced: give every class the same total weight; see `LinearProbe`.
+        C: inverse strength of the penalty.
 
     Returns:
         the classifier, and an upper bound of the relative gap between the objective and its minimum; 0 if the
@@ -142,7 +149,7 @@ def fit_linear(
         mean, deviation = vectors.mean(0), vectors.std(0, correction=0)
         flat = deviation <= 1e-6 * deviation.max()  # dividing such a column would blow up its rounding noise
         scale = torch.where(flat, 0.0, 1 / deviation.masked_fill(flat, 1.0))
-    probe = LinearProbe().fit((vectors - mean) * scale, labels[rows])
+    probe = LinearProbe(C, balanced=balanced).fit((vectors - mean) * scale, labels[rows])
     weight = probe.weight * scale.double()[:, None]
     scores = LinearScores(probe.classes, weight, probe.bias - mean.double() @ weight)
     return scores, 0.0 if probe.converged else probe.gap
