@@ -196,4 +196,14 @@ def test_what_is_read_is_not_overwritten(folder: Path, capsys: pytest.CaptureFix
     assert run("apply", "changes.yaml", "old.json", "--out", "old.json") == 2
     assert run("compose", "changes.yaml", "changes.yaml", "--old", "old.json", "--out", "changes.yaml") == 2
     assert "is what is read; name another file" in capsys.readouterr().err
+    assert run("map", "old.json", "old.json", "--out", "other.yaml") == 0
+    assert run("apply", "changes.yaml", "old.json", "--out", "other.yaml") == 2
+    assert "is a mapping, and would become a taxonomy" in capsys.readouterr().err
     assert before == ((folder / "changes.yaml").read_bytes(), (folder / "old.json").read_bytes())
+
+
+def test_a_review_that_finds_nothing_writes_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Taxonomy.from_paths(["oak/leaf", "whale/fin"]).save(folder / "fine.json")
+    assert run("review", "fine.json", "--out", "review.yaml") == 0
+    assert "nothing found" in capsys.readouterr().out
+    assert not (folder / "review.yaml").exists()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from labeltree.taxonomy import Change, Guess, Taxonomy, TaxonomyMapping
 
-__all__ = ["CHANGE_ACTIONS", "Touched", "add_changes", "check_unedited", "run_changes"]
+__all__ = ["CHANGE_ACTIONS", "Touched", "add_changes", "check_unedited", "refuse_inputs", "run_changes"]
 
 CHANGE_ACTIONS = ("diff", "map", "apply", "compose")
 _DONE = {
@@ -161,7 +161,8 @@ def _apply(options: argparse.Namespace) -> None:
 
     if options.release is not None and Path(options.out).suffix.casefold() != ".json":
         raise TaxonomyError(f"only a .json file keeps a release, and --out is '{options.out}'")
-    _refuse_inputs(options.out, options.changes, options.old)
+    refuse_inputs(options.out, options.changes, options.old)
+    _refuse_mapping(options.out)
     old = open_tree(options.old)
     mapping = _load(options.changes, old)
     new = mapping.revised(options.release)
@@ -171,14 +172,26 @@ def _apply(options: argparse.Namespace) -> None:
 
 def _compose(options: argparse.Namespace) -> None:
     check_unedited(options)
-    _refuse_inputs(options.out, options.first, options.second, options.old)
+    refuse_inputs(options.out, options.first, options.second, options.old)
     first = _load(options.first, open_tree(options.old))
     joined = first.then(_load(options.second, first.new))
     joined.save(options.out)
     print(f"{_counted(joined.changes())}: {options.out}")
 
 
-def _refuse_inputs(out: str | Path, *inputs: str | Path) -> None:
+def _refuse_mapping(out: str | Path) -> None:
+    """Raise an error if a taxonomy would replace a mapping."""
+    from labeltree.errors import TaxonomyError
+    from labeltree.taxonomy.mapping_file import described_versions
+
+    try:
+        described_versions(out)
+    except (TaxonomyError, OSError):
+        return
+    raise TaxonomyError(f"--out '{out}' is a mapping, and would become a taxonomy; name another file")
+
+
+def refuse_inputs(out: str | Path, *inputs: str | Path) -> None:
     """Raise an error if what is written would replace what is read."""
     from labeltree.errors import TaxonomyError
 

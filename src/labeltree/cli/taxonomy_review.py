@@ -72,7 +72,7 @@ def run_review(options: argparse.Namespace) -> None:
     found = review(tree, cleaner.key if options.scientific else None, samples)
     _print(found, tree, samples)
     guesses = [finding.guess for finding in found.findings]
-    if options.out is not None:
+    if options.out is not None and guesses:
         write_mapping(options.out, tree, tree, (), guesses)
         print(
             f"written as comments: {options.out}; remove the '#' of those that are right, then\n"

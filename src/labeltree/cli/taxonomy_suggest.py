@@ -6,6 +6,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from labeltree.cli.taxonomy_changes import refuse_inputs
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -52,6 +54,8 @@ def suggest(options: argparse.Namespace) -> None:
     """Print the suggested tree, judge it and other trees, and write it."""
     from labeltree.evaluation.suggested_tree import class_points, halves, judge_tree, suggest_tree
 
+    if options.out is not None:
+        refuse_inputs(options.out, options.embeddings, *([options.taxonomy] if options.taxonomy else []))
     table, taxonomy = _table(options.embeddings, options.taxonomy)
     samples = class_points(table, taxonomy, options.column)
     others = [(name, _tree(name)) for name in options.judge]
