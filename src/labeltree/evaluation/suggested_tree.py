@@ -97,7 +97,8 @@ def class_points(
     found, classes = torch.unique(table.nodes[rows], return_inverse=True)
     if not 3 <= len(found) <= _MOST_CLASSES:
         raise DataError(
-            f"{len(found)} {'class has' if len(found) == 1 else 'classes have'} samples; a tree of classes takes 3 to {_MOST_CLASSES:,}"
+            f"{len(found)} {'class has' if len(found) == 1 else 'classes have'} samples; "
+            f"a tree of classes takes 3 to {_MOST_CLASSES:,}"
         )
     names = [taxonomy.names[node] for node in found.tolist()]
     if len(set(names)) < len(names):
