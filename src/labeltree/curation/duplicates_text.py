@@ -1,0 +1,173 @@
+"""Near duplicates as text for a terminal, as CSV and as JSON."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from labeltree.curation.duplicates import DuplicatePair, Duplicates, percent_of
+from labeltree.taxonomy import Taxonomy
+
+__all__ = ["DuplicateNames", "duplicates_text"]
+
+Format = Literal["table", "csv", "json"]
+_SHOWN = 10
+
+
+class DuplicateNames:
+    """What is said of the samples beside their numbers.
+
+    Args:
+        ids: of the n samples.
+        nodes: labels of the samples, -1 where missing; None: no labels.
+        taxonomy: of the labels.
+        splits: split of each sample; None: no splits.
+        groups: group of each sample; None: no groups.
+    """
+
+    def __init__(
+        self,
+        ids: Sequence[str],
+        nodes: Sequence[int] | None = None,
+        taxonomy: Taxonomy | None = None,
+        splits: Sequence[str | None] | None = None,
+        groups: Sequence[str | None] | None = None,
+    ) -> None:
+        self.ids, self._nodes, self._taxonomy = ids, nodes, taxonomy
+        self._splits, self._groups = splits, groups
+
+    def of(self, row: int) -> dict[str, str | None]:
+        """Id, split, label and group of a sample, None where there is none."""
+        node = -1 if self._nodes is None else int(self._nodes[row])
+        known = node >= 0 and self._taxonomy is not None
+        return {
+            "id": self.ids[row],
+            "split": (self._splits[row] or None) if self._splits is not None else None,
+            "label": self._taxonomy.path_name(node) if known and self._taxonomy is not None else None,
+            "group": (self._groups[row] or None) if self._groups is not None else None,
+        }
+
+
+def duplicates_text(found: Duplicates, names: DuplicateNames, form: Format = "table") -> str:
+    """What was found, ending in a line break.
+
+    Args:
+        found: the duplicates.
+        names: of the samples.
+        form: ``table``: findings in sentences, with the closest pairs; ``csv``: a row for each listed pair;
+            ``json``: everything, with the sets.
+    """
+    if form == "json":
+        return json.dumps(_document(found, names), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    if form == "csv":
+        out = io.StringIO()
+        writer = csv.DictWriter(out, list(_COLUMNS), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(_pair(pair, found, names) for pair in found.pairs)
+        return out.getvalue()
+    return "\n".join([*_sentences(found), *_closest(found, names)]) + "\n"
+
+
+_COLUMNS = (
+    "set", "distance", "identical", "labels_differ", "first", "first_split", "first_label", "first_group",
+    "second", "second_split", "second_label", "second_group",
+)  # fmt: skip
+
+
+def _pair(pair: DuplicatePair, found: Duplicates, names: DuplicateNames) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "set": int(found.sets[pair.first]),
+        "distance": pair.distance,
+        "identical": pair.identical,
+        "labels_differ": pair.labels_differ,
+    }
+    for side, sample in (("first", pair.first), ("second", pair.second)):
+        said = names.of(sample)
+        row[side] = said.pop("id")
+        row |= {f"{side}_{name}": value for name, value in said.items()}
+    return row
+
+
+def _document(found: Duplicates, names: DuplicateNames) -> dict[str, Any]:
+    members: list[list[str]] = [[] for _ in range(found.num_sets)]
+    for row, number in enumerate(found.sets.tolist()):
+        if number >= 0:
+            members[number].append(names.ids[row])
+    return {
+        "samples": found.samples,
+        "geometry": found.geometry,
+        "threshold": found.threshold,
+        "threshold_from": found.how,
+        "pairs_found": found.num_pairs,
+        "superfluous": found.superfluous,
+        "leaks": [dict(vars(leak)) for leak in found.leaks],
+        "different_labels": found.different_labels,
+        "across_groups": found.across_groups,
+        "pairs": [_pair(pair, found, names) for pair in found.pairs],
+        "sets": members,
+    }
+
+
+def _sentences(found: Duplicates) -> list[str]:
+    lines = []
+    for leak in found.leaks:
+        if leak.split == "train":  # the same pairs, seen from the other side
+            continue
+        what = "leakage: " if leak.other == "train" else ""
+        lines.append(
+            f"{what}{leak.samples:,} of the {leak.of:,} samples of {leak.split} "
+            f"({percent_of(leak.samples, leak.of)}) have a near duplicate in {leak.other} "
+            f"({leak.pairs:,} pair{'s' * (leak.pairs != 1)})"
+        )
+    if not lines and found.num_pairs:
+        lines.append("no near duplicates across splits")
+    if found.num_pairs:
+        lines.append(
+            f"{found.num_pairs:,} pair{'s' * (found.num_pairs != 1)} in {found.num_sets:,} "
+            f"set{'s' * (found.num_sets != 1)}, the largest of {found.largest_set:,} samples; if one of each "
+            f"set stays, {found.superfluous:,} of {found.samples:,} samples go"
+        )
+    else:
+        lines.append(f"no near duplicates among {found.samples:,} samples")
+    if found.different_labels:
+        lines.append(f"{found.different_labels:,} of the pairs have labels that exclude each other")
+    if found.across_groups:
+        lines.append(f"{found.across_groups:,} of the pairs are of two groups")
+    equal = sum(pair.identical is True for pair in found.pairs)
+    if equal:
+        listed = "" if len(found.pairs) == found.num_pairs else f" of the {len(found.pairs):,} closest"
+        lines.append(f"{equal:,}{listed} pairs have contents that are equal in every byte")
+    distance = {"sphere": "chord √(2 − 2·cosine)", "poincare": "hyperbolic"}.get(found.geometry, "Euclidean")
+    return [*lines, f"near: a distance of at most {found.threshold:.4g} ({distance}), {found.how}"]
+
+
+def _closest(found: Duplicates, names: DuplicateNames) -> list[str]:
+    """The pairs that matter most: across splits, then with other labels, then the rest, closest first."""
+    described = [(pair, names.of(pair.first), names.of(pair.second)) for pair in found.pairs[:10_000]]
+
+    def rank(entry: tuple[DuplicatePair, dict[str, str | None], dict[str, str | None]]) -> tuple[bool, bool]:
+        pair, first, second = entry
+        return first["split"] == second["split"], not pair.labels_differ
+
+    described.sort(key=rank)
+    if not described:
+        return []
+    lines = [["distance", "sample", "split", "label", "near duplicate", "split", "label", ""]]
+    for pair, first, second in described[:_SHOWN]:
+        notes = ["equal contents"] * (pair.identical is True) + ["other label"] * pair.labels_differ
+        cells = [f"{pair.distance:.4g}"]
+        for said in (first, second):
+            cells += [_short(said["id"]), said["split"] or "–", _short(said["label"])]
+        lines.append([*cells, ", ".join(notes)])
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
+    table = ["  ".join(map(str.ljust, line, widths)).rstrip() for line in lines]
+    rest = found.num_pairs - len(lines) + 1
+    return ["", *table, *([f"… and {rest:,} more; --format csv or json lists them"] if rest > 0 else [])]
+
+
+def _short(text: str | None, widest: int = 36) -> str:
+    words = " ".join((text or "–").split())
+    return words if len(words) <= widest else f"…{words[1 - widest :]}"
