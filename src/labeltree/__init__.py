@@ -13,11 +13,13 @@ if TYPE_CHECKING:
     from typing import Any
 
     from labeltree import (
+        curation,
         data,
         datasets,
         errors,
         evaluation,
         geometry,
+        index,
         losses,
         metrics,
         models,
@@ -30,22 +32,26 @@ if TYPE_CHECKING:
     )
     from labeltree.api import compare, evaluate, load, open_data, train
     from labeltree.errors import DataError, LabeltreeError, RunError, TaxonomyError
+    from labeltree.index import Index
     from labeltree.taxonomy import Taxonomy, TaxonomyDAG, load_taxonomy
 
 __all__ = [
     "DataError",
+    "Index",
     "LabeltreeError",
     "RunError",
     "Taxonomy",
     "TaxonomyDAG",
     "TaxonomyError",
     "compare",
+    "curation",
     "data",
     "datasets",
     "errors",
     "evaluate",
     "evaluation",
     "geometry",
+    "index",
     "load",
     "load_taxonomy",
     "losses",
@@ -67,6 +73,8 @@ def __getattr__(name: str) -> "Any":
 
     if name in ("Taxonomy", "TaxonomyDAG", "load_taxonomy"):
         return getattr(importlib.import_module("labeltree.taxonomy"), name)
+    if name == "Index":
+        return importlib.import_module("labeltree.index").Index
     if name in ("compare", "evaluate", "load", "open_data", "train"):
         return getattr(importlib.import_module("labeltree.api"), name)
     if name in __all__:

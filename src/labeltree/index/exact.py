@@ -1,0 +1,225 @@
+"""Exact search: a memory-mapped matrix of all vectors, made from one version of the table.
+
+A query is compared with all rows by a matrix product in float32. Rows that its rounding could hide from the k
+nearest are compared again in float64, so the answer is that of comparing all in float64, ties in the order of
+the rows.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from labeltree.atomic import new_folder_in, writing
+from labeltree.index.distances import FastScores, distances
+from labeltree.index.rows import vectors_from_arrow
+from labeltree.index.store import GeometryName, Store
+
+__all__ = ["ExactMatrix", "open_matrix"]
+
+Array = np.ndarray[Any, Any]
+_BLOCK = 2**24  # scores at once
+_ROWS = 2**16  # rows of a block
+_FILES = ("vectors", "rows", "nodes", "squares")
+
+
+@dataclass(frozen=True)
+class ExactMatrix:
+    """The n vectors of one version of an index, in the order of their rows.
+
+    Attributes:
+        vectors: ``(n, d)`` float32.
+        rows: numbers of the rows ``(n,)`` int64, ascending.
+        nodes: labels ``(n,)`` int64.
+        squares: squared lengths ``(n,)`` float64.
+    """
+
+    vectors: Array
+    rows: Array
+    nodes: Array
+    squares: Array
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def nearest(
+        self,
+        geometry: GeometryName,
+        queries: Array,
+        k: int,
+        *,
+        curvature: float = -1.0,
+        among: Array | None = None,
+    ) -> list[tuple[Array, Array]]:
+        """The k nearest rows of each query.
+
+        Args:
+            geometry: of the vectors.
+            queries: ``(q, d)`` float32.
+            k: how many; fewer are returned if there are not so many.
+            curvature: of the Poincaré ball.
+            among: positions of the rows to search among, ascending; None: all.
+
+        Returns:
+            for each query positions ``(m,)`` and distances ``(m,)`` float64, nearest first, ties in order.
+        """
+        total = len(self) if among is None else len(among)
+        k = min(k, total)
+        if k < 1:
+            return [(np.zeros(0, np.int64), np.zeros(0)) for _ in queries]
+        step = max(1, min(len(queries), _BLOCK // min(_ROWS, total)))
+        found: list[tuple[Array, Array]] = []
+        for at in range(0, len(queries), step):
+            some = queries[at : at + step]
+            candidates = self._candidates(FastScores(geometry, some, curvature), len(some), k, among, total)
+            for query, positions in zip(some, candidates, strict=True):
+                values = distances(geometry, query, self.vectors[positions], curvature)
+                order = np.lexsort((positions, values))[:k]
+                found.append((positions[order], values[order]))
+        return found
+
+    def _candidates(
+        self, score: FastScores, num_queries: int, k: int, among: Array | None, total: int
+    ) -> list[Array]:
+        """For each query the positions of rows that may be among its k nearest."""
+        kept = [_Kept(k) for _ in range(num_queries)]
+        limits = np.full(num_queries, np.inf)
+        for at in range(0, total, _ROWS):
+            here: Any = slice(at, min(at + _ROWS, total)) if among is None else among[at : at + _ROWS]
+            scores, errors = score(self.vectors[here], self.squares[here])
+            positions = np.arange(at, at + scores.shape[1]) if among is None else here
+            spread = np.broadcast_to(errors, scores.shape)
+            with np.errstate(invalid="ignore"):
+                near = ~(scores > limits[:, None] + errors)  # what float32 cannot tell, NaN, stays
+            for query in range(num_queries):
+                places = np.flatnonzero(near[query])
+                if len(places):
+                    kept[query].add(positions[places], scores[query, places], spread[query, places])
+                    limits[query] = kept[query].limit
+        return [one.positions() for one in kept]
+
+
+class _Kept:
+    """Candidates of one query, with the smallest and the largest value that each score may have."""
+
+    def __init__(self, k: int) -> None:
+        self._k = k
+        self._positions = np.zeros(0, np.int64)
+        self._least = np.zeros(0)
+        self._most = np.zeros(0)
+        self.limit = np.inf
+        """No row whose score is certainly above it is among the k nearest."""
+
+    def add(self, positions: Array, scores: Array, errors: Array) -> None:
+        with np.errstate(invalid="ignore"):
+            least, most = scores.astype(np.float64) - errors, scores.astype(np.float64) + errors
+        unknown = ~(np.isfinite(least) & np.isfinite(most))
+        least[unknown], most[unknown] = -np.inf, np.inf
+        self._positions = np.concatenate([self._positions, positions])
+        self._least = np.concatenate([self._least, least])
+        self._most = np.concatenate([self._most, most])
+        if len(self._most) >= self._k:
+            self.limit = float(np.partition(self._most, self._k - 1)[self._k - 1])
+            stays = self._least <= self.limit
+            self._positions, self._least, self._most = (
+                self._positions[stays],
+                self._least[stays],
+                self._most[stays],
+            )
+
+    def positions(self) -> Array:
+        return self._positions
+
+
+_opening = threading.Lock()
+
+
+def open_matrix(store: Store, folder: Path) -> ExactMatrix:
+    """The matrix of a store's version, from ``folder``, where it is made if it is not there.
+
+    It is made in a folder of another name, which is then renamed; if two processes do so at once, one of them
+    takes the matrix of the other. Matrices of older versions are deleted.
+    """
+    with _opening:
+        target = folder / f"{store.settings.key}-{store.version}"
+        found = _read(target)
+        if found is not None:
+            return found
+        with writing(folder), new_folder_in(folder) as new:
+            _write(store, new / "matrix")
+            try:
+                os.rename(new / "matrix", target)
+            except OSError:  # another process was faster, or left something damaged
+                if (found := _read(target)) is not None:
+                    return found
+                os.rename(target, new / "damaged")
+                os.rename(new / "matrix", target)
+        _delete_older(folder, store)
+        found = _read(target)
+        if found is None:
+            raise OSError(f"'{target}' vanished or changed while it was opened; run it again")
+        return found
+
+
+def _write(store: Store, folder: Path) -> None:
+    folder.mkdir()
+    n, dim = store.count(), store.settings.dim
+    columns: dict[str, Array] = {"rows": np.empty(n, np.int64), "nodes": np.empty(n, np.int64)}
+    at = 0
+    for batch in store.scan(["row", "node"]):
+        columns["rows"][at : at + len(batch)] = batch.column("row").to_numpy()
+        columns["nodes"][at : at + len(batch)] = batch.column("node").to_numpy()
+        at += len(batch)
+    order = np.argsort(columns["rows"], kind="stable")
+    columns = {name: column[order] for name, column in columns.items()}
+    squares = np.empty(n)
+    vectors = np.lib.format.open_memmap(folder / "vectors.npy", mode="w+", dtype=np.float32, shape=(n, dim))
+    for batch in store.scan(["row", "vector"]):
+        if len(batch):
+            values = vectors_from_arrow(batch.column("vector"))
+            places = np.searchsorted(columns["rows"], batch.column("row").to_numpy())
+            vectors[places] = values
+            squares[places] = (values.astype(np.float64) ** 2).sum(1)
+    vectors.flush()
+    del vectors
+    for name, column in {**columns, "squares": squares}.items():
+        np.save(folder / f"{name}.npy", column)
+    sizes = {name: (folder / f"{name}.npy").stat().st_size for name in _FILES}
+    (folder / "sizes.json").write_text(json.dumps(sizes))
+    for path in folder.iterdir():
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+
+
+def _read(folder: Path) -> ExactMatrix | None:
+    """The matrix in a folder; None if it is missing or incomplete."""
+    try:
+        sizes = json.loads((folder / "sizes.json").read_text())
+        if any((folder / f"{name}.npy").stat().st_size != sizes[name] for name in _FILES):
+            return None
+        rows, nodes, squares = (np.load(folder / f"{name}.npy", allow_pickle=False) for name in _FILES[1:])
+        vectors = _mapped(folder / "vectors.npy", len(rows))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return ExactMatrix(vectors, rows, nodes, squares)
+
+
+def _mapped(path: Path, n: int) -> Array:
+    if n == 0:  # nothing can be mapped
+        return np.asarray(np.load(path, allow_pickle=False))
+    return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
+
+
+def _delete_older(folder: Path, store: Store) -> None:
+    for old in folder.iterdir():
+        key, _, version = old.name.rpartition("-")
+        is_matrix = old.is_dir() and not old.name.startswith(".") and version.isdigit()
+        if is_matrix and (key != store.settings.key or int(version) < store.version):
+            shutil.rmtree(old, ignore_errors=True)

@@ -1,0 +1,725 @@
+"""The index: samples with vectors and labels, changed in transactions and searched by similarity."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from labeltree.errors import DataError
+from labeltree.geometry import get_geometry
+from labeltree.index.distances import check_inside, distances, lorentz, lorentz_queries
+from labeltree.index.exact import ExactMatrix, open_matrix
+from labeltree.index.filters import Filter, Nodes, Where
+from labeltree.index.hits import Hits
+from labeltree.index.opening import create_store, matrix_folder, open_store
+from labeltree.index.rows import IndexRows, vectors_from_arrow, vectors_to_arrow
+from labeltree.index.store import GeometryName, IndexSettings, Store
+from labeltree.taxonomy import AnyTaxonomy, Taxonomy, TaxonomyMapping
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from labeltree.inference.model import Model
+
+__all__ = ["Index", "IndexInfo"]
+
+Array = np.ndarray[Any, Any]
+EXACT_UP_TO = 1_000_000
+"""Rows up to which search is exact unless asked otherwise."""
+_HIDDEN = ("id", "row", "node", "vector", "lorentz")
+_SHOWN = 3
+
+
+@dataclass(frozen=True)
+class IndexInfo:
+    """What an index is.
+
+    Attributes:
+        where: its folder or URL.
+        size: number of samples.
+        labelled: number of samples with a label.
+        dim: length of the vectors.
+        geometry: ``cosine``, ``euclidean`` or ``poincare``.
+        nodes: number of nodes of the taxonomy, with the root.
+        release: what people call this version of the taxonomy, or None.
+        columns: names of the columns that `Index.rows` gives.
+        splits: number of samples by split.
+        model: the run that embeds queries, or None.
+        version: of the store.
+        approximate: what the store has tuned for approximate search; empty if nothing.
+    """
+
+    where: str
+    size: int
+    labelled: int
+    dim: int
+    geometry: GeometryName
+    nodes: int
+    release: str | None
+    columns: tuple[str, ...]
+    splits: Mapping[str, int]
+    model: str | None
+    version: int
+    approximate: Mapping[str, Any]
+
+
+class Index:
+    """Samples with vectors and labels of a taxonomy, to search among.
+
+    Make one with `create`, or open one with `open`. Each change is one transaction: others see the index as
+    it was or as it is afterwards, also when the process ends in between. A search sees one version.
+
+    Args:
+        store: where the rows lie.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._matrix: tuple[Store, ExactMatrix] | None = None
+        self._model: Model | None = None
+        self._guard = threading.Lock()
+
+    # Making and opening
+
+    @classmethod
+    def create(
+        cls,
+        where: str | Path,
+        rows: IndexRows,
+        *,
+        taxonomy: AnyTaxonomy,
+        geometry: GeometryName = "cosine",
+        curvature: float = -1.0,
+        model: str | Path | None = None,
+        overwrite: bool = False,
+    ) -> Index:
+        """Make an index of rows.
+
+        Args:
+            where: a folder that is new or empty, or the URL of another store.
+            rows: the samples; there may be none, but their vectors have a length.
+            taxonomy: the tree whose nodes are the labels.
+            geometry: ``cosine``, ``euclidean`` or ``poincare``, whose vectors are points of the ball.
+            curvature: of the Poincaré ball, below 0.
+            model: the run that made the vectors, to embed queries with.
+            overwrite: replace an index that lies there.
+
+        Raises:
+            DataError: if there is an index already, or a row does not suit.
+            TaxonomyError: if the taxonomy is not a tree.
+        """
+        settings = IndexSettings(
+            geometry=_checked_geometry(geometry),
+            dim=int(rows.vectors.shape[1]),
+            taxonomy=_checked_tree(taxonomy),
+            curvature=_checked_curvature(curvature),
+            model=None if model is None else str(Path(model).absolute()),
+        )
+        table = _table_of(rows, settings)
+        return cls(create_store(where, table, settings, overwrite=overwrite))
+
+    @classmethod
+    def open(cls, where: str | Path) -> Index:
+        """Open an index: a folder, a run with one in its folder ``index``, or a URL.
+
+        Raises:
+            DataError: if there is none, or it is damaged.
+        """
+        return cls(open_store(where))
+
+    @property
+    def taxonomy(self) -> Taxonomy:
+        """The tree whose nodes are the labels."""
+        return self._store.settings.taxonomy
+
+    @property
+    def geometry(self) -> GeometryName:
+        """By which distance samples are near."""
+        return self._store.settings.geometry
+
+    @property
+    def settings(self) -> IndexSettings:
+        """All settings."""
+        return self._store.settings
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Columns of the store and their types."""
+        return self._store.schema
+
+    @property
+    def size(self) -> int:
+        """Number of samples."""
+        return self._store.count()
+
+    @property
+    def version(self) -> int:
+        """A number that every change increases."""
+        return self._store.version
+
+    @property
+    def where(self) -> str:
+        """The folder, or the URL without passwords."""
+        return self._store.name
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __repr__(self) -> str:
+        settings = self.settings
+        return f"Index('{self.where}', {self.size} samples, {settings.dim}-d {settings.geometry})"
+
+    def info(self) -> IndexInfo:
+        """What the index is, as it is now."""
+        store = self._latest()
+        splits: dict[str, int] = {}
+        labelled = 0
+        for batch in store.scan(["node", "split"]):
+            labelled += int((batch.column("node").to_numpy() >= 0).sum())
+            for pair in batch.column("split").value_counts().to_pylist():
+                if pair["values"] is not None:
+                    splits[pair["values"]] = splits.get(pair["values"], 0) + int(pair["counts"])
+        settings = store.settings
+        return IndexInfo(
+            where=store.name,
+            size=store.count(),
+            labelled=labelled,
+            dim=settings.dim,
+            geometry=settings.geometry,
+            nodes=settings.taxonomy.num_nodes,
+            release=settings.taxonomy.release,
+            columns=tuple(_shown_columns(store)),
+            splits=dict(sorted(splits.items())),
+            model=settings.model,
+            version=store.version,
+            approximate=dict(settings.approximate),
+        )
+
+    # Changes
+
+    def add(self, rows: IndexRows) -> None:
+        """Add samples, in one transaction.
+
+        Raises:
+            DataError: if an id is in the index already, or a row does not suit; nothing is added then.
+        """
+        with self._writing() as store:
+            known = _known_ids(store, rows.ids)
+            if known:
+                raise DataError(
+                    f"{_listed(list(known))} {_are(len(known))} in the index already; replace what shall "
+                    "change, and add the others"
+                )
+            store.append(_table_of(rows, store.settings, _next_row(store), store.schema))
+
+    def replace(self, rows: IndexRows) -> tuple[int, int]:
+        """Write samples over those of the same ids, and add the others, in one transaction.
+
+        Returns:
+            the numbers of samples that were replaced and added.
+
+        Raises:
+            DataError: if a row does not suit; nothing is changed then.
+        """
+        with self._writing() as store:
+            known = _known_ids(store, rows.ids)
+            numbers = np.fromiter((known.get(one, -1) for one in rows.ids), np.int64, len(rows))
+            new = numbers < 0
+            numbers[new] = np.arange(new.sum()) + _next_row(store)
+            store.replace(_table_of(rows, store.settings, numbers, store.schema))
+        return len(rows) - int(new.sum()), int(new.sum())
+
+    def delete(self, ids: Sequence[str]) -> None:
+        """Delete samples by id, in one transaction.
+
+        Raises:
+            DataError: if an id is not in the index; nothing is deleted then.
+        """
+        wanted = list(dict.fromkeys([ids] if isinstance(ids, str) else ids))
+        with self._writing() as store:
+            known = _known_ids(store, wanted)
+            missing = [one for one in wanted if one not in known]
+            if missing:
+                raise DataError(f"{_listed(missing)} {_are(len(missing))} not in the index '{self.where}'")
+            if wanted:
+                store.delete(wanted)
+
+    def move(self, taxonomy: Taxonomy, mapping: TaxonomyMapping) -> None:
+        """Read all labels on another version of the taxonomy, in one transaction.
+
+        Args:
+            taxonomy: the new version.
+            mapping: what became of each node of the index's taxonomy, in a tree equal to ``taxonomy``.
+
+        Raises:
+            TaxonomyError: if the mapping does not lead from the index's taxonomy to the new one.
+        """
+        from labeltree.errors import TaxonomyError
+
+        if mapping.new != taxonomy:
+            raise TaxonomyError("the mapping does not end with the taxonomy to move to; take its new version")
+        with self._writing() as store:
+            if mapping.old != store.settings.taxonomy:
+                raise TaxonomyError(
+                    f"the mapping does not begin with the taxonomy of the index '{self.where}'; make one "
+                    "between that and the new version"
+                )
+            store.renumber(mapping.nodes.numpy(), store.settings.with_taxonomy(taxonomy))
+
+    def compact(self) -> None:
+        """Tidy up after many changes: small files are merged, and old versions deleted."""
+        with self._writing() as store:
+            store.compact()
+
+    # Search
+
+    def search(
+        self,
+        query: Array | torch.Tensor | Sequence[Any],
+        *,
+        k: int = 20,
+        within: Nodes | None = None,
+        not_within: Nodes | None = None,
+        where: Where | None = None,
+        diverse: int | None = None,
+        exact: bool | None = None,
+        columns: Sequence[str] | None = None,
+        labels: Array | torch.Tensor | Sequence[int] | None = None,
+    ) -> list[Hits]:
+        """The samples nearest to each query.
+
+        Args:
+            query: vectors ``(q, d)``, or one of ``(d,)``.
+            k: how many samples to find for each.
+            within: a node or several, by path, name or number: only samples labelled there or below.
+            not_within: the same, left out; samples without a label stay.
+            where: conditions on columns: ``{"split": "test", "camera": ["a", "b"], "year": (">=", 2020)}``.
+            diverse: a depth: at most one sample of each node there. A label that is coarser counts as a
+                node of its own, samples without a label are left out.
+            exact: compare with every sample; None: if there are at most a million, or no approximate index.
+            columns: which columns to give in `Hits.rows`; None: all except vectors.
+            labels: ``(q,)`` label of each query, -1 where unknown, for `Hits.lca_depths`.
+
+        Returns:
+            for each query its hits.
+
+        Raises:
+            DataError: if a query or an argument does not suit.
+            TaxonomyError: if a node is unknown.
+        """
+        store = self._latest()
+        queries = _checked_queries(query, store.settings)
+        chosen = Filter.of(store.settings.taxonomy, within=within, not_within=not_within, where=where)
+        return self._search(store, queries, k, chosen, diverse, exact, columns, labels)
+
+    def search_id(self, id: str, *, k: int = 20, **options: Any) -> Hits:
+        """The samples nearest to one of the index, without itself; further arguments are those of `search`.
+
+        Raises:
+            DataError: if there is no sample of that id.
+        """
+        store = self._latest()
+        found = _read(store, ["row", "node", "vector"], Filter(ids=(str(id),)))
+        if not len(found):
+            raise DataError(f"there is no sample '{id}' in the index '{self.where}'")
+        vector = vectors_from_arrow(found["vector"])
+        options.setdefault("labels", found["node"].to_numpy())
+        return self._without(store, vector, int(found["row"][0].as_py()), k, options)
+
+    def search_node(self, node: str | int, *, k: int = 20, **options: Any) -> Hits:
+        """The samples nearest to the mean of those labelled at or below a node.
+
+        Args:
+            node: by path, name or number.
+            k: how many.
+            **options: further arguments of `search`.
+
+        Raises:
+            DataError: if no sample has such a label.
+            TaxonomyError: if the node is unknown.
+        """
+        store = self._latest()
+        taxonomy = store.settings.taxonomy
+        chosen = Filter.of(taxonomy, within=node)
+        assert chosen.within is not None
+        number = chosen.within[0][0]
+        found = _read(store, ["vector"], chosen)
+        if not len(found):
+            raise DataError(f"no sample of the index is labelled at or below '{taxonomy.path_name(number)}'")
+        names = {"cosine": "sphere"}
+        space = get_geometry(
+            names.get(store.settings.geometry, store.settings.geometry), store.settings.curvature
+        )
+        points = torch.from_numpy(vectors_from_arrow(found["vector"]).copy())
+        mean = space.group_means(points, torch.zeros(len(points), dtype=torch.int64), 1)
+        options.setdefault("labels", [number])
+        return self.search(mean.numpy(), k=k, **options)[0]
+
+    def search_images(self, images: Sequence[Any], **options: Any) -> list[Hits]:
+        """The samples nearest to images, embedded by the index's run; see `Model.embed` and `search`."""
+        return self.search(self.embed(images), **options)
+
+    def search_texts(self, texts: Sequence[str], **options: Any) -> list[Hits]:
+        """The samples nearest to texts, embedded by the index's run; see `Model.embed` and `search`."""
+        return self.search(self.embed(texts), **options)
+
+    def embed(self, samples: Sequence[Any]) -> Array:
+        """Vectors ``(n, d)`` of samples, by the run that made the index's.
+
+        Raises:
+            DataError: if the run is not known.
+        """
+        with self._guard:
+            if self._model is None:
+                run = self.settings.model
+                if run is None:
+                    raise DataError(
+                        f"the index '{self.where}' was made from vectors alone; search by vectors or ids, "
+                        "or make it from a run"
+                    )
+                from labeltree.inference.model import Model
+
+                self._model = Model(run)
+            model = self._model
+        return model.embed(samples).embeddings.numpy()
+
+    # Reading
+
+    def rows(self, columns: Sequence[str] | None = None, filter: Filter | None = None) -> pa.Table:
+        """Columns of the samples, in the order in which these came, as an Arrow table.
+
+        Args:
+            columns: names; None: ``id``, ``node`` and all others except vectors.
+            filter: which samples; None: all.
+        """
+        store = self._latest()
+        names = ["id", "node", *_shown_columns(store)] if columns is None else list(columns)
+        unknown = [name for name in names if name not in store.schema.names]
+        if unknown:
+            raise DataError(
+                f"the index has no column '{unknown[0]}'; it has id, node, {', '.join(_shown_columns(store))}"
+            )
+        read = _read(store, list(dict.fromkeys([*names, "row"])), filter)
+        return read.sort_by("row").select(names)
+
+    def vectors(self) -> Array:
+        """Vectors ``(n, d)`` float32 of all samples, in the order of `rows`; a read-only file in memory."""
+        return self._matrix_of(self._latest()).vectors
+
+    def labels(self) -> Array:
+        """Labels ``(n,)`` int64 of all samples, in the order of `rows`."""
+        return self._matrix_of(self._latest()).nodes
+
+    # Inside
+
+    def _latest(self) -> Store:
+        """The store as it is now; a search goes on with the one that it began with."""
+        with self._guard:
+            self._store = self._store.latest()
+            return self._store
+
+    @contextmanager
+    def _writing(self) -> Iterator[Store]:
+        with self._guard, self._store.writer() as store:
+            yield store
+            self._store = store.latest()
+
+    def _matrix_of(self, store: Store) -> ExactMatrix:
+        with self._guard:
+            if self._matrix is None or self._matrix[0] is not store:
+                self._matrix = store, open_matrix(store, matrix_folder(store))
+            return self._matrix[1]
+
+    def _without(self, store: Store, vector: Array, row: int, k: int, options: dict[str, Any]) -> Hits:
+        diverse, exact, columns, labels = (
+            options.pop(n, None) for n in ("diverse", "exact", "columns", "labels")
+        )
+        chosen = Filter.of(store.settings.taxonomy, **options)
+        return self._search(store, vector, k, chosen, diverse, exact, columns, labels, left_out=row)[0]
+
+    def _search(
+        self,
+        store: Store,
+        queries: Array,
+        k: int,
+        chosen: Filter,
+        diverse: int | None,
+        exact: bool | None,
+        columns: Sequence[str] | None,
+        labels: Any,
+        left_out: int | None = None,
+    ) -> list[Hits]:
+        settings = store.settings
+        if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
+            raise DataError(f"k is {k!r}; give a whole number of at least 1")
+        branches = _branches(settings.taxonomy, diverse)
+        if branches is not None:
+            labelled = ((0, settings.taxonomy.num_nodes),)
+            chosen = replace(chosen, within=labelled if chosen.within is None else chosen.within)
+        _check_conditions(store, chosen)
+        if exact is None:
+            exact = not settings.approximate or store.count() <= EXACT_UP_TO
+        near = self._exact if exact else self._approximate
+        places = _Picker(k, branches, left_out)
+        found = places(lambda m, some: near(store, queries[some], m, chosen), len(queries))
+        return _hits(store, found, columns, _checked_labels(labels, len(queries), settings.taxonomy))
+
+    def _exact(self, store: Store, queries: Array, k: int, chosen: Filter) -> list[_Found]:
+        matrix, settings = self._matrix_of(store), store.settings
+        among = None
+        if not chosen.all_rows:
+            passes = chosen.mask_of_nodes(matrix.nodes)
+            if chosen.conditions:
+                rows = _read(store, ["row"], replace(chosen, within=None, not_within=()))["row"].to_numpy()
+                passes &= np.isin(matrix.rows, rows)
+            among = np.flatnonzero(passes)
+        found = matrix.nearest(settings.geometry, queries, k, curvature=settings.curvature, among=among)
+        return [_Found(matrix.rows[at], matrix.nodes[at], values) for at, values in found]
+
+    def _approximate(self, store: Store, queries: Array, k: int, chosen: Filter) -> list[_Found]:
+        settings = store.settings
+        hyperbolic = settings.geometry == "poincare"
+        asked = lorentz_queries(queries, settings.curvature) if hyperbolic else queries
+        found = []
+        for query, rows in zip(queries, store.nearest(asked, k, chosen), strict=True):
+            read = _read(store, ["row", "node", "vector"], Filter(rows=np.asarray(rows, np.int64)))
+            numbers = read["row"].to_numpy()
+            values = distances(
+                settings.geometry, query, vectors_from_arrow(read["vector"]), settings.curvature
+            )
+            order = np.lexsort((numbers, values))[:k]
+            found.append(_Found(numbers[order], read["node"].to_numpy()[order], values[order]))
+        return found
+
+
+@dataclass(frozen=True)
+class _Found:
+    """Rows found for one query: numbers, labels and distances, nearest first."""
+
+    rows: Array
+    nodes: Array
+    distances: Array
+
+    def pick(self, places: Array) -> _Found:
+        return _Found(self.rows[places], self.nodes[places], self.distances[places])
+
+
+class _Picker:
+    """Take k rows for each query: without the query itself, and of different branches if these are given."""
+
+    def __init__(self, k: int, branches: Array | None, left_out: int | None) -> None:
+        self._k, self._branches, self._left_out = k, branches, left_out
+
+    def __call__(self, near: Callable[[int, list[int]], list[_Found]], num_queries: int) -> list[_Found]:
+        most = self._k + (self._left_out is not None)
+        chosen: dict[int, _Found] = {}
+        while len(chosen) < num_queries:
+            open_queries = [query for query in range(num_queries) if query not in chosen]
+            for query, found in zip(open_queries, near(most, open_queries), strict=True):
+                picked = self._pick(found)
+                if self._branches is None or len(picked.rows) == self._k or len(found.rows) < most:
+                    chosen[query] = picked
+            most *= 4
+        return [chosen[query] for query in range(num_queries)]
+
+    def _pick(self, found: _Found) -> _Found:
+        places = np.arange(len(found.rows))
+        if self._left_out is not None:
+            places = places[found.rows != self._left_out]
+        if self._branches is not None:
+            _, first = np.unique(self._branches[found.nodes[places]], return_index=True)
+            places = places[np.sort(first)]
+        return found.pick(places[: self._k])
+
+
+def _hits(
+    store: Store, found: list[_Found], columns: Sequence[str] | None, labels: Array | None
+) -> list[Hits]:
+    shown = _shown_columns(store)
+    wanted = shown if columns is None else list(columns)
+    unknown = [name for name in wanted if name not in [*shown, "id", "node"]]
+    if unknown:
+        raise DataError(f"the index has no column '{unknown[0]}'; it has {', '.join(shown)}")
+    numbers = np.unique(np.concatenate([one.rows for one in found])) if found else np.zeros(0, np.int64)
+    read = _read(store, list(dict.fromkeys(["row", "id", *wanted])), Filter(rows=numbers)).sort_by("row")
+    taxonomy, geometry = store.settings.taxonomy, store.settings.geometry
+    hits = []
+    for query, one in enumerate(found):
+        rows = read.take(np.searchsorted(numbers, one.rows))
+        label = -1 if labels is None else int(labels[query])
+        depths = taxonomy.lca_depth(torch.from_numpy(one.nodes.copy()), label).numpy() if label >= 0 else None
+        hits.append(
+            Hits(
+                ids=rows["id"].to_pylist(),
+                distances=one.distances,
+                similarities=1.0 - one.distances if geometry == "cosine" else -one.distances,
+                nodes=one.nodes,
+                rows={name: rows[name].to_pylist() for name in wanted},
+                lca_depths=depths,
+            )
+        )
+    return hits
+
+
+def _read(store: Store, columns: list[str], filter: Filter | None) -> pa.Table:
+    import pyarrow as pa
+
+    schema = pa.schema([store.schema.field(name).remove_metadata() for name in columns])
+    batches = [batch.select(columns).cast(schema) for batch in store.scan(columns, filter)]
+    return pa.Table.from_batches(batches, schema)
+
+
+def _shown_columns(store: Store) -> list[str]:
+    return [name for name in store.schema.names if name not in _HIDDEN]
+
+
+def _known_ids(store: Store, ids: Sequence[str]) -> dict[str, int]:
+    """The row of each of the ids that the store has."""
+    wanted = set(ids)
+    known: dict[str, int] = {}
+    for batch in store.scan(["id", "row"]):
+        pairs = zip(batch.column("id").to_pylist(), batch.column("row").to_pylist(), strict=True)
+        known.update((one, row) for one, row in pairs if one in wanted)
+    return known
+
+
+def _next_row(store: Store) -> int:
+    return 1 + max((int(b.column("row").to_numpy().max()) for b in store.scan(["row"]) if len(b)), default=-1)
+
+
+def _table_of(
+    rows: IndexRows, settings: IndexSettings, first_row: int | Array = 0, schema: pa.Schema | None = None
+) -> pa.Table:
+    """The rows as a table of a store, after checks; with the columns of ``schema`` if it is given."""
+    import pyarrow as pa
+
+    if len(rows) and rows.vectors.shape[1] != settings.dim:
+        raise DataError(
+            f"the vectors have {rows.vectors.shape[1]} dimensions, those of the index {settings.dim}; "
+            "embed the samples with the run that the index was made from"
+        )
+    rows.check_nodes(settings.taxonomy)
+    table = rows.to_arrow(first_row)
+    if settings.geometry == "poincare":
+        check_inside(rows.vectors, settings.curvature, [f"'{one}'" for one in rows.ids])
+        table = table.append_column("lorentz", vectors_to_arrow(lorentz(rows.vectors, settings.curvature)))
+    if schema is None:
+        return table
+    new = [name for name in table.column_names if name not in schema.names]
+    if new:
+        raise DataError(
+            f"the index has no column '{new[0]}'; it has "
+            f"{', '.join(name for name in schema.names if name not in _HIDDEN)}"
+        )
+    columns = []
+    for field in schema:
+        if field.name not in table.column_names:
+            columns.append(pa.nulls(len(rows), field.type))
+            continue
+        if field.name in ("vector", "lorentz") and not len(rows):
+            columns.append(pa.array([], field.type))
+            continue
+        try:
+            columns.append(table[field.name].cast(field.type))
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise DataError(
+                f"column '{field.name}' of the index holds {field.type}, and the new rows have "
+                f"{table[field.name].type}; convert them"
+            ) from error
+    return pa.table(columns, schema=schema)
+
+
+def _check_conditions(store: Store, chosen: Filter) -> None:
+    """Raise a `DataError` if a condition is about a column that does not exist or holds other values."""
+    import pyarrow as pa
+
+    for condition in chosen.conditions:
+        shown = ["id", *_shown_columns(store)]
+        if condition.column not in shown:
+            raise DataError(f"the index has no column '{condition.column}'; it has {', '.join(shown)}")
+        kind = store.schema.field(condition.column).type
+        for value in condition.values:
+            is_text, is_flag = isinstance(value, str), isinstance(value, bool)
+            if is_text != pa.types.is_string(kind) or is_flag != pa.types.is_boolean(kind):
+                raise DataError(f"column '{condition.column}' holds {kind}, and is compared with {value!r}")
+
+
+def _branches(taxonomy: Taxonomy, depth: int | None) -> Array | None:
+    """For each node its ancestor at a depth, or itself if it is coarser ``(N,)``."""
+    if depth is None:
+        return None
+    if isinstance(depth, bool) or not 0 < depth <= taxonomy.max_depth:
+        raise DataError(f"diverse is {depth}; give a depth from 1 to {taxonomy.max_depth}")
+    ancestors = taxonomy.ancestors[:, depth]
+    return torch.where(ancestors < 0, torch.arange(taxonomy.num_nodes), ancestors).numpy()
+
+
+def _checked_queries(query: Any, settings: IndexSettings) -> Array:
+    try:
+        given = query.detach().cpu().numpy() if isinstance(query, torch.Tensor) else np.asarray(query)
+        with np.errstate(over="ignore"):
+            queries = np.ascontiguousarray(given, np.float32)
+    except (TypeError, ValueError) as error:
+        raise DataError("a query is a vector of numbers, or several: (q, d)") from error
+    queries = queries[None] if queries.ndim == 1 else queries
+    if queries.ndim != 2 or queries.shape[1] != settings.dim:
+        raise DataError(
+            f"queries have the shape {given.shape}; the index has vectors of {settings.dim} dimensions"
+        )
+    bad = np.flatnonzero(~np.isfinite(queries).all(1))
+    if len(bad):
+        raise DataError(f"query {int(bad[0])} holds NaN or infinity; leave it out")
+    if settings.geometry == "poincare":
+        check_inside(queries, settings.curvature, [f"query {row}" for row in range(len(queries))])
+    return queries
+
+
+def _checked_labels(labels: Any, num_queries: int, taxonomy: Taxonomy) -> Array | None:
+    if labels is None:
+        return None
+    found = np.asarray(labels, np.int64).reshape(-1)
+    if len(found) != num_queries:
+        raise DataError(f"there are {num_queries} queries but {len(found)} labels; they must be as many")
+    if len(found) and not (found.min() >= -1 and found.max() < taxonomy.num_nodes):
+        raise DataError(f"labels of queries are nodes 0 to {taxonomy.num_nodes - 1}, or -1 where unknown")
+    return found
+
+
+def _checked_geometry(name: str) -> GeometryName:
+    from typing import get_args
+
+    if name == "sphere":  # as embeddings tables call it
+        return "cosine"
+    if name not in get_args(GeometryName):
+        raise DataError(f"geometry is '{name}'; expected one of {', '.join(get_args(GeometryName))}")
+    return name  # type: ignore[return-value]
+
+
+def _checked_tree(taxonomy: AnyTaxonomy) -> Taxonomy:
+    from labeltree.errors import TaxonomyError
+
+    if not isinstance(taxonomy, Taxonomy):
+        raise TaxonomyError("an index needs a tree; make one of the DAG with 'labeltree taxonomy project'")
+    return taxonomy
+
+
+def _checked_curvature(curvature: float) -> float:
+    if not (curvature < 0 and np.isfinite(curvature)):
+        raise DataError(f"curvature is {curvature}; expected a number below 0, such as -1.0")
+    return float(curvature)
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(f"'{name}'" for name in names[:_SHOWN])
+    return f"{shown} and {len(names) - _SHOWN} more" if len(names) > _SHOWN else shown
+
+
+def _are(count: int) -> str:
+    return "is" if count == 1 else "are"

@@ -1,0 +1,234 @@
+"""The default store: a table of LanceDB in a folder."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from labeltree.atomic import new_folder_in, writing
+from labeltree.errors import DataError, FolderInUseError
+from labeltree.index.filters import Filter
+from labeltree.index.store import IndexSettings, Store
+from labeltree.lock import lock_folder
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["LanceStore"]
+
+Array = np.ndarray[Any, Any]
+
+_TABLE = "rows"
+_SETTINGS = b"labeltree"  # key of the metadata of column "id"
+_PATIENCE_S = 60.0  # how long a writer waits for another
+_KEPT = timedelta(hours=1)  # old versions that readers may still show
+
+
+class LanceStore:
+    """Rows in the table ``rows.lance`` of a folder; its settings are metadata of the column ``id``.
+
+    Writers of one folder wait for each other. A reader keeps the version that it opened.
+
+    Args:
+        folder: of the index.
+    """
+
+    def __init__(self, folder: Path, table: Any) -> None:
+        self.name = str(folder)
+        self.folder = folder
+        self._table = table
+        self._version = int(table.version)
+        self._schema = table.schema
+        names = self._schema.names
+        text = (self._schema.field("id").metadata or {}).get(_SETTINGS) if "id" in names else None
+        if text is None:
+            raise DataError(f"'{folder}' holds a table of LanceDB that is no index of labeltree")
+        self._settings = IndexSettings.from_text(text.decode(), self.name)
+
+    @classmethod
+    def exists(cls, folder: Path) -> bool:
+        """Whether a folder holds an index."""
+        return (folder / f"{_TABLE}.lance").is_dir()
+
+    @classmethod
+    def open(cls, folder: Path) -> LanceStore:
+        """Open the index in a folder.
+
+        Raises:
+            DataError: if there is none, or it cannot be read.
+        """
+        if not cls.exists(folder):
+            raise DataError(f"there is no index at '{folder}'; make one with 'labeltree index'")
+        try:
+            table = _connect(folder).open_table(_TABLE)
+        except (OSError, ValueError, RuntimeError) as error:
+            raise DataError(
+                f"the index '{folder}' cannot be opened ({_first_line(error)}); make it anew with "
+                "'labeltree index'"
+            ) from error
+        return cls(folder, table)
+
+    @classmethod
+    def create(
+        cls, folder: Path, rows: pa.Table, settings: IndexSettings, *, overwrite: bool = False
+    ) -> LanceStore:
+        """Make an index of rows, in one transaction: a process that is killed leaves none, or the old one.
+
+        Raises:
+            DataError: if there is one already and ``overwrite`` is False, or the folder holds other files.
+        """
+        folder = folder.absolute()
+        rows = rows.cast(_with_settings(rows.schema, settings))
+        if cls.exists(folder):
+            if not overwrite:
+                raise DataError(
+                    f"there is an index at '{folder}' already; overwrite it, or name another folder"
+                )
+            with _writer(folder):
+                _connect(folder).create_table(_TABLE, data=rows, mode="overwrite")
+            return cls.open(folder)
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise DataError(f"'{folder}' exists and is no index; name a folder that is new or empty")
+        with writing(folder), new_folder_in(folder.parent) as new:
+            _connect(new / "index").create_table(_TABLE, data=rows)
+            (new / "index").rename(folder)
+        return cls.open(folder)
+
+    @property
+    def settings(self) -> IndexSettings:
+        """Those of this version."""
+        return self._settings
+
+    @property
+    def version(self) -> int:
+        """The table's version."""
+        return self._version
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Columns and their types."""
+        return self._schema
+
+    def latest(self) -> Store:
+        """See `Store`."""
+        newest = self.open(self.folder)
+        return self if (newest.version, newest.settings.key) == (self.version, self.settings.key) else newest
+
+    def count(self, filter: Filter | None = None) -> int:
+        """See `Store`."""
+        return int(self._table.count_rows(None if filter is None else filter.sql()))
+
+    def scan(self, columns: list[str], filter: Filter | None = None) -> Iterator[pa.RecordBatch]:
+        """See `Store`."""
+        query = self._table.search().select(columns)
+        condition = None if filter is None else filter.sql()
+        if condition is not None:
+            query = query.where(condition)
+        yield from query.to_batches()
+
+    def nearest(self, queries: Array, k: int, filter: Filter | None = None) -> list[Array]:
+        """See `Store`."""
+        settings = self._settings
+        condition = None if filter is None else filter.sql()
+        found = []
+        for query in queries:
+            search = self._table.search(query, vector_column_name=settings.search_column)
+            search = search.distance_type(settings.metric).limit(k).select(["row", "_distance"])
+            if condition is not None:
+                search = search.where(condition, prefilter=True)
+            found.append(search.to_arrow()["row"].to_numpy())
+        return found
+
+    def append(self, rows: pa.Table) -> None:
+        """See `Store`."""
+        self._table.add(rows)
+
+    def replace(self, rows: pa.Table) -> None:
+        """See `Store`."""
+        self._table.merge_insert("id").when_matched_update_all().when_not_matched_insert_all().execute(rows)
+
+    def delete(self, ids: list[str]) -> None:
+        """See `Store`."""
+        self._table.delete(Filter(ids=tuple(ids)).sql())
+
+    def renumber(self, new_nodes: Array, settings: IndexSettings) -> None:
+        """See `Store`; all rows are written anew in one commit, without approximate indexes."""
+        self._overwrite(settings, new_nodes)
+
+    def write_settings(self, settings: IndexSettings) -> None:
+        """See `Store`."""
+        self._table.update_field_metadata(
+            {"path": "id", "metadata": {_SETTINGS.decode(): settings.to_text()}}
+        )
+
+    def compact(self) -> None:
+        """See `Store`: merges small files, and deletes versions that are older than an hour."""
+        self._table.optimize(cleanup_older_than=_KEPT)
+
+    @contextmanager
+    def writer(self) -> Iterator[Store]:
+        """The latest version of the store, locked for writing until the block ends."""
+        with _writer(self.folder):
+            yield self.latest()
+
+    def _overwrite(self, settings: IndexSettings, new_nodes: Array) -> None:
+        import pyarrow as pa
+
+        schema = _with_settings(self._schema, settings)
+        place = self._schema.get_field_index("node")
+        look_up = np.append(new_nodes, -1)  # -1, no label, stays
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            for batch in self.scan(self._schema.names):
+                nodes = pa.array(look_up[batch.column(place).to_numpy()], pa.int64())
+                columns = batch.columns
+                columns[place] = nodes
+                yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+        reader = pa.RecordBatchReader.from_batches(schema, batches())
+        _connect(self.folder).create_table(_TABLE, data=reader, schema=schema, mode="overwrite")
+
+
+@contextmanager
+def _writer(folder: Path) -> Iterator[None]:
+    """Lock a folder for writing; another process that is writing is waited for."""
+    end = time.monotonic() + _PATIENCE_S
+    while True:
+        lock = lock_folder(folder)
+        try:
+            lock.__enter__()
+            break
+        except FolderInUseError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.05)
+    try:
+        with writing(folder):
+            yield
+    finally:
+        lock.__exit__(None, None, None)
+
+
+def _with_settings(schema: pa.Schema, settings: IndexSettings) -> pa.Schema:
+    place = schema.get_field_index("id")
+    return schema.set(place, schema.field(place).with_metadata({_SETTINGS: settings.to_text().encode()}))
+
+
+def _connect(folder: Path) -> Any:
+    try:
+        import lancedb
+    except ImportError as error:
+        raise ImportError(
+            "an index in a folder needs the package 'lancedb': pip install 'labeltree[search]'"
+        ) from error
+    return lancedb.connect(str(folder))
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0][:200]

@@ -1,0 +1,59 @@
+"""Which store a place names: a folder, or the URL of a server."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from labeltree.cache import data_home
+from labeltree.errors import DataError
+from labeltree.index.lance import LanceStore
+from labeltree.index.store import IndexSettings, Store
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["create_store", "index_folder", "matrix_folder", "open_store"]
+
+
+def create_store(
+    where: str | Path, rows: pa.Table, settings: IndexSettings, *, overwrite: bool = False
+) -> Store:
+    """Make the store that a place names; see `Store`.
+
+    Args:
+        where: a folder, or a URL.
+        rows: its first rows.
+        settings: of the index.
+        overwrite: replace an index that lies there.
+    """
+    _check_folder(where)
+    return LanceStore.create(Path(where), rows, settings, overwrite=overwrite)
+
+
+def open_store(where: str | Path) -> Store:
+    """Open the store that a place names: a folder, a run with an index, or a URL."""
+    _check_folder(where)
+    return LanceStore.open(index_folder(where))
+
+
+def index_folder(where: str | Path) -> Path:
+    """The folder of an index: itself, or ``index`` in the folder of a run."""
+    folder = Path(where).absolute()
+    return (
+        folder / "index" if not LanceStore.exists(folder) and LanceStore.exists(folder / "index") else folder
+    )
+
+
+def matrix_folder(store: Store) -> Path:
+    """Where the matrix of exact search lies: in the folder of the index, or for a server in the cache."""
+    if isinstance(store, LanceStore):
+        return store.folder / "exact"
+    return data_home() / "index" / hashlib.sha256(store.name.encode()).hexdigest()[:16]
+
+
+def _check_folder(where: str | Path) -> None:
+    if "://" in str(where):
+        scheme = str(where).split("://")[0]
+        raise DataError(f"'{scheme}://' is no place for an index; name a folder")

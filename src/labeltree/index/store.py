@@ -1,0 +1,167 @@
+"""Where the rows of an index lie: what a store must do, and which one a name opens."""
+
+from __future__ import annotations
+
+import base64
+import json
+import uuid
+import zlib
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+import numpy as np
+
+from labeltree.errors import DataError
+from labeltree.index.filters import Filter
+from labeltree.taxonomy import Taxonomy
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["GeometryName", "IndexSettings", "Metric", "Store"]
+
+Array = np.ndarray[Any, Any]
+GeometryName = Literal["cosine", "euclidean", "poincare"]
+Metric = Literal["cosine", "l2", "dot"]
+_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class IndexSettings:
+    """What an index is about; stored with its rows and changed in the same transaction.
+
+    Attributes:
+        geometry: ``cosine``, ``euclidean`` or ``poincare``.
+        dim: d, the length of the vectors.
+        taxonomy: the tree whose nodes are the labels of the rows.
+        curvature: of the Poincaré ball, below 0; other geometries do not use it.
+        model: the run that embeds queries, a path; None if it is unknown.
+        approximate: what the store has tuned for approximate search; empty if nothing.
+        key: tells this index from others that lay or will lie in the same place.
+    """
+
+    geometry: GeometryName
+    dim: int
+    taxonomy: Taxonomy
+    curvature: float = -1.0
+    model: str | None = None
+    approximate: dict[str, Any] = field(default_factory=dict)
+    key: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    @property
+    def search_column(self) -> str:
+        """The column whose vectors an approximate index is made of: ``vector``, or ``lorentz``."""
+        return "lorentz" if self.geometry == "poincare" else "vector"
+
+    @property
+    def metric(self) -> Metric:
+        """By what the vectors of `search_column` are ordered: ``dot`` = largest inner product first."""
+        metrics: dict[GeometryName, Metric] = {"cosine": "cosine", "euclidean": "l2", "poincare": "dot"}
+        return metrics[self.geometry]
+
+    def to_text(self) -> str:
+        """The settings as a short text of ASCII characters."""
+        document = {
+            "format": _FORMAT,
+            "taxonomy": self.taxonomy.to_dict(),
+            **{name: getattr(self, name) for name in _PLAIN},
+        }
+        return base64.b64encode(zlib.compress(json.dumps(document).encode())).decode()
+
+    @classmethod
+    def from_text(cls, text: str, where: str) -> IndexSettings:
+        """The inverse of `to_text`; ``where`` names the index in errors."""
+        try:
+            document = json.loads(zlib.decompress(base64.b64decode(text, validate=True)))
+            if document["format"] > _FORMAT:
+                raise DataError(
+                    f"the index '{where}' was made by a newer labeltree; update labeltree, or make it anew"
+                )
+            taxonomy = Taxonomy.from_dict(document["taxonomy"])
+            return cls(taxonomy=taxonomy, **{name: document[name] for name in _PLAIN if name in document})
+        except (ValueError, KeyError, TypeError, zlib.error) as error:
+            if isinstance(error, DataError):
+                raise
+            raise DataError(
+                f"the settings of the index '{where}' are damaged ({error}); make it anew with "
+                "'labeltree index'"
+            ) from error
+
+    def with_taxonomy(self, taxonomy: Taxonomy) -> IndexSettings:
+        """The same settings with another taxonomy."""
+        return replace(self, taxonomy=taxonomy)
+
+
+_PLAIN = ("geometry", "dim", "curvature", "model", "approximate", "key")
+
+
+class Store(Protocol):
+    """A table of rows, with the settings of its index.
+
+    Rows come and go as Arrow tables with columns ``id`` (text, unique), ``row`` (int64, unique, ascending in
+    the order in which samples came; ties are broken by it), ``node`` (int64, -1 = no label; nodes are
+    numbered depth first, so a subtree is a range), ``vector`` (d float32), with geometry ``poincare`` also
+    ``lorentz`` (d + 1 float32), ``path``, ``text``, ``split``, ``group`` (texts) and further ones.
+
+    Each of `append`, `replace`, `delete`, `renumber` and `write_settings` is one transaction: it is done
+    wholly or not at all, whenever the process ends.
+    """
+
+    name: str
+    """Path or URL, for messages; without passwords."""
+
+    @property
+    def settings(self) -> IndexSettings: ...
+
+    @property
+    def version(self) -> int:
+        """A number that every change increases."""
+
+    @property
+    def schema(self) -> pa.Schema: ...
+
+    def latest(self) -> Store:
+        """The store as it is now: itself, or a new object if others have changed it; the old one keeps
+        showing the old rows if the store can."""
+
+    def count(self, filter: Filter | None = None) -> int:
+        """The number of rows that pass."""
+
+    def scan(self, columns: list[str], filter: Filter | None = None) -> Iterator[pa.RecordBatch]:
+        """These columns of the rows that pass, in any order, in batches."""
+
+    def nearest(self, queries: Array, k: int, filter: Filter | None = None) -> list[Array]:
+        """About the nearest rows of each query, by an approximate index if there is one.
+
+        Args:
+            queries: ``(q, D)`` float32, to compare with `IndexSettings.search_column`; for ``dot``, rows of
+                largest inner product are nearest.
+            k: how many rows to find.
+            filter: rows to search among.
+
+        Returns:
+            for each query the numbers of at most k rows, nearest first.
+        """
+
+    def append(self, rows: pa.Table) -> None:
+        """Add rows whose ids are new."""
+
+    def replace(self, rows: pa.Table) -> None:
+        """Write rows over those of the same ids, and add those whose ids are new."""
+
+    def delete(self, ids: list[str]) -> None:
+        """Delete the rows of these ids, all of which exist."""
+
+    def renumber(self, new_nodes: Array, settings: IndexSettings) -> None:
+        """Give every row with node v the node ``new_nodes[v]`` ``(N_old,)``, and write the settings."""
+
+    def write_settings(self, settings: IndexSettings) -> None:
+        """Write the settings, without a change of rows."""
+
+    def compact(self) -> None:
+        """Tidy up after many changes."""
+
+    def writer(self) -> AbstractContextManager[Store]:
+        """The store as it is now, which no other process changes until the block ends."""
