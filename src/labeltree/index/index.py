@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,7 +19,7 @@ from labeltree.index.distances import check_inside, distances, lorentz, lorentz_
 from labeltree.index.exact import ExactMatrix, open_matrix
 from labeltree.index.filters import Filter, Nodes, Where
 from labeltree.index.hits import Hits
-from labeltree.index.opening import create_store, matrix_folder, open_store
+from labeltree.index.opening import check_free, create_store, matrix_folder, open_store
 from labeltree.index.rows import IndexRows, vectors_from_arrow, vectors_to_arrow
 from labeltree.index.store import GeometryName, IndexSettings, Store
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy, TaxonomyMapping
@@ -35,6 +36,7 @@ EXACT_UP_TO = 1_000_000
 """Rows up to which search is exact unless asked otherwise."""
 _HIDDEN = ("id", "row", "node", "vector", "lorentz")
 _SHOWN = 3
+_FEW = 1000  # ids that are looked up one by one
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,7 @@ class IndexInfo:
         model: the run that embeds queries, or None.
         version: of the store.
         approximate: what the store has tuned for approximate search; empty if nothing.
+        exact_up_to: number of samples up to which search is exact unless asked otherwise.
     """
 
     where: str
@@ -68,6 +71,7 @@ class IndexInfo:
     model: str | None
     version: int
     approximate: Mapping[str, Any]
+    exact_up_to: int
 
 
 class Index:
@@ -120,10 +124,15 @@ class Index:
             dim=int(rows.vectors.shape[1]),
             taxonomy=_checked_tree(taxonomy),
             curvature=_checked_curvature(curvature),
-            model=None if model is None else str(Path(model).absolute()),
+            model=None if model is None else _model_path(model, where),
         )
         table = _table_of(rows, settings)
         return cls(create_store(where, table, settings, overwrite=overwrite))
+
+    @staticmethod
+    def check_free(where: str | Path, *, overwrite: bool = False) -> None:
+        """Raise a `DataError` if no index can be made there: there is one already, or something else."""
+        check_free(where, overwrite=overwrite)
 
     @classmethod
     def open(cls, where: str | Path) -> Index:
@@ -169,6 +178,12 @@ class Index:
         """The folder, or the URL without passwords."""
         return self._store.name
 
+    @property
+    def model(self) -> str | None:
+        """The run that embeds queries, a path; None if it is unknown."""
+        run = self.settings.model
+        return None if run is None else os.path.abspath(os.path.join(self.where, run))
+
     def __len__(self) -> int:
         return self.size
 
@@ -197,7 +212,8 @@ class Index:
             release=settings.taxonomy.release,
             columns=tuple(_shown_columns(store)),
             splits=dict(sorted(splits.items())),
-            model=settings.model,
+            model=self.model,
+            exact_up_to=EXACT_UP_TO,
             version=store.version,
             approximate=dict(settings.approximate),
         )
@@ -378,7 +394,7 @@ class Index:
         """
         with self._guard:
             if self._model is None:
-                run = self.settings.model
+                run = self.model
                 if run is None:
                     raise DataError(
                         f"the index '{self.where}' was made from vectors alone; search by vectors or ids, "
@@ -568,6 +584,13 @@ def _hits(
     return hits
 
 
+def _model_path(model: str | Path, where: str | Path) -> str:
+    """The path of a run; relative to the index if that lies within, so that they can be moved together."""
+    run, folder = Path(model).absolute(), Path(where).absolute()
+    inside = "://" not in str(where) and folder.is_relative_to(run)
+    return os.path.relpath(run, folder) if inside else str(run)
+
+
 def _read(store: Store, columns: list[str], filter: Filter | None) -> pa.Table:
     import pyarrow as pa
 
@@ -584,7 +607,8 @@ def _known_ids(store: Store, ids: Sequence[str]) -> dict[str, int]:
     """The row of each of the ids that the store has."""
     wanted = set(ids)
     known: dict[str, int] = {}
-    for batch in store.scan(["id", "row"]):
+    few = Filter(ids=tuple(ids)) if len(wanted) <= _FEW else None
+    for batch in store.scan(["id", "row"], few):
         pairs = zip(batch.column("id").to_pylist(), batch.column("row").to_pylist(), strict=True)
         known.update((one, row) for one, row in pairs if one in wanted)
     return known

@@ -86,15 +86,9 @@ class LanceStore:
         folder = folder.absolute()
         rows = rows.cast(_with_settings(rows.schema, settings))
         if cls.exists(folder):
-            if not overwrite:
-                raise DataError(
-                    f"there is an index at '{folder}' already; overwrite it, or name another folder"
-                )
             with _writer(folder):
                 _connect(folder).create_table(_TABLE, data=rows, mode="overwrite")
             return cls.open(folder)
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise DataError(f"'{folder}' exists and is no index; name a folder that is new or empty")
         with writing(folder), new_folder_in(folder.parent) as new:
             _connect(new / "index").create_table(_TABLE, data=rows)
             (new / "index").rename(folder)

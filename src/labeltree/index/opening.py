@@ -14,7 +14,7 @@ from labeltree.index.store import IndexSettings, Store
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["create_store", "index_folder", "matrix_folder", "open_store"]
+__all__ = ["check_free", "create_store", "index_folder", "is_index", "matrix_folder", "open_store"]
 
 
 def create_store(
@@ -28,8 +28,8 @@ def create_store(
         settings: of the index.
         overwrite: replace an index that lies there.
     """
-    _check_folder(where)
-    return LanceStore.create(Path(where), rows, settings, overwrite=overwrite)
+    check_free(where, overwrite=overwrite)
+    return LanceStore.create(Path(where), rows, settings)
 
 
 def open_store(where: str | Path) -> Store:
@@ -44,6 +44,22 @@ def index_folder(where: str | Path) -> Path:
     return (
         folder / "index" if not LanceStore.exists(folder) and LanceStore.exists(folder / "index") else folder
     )
+
+
+def is_index(where: str | Path) -> bool:
+    """Whether a place is an index: a folder with its files, or any URL; a run with an index is a run."""
+    return "://" in str(where) or LanceStore.exists(Path(where))
+
+
+def check_free(where: str | Path, *, overwrite: bool) -> None:
+    """Raise a `DataError` if no index can be made at a place, before what is costly is computed."""
+    _check_folder(where)
+    folder = Path(where).absolute()
+    if LanceStore.exists(folder):
+        if not overwrite:
+            raise DataError(f"there is an index at '{where}' already; overwrite it, or name another folder")
+    elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise DataError(f"'{where}' exists and is no index; name a folder that is new or empty")
 
 
 def matrix_folder(store: Store) -> Path:

@@ -1,0 +1,197 @@
+"""What an index is made from: a trained run, or a table of embeddings."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from labeltree.data import Source
+from labeltree.errors import DataError
+from labeltree.index.index import Index
+from labeltree.index.rows import KNOWN_COLUMNS, RESERVED, IndexRows
+from labeltree.index.store import GeometryName
+from labeltree.inference.embeddings import run_tables
+from labeltree.progress import Progress
+from labeltree.runs import EmbeddingTable, PartFolder, RunFolder
+from labeltree.runs.columns import as_texts, read_columns
+from labeltree.taxonomy import AnyTaxonomy, Taxonomy, load_taxonomy
+
+__all__ = ["index_embeddings", "index_run", "rows_of_embeddings", "rows_of_run"]
+
+_NO_COLUMNS = {"sample", "problem", "geometry", "curvature", "id", "ids", "label", "labels", "prediction"}
+"""Columns of an embeddings file that do not become columns of an index."""
+
+
+def index_run(
+    run: str | Path,
+    out: str | Path | None = None,
+    *,
+    geometry: GeometryName | None = None,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> Index:
+    """Make an index of all samples of a finished run, of all its splits.
+
+    Args:
+        run: the run folder.
+        out: a new folder, or the URL of another store; None: ``index`` in the run folder.
+        geometry: None: that of the run's embeddings.
+        overwrite: replace an index that lies there.
+        progress: called while samples are embedded.
+
+    Raises:
+        RunError: if the folder is no finished run, or its samples have changed.
+        DataError: if there is an index already.
+    """
+    folder = RunFolder(run).require()
+    where = folder.path / "index" if out is None else out
+    Index.check_free(where, overwrite=overwrite)
+    rows, table = rows_of_run(run, progress)
+    return Index.create(
+        where,
+        rows,
+        taxonomy=folder.load_taxonomy(),
+        geometry=geometry or _geometry(table),
+        curvature=table.curvature,
+        model=folder.path,
+        overwrite=overwrite,
+    )
+
+
+def index_embeddings(
+    embeddings: str | Path,
+    out: str | Path | None = None,
+    *,
+    taxonomy: str | Path | None = None,
+    geometry: GeometryName | None = None,
+    overwrite: bool = False,
+) -> Index:
+    """Make an index of embeddings of any model.
+
+    Args:
+        embeddings: a file or folder, see `rows_of_embeddings`.
+        out: a new folder, or the URL of another store; None: beside the file, ``NAME.index``.
+        taxonomy: file of the tree of the labels; None: the one that `labeltree embed` has written beside.
+        geometry: None: that of the file, by default cosine.
+        overwrite: replace an index that lies there.
+
+    Raises:
+        DataError: if the file cannot be read, or there is an index already.
+        TaxonomyError: if a label is not in the taxonomy.
+    """
+    path = Path(embeddings)
+    where = path.absolute().with_suffix(".index") if out is None else out
+    Index.check_free(where, overwrite=overwrite)
+    tree = _taxonomy_beside(path) if taxonomy is None else load_taxonomy(taxonomy)
+    rows, table = rows_of_embeddings(path, tree)
+    return Index.create(
+        where,
+        rows,
+        taxonomy=tree,
+        geometry=geometry or _geometry(table),
+        curvature=table.curvature,
+        overwrite=overwrite,
+    )
+
+
+def rows_of_run(run: str | Path, progress: Progress | None = None) -> tuple[IndexRows, EmbeddingTable]:
+    """All samples of a finished run, embedded by it, as rows of an index.
+
+    Their ids are the names of the samples within the data set, such as files relative to its folder; column
+    ``instance`` holds their numbers in it.
+    """
+    trained, tables = run_tables(run, ("trained",), progress)
+    table, source = tables["trained"], trained.source
+    rows = IndexRows.from_table(table, _ids(source))
+    columns: dict[str, Sequence[object]] = {"instance": source.instances.tolist()}
+    everything = torch.arange(len(source))
+    files = source.paths(everything)
+    return IndexRows(
+        rows.ids,
+        rows.vectors,
+        rows.nodes,
+        paths=[str(Path(file).absolute()) for file in files] if files else None,
+        texts=source.read(everything) if source.texts is not None else None,
+        splits=rows.splits,
+        groups=rows.groups,
+        columns=columns,
+    ), table
+
+
+def rows_of_embeddings(path: str | Path, taxonomy: AnyTaxonomy) -> tuple[IndexRows, EmbeddingTable]:
+    """The samples of an embeddings file as rows of an index; see `EmbeddingTable.load`.
+
+    Ids are its column ``ids`` (or ``id``), else its paths if they are unique, else its instances. Further
+    columns of one value a sample become columns of the index.
+
+    Args:
+        path: ``.npz``, ``.parquet`` or a folder of parts.
+        taxonomy: of the labels.
+    """
+    path = Path(path)
+    table = EmbeddingTable.load(path, taxonomy)
+    parts = PartFolder(path)
+    raw = parts.read_columns() if parts.exists() else read_columns(path)
+    given = next((raw[name] for name in ("ids", "id") if name in raw), None)
+    ids = None if given is None else as_texts(path, "ids", given).tolist()
+    rows = IndexRows.from_table(table, ids)
+    texts = next(
+        (as_texts(path, name, raw[name]).tolist() for name in ("texts", "text") if name in raw), None
+    )
+    columns = {name: _plain(values) for name, values in raw.items() if _is_further(name, values, len(table))}
+    return IndexRows(
+        rows.ids,
+        rows.vectors,
+        rows.nodes,
+        paths=rows.paths,
+        texts=texts,
+        splits=rows.splits,
+        groups=rows.groups,
+        columns=columns,
+    ), table
+
+
+def _ids(source: Source) -> list[str]:
+    """The names of samples; where several share one, their numbers follow it."""
+    names = source.sample_names()
+    if source.names is None:
+        return [str(instance) for instance in source.instances.tolist()]
+    times = Counter(names)
+    numbered = zip(names, source.instances.tolist(), strict=True)
+    ids = [name if times[name] == 1 else f"{name} #{instance}" for name, instance in numbered]
+    return ids if len(set(ids)) == len(ids) else [str(instance) for instance in source.instances.tolist()]
+
+
+def _is_further(name: str, values: Any, n: int) -> bool:
+    known = {*RESERVED, *_NO_COLUMNS, *(f"{known}s" for known in KNOWN_COLUMNS), "embeddings", "embedding"}
+    known |= {"nodes", "features", "feature", "group_names", "predictions", "aspect_taxonomies"}
+    array = np.asarray(values)
+    suits = name.isidentifier() and name.isascii() and not name.startswith("_")
+    return suits and name.lower() not in known and array.ndim == 1 and len(array) == n
+
+
+def _plain(values: Any) -> list[object]:
+    return [None if value is None or value != value else value for value in np.asarray(values).tolist()]
+
+
+def _geometry(table: EmbeddingTable) -> GeometryName:
+    names: dict[str, GeometryName] = {"sphere": "cosine", "euclidean": "euclidean", "poincare": "poincare"}
+    if table.geometry not in names:
+        raise DataError(f"the embeddings have the geometry '{table.geometry}'; expected {', '.join(names)}")
+    return names[table.geometry]
+
+
+def _taxonomy_beside(path: Path) -> Taxonomy:
+    parts, beside = PartFolder(path), path.with_suffix(".taxonomy.json")
+    if parts.exists():
+        return Taxonomy.from_file(parts.taxonomy)
+    if not path.is_file():
+        raise DataError(f"there are no embeddings at '{path}'")
+    if not beside.is_file():
+        raise DataError(f"nothing says which taxonomy the labels in '{path}' are of; name it with --taxonomy")
+    return Taxonomy.from_file(beside)
