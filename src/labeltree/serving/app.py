@@ -32,7 +32,7 @@ from labeltree.serving.replies import (
     Texts,
 )
 
-__all__ = ["create_app"]
+__all__ = ["Service", "add_errors", "create_app"]
 
 _LOG = logging.getLogger("labeltree.serving")
 _PROBLEMS: dict[int | str, dict[str, Any]] = {
@@ -70,10 +70,10 @@ def create_app(engine: Engine, *, token: str | None = None) -> FastAPI:
         f"{engine.model.recipe.encoder}, which reads {engine.modality}s.",
         lifespan=lifespan,
     )
-    _add_errors(app)
+    add_errors(app)
     guards = [] if token is None else [Depends(_token_check(token))]
     _add_pages(app, engine, guards)
-    service = _Service(engine)
+    service = Service(engine)
     app.state.service = service
     body = {"requestBody": _body_of(engine.modality)}
     posted: dict[str, Any] = {"responses": _PROBLEMS, "dependencies": guards, "openapi_extra": body}
@@ -158,7 +158,7 @@ def _add_pages(app: FastAPI, engine: Engine, guards: list[Any]) -> None:
         return reply
 
 
-class _Service:
+class Service:
     """Takes requests: reads their samples, has them answered, and gives up when time or client are gone."""
 
     def __init__(self, engine: Engine) -> None:
@@ -261,7 +261,9 @@ def _token_check(token: str) -> Callable[..., Awaitable[None]]:
     return check
 
 
-def _add_errors(app: FastAPI) -> None:
+def add_errors(app: FastAPI) -> None:
+    """Errors of requests as JSON with one sentence."""
+
     @app.exception_handler(RequestValidationError)
     async def not_valid(_: Request, error: RequestValidationError) -> Response:
         return JSONResponse({"detail": problem_of(error.errors())}, 422)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, TypeVar
@@ -10,15 +11,17 @@ from fastapi import HTTPException, Request
 from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException as FormError
+from starlette.requests import ClientDisconnect
 
 from labeltree.serving.replies import Images, Texts
 from labeltree.serving.settings import ServiceSettings
 
-__all__ = ["Admission", "Lease", "read_samples"]
+__all__ = ["Admission", "Lease", "read_json", "read_samples"]
 
 B = TypeVar("B", bound=BaseModel)
 Samples = list[tuple[str, bytes | str]]
 _LONGEST_NAME = 200
+_SMALL_BODY_SECONDS = 30
 
 
 class Admission:
@@ -157,6 +160,31 @@ async def read_samples(request: Request, lease: Lease, settings: ServiceSettings
         raise too_many(settings)
     lease.take_samples(len(samples))
     return samples
+
+
+async def read_json(request: Request, kind: type[B], most: int) -> B:
+    """The body of a request, a small one, as JSON of a kind.
+
+    Raises:
+        HTTPException: 408 if it is slow, 413 if it has more than ``most`` bytes, 415 if it is not JSON, 422
+            if it is another.
+    """
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+        raise HTTPException(415, "send JSON, as application/json")
+    body = b""
+    try:
+        async with asyncio.timeout(_SMALL_BODY_SECONDS):
+            async for part in request.stream():
+                body += part
+                if len(body) > most:
+                    raise HTTPException(
+                        413, f"the request has more than {most:,} bytes", {"Connection": "close"}
+                    )
+    except TimeoutError:
+        raise HTTPException(408, "the body did not arrive in time", {"Connection": "close"}) from None
+    except ClientDisconnect:
+        raise gone() from None
+    return _parsed(kind, body)
 
 
 def too_many(settings: ServiceSettings) -> HTTPException:

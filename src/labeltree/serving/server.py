@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 from labeltree.errors import DataError
 from labeltree.processes import keep_freed_memory
 from labeltree.serving.settings import ServiceSettings
 
-__all__ = ["serve"]
+__all__ = ["bound", "run_app", "serve"]
 
 
 def serve(
@@ -49,55 +50,86 @@ def serve(
         ValueError: if the port, a device or the number of threads is not valid.
         ImportError: if the libraries of the service are missing.
     """
-    try:
-        import fastapi_offline  # noqa: F401
-        import python_multipart  # noqa: F401
-        import uvicorn
-    except ImportError as error:
-        raise ImportError(
-            f"serving needs the library {error.name}; install it with: pip install 'labeltree[serve]'"
-        ) from error
+    _require_libraries()
     settings = settings or ServiceSettings()
-    with _bound(host, port) as listener:
+    with bound(host, port) as listener:
         from labeltree.serving.app import create_app
-        from labeltree.serving.connections import connection_class
         from labeltree.serving.engine import Engine
 
         keep_freed_memory()
-        logging.getLogger("python_multipart").setLevel(logging.ERROR)  # it warns of every broken form
         engine = Engine(run, settings, devices=devices, threads=threads)
-
-        class Server(uvicorn.Server):
-            """Says when it answers, and ends without raising the signal again."""
-
-            async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-                await super().startup(sockets)
-                if self.started:
-                    address = listener.getsockname()
-                    name = f"[{address[0]}]" if ":" in address[0] else address[0]
-                    say(f"http://{name}:{address[1]}")
-
-            @contextmanager
-            def capture_signals(self) -> Iterator[None]:
-                with _signals(self.handle_exit):
-                    yield
-
         try:
-            config = uvicorn.Config(
-                create_app(engine, token=token),
-                log_level="info" if access_log else "warning",
-                access_log=access_log,
-                http=connection_class(settings),
-                timeout_graceful_shutdown=int(settings.timeout) + 1,
-                ws="none",
-            )
-            Server(config).run(sockets=[listener])
+            run_app(create_app(engine, token=token), listener, settings, access_log=access_log, say=say)
         finally:
             engine.close(settings.timeout)
 
 
+def _require_libraries() -> None:
+    try:
+        import fastapi_offline  # noqa: F401
+        import python_multipart  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError as error:
+        raise ImportError(
+            f"serving needs the library {error.name}; install it with: pip install 'labeltree[serve]'"
+        ) from error
+
+
+def run_app(
+    app: Any,
+    listener: socket.socket,
+    settings: ServiceSettings,
+    *,
+    access_log: bool = False,
+    say: Callable[[str], None] = print,
+) -> None:
+    """Answer requests by an ASGI application until Ctrl-C or SIGTERM; those in progress are still answered.
+
+    Args:
+        app: the application.
+        listener: see `bound`.
+        settings: limits of connections.
+        access_log: print a line for every request.
+        say: is told the address once the application answers.
+
+    Raises:
+        ImportError: if the libraries of the service are missing.
+    """
+    _require_libraries()
+    import uvicorn
+
+    from labeltree.serving.connections import connection_class
+
+    logging.getLogger("python_multipart").setLevel(logging.ERROR)  # it warns of every broken form
+
+    class Server(uvicorn.Server):
+        """Says when it answers, and ends without raising the signal again."""
+
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            if self.started:
+                address = listener.getsockname()
+                name = f"[{address[0]}]" if ":" in address[0] else address[0]
+                say(f"http://{name}:{address[1]}")
+
+        @contextmanager
+        def capture_signals(self) -> Iterator[None]:
+            with _signals(self.handle_exit):
+                yield
+
+    config = uvicorn.Config(
+        app,
+        log_level="info" if access_log else "warning",
+        access_log=access_log,
+        http=connection_class(settings),
+        timeout_graceful_shutdown=int(settings.timeout) + 1,
+        ws="none",
+    )
+    Server(config).run(sockets=[listener])
+
+
 @contextmanager
-def _bound(host: str, port: int) -> Iterator[socket.socket]:
+def bound(host: str, port: int) -> Iterator[socket.socket]:
     """A socket at the address, which does not listen yet."""
     if not 0 <= port <= 65_535:
         raise ValueError(f"port is {port}; expected 0 (any that is free) to 65535")

@@ -1,0 +1,151 @@
+"""Who may ask: requests for this host by name, from its own page, and with the token if there is one."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import ipaddress
+import json
+import secrets
+from collections.abc import Iterable
+from http.cookies import CookieError, SimpleCookie
+from typing import Any
+from urllib.parse import urlsplit
+
+__all__ = ["Guard", "host_of", "is_loopback"]
+
+_COOKIE = "labeltree"
+_NO_TOKEN = ("/", "/health", "/api/session")
+
+Headers = dict[str, str]
+
+
+class Guard:
+    """An ASGI application in front of another one.
+
+    - The Host must be an address, ``localhost``, or one of the names. A page of a stranger whose name was
+      made to point here (DNS rebinding) sends its own name, and learns nothing.
+    - Browsers say where a request comes from; requests from other pages are refused.
+    - With a token, everything under ``/api``, and ``/docs``, needs it: as a bearer token, or as the cookie
+      that ``POST /api/session`` gives for it. Page, script and style hold no data.
+
+    Args:
+        app: what is guarded.
+        token: None: no authentication.
+        names: further names of this host.
+    """
+
+    def __init__(self, app: Any, token: str | None, names: Iterable[str] = ()) -> None:
+        self._app = app
+        self._token = token
+        self._names = {"localhost", *(name.lower().rstrip(".") for name in names)}
+        self._key = secrets.token_bytes(32)  # a cookie ends with the process
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        problem = self._problem(scope["path"], scope["method"], headers)
+        if problem is not None:
+            await _refuse(send, *problem)
+            return
+
+        async def safely(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [
+                    *message.get("headers", []),
+                    (b"x-content-type-options", b"nosniff"),
+                    (b"referrer-policy", b"no-referrer"),
+                    (b"cross-origin-resource-policy", b"same-origin"),
+                    (b"x-frame-options", b"DENY"),
+                ]
+            await send(message)
+
+        await self._app(scope, receive, safely)
+
+    @property
+    def needs_token(self) -> bool:
+        """Whether there is a token."""
+        return self._token is not None
+
+    def cookie_for(self, token: str) -> str | None:
+        """The cookie, with its attributes, for the right token; None for any other."""
+        if self._token is None or not hmac.compare_digest(token.encode(), self._token.encode()):
+            return None
+        return f"{_COOKIE}={self._cookie}; HttpOnly; SameSite=Strict; Path=/"
+
+    @property
+    def _cookie(self) -> str:
+        assert self._token is not None
+        return hmac.new(self._key, self._token.encode(), hashlib.sha256).hexdigest()
+
+    def _problem(self, path: str, method: str, headers: Headers) -> tuple[int, str] | None:
+        host = headers.get("host", "")
+        name = host_of(host)
+        if name is None or not (name in self._names or _is_address(name)):
+            return 421, (
+                "this host is not known by the name in the address; use its address, localhost, or start "
+                "the explorer with --name NAME"
+            )
+        site, origin = headers.get("sec-fetch-site", ""), headers.get("origin")
+        elsewhere = origin is not None and urlsplit(origin).netloc.lower() != host.lower()
+        if path != "/" and (elsewhere or site in ("cross-site", "same-site")):
+            return 403, "requests from other pages are refused"
+        guarded = path.startswith(("/api/", "/docs", "/redoc", "/openapi")) and path not in _NO_TOKEN
+        if self._token is not None and guarded and not self._knows(headers):
+            return 401, "send the token of this service: Authorization: Bearer TOKEN"
+        return None
+
+    def _knows(self, headers: Headers) -> bool:
+        assert self._token is not None
+        kind, _, sent = headers.get("authorization", "").partition(" ")
+        if kind.lower() == "bearer" and hmac.compare_digest(sent.strip().encode(), self._token.encode()):
+            return True
+        try:
+            found = SimpleCookie(headers.get("cookie", "")).get(_COOKIE)
+        except CookieError:
+            return False
+        return found is not None and hmac.compare_digest(found.value.encode(), self._cookie.encode())
+
+
+def host_of(host: str) -> str | None:
+    """The name or address in a Host header, without the port; None if it is none."""
+    try:
+        parts = urlsplit(f"//{host}")
+        _ = parts.port
+        name = parts.hostname
+    except ValueError:
+        return None
+    if not name or parts.username is not None or parts.path or parts.query:
+        return None
+    return name.lower().rstrip(".")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches the address."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+async def _refuse(send: Any, status: int, sentence: str) -> None:
+    body = json.dumps({"detail": sentence}).encode()
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(body)).encode()),
+        (b"connection", b"close"),
+    ]
+    if status == 401:
+        headers.append((b"www-authenticate", b"Bearer"))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

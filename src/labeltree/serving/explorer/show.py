@@ -1,0 +1,333 @@
+"""Everything that the explorer shows, as replies to its page."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+
+from labeltree.errors import DataError
+from labeltree.report.nodes import TreeColours, nearness_colour
+from labeltree.serving.engine import Engine
+from labeltree.serving.explorer.collection import Collection, Found
+from labeltree.serving.explorer.maps import Maps
+from labeltree.serving.explorer.nodes import count_below, facts_of_node
+from labeltree.serving.explorer.pictures import Pictures
+from labeltree.serving.explorer.replies import (
+    Decided,
+    ExplorerInfo,
+    Hit,
+    HitList,
+    MapInfo,
+    Matches,
+    NodeCount,
+    NodeMatch,
+    NodePage,
+    ReviewItem,
+    ReviewPage,
+    SampleMatch,
+    SampleReply,
+    SplitReply,
+    TreeReply,
+)
+from labeltree.serving.explorer.review import Decision, Review
+
+__all__ = ["Show"]
+
+Array = np.ndarray[Any, Any]
+_LONGEST_TEXT = 2000  # characters of a text that a card has
+_MATCHES = 8
+_EVIDENCE = 6  # neighbours shown beside a suspect
+
+
+class Show:
+    """A collection with its maps, pictures and review.
+
+    Args:
+        collection: the samples.
+        pictures: of the samples.
+        maps: of the collection.
+        review: suspects and decisions.
+        why_no_model: why nothing can be searched by an image or a text, if nothing can.
+        version_now: the version of the index at this moment.
+    """
+
+    def __init__(
+        self,
+        collection: Collection,
+        pictures: Pictures,
+        maps: Maps,
+        review: Review,
+        *,
+        why_no_model: str = "there is no model to search by",
+        version_now: Callable[[], str] | None = None,
+    ) -> None:
+        self.collection = collection
+        self.pictures = pictures
+        self.maps = maps
+        self.review = review
+        self.why_no_model = why_no_model
+        self._version_now = version_now
+        self._has_pictures = pictures.any
+        self._suspects = {suspect.row: suspect for suspect in review.suspects}
+        self._plain_names = [_plain(name) for name in collection.taxonomy.names]
+
+    def info(self, engine: Engine | None) -> ExplorerInfo:
+        """See `ExplorerInfo`."""
+        it = self.collection
+        decided = self.review.decisions()
+        now = it.version if self._version_now is None else self._version_now()
+        return ExplorerInfo(
+            title=it.name,
+            samples=len(it),
+            labelled=int((it.nodes >= 0).sum()),
+            geometry=it.geometry,
+            dimensions=int(it.vectors.shape[1]),
+            version=it.version,
+            changed=now != it.version,
+            reads=[] if engine is None else [engine.modality],
+            why_not=self.why_no_model if engine is None else "",
+            max_upload=0 if engine is None else engine.settings.max_upload,
+            max_text=0 if engine is None else engine.settings.max_text,
+            pictures=self._has_pictures,
+            splits=it.split_names,
+            judged=it.judged[1],
+            suspects=len(self.review.suspects),
+            decided=sum(str(it.ids[suspect.row]) in decided for suspect in self.review.suspects),
+            corrections=None if self.review.kept is None else self.review.kept.path.name,
+            maps=[MapInfo(name=m.name, state=m.state, problem=m.problem) for m in self.maps.states()],
+            map=self.maps.default,
+        )
+
+    def tree(self) -> TreeReply:
+        """See `TreeReply`."""
+        it, tree = self.collection, self.collection.taxonomy
+        judged, _ = it.judged
+        suspects = np.zeros(len(it), bool)
+        suspects[list(self._suspects)] = True
+        colours = TreeColours(tree, torch.from_numpy(np.asarray(it.nodes, np.int64)))
+        return TreeReply(
+            names=list(tree.names),
+            parents=tree.parent.tolist(),
+            ends=tree.subtree_end.tolist(),
+            samples=count_below(it, np.ones(len(it), bool)).tolist(),
+            judged=count_below(it, judged).tolist(),
+            right=count_below(it, judged & it.right).tolist(),
+            suspects=count_below(it, suspects).tolist(),
+            colours=[colours.colour(node) for node in range(tree.num_nodes)],
+        )
+
+    def rows(self) -> bytes:
+        """Node, state and split of all rows, as `/api/rows` says."""
+        it = self.collection
+        judged, _ = it.judged
+        state = 2 * judged.astype(np.uint8) + 4 * (judged & it.right)
+        state[list(self._suspects)] += 1
+        split = np.full(len(it), 255, np.uint8)
+        if it.splits is not None:
+            for place, name in enumerate(it.split_names):
+                split[it.splits == name] = place
+        return it.nodes.astype("<i4").tobytes() + state.astype(np.uint8).tobytes() + split.tobytes()
+
+    def samples(self, rows: Sequence[int]) -> list[SampleReply]:
+        """Samples by row."""
+        return [self._sample(int(row)) for row in rows]
+
+    def _sample(self, row: int) -> SampleReply:
+        it = self.collection
+        node = int(it.nodes[row])
+        answer = -1 if it.predictions is None else int(it.predictions[row])
+        return SampleReply(
+            row=row,
+            id=str(it.ids[row]),
+            node=node,
+            path=self._path(node),
+            prediction=None if answer < 0 else answer,
+            predicted_path=self._path(answer),
+            split=None if it.splits is None else str(it.splits[row]),
+            text=None if it.texts is None else str(it.texts[row])[:_LONGEST_TEXT],
+            picture=self._has_pictures,
+            suspect=row in self._suspects,
+        )
+
+    def _path(self, node: int) -> list[str]:
+        return list(self.collection.taxonomy.path(node)) if node > 0 else []
+
+    def find(self, words: str) -> Matches:
+        """Nodes and samples whose name or id contains the words, those that begin with them first."""
+        wanted = _plain(words)
+        if not wanted:
+            return Matches(nodes=[], samples=[])
+        last = wanted.rpartition("/")[2].strip()
+        samples = self._counts
+        paths = self.collection.taxonomy
+        nodes = [
+            node
+            for node, name in enumerate(self._plain_names)
+            if node and last in name and wanted in _plain(paths.path_name(node))
+        ]
+        nodes.sort(key=lambda node: (not self._plain_names[node].startswith(last), -int(samples[node]), node))
+        rows = [row for row, name in enumerate(self._plain_ids) if wanted in name]
+        rows.sort(key=lambda row: (self._plain_ids[row] != wanted, row))
+        return Matches(
+            nodes=[
+                NodeMatch(node=node, path=self._path(node), samples=int(samples[node]))
+                for node in nodes[:_MATCHES]
+            ],
+            samples=[SampleMatch(row=row, id=str(self.collection.ids[row])) for row in rows[:_MATCHES]],
+        )
+
+    @cached_property
+    def _plain_ids(self) -> list[str]:
+        return [_plain(str(one)) for one in self.collection.ids]
+
+    @cached_property
+    def _counts(self) -> Array:
+        return count_below(self.collection, np.ones(len(self.collection), bool))
+
+    def like(self, row: int, k: int, within: int | None) -> HitList:
+        """Samples nearest to one of the collection, compared with its label."""
+        it = self.collection
+        found = it.nearest(np.array(it.vectors[row : row + 1], np.float32), k + 1, within)[0]
+        kept = found.rows != row
+        found = Found(found.rows[kept][:k], found.distances[kept][:k], found.similarities[kept][:k])
+        node = int(it.nodes[row])
+        return self._hits(str(it.ids[row]), found, node, "label" if node >= 0 else "none", self._sample(row))
+
+    def near(self, vector: Array, name: str, k: int, within: int | None, reference: int | None) -> HitList:
+        """Samples nearest to a vector ``(d,)``, compared with a node, else with the label of the nearest."""
+        found = self.collection.nearest(vector[None], k, within)[0]
+        if reference is not None:
+            return self._hits(name, found, reference, "node")
+        labels = self.collection.nodes[found.rows]
+        first = int(labels[labels >= 0][0]) if bool((labels >= 0).any()) else -1
+        return self._hits(name, found, first, "nearest" if first >= 0 else "none")
+
+    def _hits(
+        self, query: str, found: Found, reference: int, kind: Any, sample: SampleReply | None = None
+    ) -> HitList:
+        labels = self.collection.nodes[found.rows]
+        far = self.collection.far(reference, labels).tolist()
+        hits = []
+        for place, row in enumerate(found.rows.tolist()):
+            known = far[place] == far[place]
+            shared = None
+            if known:
+                shared = int(
+                    self.collection.taxonomy.lca(torch.tensor(reference), torch.tensor(labels[place]))
+                )
+            hits.append(
+                Hit(
+                    sample=self._sample(row),
+                    distance=float(found.distances[place]),
+                    similarity=float(found.similarities[place]),
+                    far=far[place] if known else None,
+                    shared=shared,
+                    colour=nearness_colour(far[place]) if known else None,
+                )
+            )
+        return HitList(query=query, sample=sample, reference=reference, reference_is=kind, hits=hits)
+
+    def node(self, node: int) -> NodePage:
+        """The page of a node."""
+        facts = facts_of_node(self.collection, node)
+        counts = self._counts
+        return NodePage(
+            node=node,
+            path=self._path(node),
+            samples=facts.samples,
+            here=facts.here,
+            children=[self._count(c, int(counts[c])) for c in self.collection.taxonomy.children(node)[:200]],
+            splits=[
+                SplitReply(split=s.split, samples=s.samples, judged=s.judged, right=s.right)
+                for s in facts.splits
+            ],
+            typical=self.samples(facts.typical),
+            hardest=self.samples(facts.hardest),
+            asked=facts.asked,
+            confused=[self._count(c.node, c.count) for c in facts.confused],
+            confused_by=facts.confused_by,
+        )
+
+    def _count(self, node: int, count: int) -> NodeCount:
+        return NodeCount(node=node, path=self._path(node), count=count)
+
+    def review_page(self, state: str, node: int, offset: int, limit: int) -> ReviewPage:
+        """A part of the queue."""
+        it, decisions = self.collection, self.review.decisions()
+        end = int(it.taxonomy.subtree_end[node])
+        suspects = [s for s in self.review.suspects if node == 0 or node <= it.nodes[s.row] < end]
+        decided = [str(it.ids[s.row]) in decisions for s in suspects]
+        wanted = [
+            s
+            for s, done in zip(suspects, decided, strict=True)
+            if state == "all" or done == (state == "decided")
+        ]
+        return ReviewPage(
+            total=len(suspects),
+            decided=sum(decided),
+            matching=len(wanted),
+            items=[self._item(s.row, decisions) for s in wanted[offset : offset + limit]],
+        )
+
+    def review_item(self, sample: str) -> ReviewItem:
+        """The item of a sample."""
+        return self._item(self._row_of(sample), self.review.decisions())
+
+    def decide(self, asked: Decided) -> ReviewItem:
+        """Decide about a sample.
+
+        Raises:
+            Conflict: see `Review.decide`.
+            DataError: if there is no such sample or node, or the decision needs one.
+        """
+        row = self._row_of(asked.id)
+        suspect = self._suspects.get(row)
+        decision: Decision | None = None
+        if asked.action == "keep":
+            decision = Decision("keep", int(self.collection.nodes[row]))
+        elif asked.action == "accept":
+            if suspect is None or suspect.suggested < 0:
+                raise DataError("nothing is suggested for this sample; name a node, as relabel")
+            decision = Decision("accept", suspect.suggested)
+        elif asked.action == "relabel":
+            if asked.node is None or not 0 < asked.node < self.collection.taxonomy.num_nodes:
+                raise DataError("name the node that the sample belongs to")
+            decision = Decision("relabel", asked.node)
+        self.review.decide(asked.id, decision, asked.seen)
+        return self.review_item(asked.id)
+
+    def _row_of(self, sample: str) -> int:
+        row = self.collection.row_of.get(sample)
+        if row is None:
+            raise DataError(f"there is no sample '{sample[:100]}'")
+        return row
+
+    def _item(self, row: int, decisions: dict[str, Decision]) -> ReviewItem:
+        suspect, decision = self._suspects.get(row), decisions.get(str(self.collection.ids[row]))
+        suggested = -1 if suspect is None else suspect.suggested
+        vector = np.array(self.collection.vectors[row : row + 1], np.float32)
+        near = self.collection.nearest(vector, _EVIDENCE + 1, None)[0].rows
+        node = -1 if decision is None else decision.node
+        return ReviewItem(
+            sample=self._sample(row),
+            suggested=suggested,
+            suggested_path=self._path(suggested),
+            reason="" if suspect is None else suspect.reason,
+            score=None if suspect is None else suspect.score,
+            action=None if decision is None else decision.action,
+            decided=node,
+            decided_path=self._path(node),
+            seen="" if decision is None else str(decision),
+            neighbours=self.samples([other for other in near.tolist() if other != row][:_EVIDENCE]),
+        )
+
+
+def _plain(text: str) -> str:
+    """Without case, accents and surrounding spaces."""
+    parts = unicodedata.normalize("NFD", text.casefold().strip())
+    return "".join(c for c in parts if not unicodedata.combining(c))
