@@ -24,6 +24,7 @@ COMMANDS = {
     "index": "make an index of embeddings to search in, change it, or say what it is",
     "info": "say on one screen what a run or an exported model is",
     "serve": "answer over HTTP, with a trained run",
+    "explore": "search, look at and correct an index on a page in the browser",
     "data": "list the data sets, and get one",
     "taxonomy": "show, check or convert a taxonomy, make one, and say what changed between versions",
 }
@@ -40,6 +41,7 @@ _ELSEWHERE = {
     "index": "--out DIR names another folder",
     "info": "it writes nothing",
     "serve": "a copy of the run can lie in another folder",
+    "explore": "--corrections FILE names another file",
     "data": "LABELTREE_DATA names another cache folder",
     "taxonomy": "name another file",
 }

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import ipaddress
 import os
 import sys
+from collections.abc import Collection
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from labeltree.serving import ServiceSettings
 
 _LIMITS: tuple[tuple[str, int | float, str, str], ...] = (
     ("--max-batch", 32, "N", "samples that the network reads at once"),
@@ -20,27 +24,18 @@ _LIMITS: tuple[tuple[str, int | float, str, str], ...] = (
     ("--max-text", 20_000, "N", "characters of a text"),
 )
 
+_NAMES = frozenset(name[2:].replace("-", "_") for name, *_ in _LIMITS)
+
 
 def run(arguments: list[str]) -> None:
     """Serve the run that the arguments name until Ctrl-C or SIGTERM."""
     options = _parser().parse_args(arguments)
-    token = _token(options.token_file, options.token_env)
+    token = read_token(options.token_file, options.token_env)
 
-    from labeltree.serving import ServiceSettings
-    from labeltree.serving.server import serve
+    from labeltree.serving.server import is_loopback, serve
 
-    settings = ServiceSettings(
-        max_batch=options.max_batch,
-        max_wait=options.max_wait,
-        max_waiting=options.max_waiting,
-        timeout=options.timeout,
-        max_upload=round(options.max_upload * 1e6),
-        max_pixels=round(options.max_pixels * 1e6),
-        max_decoding=round(options.max_decoding * 1e9),
-        max_samples=min(options.max_samples, options.max_waiting),
-        max_text=options.max_text,
-    )
-    if not _is_loopback(options.host):
+    settings = settings_of(options)
+    if not is_loopback(options.host):
         print(
             f"labeltree: {_exposure(token)}; put a proxy with TLS in front of it before others reach it",
             file=sys.stderr,
@@ -62,6 +57,34 @@ def run(arguments: list[str]) -> None:
     )
 
 
+def settings_of(options: argparse.Namespace) -> ServiceSettings:
+    """The limits that options name; those that a command does not have keep their defaults."""
+    from labeltree.serving import ServiceSettings
+
+    scales = {"max_upload": 1e6, "max_pixels": 1e6, "max_decoding": 1e9}
+    given = {
+        name: round(value * scales[name]) if name in scales else value
+        for name, value in vars(options).items()
+        if name in _NAMES
+    }
+    if "max_samples" in given:
+        given["max_samples"] = min(given["max_samples"], options.max_waiting)
+    return ServiceSettings(**given)
+
+
+def add_limits(parser: argparse.ArgumentParser, names: Collection[str] = ()) -> None:
+    """Add the options of limits, or some of them, and those of the token."""
+    limits = parser.add_argument_group("limits" if names else "batches and limits")
+    for name, default, unit, meaning in _LIMITS:
+        if not names or name in names:
+            text = f"{meaning} (default {default:g})"
+            limits.add_argument(name, type=type(default), default=default, metavar=unit, help=text)
+    token = parser.add_mutually_exclusive_group()
+    token.add_argument("--token-file", metavar="FILE", help="clients must send the token in this file")
+    token.add_argument("--token-env", metavar="NAME", help="the same, in this environment variable")
+    parser.add_argument("--access-log", action="store_true", help="print a line for every request")
+
+
 def _exposure(token: str | None) -> str:
     if token is None:
         return (
@@ -71,14 +94,7 @@ def _exposure(token: str | None) -> str:
     return "the token and all images and texts go over the network unencrypted"
 
 
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def _token(file: str | None, variable: str | None) -> str | None:
+def read_token(file: str | None, variable: str | None) -> str | None:
     """The token in a file or an environment variable; None if neither is named."""
     if file is None and variable is None:
         return None
@@ -115,13 +131,5 @@ def _parser() -> argparse.ArgumentParser:
         help="cpu, or cuda:0 cuda:1 … (default: a GPU if there is one)",
     )
     parser.add_argument("--threads", type=int, help="of the network on a CPU (default: all cores but one)")
-    limits = parser.add_argument_group("batches and limits")
-    for name, default, unit, meaning in _LIMITS:
-        limits.add_argument(
-            name, type=type(default), default=default, metavar=unit, help=f"{meaning} (default {default:g})"
-        )
-    token = parser.add_mutually_exclusive_group()
-    token.add_argument("--token-file", metavar="FILE", help="clients must send the token in this file")
-    token.add_argument("--token-env", metavar="NAME", help="the same, in this environment variable")
-    parser.add_argument("--access-log", action="store_true", help="print a line for every request")
+    add_limits(parser)
     return parser

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import logging
 import signal
 import socket
@@ -16,7 +17,7 @@ from labeltree.errors import DataError
 from labeltree.processes import keep_freed_memory
 from labeltree.serving.settings import ServiceSettings
 
-__all__ = ["bound", "run_app", "serve"]
+__all__ = ["bound", "is_loopback", "run_app", "serve"]
 
 
 def serve(
@@ -126,6 +127,14 @@ def run_app(
         ws="none",
     )
     Server(config).run(sockets=[listener])
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches the address."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 @contextmanager

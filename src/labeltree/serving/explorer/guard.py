@@ -12,7 +12,7 @@ from http.cookies import CookieError, SimpleCookie
 from typing import Any
 from urllib.parse import urlsplit
 
-__all__ = ["Guard", "host_of", "is_loopback"]
+__all__ = ["Guard", "host_of"]
 
 _COOKIE = "labeltree"
 _NO_TOKEN = ("/", "/health", "/api/session")
@@ -120,14 +120,6 @@ def host_of(host: str) -> str | None:
     if not name or parts.username is not None or parts.path or parts.query:
         return None
     return name.lower().rstrip(".")
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches the address."""
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _is_address(name: str) -> bool:

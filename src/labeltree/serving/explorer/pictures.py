@@ -36,7 +36,8 @@ class Pictures:
     nothing of a file that is no image gets out.
 
     Args:
-        paths: ``(n,)`` files of the samples, relative ones to the first folder; empty where there is none.
+        paths: ``(n,)`` files of the samples; empty where there is none. Relative ones are looked up in the
+            working folder and in the folders.
         folders: that files may lie in.
         settings: limits of pixels and memory.
         draw: pixels ``(c, h, w)`` uint8 of a row that has no file; None if there are none.
@@ -72,11 +73,11 @@ class Pictures:
         named = "" if self._paths is None else str(self._paths[row])
         if not named or "\0" in named:
             raise DataError("the sample has no image file")
-        base = self._folders[0] if self._folders else Path.cwd()
-        path = Path(os.path.realpath(base / named))
-        if not any(path.is_relative_to(folder) for folder in self._folders):
+        places = [Path(os.path.realpath(base / named)) for base in (Path.cwd(), *self._folders)]
+        inside = [path for path in places if any(path.is_relative_to(folder) for folder in self._folders)]
+        if not inside:
             raise DataError("the file lies outside the folders of the data; name its folder by --images")
-        return path
+        return next((path for path in inside if path.is_file()), inside[0])
 
     def get(self, row: int, size: int) -> bytes:
         """A picture as JPEG, or PNG where it is at most 64 pixels wide.

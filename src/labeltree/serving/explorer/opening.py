@@ -1,0 +1,202 @@
+"""Opening an index for the explorer: its rows, its model, its pictures, its suspects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from labeltree.cache import data_home
+from labeltree.errors import LabeltreeError
+from labeltree.serving.engine import Engine
+from labeltree.serving.explorer.app import create_explorer
+from labeltree.serving.explorer.collection import Collection, Found
+from labeltree.serving.explorer.corrections import CorrectionsFile, read_suspects
+from labeltree.serving.explorer.maps import Maps
+from labeltree.serving.explorer.pictures import Pictures
+from labeltree.serving.explorer.review import Review
+from labeltree.serving.explorer.show import Show
+from labeltree.serving.server import bound, is_loopback, run_app
+from labeltree.serving.settings import ServiceSettings
+
+if TYPE_CHECKING:
+    from labeltree.index import Index
+
+__all__ = ["explore", "open_collection", "open_show"]
+
+Array = np.ndarray[Any, Any]
+
+
+def explore(
+    where: str | Path,
+    *,
+    images: Sequence[str | Path] = (),
+    suspects: str | Path | None = None,
+    corrections: str | Path | None = None,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    names: Sequence[str] = (),
+    settings: ServiceSettings | None = None,
+    devices: Sequence[str] = (),
+    threads: int | None = None,
+    token: str | None = None,
+    access_log: bool = False,
+    say: Callable[[str], None] = print,
+    warn: Callable[[str], None] = print,
+) -> None:
+    """Serve the explorer of an index until Ctrl-C or SIGTERM.
+
+    Args:
+        where: the index, or a run with one.
+        images: folders that pictures may lie in, besides those of the run's data; relative paths of the index
+            are looked up in them.
+        suspects: a file of `labeltree suspects`.
+        corrections: the file that decisions are written to; None: none are.
+        host: address to listen on; the default is reached from this machine only.
+        port: 0 = one that is free.
+        names: further names of this host.
+        settings: limits.
+        devices: see `Engine`.
+        threads: see `Engine`.
+        token: that clients must send.
+        access_log: print a line for every request.
+        say: is told where the page is.
+        warn: is told what cannot be shown, and why.
+
+    Raises:
+        DataError: if there is no such index, or a file cannot be read.
+        ValueError: if others reach the host, and there is no token.
+    """
+    if token is None and not is_loopback(host):
+        raise ValueError(
+            f"whoever reaches '{host}' would see the data and could correct labels; ask for a token: "
+            "--token-file FILE"
+        )
+    settings = settings or ServiceSettings()
+    with bound(host, port) as listener:
+        show, engine = open_show(
+            where,
+            images=images,
+            suspects=suspects,
+            corrections=corrections,
+            settings=settings,
+            devices=devices,
+            threads=threads,
+            warn=warn,
+        )
+        try:
+            app = create_explorer(show, engine, token=token, names=(*names, host))
+            run_app(app, listener, settings, access_log=access_log, say=say)
+        finally:
+            if engine is not None:
+                engine.close(settings.timeout)
+
+
+def open_show(
+    where: str | Path,
+    *,
+    images: Sequence[str | Path] = (),
+    suspects: str | Path | None = None,
+    corrections: str | Path | None = None,
+    settings: ServiceSettings,
+    devices: Sequence[str] = (),
+    threads: int | None = None,
+    warn: Callable[[str], None] = print,
+) -> tuple[Show, Engine | None]:
+    """What the explorer shows of an index, and the model that it searches by; arguments as of `explore`."""
+    from labeltree.index import Index
+
+    index = Index.open(where)
+    collection = open_collection(index)
+    engine, why = None, "the index was made from vectors alone: search by node or by sample"
+    run = index.settings.model
+    if run is not None:
+        try:
+            engine = Engine(run, settings, devices=devices, threads=threads)
+        except (LabeltreeError, OSError) as error:
+            why = f"the run of the index cannot be opened: {error}"
+            warn(why)
+    folder = Path(index.where) if "://" not in index.where else None
+    pictures = Pictures(collection.paths, [*images, *_folders_of(engine)], settings)
+    found = [] if suspects is None else read_suspects(Path(suspects), collection)
+    kept = None if corrections is None else CorrectionsFile(Path(corrections), collection)
+    show = Show(
+        collection,
+        pictures,
+        Maps(collection, None if folder is None else folder / "maps", warn),
+        Review(found, kept),
+        why_no_model=why,
+        version_now=lambda: str(Index.open(where).version),
+    )
+    return show, engine
+
+
+def open_collection(index: Index) -> Collection:
+    """The samples of an index as they are now."""
+    version = str(index.version)
+    known = index.info().columns
+    wanted = [name for name in ("split", "path", "text", "prediction") if name in known]
+    table = index.rows(["id", "node", *wanted])
+    columns = {name: table[name].to_pylist() for name in wanted}
+    ids = np.array(table["id"].to_pylist(), object)
+    row_of = {one: row for row, one in enumerate(ids.tolist())}
+    geometry = {"cosine": "sphere"}.get(index.geometry, index.geometry)
+
+    def texts(name: str) -> Array | None:
+        values = columns.get(name)
+        if values is None or not any(values):
+            return None
+        return np.array([value or "" for value in values], object)
+
+    def nearest(queries: Array, k: int, within: int | None) -> list[Found]:
+        found = []
+        for hits in index.search(queries, k=k, within=None if not within else int(within), columns=[]):
+            known = [place for place, one in enumerate(hits.ids) if one in row_of]  # others are newer
+            rows = np.array([row_of[hits.ids[place]] for place in known], np.int64)
+            found.append(Found(rows, hits.distances[known], hits.similarities[known]))
+        return found
+
+    return Collection(
+        name=_name_of(index),
+        ids=ids,
+        nodes=np.asarray(table["node"].to_numpy(), np.int64),
+        taxonomy=index.taxonomy,
+        vectors=index.vectors(),
+        nearest=nearest,
+        geometry=geometry,
+        curvature=index.settings.curvature,
+        version=version,
+        splits=texts("split"),
+        predictions=_predictions(columns.get("prediction"), index),
+        paths=texts("path"),
+        texts=texts("text"),
+    )
+
+
+def _name_of(index: Index) -> str:
+    place = Path(index.where)
+    return place.parent.name if place.name == "index" and place.parent.name else place.name or index.where
+
+
+def _predictions(values: list[Any] | None, index: Index) -> Array | None:
+    """Nodes ``(n,)`` of the column ``prediction``, whose values are nodes by number or by path."""
+    if values is None:
+        return None
+    taxonomy = index.taxonomy
+    if any(isinstance(value, str) for value in values):
+        nodes = {taxonomy.path_name(node): node for node in range(taxonomy.num_nodes)}
+        return np.array([nodes.get(str(value), -1) for value in values], np.int64)
+    found = np.array([-1 if value is None else int(value) for value in values], np.int64)
+    return np.where((found >= 0) & (found < taxonomy.num_nodes), found, -1)
+
+
+def _folders_of(engine: Engine | None) -> list[Path]:
+    """Where the images of a run may lie: in its data, or in the cache of the named data sets."""
+    if engine is None:
+        return []
+    data = Path(engine.model.recipe.data)
+    if data.is_dir():
+        return [data]
+    return [data.parent] if data.is_file() else [data_home()]
