@@ -52,8 +52,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="labeltree explore",
         description="A page to search an index by image, text, node or sample; the tree with its counts; a "
-        "map of all samples; pages of nodes; a queue in which suspects are reviewed. Only this machine reaches "
-        "it unless --host says otherwise.",
+        "map of all samples; pages of nodes; a queue in which suspects are reviewed. Only this machine "
+        "reaches it unless --host says otherwise.",
         epilog="example: labeltree explore runs/photos --suspects suspects.csv --corrections corrections.csv",
     )
     parser.add_argument("index", help="the index, or a run that has one (labeltree index RUN)")
