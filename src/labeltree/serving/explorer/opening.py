@@ -139,7 +139,7 @@ def open_collection(index: Index) -> Collection:
     known = index.info().columns
     wanted = [name for name in ("split", "path", "text", "prediction") if name in known]
     table = index.rows(["id", "node", *wanted])
-    columns = {name: table[name].to_pylist() for name in wanted}
+    columns: dict[str, list[Any]] = {name: table[name].to_pylist() for name in wanted}
     ids = np.array(table["id"].to_pylist(), object)
     row_of = {one: row for row, one in enumerate(ids.tolist())}
     geometry = {"cosine": "sphere"}.get(index.geometry, index.geometry)
@@ -153,9 +153,9 @@ def open_collection(index: Index) -> Collection:
     def nearest(queries: Array, k: int, within: int | None) -> list[Found]:
         found = []
         for hits in index.search(queries, k=k, within=None if not within else int(within), columns=[]):
-            known = [place for place, one in enumerate(hits.ids) if one in row_of]  # others are newer
-            rows = np.array([row_of[hits.ids[place]] for place in known], np.int64)
-            found.append(Found(rows, hits.distances[known], hits.similarities[known]))
+            here = [place for place, one in enumerate(hits.ids) if one in row_of]  # others are newer
+            rows = np.array([row_of[hits.ids[place]] for place in here], np.int64)
+            found.append(Found(rows, hits.distances[here], hits.similarities[here]))
         return found
 
     return Collection(

@@ -1,0 +1,327 @@
+"""The explorer in a browser: search, filter, map, node pages and review are used as people use them."""
+
+from __future__ import annotations
+
+import csv
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from explorer_inputs import ColourEngine, make_show, square
+
+pytestmark = pytest.mark.slow
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+if CHROMIUM is None:
+    pytest.skip("no chromium on this machine: install it to test the explorer", allow_module_level=True)
+sync = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: it drives chromium")
+pytest.importorskip("fastapi")
+uvicorn = pytest.importorskip("uvicorn")
+create_explorer = pytest.importorskip("labeltree.serving.explorer.app").create_explorer
+
+TOKEN = "0123456789abcdef-token"
+WAIT = 60_000  # milliseconds; a machine may be busy
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with sync.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[..., str]]:
+    """Serves a show in a thread, and gives its address."""
+    servers = []
+
+    def start(show: Any, engine: Any = None, **options: Any) -> str:
+        app = create_explorer(show, engine, **options)
+        server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="warning"))
+        thread = threading.Thread(target=server.run, daemon=True)
+        thread.start()
+        servers.append((server, thread))
+        for _ in range(600):
+            if server.started:
+                break
+            thread.join(0.05)
+        return f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/"
+
+    yield start
+    for server, thread in servers:
+        server.should_exit = True
+        thread.join(30)
+
+
+@pytest.fixture
+def visit(browser: Any) -> Iterator[Any]:
+    """Opens an address; afterwards nothing came from elsewhere, and the page did not complain."""
+    asked: list[str] = []
+    said: list[str] = []
+    contexts = []
+
+    def opened(address: str, **options: Any) -> Any:
+        context = browser.new_context(**({"viewport": {"width": 1280, "height": 860}} | options))
+        context.set_default_timeout(WAIT)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("request", lambda request: asked.append(request.url))
+        page.on("console", lambda message: said.append(message.text))
+        page.on("pageerror", lambda error: said.append(str(error)))
+        page.goto(address)
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    expected = ("status of 4", "GPU stall")  # refusals that a test provokes; software WebGL that is slow
+    assert [text for text in said if not any(words in text for words in expected)] == []
+    assert [url for url in asked if not url.startswith(("http://127.0.0.1:", "data:", "blob:"))] == []
+
+
+@pytest.fixture
+def show(tmp_path: Path) -> Any:
+    return make_show(tmp_path, tmp_path / "corrections.csv")
+
+
+def ready(page: Any) -> Any:
+    page.locator("#drawing").wait_for(state="hidden")
+    page.locator("#plane[data-drawn=all]").wait_for()
+    page.locator("#wall .card").first.wait_for(state="attached")
+    return page
+
+
+def spot(page: Any, row: int) -> tuple[float, float]:
+    """Where a sample stands on the page."""
+    x, y = page.evaluate(
+        "(row) => explorer.map.onPage(explorer.map.points.x[row], explorer.map.points.y[row])", row
+    )
+    box = page.locator("#plane").bounding_box()
+    return box["x"] + x, box["y"] + y
+
+
+def settled(page: Any) -> Any:
+    """With PCA, which does not change any more."""
+    ready(page)
+    page.locator("#method").select_option("PCA")
+    page.locator("#note", has_text="variance").wait_for()
+    return ready(page)
+
+
+def test_an_image_is_searched_by(serve: Any, visit: Any, show: Any) -> None:
+    page = ready(visit(serve(show, ColourEngine())))
+    page.locator("#file").set_input_files(
+        {"name": "a.png", "mimeType": "image/png", "buffer": square((30, 40, 200))}
+    )
+    page.locator("#asked h2", has_text="a.png").wait_for()
+    cards = page.locator("#wall .card.framed")
+    assert "blue" in cards.nth(1).inner_text()
+    assert float(cards.nth(1).get_attribute("data-far")) == 0
+    far = cards.last
+    assert float(far.get_attribute("data-far")) > 0
+    assert far.evaluate("(card) => card.style.borderColor") != cards.nth(1).evaluate(
+        "(c) => c.style.borderColor"
+    )
+    page.locator("#file").set_input_files({"name": "bad.png", "mimeType": "image/png", "buffer": b"no image"})
+    page.locator("#notice", has_text="cannot read").wait_for()
+
+
+def test_an_image_is_dropped(serve: Any, visit: Any, show: Any) -> None:
+    page = ready(visit(serve(show, ColourEngine())))
+    page.evaluate(
+        """(bytes) => {
+          const data = new DataTransfer();
+          data.items.add(new File([new Uint8Array(bytes)], "dropped.png", { type: "image/png" }));
+          const event = (kind) => new DragEvent(kind, { dataTransfer: data, cancelable: true });
+          for (const kind of ["dragenter", "dragover"]) window.dispatchEvent(event(kind));
+          window.shown = !document.getElementById("drop").hidden;
+          window.dispatchEvent(event("drop"));
+        }""",
+        list(square((200, 30, 30))),
+    )
+    assert page.evaluate("window.shown")
+    page.locator("#asked h2", has_text="dropped.png").wait_for()
+    assert page.locator("#drop").is_hidden()
+
+
+def test_a_node_filters_map_and_samples(serve: Any, visit: Any, show: Any) -> None:
+    page = settled(visit(serve(show)))
+    page.locator("#nodes .node", has_text="cold").first.click()
+    page.locator("#count", has_text="20 samples of 40").wait_for()
+    node = show.collection.taxonomy.find("cold")
+    inside = page.evaluate("[...explorer.map.inside]")
+    end = int(show.collection.taxonomy.subtree_end[node])
+    assert inside == [int(node <= label < end) for label in show.collection.nodes.tolist()]
+    assert page.url.endswith("#node=cold")
+    page.locator("#tab-node").click()
+    page.locator("#node h2", has_text="cold").wait_for()
+    assert "Hardest" in page.locator("#node").inner_text()
+    page.locator("#tab-samples").click()
+    page.locator(".chip").first.click()
+    page.locator("#count", has_text="40 samples").wait_for()
+
+
+def test_the_tree_is_used_by_keys(serve: Any, visit: Any, show: Any) -> None:
+    page = ready(visit(serve(show)))
+    page.locator("#nodes").focus()
+    for key in ("ArrowDown", "ArrowLeft", "ArrowDown"):  # fold the first branch, go to the second
+        page.keyboard.press(key)
+    assert page.locator("#nodes .node.active").inner_text().split("\n")[1] == "cold"
+    page.keyboard.press("Enter")
+    page.locator(".chip", has_text="cold").wait_for()
+    page.keyboard.press("/")
+    page.keyboard.type("red")
+    page.locator("#matches li", has_text="warm › red").wait_for()
+    page.keyboard.press("Enter")
+    page.locator(".chip", has_text="warm › red").wait_for()
+
+
+def test_the_map_tells_what_is_under_the_mouse(serve: Any, visit: Any, show: Any) -> None:
+    page = settled(visit(serve(show)))
+    page.mouse.move(*spot(page, 25))
+    tip = page.locator("#tip[data-row='25']:not([hidden])")
+    tip.wait_for()
+    assert "cold › blue" in tip.inner_text()
+    assert "sample 025" in tip.inner_text()
+    tip.locator("img").wait_for()
+    page.mouse.click(*spot(page, 25))
+    page.locator("#asked p", has_text="sample 025").wait_for()
+
+
+def test_what_is_drawn_around_is_shown(serve: Any, visit: Any, show: Any) -> None:
+    page = settled(visit(serve(show)))
+    box = page.locator("#plane").bounding_box()
+    page.locator("#lasso").click()
+    left, top, right, low = (
+        box["x"] + 1,
+        box["y"] + 1,
+        box["x"] + box["width"] - 1,
+        box["y"] + box["height"] - 1,
+    )
+    page.mouse.move(left, top)
+    page.mouse.down()
+    for place in ((right, top), (right, low), (left, low), (left, top + 5)):
+        page.mouse.move(*place, steps=3)
+    page.mouse.up()
+    page.locator(".chip", has_text="40 drawn around").wait_for()
+
+
+def test_the_map_moves_and_fills_in(serve: Any, visit: Any, show: Any) -> None:
+    page = settled(visit(serve(show)))
+    before = spot(page, 3)
+    page.mouse.move(*before)
+    page.mouse.wheel(0, -400)
+    assert page.evaluate("explorer.map.zoom") > 2
+    assert spot(page, 3) == pytest.approx(before, abs=1)  # the place under the mouse stays
+    page.locator("#plane").focus()
+    page.keyboard.press("ArrowRight")
+    assert spot(page, 3)[0] < before[0]
+    page.keyboard.press("0")
+    page.locator("#plane[data-drawn=all]").wait_for()
+    assert page.evaluate("explorer.map.zoom") == 1
+
+
+@pytest.mark.parametrize("way", ["webgl", "pixels"])
+def test_both_ways_of_drawing_show_the_points(serve: Any, visit: Any, show: Any, way: str) -> None:
+    page = settled(visit(f"{serve(show)}?draw={way}"))
+    kind = page.evaluate("explorer.map.kind")
+    if kind != way:
+        pytest.skip("this browser has no WebGL")
+    page.mouse.move(5, 5)
+    page.evaluate("explorer.map.over.remove()")  # names and rings
+    x, y = spot(page, 25)
+    picture = page.screenshot(clip={"x": x - 1, "y": y - 1, "width": 3, "height": 3})
+    assert mean_colour(picture) == pytest.approx(hexadecimal(page, 25), abs=40)
+
+
+def mean_colour(png: bytes) -> list[float]:
+    import io
+
+    import numpy as np
+    from PIL import Image
+
+    return list(np.asarray(Image.open(io.BytesIO(png)).convert("RGB"), float).reshape(-1, 3).mean(0))
+
+
+def hexadecimal(page: Any, row: int) -> list[int]:
+    colour = page.evaluate("(row) => explorer.map.colours[row]", row)
+    return [colour & 255, colour >> 8 & 255, colour >> 16 & 255]
+
+
+def test_a_correction_is_accepted_by_one_and_told_to_the_other(
+    serve: Any, visit: Any, show: Any, tmp_path: Path
+) -> None:
+    address = serve(show)
+    pages = [ready(visit(address)) for _ in range(2)]
+    for page in pages:
+        page.locator("#tab-review").click()
+        page.locator("#review .decide").wait_for()
+    assert "cold › blue" in pages[0].locator("#review dl").inner_text()
+    pages[0].keyboard.press("a")
+    pages[0].locator("#progress", has_text="1 of 2 decided").wait_for()
+    with (tmp_path / "corrections.csv").open(newline="", encoding="utf-8") as file:
+        assert [row["corrected"] for row in csv.DictReader(file)] == ["warm/red"]
+    pages[1].keyboard.press("k")
+    pages[1].locator("#notice", has_text="Somebody else has decided meanwhile: warm › red").wait_for()
+    pages[1].locator("#review dl", has_text="warm › orange").wait_for()
+    pages[1].keyboard.press("o")
+    field = pages[1].locator("#review .other input")
+    field.fill("red")
+    field.press("Enter")
+    pages[1].locator("h2", has_text="All decided").wait_for()
+    pages[1].locator("#review .done button").click()
+    pages[1].locator("#progress", has_text="1 of 2 decided").wait_for()
+
+
+def test_names_are_text_and_never_html(serve: Any, visit: Any, show: Any) -> None:
+    page = ready(visit(serve(show)))
+    page.on("dialog", lambda dialog: pytest.fail(dialog.message))
+    page.locator("#nodes .node", has_text="<img src=x").first.click()
+    page.locator("#tab-node").click()
+    page.locator("#node h2", has_text="<img src=x onerror=alert(1)>").wait_for()
+    assert page.locator("img[src=x]").count() == 0
+    page.locator("#query").fill("bold")
+    page.locator("#matches li", has_text="<b>bold").wait_for()
+    assert page.locator("#matches b").count() == 0
+
+
+def test_a_token_is_asked_for(serve: Any, visit: Any, show: Any) -> None:
+    page = visit(serve(show, token=TOKEN))
+    page.locator("#token").fill("wrong")
+    page.locator("#login button").click()
+    page.locator("#login-problem", has_text="not the token").wait_for()
+    page.locator("#token").fill(TOKEN)
+    page.locator("#login button").click()
+    ready(page)
+    assert (
+        page.locator("#wall img").first.evaluate("(image) => image.decode().then(() => image.naturalWidth)")
+        > 0
+    )
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_fits_a_telephone(serve: Any, visit: Any, show: Any, scheme: str) -> None:
+    page = ready(
+        visit(serve(show), viewport={"width": 390, "height": 800}, color_scheme=scheme, has_touch=True)
+    )
+    for pane, part in (
+        ("tree", "#tree"),
+        ("map", "#map"),
+        ("samples", "#samples"),
+        ("node", "#node"),
+        ("review", "#review"),
+    ):
+        page.locator(f"#panes [data-pane={pane}]").click()
+        page.locator(part).wait_for()
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        outside = page.locator(f"{part} *").evaluate_all(
+            "(all) => all.filter((a) => a.getBoundingClientRect().right > 391).map((a) => a.outerHTML)"
+        )
+        assert outside == []
+    page.locator("#panes [data-pane=samples]").click()
+    page.locator("#wall .card").nth(4).click()
+    page.locator("#asked h2").wait_for()
