@@ -1,0 +1,320 @@
+"""What to label next, and how finely: samples and the depth of the answer that teaches most for its cost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor
+
+from labeltree.curation.answer_costs import answer_costs
+from labeltree.curation.batch_choice import STRATEGIES, Strategy, choose, copies_apart
+from labeltree.curation.partial_labels import DepthProbes, fit_depth_probes
+from labeltree.data.stratified import group_numbers
+from labeltree.errors import DataError
+from labeltree.metrics.checks import check_embeddings, check_nodes, check_same_length
+from labeltree.taxonomy import Taxonomy
+
+__all__ = ["DEPTH_RULES", "DepthRule", "LabelRequests", "label_next"]
+
+DepthRule = Literal["finest", "gain"]
+DEPTH_RULES: tuple[DepthRule, ...] = get_args(DepthRule)
+
+_CLEAR = 0.8  # a guess at least so probable is called clear
+
+
+@dataclass(frozen=True, eq=False)
+class LabelRequests:
+    """Samples to label, the most useful first; m of them.
+
+    Attributes:
+        rows: ``(m,)`` int64 positions of the samples.
+        known: ``(m,)`` int64 their labels so far, −1 = none.
+        depths: ``(m,)`` int64 depth to which an answer is asked for; a shallower leaf is a full answer, too.
+        costs: ``(m,)`` float64 expected cost of each answer.
+        gains: ``(m,)`` float64 expected information in bits: entropy of the answer times its reliability.
+        likely: ``(m,)`` int64 the most probable answer.
+        probabilities: ``(m,)`` float64 its probability.
+        reasons: why each was chosen, in words.
+        strategy: how samples were chosen.
+        candidates: number of samples that could have been chosen.
+    """
+
+    rows: Tensor
+    known: Tensor
+    depths: Tensor
+    costs: Tensor
+    gains: Tensor
+    likely: Tensor
+    probabilities: Tensor
+    reasons: tuple[str, ...]
+    strategy: Strategy
+    candidates: int
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+@dataclass(frozen=True, eq=False)
+class _Doubts:
+    """What the probes say of each candidate.
+
+    Attributes:
+        information: ``(c, L)`` entropy in bits of the answer at depth 1 … L, given the label so far.
+        costs: ``(c, L)`` its expected cost; 0 where nothing is left to ask.
+        margin: ``(c,)`` −(probability of the first leaf − that of the second).
+        leaf: ``(c,)`` most probable leaf.
+        confidence: ``(c,)`` its probability.
+    """
+
+    information: Tensor
+    costs: Tensor
+    margin: Tensor
+    leaf: Tensor
+    confidence: Tensor
+
+
+def label_next(
+    vectors: Tensor,
+    nodes: Tensor,
+    taxonomy: Taxonomy,
+    *,
+    budget: float = 100.0,
+    strategy: Strategy = "typiclust",
+    depth: DepthRule | int = "finest",
+    costs: str | Sequence[float] = "levels",
+    reliability: Sequence[float] | None = None,
+    groups: Tensor | None = None,
+    candidates: Tensor | None = None,
+    seed: int = 0,
+) -> LabelRequests:
+    """Choose samples without a label, or with a coarse one, whose labels would teach most for a budget.
+
+    Args:
+        vectors: ``(n, d)`` finite float features or embeddings of all samples.
+        nodes: ``(n,)`` int64 labels, leaves or inner nodes; −1 (or the root) where missing.
+        taxonomy: tree of the labels.
+        budget: sum of the expected costs of the answers, in units of ``costs``.
+        strategy: how samples are chosen; see `choose`. Of ``gain`` the doubt is the expected information
+            per unit of cost, of ``margin`` and ``margin+clusters`` how close the second leaf comes to the
+            first, else the entropy of the leaf. Without any label, ``typiclust`` is used.
+        depth: how finely to ask: ``finest``: for a leaf; ``gain``: at the depth with the most expected
+            information per unit of cost; or a depth.
+        costs: of an answer by its depth; see `answer_costs`.
+        reliability: for depth 1, 2 … L the probability that an answer is right; it multiplies the expected
+            information. None = 1 throughout.
+        groups: ``(n,)`` int64 group of each sample, −1 for none: a batch takes from them as evenly as it can.
+        candidates: ``(n,)`` bool, samples that may be chosen; None = all. Those with a leaf label never are.
+        seed: of whatever is drawn.
+
+    Raises:
+        DataError: if there is nothing to choose from.
+        ValueError: for wrong shapes or a setting out of range.
+
+    Example:
+        >>> import torch
+        >>> from labeltree.taxonomy import Taxonomy
+        >>> taxonomy = Taxonomy.from_paths(["animal/dog", "animal/cat", "plant/oak"])
+        >>> vectors = torch.tensor([[0.0, 0.0], [0.0, 1.0], [9.0, 0.0], [0.1, 0.5], [9.0, 0.1]])
+        >>> labels = taxonomy.encode(["dog", "cat", "oak", None, None])
+        >>> asked = label_next(vectors, labels, taxonomy, budget=2, strategy="entropy")
+        >>> asked.rows.tolist(), asked.depths.tolist()
+        ([3], [2])
+    """
+    _check(vectors, nodes, taxonomy, budget, strategy, depth, reliability)
+    cost_of = answer_costs(taxonomy, costs)
+    labels = torch.where(nodes > 0, nodes, -1)
+    open_ = (labels < 0) | ~taxonomy.is_leaf[labels.clamp(min=0)]
+    if isinstance(depth, int):
+        open_ &= (labels < 0) | (taxonomy.depth[labels.clamp(min=0)] < depth)
+    if candidates is not None:
+        check_same_length("vectors", vectors, "candidates", candidates)
+        open_ &= candidates
+    rows = open_.nonzero()[:, 0]
+    if not len(rows):
+        raise DataError(
+            "there is nothing to label: every sample that may be chosen has a label as fine as is asked for"
+        )
+    labelled = (labels >= 0).nonzero()[:, 0]
+    if not len(labelled) and strategy != "random":
+        strategy = "typiclust"
+    probes = fit_depth_probes(vectors, labels, taxonomy, seed=seed)
+    sure = torch.ones(taxonomy.max_depth) if reliability is None else torch.tensor([*reliability])
+    found = _doubts(probes, vectors[rows], labels[rows], cost_of)
+    information = found.information * sure[: taxonomy.max_depth].double()
+    at = _depths(information, found, depth)
+    each = torch.arange(len(rows))
+    paid, gained = found.costs[each, at - 1], information[each, at - 1]
+    if strategy in ("margin", "margin+clusters"):
+        doubt = found.margin
+    else:
+        doubt = gained / paid.clamp_min(1e-12) if strategy == "gain" else found.information[:, -1]
+    points = probes.standardized(vectors)
+    wanted = min(len(rows), max(1, math.ceil(budget / float(paid[paid > 0].min()))))
+    order = choose(
+        strategy,
+        min(len(rows), wanted + wanted // 4 + 1),
+        points=points,
+        labelled=labelled,
+        candidates=rows,
+        doubt=doubt,
+        guesses=found.leaf,
+        confidence=found.confidence,
+        seed=seed,
+    )
+    if strategy != "random":
+        numbers = torch.from_numpy(group_numbers(groups, len(nodes)))
+        order = copies_apart(points, order, numbers, wanted)
+    place = torch.full((len(nodes),), -1, dtype=torch.int64)
+    place[rows] = each
+    chosen = place[order]
+    chosen = chosen[paid[chosen].cumsum(0) <= budget + 1e-9]
+    if not len(chosen):
+        raise DataError(
+            f"a budget of {budget:g} does not pay for one answer, the cheapest of which costs "
+            f"{float(paid.min()):.3g}; give a larger budget, or ask at a coarser depth"
+        )
+    return _requests(
+        probes, vectors, labels, rows[chosen], at[chosen], paid[chosen], gained[chosen], strategy, len(rows)
+    )
+
+
+def _check(
+    vectors: Tensor,
+    nodes: Tensor,
+    taxonomy: Taxonomy,
+    budget: float,
+    strategy: str,
+    depth: DepthRule | int,
+    reliability: Sequence[float] | None,
+) -> None:
+    check_embeddings("vectors", vectors)
+    check_same_length("vectors", vectors, "nodes", nodes)
+    check_nodes("nodes", nodes, taxonomy)
+    if not (math.isfinite(budget) and budget > 0):
+        raise ValueError(f"budget is {budget}; expected a number above 0")
+    if strategy not in STRATEGIES:
+        raise ValueError(f"strategy is {strategy!r}; there are {', '.join(STRATEGIES)}")
+    if isinstance(depth, int):
+        if not 1 <= depth <= taxonomy.max_depth:
+            raise ValueError(f"depth is {depth}; this taxonomy has depths 1 to {taxonomy.max_depth}")
+    elif depth not in DEPTH_RULES:
+        raise ValueError(f"depth is {depth!r}; expected {', '.join(DEPTH_RULES)} or a number")
+    if reliability is not None and (
+        len(reliability) < taxonomy.max_depth or not all(0 < share <= 1 for share in reliability)
+    ):
+        raise ValueError(
+            f"reliability is {list(reliability)}; expected a probability above 0 for each of "
+            f"{taxonomy.max_depth} depths"
+        )
+
+
+def _doubts(probes: DepthProbes, vectors: Tensor, known: Tensor, cost_of: Tensor) -> _Doubts:
+    taxonomy = probes.taxonomy
+    paid = torch.where(known >= 0, cost_of[known.clamp(min=0)], 0.0)
+    started = torch.where(known >= 0, taxonomy.depth[known.clamp(min=0)], 0)
+    information = torch.zeros(len(vectors), taxonomy.max_depth, dtype=torch.float64)
+    costs = torch.zeros_like(information)
+    margin = torch.zeros(len(vectors), dtype=torch.float64)
+    confidence = torch.zeros_like(margin)
+    leaf = torch.zeros(len(vectors), dtype=torch.int64)
+    leaves = taxonomy.leaves
+    for part, found in probes.chunks(vectors, known):
+        for depth in range(1, taxonomy.max_depth + 1):
+            answers = _answers(taxonomy, depth)
+            share = found[:, answers]
+            information[part, depth - 1] = -torch.special.xlogy(share, share).sum(1) / math.log(2)
+            costs[part, depth - 1] = (share * cost_of[answers]).sum(1) - paid[part]
+        top = found[:, leaves].topk(min(2, len(leaves)), dim=1)
+        second = top.values[:, 1] if top.values.shape[1] > 1 else torch.zeros(len(found))
+        margin[part] = second - top.values[:, 0]
+        leaf[part], confidence[part] = leaves[top.indices[:, 0]], top.values[:, 0]
+    asked = torch.arange(1, taxonomy.max_depth + 1) > started[:, None]
+    costs = torch.where(asked, costs.clamp_min(0), 0.0)
+    return _Doubts(torch.where(asked, information.clamp_min(0), 0.0), costs, margin, leaf, confidence)
+
+
+def _answers(taxonomy: Taxonomy, depth: int) -> Tensor:
+    """The nodes that answer a question at a depth: those of the depth, and shallower leaves."""
+    return ((taxonomy.depth == depth) | (taxonomy.is_leaf & (taxonomy.depth < depth))).nonzero()[:, 0]
+
+
+def _depths(information: Tensor, found: _Doubts, depth: DepthRule | int) -> Tensor:
+    """``(c,)`` the depth to ask each candidate at."""
+    deepest = information.shape[1]
+    if isinstance(depth, int):
+        return torch.full((len(information),), depth)
+    if depth == "finest":
+        return torch.full((len(information),), deepest)
+    per_cost = information / found.costs.clamp_min(1e-12)
+    per_cost = torch.where(found.costs > 1e-9, per_cost, -1.0)
+    # ties go to the finer depth: it says more
+    return deepest - per_cost.flip(1).argmax(1)
+
+
+def _requests(
+    probes: DepthProbes,
+    vectors: Tensor,
+    labels: Tensor,
+    rows: Tensor,
+    depths: Tensor,
+    costs: Tensor,
+    gains: Tensor,
+    strategy: Strategy,
+    candidates: int,
+) -> LabelRequests:
+    taxonomy = probes.taxonomy
+    known = labels[rows]
+    likely = torch.zeros(len(rows), dtype=torch.int64)
+    probabilities = torch.zeros(len(rows), dtype=torch.float64)
+    reasons: list[str] = []
+    for part, found in probes.chunks(vectors[rows], known):
+        for share, depth, label in zip(found, depths[part].tolist(), known[part].tolist(), strict=True):
+            answers = _answers(taxonomy, depth)
+            order = share[answers].argsort(descending=True, stable=True)
+            best = answers[order[:2]].tolist()
+            place = len(reasons)
+            likely[place], probabilities[place] = best[0], share[best[0]]
+            reasons.append(_reason(probes, share, depth, label, best, strategy))
+    return LabelRequests(
+        rows, known, depths, costs, gains, likely, probabilities, tuple(reasons), strategy, candidates
+    )
+
+
+def _reason(
+    probes: DepthProbes, share: Tensor, depth: int, known: int, best: list[int], strategy: Strategy
+) -> str:
+    """Why a sample was chosen, and why it is asked at this depth."""
+    taxonomy = probes.taxonomy
+    if not int(probes.samples.sum()):
+        return "typical of samples like it; nothing is labelled yet"
+    words = [f"{taxonomy.path_name(node)} ({float(share[node]):.0%})" for node in best]
+    if float(share[best[0]]) >= _CLEAR:
+        said = f"probably {words[0]}"
+    elif len(words) > 1:
+        said = f"unsure between {words[0]} and {words[1]}"
+    else:
+        said = f"perhaps {words[0]}"
+    few = int(probes.samples[best[0]])
+    if few == 0:
+        said += ", which has no labelled sample"
+    elif few < 3:
+        said += f", which has {few} labelled sample{'s' if few > 1 else ''}"
+    if strategy in ("typiclust", "coreset"):
+        said = (
+            ("typical of samples" if strategy == "typiclust" else "far from all samples")
+            + (" with few labels; " if strategy == "typiclust" else " with a label; ")
+            + said
+        )
+    if known > 0:
+        said += f"; known so far: {taxonomy.path_name(known)}"
+    start = int(taxonomy.depth[known]) if known > 0 else 0
+    for above in range(depth - 1, start, -1):
+        nodes = (taxonomy.depth == above).nonzero()[:, 0]
+        top = int(nodes[share[nodes].argmax()])
+        if float(share[top]) >= _CLEAR:
+            return f"{said}; depth {above} is clear ({taxonomy.path_name(top)}, {float(share[top]):.0%})"
+    return said
