@@ -8,7 +8,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: install quickstart check test lint bench bench-full campaign campaign-crash campaign-fuzz campaign-bulk campaign-serve clean
+.PHONY: install quickstart check test lint bench bench-full campaign campaign-crash campaign-fuzz campaign-bulk campaign-serve campaign-index clean
 
 install: $(READY)
 
@@ -53,7 +53,7 @@ COUNT      ?= 120
 FUZZ_CASES ?= 2000
 SEED       ?= 0
 
-campaign: campaign-crash campaign-fuzz campaign-serve campaign-bulk
+campaign: campaign-crash campaign-fuzz campaign-serve campaign-bulk campaign-index
 
 campaign-crash: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python tests/processes/crash.py --count $(COUNT) --seed $(SEED)
@@ -67,6 +67,10 @@ campaign-serve: $(READY)
 # 100,000 generated images, 20 kills: ten minutes to half an hour. Results in benchmarks/results/bulk.json.
 campaign-bulk: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/bulk.py
+
+# 56 kills of changes of an index: ten minutes or so. Results in benchmarks/results/index_kills.json.
+campaign-index: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/index_kills.py
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -39,6 +39,7 @@ SCRIPTS = (
     "cold_start",
     "large_data",
     "serving",
+    "index_kills",
 )
 
 
