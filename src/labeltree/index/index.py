@@ -443,9 +443,9 @@ class Index:
 
     @contextmanager
     def _writing(self) -> Iterator[Store]:
-        with self._guard, self._store.writer() as store:
+        with self._store.writer() as store:  # searches of other threads go on meanwhile
             yield store
-            self._store = store.latest()
+        self._latest()
 
     def _matrix_of(self, store: Store) -> ExactMatrix:
         with self._guard:

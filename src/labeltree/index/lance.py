@@ -37,9 +37,11 @@ class LanceStore:
 
     Args:
         folder: of the index.
+        table: of LanceDB, at one version.
+        earlier: the same at another version, whose settings need not be read again if they are unchanged.
     """
 
-    def __init__(self, folder: Path, table: Any) -> None:
+    def __init__(self, folder: Path, table: Any, earlier: LanceStore | None = None) -> None:
         self.name = str(folder)
         self.folder = folder
         self._table = table
@@ -49,7 +51,11 @@ class LanceStore:
         text = (self._schema.field("id").metadata or {}).get(_SETTINGS) if "id" in names else None
         if text is None:
             raise DataError(f"'{folder}' holds a table of LanceDB that is no index of labeltree")
-        self._settings = IndexSettings.from_text(text.decode(), self.name)
+        self._text = text
+        known = earlier is not None and earlier._text == text
+        self._settings = (
+            earlier._settings if earlier and known else IndexSettings.from_text(text.decode(), self.name)
+        )
 
     @classmethod
     def exists(cls, folder: Path) -> bool:
@@ -57,8 +63,12 @@ class LanceStore:
         return (folder / f"{_TABLE}.lance").is_dir()
 
     @classmethod
-    def open(cls, folder: Path) -> LanceStore:
+    def open(cls, folder: Path, earlier: LanceStore | None = None) -> LanceStore:
         """Open the index in a folder.
+
+        Args:
+            folder: of the index.
+            earlier: see the class.
 
         Raises:
             DataError: if there is none, or it cannot be read.
@@ -72,7 +82,7 @@ class LanceStore:
                 f"the index '{folder}' cannot be opened ({_first_line(error)}); make it anew with "
                 "'labeltree index'"
             ) from error
-        return cls(folder, table)
+        return cls(folder, table, earlier)
 
     @classmethod
     def create(
@@ -111,8 +121,8 @@ class LanceStore:
 
     def latest(self) -> Store:
         """See `Store`."""
-        newest = self.open(self.folder)
-        return self if (newest.version, newest.settings.key) == (self.version, self.settings.key) else newest
+        newest = self.open(self.folder, self)
+        return self if newest.version == self.version and newest.settings is self.settings else newest
 
     def count(self, filter: Filter | None = None) -> int:
         """See `Store`."""
