@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from labeltree.index.distances import FastScores, distances
 from labeltree.index.rows import vectors_from_arrow
 from labeltree.index.store import GeometryName, Store
 
-__all__ = ["ExactMatrix", "open_matrix"]
+__all__ = ["ExactMatrix", "keep_matrix", "open_matrix"]
 
 Array = np.ndarray[Any, Any]
 _BLOCK = 2**24  # scores at once
@@ -166,6 +167,13 @@ def open_matrix(store: Store, folder: Path) -> ExactMatrix:
         if found is None:
             raise OSError(f"'{target}' vanished or changed while it was opened; run it again")
         return found
+
+
+def keep_matrix(before: Store, after: Store, folder: Path) -> None:
+    """Take the matrix of one version for a later one that has the same rows, if there is one."""
+    with _opening, suppress(OSError):  # it is made anew, else
+        old, new = (folder / f"{store.settings.key}-{store.version}" for store in (before, after))
+        old.rename(new)
 
 
 def _write(store: Store, folder: Path) -> None:

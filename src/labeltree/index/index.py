@@ -15,6 +15,7 @@ import torch
 
 from labeltree.errors import DataError
 from labeltree.geometry import get_geometry
+from labeltree.index.approximate import Tuning, approximate_pays, rank_candidates
 from labeltree.index.distances import check_inside, distances, lorentz, lorentz_queries
 from labeltree.index.exact import ExactMatrix, open_matrix
 from labeltree.index.filters import Filter, Nodes, Where
@@ -22,6 +23,7 @@ from labeltree.index.hits import Hits
 from labeltree.index.opening import check_free, create_store, matrix_folder, open_store
 from labeltree.index.rows import IndexRows, vectors_from_arrow, vectors_to_arrow
 from labeltree.index.store import GeometryName, IndexSettings, Store
+from labeltree.index.upkeep import compact, keep_tuned, tune
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy, TaxonomyMapping
 
 if TYPE_CHECKING:
@@ -32,8 +34,6 @@ if TYPE_CHECKING:
 __all__ = ["Index", "IndexInfo"]
 
 Array = np.ndarray[Any, Any]
-EXACT_UP_TO = 1_000_000
-"""Rows up to which search is exact unless asked otherwise."""
 _HIDDEN = ("id", "row", "node", "vector", "lorentz")
 _SHOWN = 3
 _FEW = 1000  # ids that are looked up one by one
@@ -127,7 +127,11 @@ class Index:
             model=None if model is None else _model_path(model, where),
         )
         table = _table_of(rows, settings)
-        return cls(create_store(where, table, settings, overwrite=overwrite))
+        made = cls(create_store(where, table, settings, overwrite=overwrite))
+        if approximate_pays(len(rows), settings.dim):
+            with made._writing():
+                pass
+        return made
 
     @staticmethod
     def check_free(where: str | Path, *, overwrite: bool = False) -> None:
@@ -291,8 +295,27 @@ class Index:
 
     def compact(self) -> None:
         """Tidy up after many changes: small files are merged, and old versions deleted."""
-        with self._writing() as store:
-            store.compact()
+        with self._guard, self._store.writer() as store:
+            self._store = compact(store)
+
+    def tune(self, *, progress: Callable[[str], None] | None = None) -> Mapping[str, Any]:
+        """Make the approximate index anew and measure what effort finds 95 % of the ten nearest samples.
+
+        An index of more than 50 million numbers (200,000 samples of 256 dimensions) is tuned when it is made,
+        and again when it has grown or shrunk by a tenth. Below, search is exact unless asked otherwise.
+
+        Args:
+            progress: called with a line about each step.
+
+        Returns:
+            what was found, as in `IndexInfo.approximate`; see `labeltree.index.approximate.Tuning`.
+
+        Raises:
+            DataError: if there are too few samples, or the store keeps an approximate index of its own.
+        """
+        with self._guard, self._store.writer() as store:
+            self._store = tune(store, progress=progress)
+            return dict(self._store.settings.approximate)
 
     # Search
 
@@ -319,7 +342,8 @@ class Index:
             where: conditions on columns: ``{"split": "test", "camera": ["a", "b"], "year": (">=", 2020)}``.
             diverse: a depth: at most one sample of each node there. A label that is coarser counts as a
                 node of its own, samples without a label are left out.
-            exact: compare with every sample; None: if there are at most a million, or no approximate index.
+            exact: compare with every sample; None: unless there are more than 50 million numbers to compare
+                with, as in 200,000 samples of 256 dimensions, and an approximate index was tuned.
             columns: which columns to give in `Hits.rows`; None: all except vectors.
             labels: ``(q,)`` label of each query, -1 where unknown, for `Hits.lca_depths`.
 
@@ -445,6 +469,7 @@ class Index:
     def _writing(self) -> Iterator[Store]:
         with self._store.writer() as store:  # searches of other threads go on meanwhile
             yield store
+            keep_tuned(store.latest())
         self._latest()
 
     def _matrix_of(self, store: Store) -> ExactMatrix:
@@ -481,30 +506,40 @@ class Index:
             chosen = replace(chosen, within=labelled if chosen.within is None else chosen.within)
         _check_conditions(store, chosen)
         if exact is None:
-            exact = not settings.approximate or store.count() <= EXACT_UP_TO
+            exact = not self._approximate_by_default(store)
         near = self._exact if exact else self._approximate
         places = _Picker(k, branches, left_out)
         found = places(lambda m, some: near(store, queries[some], m, chosen), len(queries))
         return _hits(store, found, columns, _checked_labels(labels, len(queries), settings.taxonomy))
 
+    def _approximate_by_default(self, store: Store) -> bool:
+        tuning = Tuning.of(store.settings)
+        if tuning is None:  # of a server, which has an index of its own or none
+            return bool(store.settings.approximate)
+        return tuning.reached and approximate_pays(len(self._matrix_of(store)), store.settings.dim)
+
     def _exact(self, store: Store, queries: Array, k: int, chosen: Filter) -> list[_Found]:
-        matrix, settings = self._matrix_of(store), store.settings
-        among = None
-        if not chosen.all_rows:
-            passes = chosen.mask_of_nodes(matrix.nodes)
-            if chosen.conditions:
-                rows = _read(store, ["row"], replace(chosen, within=None, not_within=()))["row"].to_numpy()
-                passes &= np.isin(matrix.rows, rows)
-            among = np.flatnonzero(passes)
-        found = matrix.nearest(settings.geometry, queries, k, curvature=settings.curvature, among=among)
-        return [_Found(matrix.rows[at], matrix.nodes[at], values) for at, values in found]
+        matrix = self._matrix_of(store)
+        return _nearest(store, matrix, queries, k, _positions(store, matrix, chosen))
 
     def _approximate(self, store: Store, queries: Array, k: int, chosen: Filter) -> list[_Found]:
         settings = store.settings
+        tuned = Tuning.of(settings) is not None
+        if tuned and not chosen.all_rows:
+            matrix = self._matrix_of(store)
+            among = _positions(store, matrix, chosen)
+            assert among is not None
+            if not approximate_pays(len(among), settings.dim):  # a small part is compared faster than sought
+                return _nearest(store, matrix, queries, k, among)
         hyperbolic = settings.geometry == "poincare"
         asked = lorentz_queries(queries, settings.curvature) if hyperbolic else queries
         found = []
         for query, rows in zip(queries, store.nearest(asked, k, chosen), strict=True):
+            if tuned:
+                matrix = self._matrix_of(store)
+                at, values = rank_candidates(matrix, settings, query, rows)
+                found.append(_Found(matrix.rows[at[:k]], matrix.nodes[at[:k]], values[:k]))
+                continue
             read = _read(store, ["row", "node", "vector"], Filter(rows=np.asarray(rows, np.int64)))
             numbers = read["row"].to_numpy()
             values = distances(
@@ -525,6 +560,23 @@ class _Found:
 
     def pick(self, places: Array) -> _Found:
         return _Found(self.rows[places], self.nodes[places], self.distances[places])
+
+
+def _positions(store: Store, matrix: ExactMatrix, chosen: Filter) -> Array | None:
+    """Positions in the matrix of the rows that pass; None if all do."""
+    if chosen.all_rows:
+        return None
+    passes = chosen.mask_of_nodes(matrix.nodes)
+    if chosen.conditions:
+        rows = _read(store, ["row"], replace(chosen, within=None, not_within=()))["row"].to_numpy()
+        passes &= np.isin(matrix.rows, rows)
+    return np.flatnonzero(passes)
+
+
+def _nearest(store: Store, matrix: ExactMatrix, queries: Array, k: int, among: Array | None) -> list[_Found]:
+    settings = store.settings
+    found = matrix.nearest(settings.geometry, queries, k, curvature=settings.curvature, among=among)
+    return [_Found(matrix.rows[at], matrix.nodes[at], values) for at, values in found]
 
 
 class _Picker:

@@ -13,6 +13,7 @@ import numpy as np
 
 from labeltree.atomic import new_folder_in, writing
 from labeltree.errors import DataError, FolderInUseError
+from labeltree.index.approximate import Tuning
 from labeltree.index.filters import Filter
 from labeltree.index.store import IndexSettings, Store
 from labeltree.lock import lock_folder
@@ -25,6 +26,8 @@ __all__ = ["LanceStore"]
 Array = np.ndarray[Any, Any]
 
 _TABLE = "rows"
+_APPROXIMATE, _BY_ROW = "nearest", "by_row"  # names of indexes
+_ITERATIONS, _SAMPLE_RATE = 10, 32  # of k-means, for which LanceDB takes 50 and 256
 _SETTINGS = b"labeltree"  # key of the metadata of column "id"
 _PATIENCE_S = 60.0  # how long a writer waits for another
 _KEPT = timedelta(hours=1)  # old versions that readers may still show
@@ -137,17 +140,62 @@ class LanceStore:
         yield from query.to_batches()
 
     def nearest(self, queries: Array, k: int, filter: Filter | None = None) -> list[Array]:
-        """See `Store`."""
+        """See `Store`; with the effort that tuning found, see `labeltree.index.approximate`."""
+        tuning = Tuning.of(self._settings)
+        if tuning is None:
+            return self.candidates(queries, k, None, filter)
+        share = 1.0 if filter is None or filter.all_rows else self.count(filter) / max(1, self.count())
+        return self.candidates(queries, *tuning.effort(k, share), filter)
+
+    def candidates(
+        self, queries: Array, count: int, probes: int | None, filter: Filter | None = None
+    ) -> list[Array]:
+        """Numbers of about ``count`` nearest rows of each query, nearest first.
+
+        Args:
+            queries: as in `Store.nearest`.
+            count: how many rows to find.
+            probes: in how many partitions of the approximate index to look; None: LanceDB's default.
+            filter: rows to search among.
+        """
         settings = self._settings
         condition = None if filter is None else filter.sql()
-        found = []
-        for query in queries:
-            search = self._table.search(query, vector_column_name=settings.search_column)
-            search = search.distance_type(settings.metric).limit(k).select(["row", "_distance"])
-            if condition is not None:
-                search = search.where(condition, prefilter=True)
-            found.append(search.to_arrow()["row"].to_numpy())
-        return found
+        if not len(queries):
+            return []
+        asked = queries[0] if len(queries) == 1 else queries
+        search = self._table.search(asked, vector_column_name=settings.search_column)
+        search = search.distance_type(settings.metric).limit(count).select(["row", "_distance"])
+        if probes is not None:
+            search = search.nprobes(probes)
+        if condition is not None:
+            search = search.where(condition, prefilter=True)
+        found = search.to_arrow()
+        rows = found["row"].to_numpy()
+        if len(queries) == 1:
+            return [rows]
+        query = found["query_index"].to_numpy()
+        order = np.lexsort((found["_distance"].to_numpy(), query))
+        ends = np.searchsorted(query[order], np.arange(1, len(queries)))
+        return list(np.split(rows[order], ends))
+
+    def build_approximate(self, kind: str, partitions: int) -> None:
+        """Make the approximate index of all rows, or make it anew; and one of their numbers."""
+        from lancedb.index import BTree, IvfFlat, IvfRq
+
+        made = {"IVF_FLAT": IvfFlat, "IVF_RQ": IvfRq}[kind](
+            distance_type=self._settings.metric,
+            num_partitions=partitions,
+            max_iterations=_ITERATIONS,
+            sample_rate=_SAMPLE_RATE,
+        )
+        self._table.create_index(self._settings.search_column, config=made, name=_APPROXIMATE, replace=True)
+        self._table.create_index("row", config=BTree(), name=_BY_ROW, replace=True)
+
+    def approximate_rows(self) -> tuple[int, int]:
+        """How many rows the approximate index holds, and how many came after it."""
+        known = {index.name for index in self._table.list_indices()}
+        stats = self._table.index_stats(_APPROXIMATE) if _APPROXIMATE in known else None
+        return (0, self.count()) if stats is None else (stats.num_indexed_rows, stats.num_unindexed_rows)
 
     def append(self, rows: pa.Table) -> None:
         """See `Store`."""
