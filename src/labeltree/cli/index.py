@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from labeltree.index import Index
+    from labeltree.index.index import IndexInfo
 
 _EPILOG = """examples:
   labeltree index runs/photos                            makes runs/photos/index, of all splits
@@ -50,6 +51,9 @@ def run(arguments: list[str]) -> None:
     actions.add_argument("--delete", nargs="+", metavar="ID", help="delete samples")
     actions.add_argument("--move-to", metavar="FILE", help="read all labels on this version of the taxonomy")
     actions.add_argument("--compact", action="store_true", help="tidy up after many changes")
+    actions.add_argument(
+        "--tune", action="store_true", help="make the approximate index anew, and measure what it finds"
+    )
     actions.add_argument("--info", action="store_true", help="say what the index is, and change nothing")
     parser.add_argument(
         "--mapping",
@@ -59,7 +63,9 @@ def run(arguments: list[str]) -> None:
     )
     parser.add_argument("--quiet", action="store_true", help="do not show what it is at")
     options = parser.parse_args(arguments)
-    changes = any((options.add, options.replace, options.delete, options.move_to, options.compact))
+    changes = any(
+        (options.add, options.replace, options.delete, options.move_to, options.compact, options.tune)
+    )
     if (options.place is None) == (options.embeddings is None):
         parser.error("name a run or an index, or --embeddings FILE")
     if options.embeddings is not None and (changes or options.info):
@@ -124,6 +130,25 @@ def _change(index: Index, options: argparse.Namespace) -> None:
         )
     elif options.compact:
         index.compact()
+    elif options.tune:
+        index.tune(progress=None if options.quiet else print)
+
+
+def _search(info: IndexInfo) -> str:
+    """How the index is searched, and what that finds."""
+    from labeltree.index.approximate import Tuning
+
+    tuning = Tuning.of(info.approximate)
+    if tuning is None:
+        return "exact" if not info.approximate else f"approximate above {info.exact_up_to} samples"
+    found = (
+        f"recall@10 {tuning.recall:.3f}, {tuning.recall_low:.3f} at least, measured on {tuning.queries} of "
+        f"{tuning.rows} samples"
+    )
+    if not tuning.reached:
+        return f"exact; approximate only with exact=False: {found}, is too little"
+    how = f"{tuning.kind}, {tuning.probes} of {tuning.partitions} partitions, {tuning.candidates} candidates"
+    return f"approximate above {info.exact_up_to} samples: {found} ({how})"
 
 
 def describe(index: Index) -> str:
@@ -139,7 +164,7 @@ def describe(index: Index) -> str:
         "taxonomy": f"{info.nodes} nodes{release}",
         "columns": ", ".join(info.columns),
         "model": info.model or "unknown: search by vectors or ids",
-        "search": "exact" if not info.approximate else f"approximate above {info.exact_up_to} samples",
+        "search": _search(info),
         "version": str(info.version),
     }
     return "\n".join(f"{name:<9} {fact}" for name, fact in facts.items())

@@ -15,7 +15,7 @@ a thousandfold; `IVF_FLAT`, which keeps the vectors themselves, serves there.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Protocol, runtime_checkable
 
@@ -25,12 +25,12 @@ from labeltree.index.distances import distances, lorentz_queries
 from labeltree.index.exact import ExactMatrix
 from labeltree.index.store import IndexSettings
 
-__all__ = ["Tunable", "Tuning", "approximate_pays", "measure_tuning", "rank_candidates"]
+__all__ = ["Tunable", "Tuning", "approximate_pays", "exact_up_to", "measure_tuning", "rank_candidates"]
 
 Array = np.ndarray[Any, Any]
 
 EXACT_UP_TO = 50_000_000
-"""Numbers (rows × dimensions) up to which search is exact: 200,000 rows of 256, some 20 ms a query on one core.
+"""Numbers (rows × dimensions) up to which search is exact: 200,000 rows of 256, some 20 ms a query.
 An approximate query takes 4 ms or more at any size, and what is exact needs no tuning."""
 TARGET = 0.95
 GROWTH = 1.1
@@ -88,10 +88,10 @@ class Tuning:
     reached: bool = True
 
     @classmethod
-    def of(cls, settings: IndexSettings) -> Tuning | None:
-        """The tuning that settings hold; None if there is none."""
+    def of(cls, stored: Mapping[str, Any]) -> Tuning | None:
+        """The tuning in `IndexSettings.approximate`; None if there is none."""
         names = {field.name for field in fields(cls)}
-        found = {name: value for name, value in settings.approximate.items() if name in names}
+        found = {name: value for name, value in stored.items() if name in names}
         return cls(**found) if {"kind", "partitions", "probes", "candidates"} <= set(found) else None
 
     def to_dict(self) -> dict[str, Any]:
@@ -106,6 +106,11 @@ class Tuning:
         """Candidates and probes of a query for k rows among a share of all."""
         candidates = math.ceil(self.candidates * max(1.0, k / NEIGHBOURS))
         return max(k, candidates), min(self.partitions, math.ceil(self.probes / max(share, 1e-3)))
+
+
+def exact_up_to(dim: int) -> int:
+    """The number of rows up to which search is exact unless asked otherwise."""
+    return EXACT_UP_TO // dim
 
 
 def approximate_pays(rows: int, dim: int) -> bool:

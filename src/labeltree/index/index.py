@@ -15,7 +15,7 @@ import torch
 
 from labeltree.errors import DataError
 from labeltree.geometry import get_geometry
-from labeltree.index.approximate import Tuning, approximate_pays, rank_candidates
+from labeltree.index.approximate import Tuning, approximate_pays, exact_up_to, rank_candidates
 from labeltree.index.distances import check_inside, distances, lorentz, lorentz_queries
 from labeltree.index.exact import ExactMatrix, open_matrix
 from labeltree.index.filters import Filter, Nodes, Where
@@ -217,7 +217,7 @@ class Index:
             columns=tuple(_shown_columns(store)),
             splits=dict(sorted(splits.items())),
             model=self.model,
-            exact_up_to=EXACT_UP_TO,
+            exact_up_to=exact_up_to(settings.dim),
             version=store.version,
             approximate=dict(settings.approximate),
         )
@@ -513,7 +513,7 @@ class Index:
         return _hits(store, found, columns, _checked_labels(labels, len(queries), settings.taxonomy))
 
     def _approximate_by_default(self, store: Store) -> bool:
-        tuning = Tuning.of(store.settings)
+        tuning = Tuning.of(store.settings.approximate)
         if tuning is None:  # of a server, which has an index of its own or none
             return bool(store.settings.approximate)
         return tuning.reached and approximate_pays(len(self._matrix_of(store)), store.settings.dim)
@@ -524,7 +524,7 @@ class Index:
 
     def _approximate(self, store: Store, queries: Array, k: int, chosen: Filter) -> list[_Found]:
         settings = store.settings
-        tuned = Tuning.of(settings) is not None
+        tuned = Tuning.of(settings.approximate) is not None
         if tuned and not chosen.all_rows:
             matrix = self._matrix_of(store)
             among = _positions(store, matrix, chosen)

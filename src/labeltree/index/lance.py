@@ -141,7 +141,7 @@ class LanceStore:
 
     def nearest(self, queries: Array, k: int, filter: Filter | None = None) -> list[Array]:
         """See `Store`; with the effort that tuning found, see `labeltree.index.approximate`."""
-        tuning = Tuning.of(self._settings)
+        tuning = Tuning.of(self._settings.approximate)
         if tuning is None:
             return self.candidates(queries, k, None, filter)
         share = 1.0 if filter is None or filter.all_rows else self.count(filter) / max(1, self.count())

@@ -57,7 +57,7 @@ def keep_tuned(store: Store, *, progress: Callable[[str], None] | None = None) -
     """
     if not isinstance(store, Tunable):
         return store
-    rows, tuning = store.count(), Tuning.of(store.settings)
+    rows, tuning = store.count(), Tuning.of(store.settings.approximate)
     if rows < 1000 or (tuning is None and not approximate_pays(rows, store.settings.dim)):
         return store
     indexed, unindexed = store.approximate_rows()
