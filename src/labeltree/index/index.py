@@ -295,8 +295,9 @@ class Index:
 
     def compact(self) -> None:
         """Tidy up after many changes: small files are merged, and old versions deleted."""
-        with self._guard, self._store.writer() as store:
-            self._store = compact(store)
+        with self._store.writer() as store:
+            compact(store)
+        self._latest()
 
     def tune(self, *, progress: Callable[[str], None] | None = None) -> Mapping[str, Any]:
         """Make the approximate index anew and measure what effort finds 95 % of the ten nearest samples.
@@ -313,9 +314,10 @@ class Index:
         Raises:
             DataError: if there are too few samples, or the store keeps an approximate index of its own.
         """
-        with self._guard, self._store.writer() as store:
-            self._store = tune(store, progress=progress)
-            return dict(self._store.settings.approximate)
+        with self._store.writer() as store:
+            found = tune(store, progress=progress).settings.approximate
+        self._latest()
+        return dict(found)
 
     # Search
 
