@@ -100,6 +100,7 @@ def evaluate(
     taxonomy: str | Path | None = None,
     *,
     mapping: str | Path | None = None,
+    corrections: str | Path | None = None,
     beside: Sequence[str | Path] = (),
     split: str = "test",
     out: str | Path | None = None,
@@ -121,6 +122,8 @@ def evaluate(
         mapping: a file that says what became of each node of the old taxonomy, as ``labeltree taxonomy map``
             writes it. None = what is certain: nodes are found by path or by name, a removed one becomes the
             node above.
+        corrections: a table of corrected labels to measure on, as ``labeltree suspects`` writes it and a
+            person has gone through it. None = the labels as they are.
         beside: folders of other runs on the same samples, to be shown beside the run (runs only).
         split: the split to measure.
         out: the folder that the files are written to; None = the run folder, or a folder named after the
@@ -159,7 +162,9 @@ def evaluate(
             path,
             taxonomy,
             mapping=mapping,
-            out=out or path.with_suffix(""),
+            corrections=corrections,
+            out=out
+            or (path.with_suffix("") if corrections is None else path.with_name(f"{path.stem}-corrected")),
             split=split,
             settings=chosen,
             title=title,
@@ -169,6 +174,7 @@ def evaluate(
         path,
         taxonomy=taxonomy,
         mapping=mapping,
+        corrections=corrections,
         classifier=classifier,
         beside=beside,
         split=split,

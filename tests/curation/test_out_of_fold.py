@@ -25,7 +25,7 @@ def clusters(names: list[str | None], seed: int = 0, noise: float = 0.1) -> tupl
 
 def test_probabilities_are_of_every_node_and_sum_up_the_tree() -> None:
     vectors, nodes = clusters(["dog", "cat", "trout", "oak"] * 6)
-    found = out_of_fold(vectors, nodes, TREE, C=1.0)
+    found = out_of_fold(vectors, nodes, TREE)
     assert found.probabilities.shape == (24, 4)
     assert torch.allclose(found.probabilities.sum(1), torch.ones(24))
     over = found.node_probabilities()
@@ -45,12 +45,12 @@ def test_a_sample_is_judged_without_itself_and_its_group() -> None:
     vectors = torch.cat([vectors, odd])
     nodes = torch.cat([nodes, TREE.encode(["dog"] * 3)])
     groups = torch.cat([torch.full((18,), -1), torch.full((3,), 7)])
-    found = out_of_fold(vectors, nodes, TREE, groups=groups, C=1.0)
+    found = out_of_fold(vectors, nodes, TREE, groups=groups, penalty=0.05)
     assert len(found.folds[-3:].unique()) == 1
     for fold in found.folds.unique().tolist():  # the oracle: scikit-learn on the other folds
         outside, inside = found.folds != fold, found.folds == fold
         mean, std = vectors[outside].mean(0), vectors[outside].std(0, correction=0)
-        oracle = LogisticRegression(C=1.0, max_iter=2000, tol=1e-8)
+        oracle = LogisticRegression(C=1 / (0.05 * int(outside.sum())), max_iter=2000, tol=1e-8)
         oracle.fit(((vectors - mean) / std)[outside].numpy(), nodes[outside].numpy())
         wanted = oracle.predict_proba(((vectors - mean) / std)[inside].numpy())
         columns = found.classes.place[torch.from_numpy(oracle.classes_)]
@@ -120,6 +120,8 @@ def test_bad_input_is_told() -> None:
         out_of_fold(vectors.index_fill(0, torch.tensor([2]), torch.nan), nodes, TREE)
     with pytest.raises(ValueError, match="fewest is 1"):
         out_of_fold(vectors, nodes, TREE, fewest=1)
+    with pytest.raises(ValueError, match="penalty is 0"):
+        out_of_fold(vectors, nodes, TREE, penalty=0)
     with pytest.raises(ValueError, match="folds is 1"):
         out_of_fold(vectors, nodes, TREE, folds=1)
     with pytest.raises(ValueError, match="nodes"):

@@ -42,6 +42,11 @@ def run(arguments: list[str]) -> None:
         help="what became of the old taxonomy's nodes, from 'labeltree taxonomy map' (default: what is "
         "certain)",
     )
+    parser.add_argument(
+        "--corrections",
+        metavar="FILE",
+        help="measure on labels that a person has corrected in a table of 'labeltree suspects'",
+    )
     parser.add_argument("--split", default="test", help="the split that is measured (default test)")
     parser.add_argument(
         "--out",
@@ -114,6 +119,7 @@ def run(arguments: list[str]) -> None:
             options.run or options.embeddings,
             options.taxonomy,
             mapping=options.mapping,
+            corrections=options.corrections,
             beside=options.beside,
             split=options.split,
             out=options.out,

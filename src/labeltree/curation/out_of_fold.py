@@ -94,7 +94,7 @@ def out_of_fold(
     groups: Tensor | None = None,
     folds: int = 5,
     fewest: int = 3,
-    C: float = 0.01,
+    penalty: float = 0.01,
     most_learned: int = 50_000,
     seed: int = 0,
     progress: Progress | None = None,
@@ -114,8 +114,8 @@ def out_of_fold(
             lies in one fold. None = no groups.
         folds: number of folds; fewer if there are fewer groups.
         fewest: number of groups that a class needs, at least 2, so that it can be learned without each.
-        C: inverse strength of the penalty of the probe. The default is stronger than that of the evaluation's
-            probe, which fits its training samples more closely, wrong labels included.
+        penalty: weight of |W|²/2 against the mean cross entropy of the probe. The default is stronger than
+            the evaluation's probe has with more than 100 samples, which fits wrong labels more closely.
         most_learned: most samples that a classifier learns from, drawn evenly over the labels.
         seed: seed of the folds and of that draw.
         progress: called as ``progress(message, done, total)`` after every fold.
@@ -130,7 +130,7 @@ def out_of_fold(
         >>> taxonomy = Taxonomy.from_paths([("animal", "dog"), ("animal", "cat")])
         >>> vectors = torch.tensor([[-1.0], [-1.1], [-0.9], [1.0], [1.1], [0.9], [1.0]])
         >>> nodes = taxonomy.encode(["dog"] * 3 + ["cat"] * 3 + ["dog"])  # the last one is a cat
-        >>> found = out_of_fold(vectors, nodes, taxonomy, C=1.0)
+        >>> found = out_of_fold(vectors, nodes, taxonomy)
         >>> bool(found.of_nodes(nodes)[-1] < 0.5)
         True
     """
@@ -138,6 +138,8 @@ def out_of_fold(
         raise ValueError(f"fewest is {fewest}; a class needs 2 groups or more, one of which is held out")
     if folds < 2:
         raise ValueError(f"folds is {folds}; there must be at least 2")
+    if not penalty > 0:
+        raise ValueError(f"penalty is {penalty}; it must be above 0")
     if vectors.ndim != 2 or not vectors.is_floating_point():
         raise ValueError(f"vectors must be floats of shape (n, d), got {tuple(vectors.shape)}")
     check_same_length("vectors", vectors, "nodes", nodes)
@@ -155,21 +157,15 @@ def out_of_fold(
             "least that can be told apart; give more samples, or coarser labels"
         )
     classes = ClassNodes(distinct, taxonomy)
-    held_out = make_folds(
-        learned,
-        taxonomy,
-        min(folds, len(numbers.unique())),
-        groups=numbers,
-        seed=seed,  # type: ignore[no-untyped-call]
-    )
+    count = min(folds, int(numbers.max()) + 1)
+    held_out = make_folds(learned, taxonomy, count, groups=numbers, seed=seed)
     probabilities = torch.zeros(len(nodes), len(classes))
-    count = int(held_out.max()) + 1
     for fold in range(count):
         rows = ((held_out != fold) & (learned >= 0)).nonzero()[:, 0]
         rows = stratified_subsample(rows, learned[rows], most_learned, seed)
         tested = (held_out == fold).nonzero()[:, 0]
         table = EmbeddingTable(vectors[rows].float(), learned[rows], geometry="euclidean")
-        scores, _ = fit_linear(table, learned[rows], balanced=False, C=C)
+        scores, _ = fit_linear(table, learned[rows], balanced=False, C=1 / (penalty * len(rows)))
         columns = classes.place[scores.classes]
         for part in tested.split(4096):  # type: ignore[no-untyped-call]
             answers = scores(EmbeddingTable(vectors[part].float(), nodes[part], geometry="euclidean"))

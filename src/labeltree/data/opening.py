@@ -10,6 +10,7 @@ from typing import Any, Unpack
 
 import torch
 
+from labeltree.data.corrections import Corrections
 from labeltree.data.folders import open_folder
 from labeltree.data.images.files import ImageSettings, check_image_settings
 from labeltree.data.names.cleaning import Names
@@ -33,6 +34,7 @@ def open_source(
     *,
     taxonomy: Taxonomy | str | Path | None = None,
     mapping: TaxonomyMapping | str | Path | None = None,
+    corrections: str | Path | None = None,
     data_path: str | Path | None = None,
     missing_labels: Sequence[str] | str | None = None,
     image_column: Sequence[str] | str | None = None,
@@ -60,6 +62,8 @@ def open_source(
         mapping: What became of the nodes of an older version of ``taxonomy``, or its file: labels of the
             older version are read as nodes of ``taxonomy``, and labels that only ``taxonomy`` has as they
             are. Of a named data set, the older version is the taxonomy that it brings.
+        corrections: A table of corrected labels, see `Corrections.load`: the accepted ones are applied, and
+            `Source.notes` says how many could not be.
         data_path: Folder of a named data set; None = in the cache folder.
         missing_labels: Names of classes that stand for missing labels, such as ``unknown``, at any depth:
             their samples have the label above, or none.
@@ -109,7 +113,8 @@ def open_source(
         check_version(taxonomy, mapping)
         assert taxonomy is not None
         options = {"data_path": data_path, "missing_labels": missing_labels, **chosen, **images}
-        return (_named_on if is_named else _labelled_in_both)(spec, taxonomy, mapping, options)
+        source = (_named_on if is_named else _labelled_in_both)(spec, taxonomy, mapping, options)
+        return _corrected(source, corrections)
     shards = None if is_named else find_shards(spec, image_column)
     if chosen and (is_named or (path.is_dir() and shards is None)):
         what = "data set" if is_named else "folder"
@@ -140,7 +145,11 @@ def open_source(
         near = difflib.get_close_matches(name, list_datasets(), 1)
         hint = f"did you mean '{near[0]}'?" if near else "'labeltree data list' names the data sets"
         raise DataError(f"'{name}' is neither a folder, nor a table, nor shards, nor a data set; {hint}")
-    return with_missing_labels(source, missing)
+    return _corrected(with_missing_labels(source, missing), corrections)
+
+
+def _corrected(source: Source, corrections: str | Path | None) -> Source:
+    return source if corrections is None else Corrections.load(corrections).apply(source)[0]
 
 
 def _labelled_in_both(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from labeltree.data import Source
+from labeltree.data.corrections import sample_ids
 from labeltree.errors import DataError
 from labeltree.index.index import Index
 from labeltree.index.rows import KNOWN_COLUMNS, RESERVED, IndexRows
@@ -107,7 +106,7 @@ def rows_of_run(run: str | Path, progress: Progress | None = None) -> tuple[Inde
     """
     trained, tables = run_tables(run, ("trained",), progress)
     table, source = tables["trained"], trained.source
-    rows = IndexRows.from_table(table, _ids(source))
+    rows = IndexRows.from_table(table, sample_ids(source))
     columns: dict[str, Sequence[object]] = {"instance": source.instances.tolist()}
     everything = torch.arange(len(source))
     files = source.paths(everything)
@@ -154,17 +153,6 @@ def rows_of_embeddings(path: str | Path, taxonomy: AnyTaxonomy) -> tuple[IndexRo
         groups=rows.groups,
         columns=columns,
     ), table
-
-
-def _ids(source: Source) -> list[str]:
-    """The names of samples; where several share one, their numbers follow it."""
-    names = source.sample_names()
-    if source.names is None:
-        return [str(instance) for instance in source.instances.tolist()]
-    times = Counter(names)
-    numbered = zip(names, source.instances.tolist(), strict=True)
-    ids = [name if times[name] == 1 else f"{name} #{instance}" for name, instance in numbered]
-    return ids if len(set(ids)) == len(ids) else [str(instance) for instance in source.instances.tolist()]
 
 
 def _is_further(name: str, values: Any, n: int) -> bool:

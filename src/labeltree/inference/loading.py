@@ -233,7 +233,12 @@ def _own_samples(folder: RunFolder, progress: Progress | None, *, verify: bool) 
     from labeltree.data import data_exist
     from labeltree.training.experiment import open_recipe_data, split_by_recipe
     from labeltree.training.reading import read_recipe
-    from labeltree.training.record import ContentChangedError, check_samples, recorded_samples
+    from labeltree.training.record import (
+        ContentChangedError,
+        check_samples,
+        recorded_samples,
+        run_corrections,
+    )
 
     if not folder.recipe.is_file():
         raise RunError(
@@ -247,7 +252,10 @@ def _own_samples(folder: RunFolder, progress: Progress | None, *, verify: bool) 
             f"{folder.path}' trains nothing anew"
         )
     data = open_recipe_data(recipe, progress, image_shape=record.image_shape, verify=verify)
+    corrections = run_corrections(folder, recipe)
     if record.has_contents:
+        if corrections is not None:
+            (data,) = corrections.apply(data)
         try:
             return recorded_samples(folder, recipe, record, data)
         except ContentChangedError:
@@ -256,6 +264,8 @@ def _own_samples(folder: RunFolder, progress: Progress | None, *, verify: bool) 
         # The cache of the files may be outdated: read the files themselves before raising an error.
         return _own_samples(folder, progress, verify=True)
     source = split_by_recipe(recipe, data)
+    if corrections is not None:
+        data, source = corrections.apply(data, source)
     check_samples(folder, recipe, data, source)
     return source
 

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from labeltree.data import Source
+from labeltree.data.corrections import Applied, Corrections, sample_ids
 from labeltree.decisions.classifiers import ClassifierChoice
 from labeltree.errors import RunError
 from labeltree.evaluation import (
@@ -26,6 +27,7 @@ from labeltree.evaluation import (
     save_outcomes,
     translate,
 )
+from labeltree.index.reading import rows_of_embeddings
 from labeltree.inference.classifiers import own_scores, run_classifiers
 from labeltree.inference.embeddings import RAW_NAMES, run_tables, start_name
 from labeltree.inference.loading import TrainedRun
@@ -56,6 +58,7 @@ def evaluate_run(
     *,
     taxonomy: str | Path | None = None,
     mapping: str | Path | None = None,
+    corrections: str | Path | None = None,
     classifier: ClassifierChoice | None = None,
     beside: Sequence[str | Path] = (),
     split: str = "test",
@@ -73,12 +76,15 @@ def evaluate_run(
         mapping: a file that says what became of each node of the run's own taxonomy, see `TaxonomyMapping`.
             None = what is certain: nodes are found by path or by name, a removed one becomes the node above.
             In a DAG, every label must be found.
+        corrections: a table of corrected labels to measure on, see `Corrections.load`; the run answers as it
+            did. None = the labels that it was trained on.
         classifier: that answers from now on, and that the main numbers are about; None: the one chosen
             before, see `run_classifiers`. Other runs have their own.
         beside: folders of other runs on the same samples, further rows of every table.
         split: that is measured.
         out: where the files go; None = the run folder, and for another taxonomy the folder ``on-NAME`` in it,
-            or ``on-NAME-DIGEST`` if that holds a result on another taxonomy or by another mapping.
+            or ``on-NAME-DIGEST`` if that holds a result on another taxonomy or by another mapping; with
+            corrections ``corrected-NAME``.
         settings: default `EvaluationSettings()`.
         title: of the report; None = the data and the objective.
         progress: called as ``progress(message, done, total)``.
@@ -100,6 +106,9 @@ def evaluate_run(
     judge = own if taxonomy is None else load_taxonomy(taxonomy)
     change = None if taxonomy is None else _change(own, judge, mapping, taxonomy)
     measured_on = _fingerprint(judge, change)
+    if out is None and corrections is not None:
+        out = folder.path / f"corrected-{Path(corrections).stem}"
+        out = out if taxonomy is None else Path(f"{out}-on-{Path(taxonomy).stem}")
     if out is None:
         out = folder.path if taxonomy is None else _folder_in(folder, Path(taxonomy).stem, measured_on)
     with RunFolder(out).locked():
@@ -124,6 +133,14 @@ def evaluate_run(
             classifiers[label] = run_classifiers(
                 theirs, own_samples=partial(their_tables.__getitem__, "trained")
             )
+        corrected = None
+        if corrections is not None:
+            ids = sample_ids(run.source)
+            corrected = Corrections.load(corrections).resolve(ids, run.source.nodes, own)
+            changed = corrected.nodes != run.source.nodes
+            tables = {key: _corrected(entry, corrected, changed) for key, entry in tables.items()}
+            baselines = {key: _corrected(entry, corrected, changed) for key, entry in baselines.items()}
+            table = tables["trained"]
         raw = RAW_NAMES[run.network.encoder.modality]
         if "untrained" in tables:
             baselines[start_name(recipe)] = tables["untrained"]
@@ -153,6 +170,8 @@ def evaluate_run(
         )
         if change is not None:
             result = _with_changes(result, change, before, Path(str(taxonomy)).name)
+        if corrected is not None:
+            result = _said(result, corrected)
         if taxonomy is not None:
             RunFolder(out).write_json(RunFolder(out).measured_on, {"digest": measured_on})
         return _write(
@@ -167,6 +186,15 @@ def evaluate_run(
             recipe=recipe.to_dict(),
             trained=folder.read_versions(),
         )
+
+
+def _corrected(table: EmbeddingTable, done: Applied, changed: Tensor) -> EmbeddingTable:
+    """A table with corrected labels where they have ``changed``, without the samples that are removed."""
+    return replace(table, nodes=torch.where(changed, done.nodes, table.nodes)).rows(done.keep)
+
+
+def _said(result: EvaluationResult, done: Applied) -> EvaluationResult:
+    return replace(result, notes=[done.sentence, *result.notes], cautions=[*result.cautions, done.sentence])
 
 
 def _fingerprint(judge: AnyTaxonomy, change: VersionChange | None) -> str:
@@ -270,6 +298,7 @@ def evaluate_embeddings(
     taxonomy: str | Path,
     *,
     mapping: str | Path | None = None,
+    corrections: str | Path | None = None,
     out: str | Path,
     split: str = "test",
     settings: EvaluationSettings | None = None,
@@ -284,6 +313,7 @@ def evaluate_embeddings(
         mapping: a file that says what became of each node of the taxonomy of the labels, see
             `TaxonomyMapping`. None = what is certain, where the taxonomy of the labels is known: a folder of
             parts holds it, and for a file it lies beside it, as ``FILE.taxonomy.json``.
+        corrections: a table of corrected labels to measure on, see `Corrections.load`.
         out: the folder that the files go to.
         split: that is measured, where the table has splits.
         settings: default `EvaluationSettings()`.
@@ -296,6 +326,11 @@ def evaluate_embeddings(
         change = _change(own, judge, mapping, taxonomy)
     labelled_in = own or (judge if change is None else change.mapping.old)
     table = EmbeddingTable.load(embeddings, labelled_in, by_name=change is not None and own is None)
+    corrected = None
+    if corrections is not None:
+        rows, _ = rows_of_embeddings(embeddings, labelled_in)
+        corrected = Corrections.load(corrections).resolve(rows.ids, table.nodes, labelled_in)
+        table = _corrected(table, corrected, corrected.nodes != table.nodes)
     before, name = table, Path(embeddings).stem
     if change is not None or labelled_in != judge:
         table = _carried(table, labelled_in, judge, change, taxonomy)
@@ -303,6 +338,8 @@ def evaluate_embeddings(
         result = evaluate(table, judge, name=name, split=split, settings=settings, progress=progress)
         if change is not None:
             result = _with_changes(result, change, before, Path(taxonomy).name)
+        if corrected is not None:
+            result = _said(result, corrected)
         return _write(result, table, judge, RunFolder(out), progress, title=title or name)
 
 

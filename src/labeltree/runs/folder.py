@@ -72,6 +72,11 @@ class RunFolder:
         return self.path / "data.json"
 
     @property
+    def corrections(self) -> Path:
+        """The corrections of labels that the run began with (CSV), if there are any."""
+        return self.path / "corrections.csv"
+
+    @property
     def unused_rows(self) -> Path:
         """The rows of a table that are not used, with the reasons (CSV), if there are any."""
         return self.path / "unused-rows.csv"
@@ -228,9 +233,9 @@ class RunFolder:
         """
         with lock_folder(self.path):
             files = (self.recipe, self.taxonomy, self.training_taxonomy, self.description, self.samples,
-                     self.last_checkpoint, self.best_checkpoint, self.encoder, self.history, self.versions,
-                     self.metrics, self.outcomes, self.measured_on, self.comparison, self.comparison_text,
-                     self.comparison_page, self.report, self.decisions, self.classifier,
+                     self.corrections, self.last_checkpoint, self.best_checkpoint, self.encoder, self.history,
+                     self.versions, self.metrics, self.outcomes, self.measured_on, self.comparison,
+                     self.comparison_text, self.comparison_page, self.report, self.decisions, self.classifier,
                      self.chosen_classifier, self.reference, self.embeddings("*"))  # fmt: skip
             clear_leftovers(*files, self.embeddings("*").with_suffix(".parquet"))
             yield

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import lightning as L
 
 from labeltree.data import Source, hold_out_fold, ignore_cache, make_splits, open_source
+from labeltree.data.corrections import Corrections
 from labeltree.errors import DataError
 from labeltree.models import encoder_modality, usual_image_shape
 from labeltree.progress import Progress
@@ -58,8 +59,12 @@ class Experiment:
 
 
 def open_recipe_source(recipe: Recipe, progress: Progress | None = None) -> Source:
-    """The samples of a recipe, with their splits."""
-    return split_by_recipe(recipe, open_recipe_data(recipe, progress))
+    """The samples of a recipe, with their splits and corrections."""
+    data = open_recipe_data(recipe, progress)
+    source = split_by_recipe(recipe, data)
+    if recipe.corrections is None:
+        return source
+    return Corrections.load(recipe.corrections).apply(data, source)[1]
 
 
 def open_recipe_data(
@@ -69,7 +74,7 @@ def open_recipe_data(
     image_shape: tuple[int, int, int] | None = None,
     verify: bool = False,
 ) -> Source:
-    """The whole data set of a recipe, without the recipe's splits.
+    """The whole data set of a recipe, without the recipe's splits and corrections.
 
     Args:
         recipe: the recipe.

@@ -50,6 +50,7 @@ from labeltree.training.record import (
     check_settings,
     is_first_rank,
     open_samples,
+    run_corrections,
 )
 from labeltree.training.resolution import AUTO_SETTINGS
 
@@ -112,6 +113,7 @@ def train(
     with folder.locked() if is_first_rank() and not finished else nullcontext():
         known = read_recipe(folder.recipe) if folder.recipe.is_file() else recipe
         check_settings(folder, known, recipe, but=AUTO_SETTINGS)
+        run_corrections(folder, recipe)
         if folder.encoder.is_file() and not known.differences(recipe) and not verify:
             return folder
         _check_logger(recipe)

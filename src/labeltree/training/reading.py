@@ -264,6 +264,7 @@ def with_absolute_paths(recipe: Recipe) -> Recipe:
         encoder=encoder_with_absolute_path(recipe.encoder),
         taxonomy=whole(recipe.taxonomy),
         mapping=whole(recipe.mapping),
+        corrections=whole(recipe.corrections),
         train_taxonomy=whole(recipe.train_taxonomy),
         weights=whole(recipe.weights),
         logger_folder=None

@@ -7,6 +7,7 @@ import logging
 import shutil
 from collections.abc import Collection
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from lightning.pytorch.utilities import rank_zero_only
 from torch import Tensor
 
 from labeltree.data import DataSummary, Source
+from labeltree.data.corrections import Corrections
 from labeltree.errors import OtherSettingsError, RunError
 from labeltree.progress import Progress
 from labeltree.runs import ModelDescription, RunFolder, SampleRecord
@@ -39,6 +41,7 @@ __all__ = [
     "is_first_rank",
     "open_samples",
     "recorded_samples",
+    "run_corrections",
 ]
 
 _PLACES = ("data", "data_path")  # location of the samples; their identity is checked by name and content
@@ -99,6 +102,8 @@ def open_samples(
     """
     data = open_recipe_data(recipe, progress, verify=verify)
     source = split_by_recipe(recipe, data)
+    if (corrections := run_corrections(folder, recipe)) is not None:
+        data, source = corrections.apply(data, source)
     # A setting that one recipe leaves open may be given in the other.
     check_settings(folder, resolve_recipe(known, source), resolve_recipe(recipe, source))
     if folder.recipe.is_file():
@@ -109,6 +114,32 @@ def open_samples(
                 raise
             return open_samples(folder, known, recipe, progress, verify=True)
     return data, source
+
+
+def run_corrections(folder: RunFolder, recipe: Recipe) -> Corrections | None:
+    """The corrections of a run: those that it began with, else those of the recipe; None without any.
+
+    Raises:
+        OtherSettingsError: if the recipe's file has other accepted rows than the run began with.
+        RunError: if the run's own table is gone.
+    """
+    if recipe.corrections is None:
+        return None
+    file = Path(recipe.corrections)
+    if not folder.recipe.is_file():
+        return Corrections.load(file)
+    if not folder.corrections.is_file():
+        raise RunError(
+            f"run '{folder.path}' has no {folder.corrections.name}; restore it, or train again into another "
+            "--out"
+        )
+    known = dataclasses.replace(Corrections.load(folder.corrections), name=file.name)
+    if file.is_file() and not Corrections.load(file).same_as(known):
+        raise OtherSettingsError(
+            f"the accepted rows of '{file}' have changed since the run in '{folder.path}' began; give "
+            f"another --out to train with them, or restore them: they are in '{folder.corrections}'"
+        )
+    return known
 
 
 def _check_data(folder: RunFolder, known: Recipe, recipe: Recipe, data: Source, source: Source) -> None:
@@ -170,6 +201,8 @@ def begin_run(
     if labels.taxonomy != source.taxonomy:
         labels.taxonomy.save(folder.training_taxonomy)
     folder.write_json(folder.data, summary.to_dict())
+    if recipe.corrections is not None:
+        Corrections.load(recipe.corrections).save(folder.corrections)
     if data.unused is not None and len(data.unused):
         data.unused.save(folder.unused_rows)
     description_of(module, source, labels).save(folder.description)
@@ -202,6 +235,7 @@ def abandon_run(folder: RunFolder) -> None:
         folder.samples,
         folder.data,
         folder.unused_rows,
+        folder.corrections,
         folder.description,
         folder.word_vectors,
         folder.training_taxonomy,

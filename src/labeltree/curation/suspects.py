@@ -1,0 +1,365 @@
+"""Labels that look wrong, ranked, with a reason in words and the likelier node."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from labeltree.atomic import atomic_write
+from labeltree.curation.evidence import Evidence, Neighbours, nearest_labelled, weigh
+from labeltree.curation.expected_errors import ExpectedErrors, expected_errors
+from labeltree.curation.out_of_fold import OutOfFold, out_of_fold
+from labeltree.data.corrections import Corrections
+from labeltree.errors import DataError
+from labeltree.geometry import Geometry
+from labeltree.metrics.search.left_out import leaves_group_out
+from labeltree.progress import Progress
+from labeltree.taxonomy import Taxonomy
+
+__all__ = ["COLUMNS", "Ranking", "Suspect", "Suspects", "find_suspects", "score_labels", "write_suspects"]
+
+COLUMNS = ("sample", "path", "label", "suggested", "kind", "depth", "score", "reason", "decision")
+Ranking = Literal["labels", "branches"]
+Kind = Literal["wrong leaf", "wrong branch", "too fine"]
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """A label that looks wrong.
+
+    Attributes:
+        row: position of the sample.
+        sample: its id.
+        path: its file; empty if it has none.
+        label: its label, as a path name.
+        suggested: the finest node with more than half of the weight, as a path name: perhaps a coarser node,
+            if the evidence reaches no further; empty if not even a branch has.
+        kind: ``wrong leaf`` (the suggested node has the label's parent), ``wrong branch`` (they part above),
+            or ``too fine`` (nothing finer than an ancestor of the label is likely).
+        depth: the depth at which label and evidence part: the depth of the first node on the label's path
+            that is not the likeliest.
+        score: weight of the strongest rival over the sum of its weight and that of the label; above 0.5 the
+            rival is likelier.
+        reason: why, in words.
+    """
+
+    row: int
+    sample: str
+    path: str
+    label: str
+    suggested: str
+    kind: Kind
+    depth: int
+    score: float
+    reason: str
+
+
+@dataclass(frozen=True, eq=False)
+class Suspects:
+    """The labels of n samples that look wrong.
+
+    Attributes:
+        found: the suspects, most suspicious first.
+        scores: ``(n,)`` float64 score of every sample, NaN where nothing can be judged.
+        suggested: ``(n,)`` int64 suggested node of every sample; 0 where no branch is likely.
+        expected: how many labels are expected to be wrong.
+        judged: number of labels that could be judged.
+        unlabelled: number of samples without a label.
+        ranking: what the score is about.
+        notes: sentences on what could not be judged.
+    """
+
+    found: tuple[Suspect, ...]
+    scores: Tensor
+    suggested: Tensor
+    expected: ExpectedErrors
+    judged: int
+    unlabelled: int
+    ranking: Ranking
+    notes: tuple[str, ...]
+
+    def save_csv(self, path: str | Path) -> None:
+        """Write the suspects for a person to decide, atomically; `Corrections.load` reads the result."""
+        with atomic_write(Path(path)) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow(COLUMNS)
+            for one in self.found:
+                cells = [one.sample, one.path, one.label, one.suggested, one.kind, one.depth]
+                writer.writerow([*cells, f"{one.score:.4f}", one.reason, ""])
+
+    def to_dict(self) -> dict[str, Any]:
+        """The suspects as plain values, for JSON."""
+        expected = {
+            "count": self.expected.count,
+            "interval": None if self.expected.count is None else [self.expected.low, self.expected.high],
+            "reason": self.expected.reason or None,
+        }
+        return {
+            "ranking": self.ranking,
+            "judged": self.judged,
+            "unlabelled": self.unlabelled,
+            "expected_errors": expected,
+            "notes": list(self.notes),
+            "suspects": [
+                {name: value for name, value in vars(one).items() if name != "row"} for one in self.found
+            ],
+        }
+
+    def summary(self) -> str:
+        """For people: how many there are, by kind, and how many errors are expected."""
+        kinds = Counter(one.kind for one in self.found)
+        listed = ", ".join(f"{count:,} {kind}" for kind, count in kinds.most_common())
+        lines = [
+            f"{len(self.found):,} of {self.judged:,} labels look wrong{f' ({listed})' if listed else ''}",
+            self.expected.sentence(),
+            *self.notes,
+        ]
+        return "\n".join(lines)
+
+    def table(self, top: int = 20) -> str:
+        """The first suspects as text in columns."""
+        shown = self.found[:top]
+        if not shown:
+            return "no label looks wrong"
+        cells = [["score", "depth", "sample", "label", "suggested", "reason"]]
+        cells += [
+            [
+                f"{s.score:.3f}",
+                str(s.depth),
+                _cut(s.sample, 32),
+                _cut(s.label, 36),
+                _cut(s.suggested or "?", 36),
+                s.reason,
+            ]
+            for s in shown
+        ]
+        widths = [max(len(row[column]) for row in cells) for column in range(5)]
+        lines = ["  ".join([*(row[c].ljust(widths[c]) for c in range(5)), row[5]]) for row in cells]
+        if len(self.found) > top:
+            lines.append(f"… and {len(self.found) - top:,} more")
+        return "\n".join(line.rstrip() for line in lines)
+
+
+def write_suspects(found: Suspects, path: str | Path) -> None:
+    """Write a table for a person, and a JSON file of the same name beside it.
+
+    Raises:
+        DataError: if there is a table in which somebody has decided already.
+    """
+    path = Path(path)
+    if path.is_file() and len(Corrections.load(path)):
+        raise DataError(
+            f"somebody has decided in '{path}', which would be lost; move it, or name another file by --out"
+        )
+    found.save_csv(path)
+    with atomic_write(path.with_suffix(".json")) as temporary:
+        temporary.write_text(json.dumps(found.to_dict(), indent=2, ensure_ascii=False) + "\n", "utf-8")
+
+
+def find_suspects(
+    features: Tensor,
+    points: Tensor,
+    nodes: Tensor,
+    taxonomy: Taxonomy,
+    *,
+    geometry: Geometry,
+    ids: Sequence[str],
+    paths: Sequence[str] | None = None,
+    groups: Tensor | None = None,
+    ranking: Ranking = "labels",
+    k: int = 20,
+    folds: int = 5,
+    fewest: int = 3,
+    least_score: float = 0.5,
+    within: int | None = None,
+    split: Sequence[str] | np.ndarray[Any, Any] | None = None,
+    only_split: str | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Suspects:
+    """Find the labels that look wrong.
+
+    The weight of a node is the mean of its out-of-fold probability (`out_of_fold`, on the features) and of
+    the share of the k nearest samples at or below it (`nearest_labelled`, on the points); neither knows the
+    sample itself, nor others of its group. At each depth of the label's path the label's weight is held
+    against that of its strongest rival. The score is r/(r + w), for the rival's weight r and the label's
+    weight w at the label's own depth (``labels``), or with the geometric mean of r/w over all depths
+    (``branches``), which prefers labels in a wrong branch and hardly sees wrong leaves. Where groups and
+    labels coincide, as with photographs of products, groups are ignored.
+
+    Args:
+        features: ``(n, f)`` what the classifier reads.
+        points: ``(n, d)`` points of the geometry, for the neighbours.
+        nodes: ``(n,)`` labels: leaves, inner nodes, or −1 where missing.
+        taxonomy: taxonomy of the labels.
+        geometry: geometry of the points.
+        ids: id of each sample.
+        paths: file of each sample; None if there are none.
+        groups: ``(n,)`` groups, −1 for a sample without one.
+        ranking: ``labels`` or ``branches``.
+        k: number of neighbours.
+        folds: number of folds.
+        fewest: number of samples (or groups) that a label needs to be judged by itself.
+        least_score: suspects have a higher score.
+        within: only labels at or below this node are listed; None = all.
+        split: split of each sample; None if there are none.
+        only_split: only samples of this split are listed; None = all.
+        seed: seed of the folds.
+        progress: called as ``progress(message, done, total)``.
+
+    Raises:
+        DataError: if there are fewer than two classes with enough samples.
+        ValueError: if a setting is out of range or columns differ in length.
+    """
+    if ranking not in get_args(Ranking):
+        raise ValueError(f"ranking is '{ranking}'; it must be 'labels' or 'branches'")
+    if not 0 <= least_score < 1:
+        raise ValueError(f"least_score is {least_score}; it must be 0 or more and below 1")
+    if len(ids) != len(nodes) or (paths is not None and len(paths) != len(nodes)):
+        raise ValueError(f"there are {len(nodes)} labels and {len(ids)} ids; there must be one for each")
+    if only_split is not None and (split is None or only_split not in set(np.asarray(split).tolist())):
+        splits = [] if split is None else sorted(set(np.asarray(split).tolist()) - {""})
+        raise DataError(f"no sample is of split '{only_split}'; there are {', '.join(splits) or 'none'}")
+    if not bool(torch.isfinite(points).all()):
+        row = int((~torch.isfinite(points)).any(1).nonzero()[0])
+        raise DataError(f"the embedding of sample '{ids[row]}' holds NaN or infinity; leave it out")
+    notes = []
+    if groups is not None and not leaves_group_out("auto", nodes, groups):
+        known = groups[groups >= 0]
+        if len(known.unique()) < len(known):  # type: ignore[no-untyped-call]
+            notes.append("groups and labels coincide, so that samples of one group speak for each other")
+        groups = None
+    found = out_of_fold(
+        features, nodes, taxonomy, groups=groups, folds=folds, fewest=fewest, seed=seed, progress=progress
+    )
+    neighbours = nearest_labelled(points, nodes, geometry, groups=groups, k=k, progress=progress)
+    evidence = weigh(found, neighbours)
+    scores = score_labels(evidence, ranking)
+    expected = expected_errors(found, evidence, groups, seed=seed)
+    if rare := found.sentence():
+        notes.append(rare)
+    listed = _listed(scores, evidence, taxonomy, least_score, nodes, within)
+    if only_split is not None:
+        listed = listed[torch.from_numpy(np.asarray(split)[listed.numpy()] == only_split)]
+    suspects = [
+        _suspect(row, float(scores[row]), found, neighbours, evidence, nodes, ids, paths)
+        for row in listed.tolist()
+    ]
+    return Suspects(
+        tuple(suspects),
+        scores,
+        evidence.suggested,
+        expected,
+        int((found.judged > 0).sum()),
+        int((nodes <= 0).sum()),
+        ranking,
+        tuple(notes),
+    )
+
+
+def score_labels(evidence: Evidence, ranking: Ranking) -> Tensor:
+    """The score of each sample, ``(n,)`` float64; NaN where nothing is judged."""
+    odds = evidence.log_odds().double()
+    if ranking == "branches":
+        return torch.sigmoid(odds.nanmean(1))
+    return torch.sigmoid(evidence.at_label(odds))
+
+
+def _listed(
+    scores: Tensor, evidence: Evidence, taxonomy: Taxonomy, least: float, nodes: Tensor, within: int | None
+) -> Tensor:
+    """The rows of the suspects, most suspicious first, equal ones in the order of the samples."""
+    label = evidence.judged.clamp(min=0)
+    confirmed = taxonomy.lca(evidence.suggested, label) == label
+    chosen = (scores > least) & ~confirmed & (evidence.judged > 0)
+    if within is not None:
+        chosen &= (nodes >= within) & (nodes < taxonomy.subtree_end[within])
+    rows = chosen.nonzero()[:, 0]
+    return rows[scores[rows].argsort(descending=True, stable=True)]
+
+
+def _suspect(
+    row: int,
+    score: float,
+    found: OutOfFold,
+    neighbours: Neighbours,
+    evidence: Evidence,
+    nodes: Tensor,
+    ids: Sequence[str],
+    paths: Sequence[str] | None,
+) -> Suspect:
+    taxonomy = found.taxonomy
+    label, suggested = int(evidence.judged[row]), int(evidence.suggested[row])
+    odds = _lead(evidence, row)
+    finest = int(taxonomy.depth[label])
+    losing = np.flatnonzero(odds[:finest] > 0)
+    depth = int(losing[0]) + 1 if len(losing) else finest
+    rival = int(evidence.rival[row, depth - 1])
+    common = int(taxonomy.lca(label, suggested if suggested > 0 else rival))
+    kind: Kind
+    if common == suggested and suggested > 0:
+        kind = "too fine"
+    else:
+        kind = "wrong leaf" if int(taxonomy.depth[common]) == finest - 1 else "wrong branch"
+    near = neighbours.nodes[row]
+    near = near[near > 0]
+    reason = _reason(taxonomy, evidence, row, depth, rival, near, suggested)
+    if label != int(nodes[row]):
+        reason += f"; too few samples to judge more than '{taxonomy.path_name(label)}'"
+    return Suspect(
+        row,
+        ids[row],
+        "" if paths is None else str(paths[row]),
+        taxonomy.path_name(int(nodes[row])),
+        taxonomy.path_name(suggested) if suggested > 0 else "",
+        kind,
+        depth,
+        score,
+        reason,
+    )
+
+
+def _lead(evidence: Evidence, row: int) -> np.ndarray[Any, Any]:
+    own = (evidence.probe[row] + evidence.votes[row]) / 2
+    found: np.ndarray[Any, Any] = np.nan_to_num((evidence.rival_weight[row] - own).numpy(), nan=-1.0)
+    return found
+
+
+def _reason(
+    taxonomy: Taxonomy, evidence: Evidence, row: int, depth: int, rival: int, near: Tensor, suggested: int
+) -> str:
+    """Why a label looks wrong: where it parts from the evidence, and what the evidence says."""
+    label = int(taxonomy.ancestors[evidence.judged[row], depth])
+    name = taxonomy.names[label]
+
+    def below(node: int) -> int:
+        return int(((near >= node) & (near < taxonomy.subtree_end[node])).sum())
+
+    said = []
+    if len(near):
+        said.append(
+            f"{below(rival)} of the {len(near)} nearest are '{taxonomy.names[rival]}' and {below(label)} "
+            f"'{name}'"
+        )
+    own = float(evidence.probe[row, depth - 1])
+    said.append(f"the classifier gives '{name}' {own:.2f}")
+    if suggested > 0 and int(taxonomy.lca(suggested, label)) != suggested:
+        said[-1] += f" and '{taxonomy.names[suggested]}' {float(evidence.suggested_probe[row]):.2f}"
+    if depth > 1:
+        above = int(taxonomy.parent[label])
+        share = float((evidence.probe[row, depth - 2] + evidence.votes[row, depth - 2]) / 2)
+        said.append(f"'{taxonomy.names[above]}' is likely right ({share:.2f})" if share > 0.5 else "")
+    return "; ".join(part for part in said if part)
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else f"…{text[1 - width :]}"

@@ -1,0 +1,267 @@
+"""Labels that look wrong: planted errors are found, with the likelier node, the depth and a reason."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from labeltree.cli.main import main
+from labeltree.curation.evidence import nearest_labelled, weigh
+from labeltree.curation.expected_errors import confident_classes, expected_errors
+from labeltree.curation.out_of_fold import out_of_fold
+from labeltree.curation.suspects import COLUMNS, Suspects, find_suspects, write_suspects
+from labeltree.data.corrections import Corrections
+from labeltree.errors import DataError
+from labeltree.geometry import get_geometry
+from labeltree.runs import EmbeddingTable
+from labeltree.taxonomy import Taxonomy
+
+TREE = Taxonomy.from_paths(
+    [
+        ("animal", "mammal", "dog"),
+        ("animal", "mammal", "cat"),
+        ("animal", "fish", "trout"),
+        ("plant", "oak"),
+    ]
+)
+LEAVES = ["dog", "cat", "trout", "oak"]
+
+
+def clusters(names: list[str | None], noise: float = 0.1) -> torch.Tensor:
+    """Vectors (n, 8) near a point of each name, which lies near those of its ancestors."""
+    generator = torch.Generator().manual_seed(0)
+    steps = torch.randn(TREE.num_nodes, 8, generator=generator)
+    centres = [steps[[*TREE.ancestors_of(node), node]].sum(0) for node in range(TREE.num_nodes)]
+    nodes = TREE.encode(names).clamp(min=0)
+    return torch.stack(centres)[nodes] + noise * torch.randn(len(nodes), 8, generator=generator)
+
+
+def suspects(truth: list[str | None], labels: list[str | None], **options: Any) -> Suspects:
+    vectors = clusters(truth)
+    options = {
+        "k": 5,
+        "geometry": get_geometry("euclidean"),
+        "ids": [str(i) for i in range(len(labels))],
+    } | options
+    return find_suspects(vectors, vectors, TREE.encode(labels), TREE, **options)
+
+
+def test_wrong_leaves_and_wrong_branches_come_first_with_the_truth() -> None:
+    truth = LEAVES * 10
+    labels: list[str | None] = list(truth)
+    labels[0], labels[2] = "cat", "oak"  # a dog is called a cat, a trout an oak
+    found = suspects(truth, labels)
+    assert {one.sample for one in found.found} == {"0", "2"}
+    by_id = {one.sample: one for one in found.found}
+    leaf, branch = by_id["0"], by_id["2"]
+    assert (leaf.kind, leaf.depth, leaf.suggested) == ("wrong leaf", 3, "animal/mammal/dog")
+    assert (branch.kind, branch.depth, branch.suggested) == ("wrong branch", 1, "animal/fish/trout")
+    assert "5 of the 5 nearest are 'dog' and 0 'cat'" in leaf.reason
+    assert "'mammal' is likely right" in leaf.reason
+    assert leaf.score > 0.9
+    assert float(found.scores[5]) < 0.1
+    assert found.judged == 40
+    assert "2 of 40 labels look wrong" in found.summary()
+    assert "animal/mammal/dog" in found.table()
+    assert "cannot be estimated" in found.summary()  # 40 labels are too few
+
+
+def test_evidence_that_reaches_no_further_suggests_an_inner_node() -> None:
+    """Half of the neighbours are dogs, half cats: an oak among them is surely a mammal, and no more."""
+    truth: list[str | None] = ["mammal"] * 20 + ["oak"] * 12 + ["trout"] * 12 + ["mammal"]
+    labels: list[str | None] = ["dog", "cat"] * 10 + ["oak"] * 12 + ["trout"] * 12 + ["oak"]
+    found = suspects(truth, labels, k=20, least_score=0.0)
+    one = next(one for one in found.found if one.sample == "44")
+    assert one.kind == "wrong branch"
+    assert one.suggested in {"animal/mammal", "animal/mammal/dog", "animal/mammal/cat"}
+    finer = [s for s in found.found if s.kind == "too fine"]
+    assert all(s.suggested == "animal/mammal" for s in finer)
+
+
+def test_inner_missing_and_rare_labels() -> None:
+    truth: list[str | None] = [*LEAVES * 8, "dog", "oak", "dog", "trout"]
+    labels: list[str | None] = [*LEAVES * 8, "mammal", "mammal", None, "fish"]
+    found = suspects(truth, labels)
+    assert [one.sample for one in found.found] == ["33"]  # an oak among the mammals; the dog is one
+    assert found.found[0].label == "animal/mammal"
+    assert found.unlabelled == 1
+    assert bool(torch.isnan(found.scores[34]))
+    few = suspects([*LEAVES[:2] * 8, "oak"], [*LEAVES[:2] * 8, "oak"])
+    assert "1 labels with fewer than 3 samples or groups cannot be judged" in few.summary()
+
+
+def test_groups_do_not_speak_for_themselves() -> None:
+    """Three pictures of one dog, all called oak: they are each other's nearest, and do not count."""
+    truth: list[str | None] = [*LEAVES * 8, "dog", "dog", "dog"]
+    labels: list[str | None] = [*LEAVES * 8, "oak", "oak", "oak"]
+    groups = torch.cat([torch.full((32,), -1), torch.zeros(3, dtype=torch.int64)])
+    found = suspects(truth, labels, groups=groups)
+    assert {one.sample for one in found.found} == {"32", "33", "34"}
+    coinciding = torch.tensor([LEAVES.index(name) for name in LEAVES * 8])
+    alike = suspects(LEAVES * 8, LEAVES * 8, groups=coinciding)
+    assert "groups and labels coincide" in alike.summary()
+    assert alike.judged == 32
+
+
+def test_neighbours_are_those_of_brute_force() -> None:
+    vectors, nodes = clusters(LEAVES * 6, noise=1.0), TREE.encode([*LEAVES * 5, None, *LEAVES[:3]])
+    groups = torch.arange(24) // 3
+    groups[::5] = -1
+    for name in ("sphere", "euclidean", "poincare"):
+        space = get_geometry(name)
+        points = space.embed(vectors)
+        found = nearest_labelled(points, nodes, space, groups=groups, k=22)
+        far = space.pairwise_distance(points.double(), points.double())
+        for row in range(24):
+            if nodes[row] < 0:
+                assert set(found.rows[row].tolist()) == {-1}
+                continue
+            own = groups == groups[row] if groups[row] >= 0 else torch.arange(24) == row
+            others = ((nodes > 0) & ~own).nonzero()[:, 0]
+            wanted = others[far[row, others].argsort()]
+            got = found.rows[row][found.rows[row] >= 0]
+            assert set(got.tolist()) == set(wanted.tolist())
+            assert torch.equal(far[row, got].argsort(stable=True), torch.arange(len(got))) or torch.allclose(
+                far[row, got], far[row, wanted], atol=1e-5
+            )
+
+
+def test_cleanlab_as_an_oracle() -> None:
+    """Thresholds and confident classes are those of cleanlab, and so is the flat ranking by probability."""
+    from cleanlab.count import compute_confident_joint
+    from cleanlab.rank import get_label_quality_scores
+
+    generator = np.random.default_rng(0)
+    labels = generator.integers(0, 4, 400)
+    probabilities = generator.dirichlet(np.full(4, 0.5), 400)
+    probabilities[np.arange(400), labels] += 0.8
+    probabilities /= probabilities.sum(1, keepdims=True)
+    sure = confident_classes(probabilities.astype(np.float32), labels)
+    joint = np.zeros((4, 4), int)
+    np.add.at(joint, (labels[sure >= 0], sure[sure >= 0]), 1)
+    oracle = compute_confident_joint(labels, probabilities, calibrate=False)
+    assert np.array_equal(joint, oracle)
+
+    truth = LEAVES * 30
+    wrong: list[str | None] = list(truth)
+    wrong[::17] = ["dog"] * len(wrong[::17])
+    vectors, nodes = clusters(truth, noise=1.5), TREE.encode(wrong)
+    found = out_of_fold(vectors, nodes, TREE)
+    place = found.classes.place[nodes].numpy()
+    quality = get_label_quality_scores(place, found.probabilities.numpy(), method="self_confidence")
+    assert np.allclose(found.of_nodes(nodes).numpy(), quality, atol=1e-6)
+    near = nearest_labelled(vectors, nodes, get_geometry("euclidean"), k=10)
+    expected = expected_errors(found, weigh(found, near))
+    assert expected.count is not None
+    assert expected.low is not None
+    assert expected.high is not None
+    assert expected.low <= expected.count <= expected.high
+    assert 2 <= expected.count <= 12  # 6 of 120 are wrong
+    assert "95 % interval" in expected.sentence()
+
+
+def test_no_count_where_the_classifier_is_mostly_wrong() -> None:
+    generator = torch.Generator().manual_seed(0)
+    vectors = torch.randn(200, 3, generator=generator)
+    nodes = TREE.encode(LEAVES)[torch.randint(4, (200,), generator=generator)]
+    found = out_of_fold(vectors, nodes, TREE)
+    near = nearest_labelled(vectors, nodes, get_geometry("euclidean"), k=10)
+    expected = expected_errors(found, weigh(found, near))
+    assert expected.count is None
+    assert "mostly wrong itself" in expected.sentence()
+
+
+def test_ranking_by_branches_prefers_wrong_branches() -> None:
+    truth = LEAVES * 12
+    labels: list[str | None] = list(truth)
+    labels[0], labels[2] = "cat", "oak"
+    by_branch = suspects(truth, labels, ranking="branches", least_score=0.0)
+    order = [one.sample for one in by_branch.found]
+    assert order.index("2") < order.index("0")
+
+
+def test_lists_can_be_narrowed() -> None:
+    truth = LEAVES * 10
+    labels: list[str | None] = list(truth)
+    labels[0], labels[2] = "cat", "oak"
+    split = ["test" if row == 2 else "train" for row in range(40)]
+    assert [s.sample for s in suspects(truth, labels, within=TREE.find("animal")).found] == ["0"]
+    assert [s.sample for s in suspects(truth, labels, split=split, only_split="test").found] == ["2"]
+    with pytest.raises(DataError, match="no sample is of split 'val'; there are test, train"):
+        suspects(truth, labels, split=split, only_split="val")
+    with pytest.raises(ValueError, match="least_score"):
+        suspects(truth, labels, least_score=1.0)
+    with pytest.raises(ValueError, match="ranking is 'depth'"):
+        suspects(truth, labels, ranking="depth")
+    with pytest.raises(ValueError, match="k is 0"):
+        suspects(truth, labels, k=0)
+
+
+def test_the_table_goes_to_a_person_and_back(tmp_path: Path) -> None:
+    truth = LEAVES * 10
+    labels: list[str | None] = list(truth)
+    labels[0], labels[2] = "cat", "oak"
+    ids = [f'odd "{i}",\n=name ü' for i in range(40)]
+    found = suspects(truth, labels, ids=ids, paths=[f"{i}.png" for i in range(40)])
+    path = tmp_path / "suspects.csv"
+    write_suspects(found, path)
+    assert Corrections.load(path).entries == ()
+    kept = json.loads(path.with_suffix(".json").read_text("utf-8"))
+    assert {one["sample"] for one in kept["suspects"]} == {ids[0], ids[2]}
+    with path.open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert tuple(rows[0]) == COLUMNS
+    for row in rows:
+        row["decision"] = "accept"
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, COLUMNS, delimiter=";")
+        writer.writeheader()
+        writer.writerows(rows)
+    done = Corrections.load(path).resolve(ids, TREE.encode(labels), TREE)
+    assert TREE.decode(done.nodes) == TREE.decode(TREE.encode(truth))
+    with pytest.raises(DataError, match="somebody has decided"):
+        write_suspects(found, path)
+
+
+def test_command_on_embeddings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    truth = LEAVES * 10
+    labels: list[str | None] = list(truth)
+    labels[0] = "oak"
+    vectors = clusters(truth)
+    paths = np.asarray([f"{i}.png" for i in range(40)])
+    EmbeddingTable(vectors, TREE.encode(labels), paths=paths).save(tmp_path / "theirs.npz")
+    TREE.save(tmp_path / "tree.json")
+    given = [
+        "suspects",
+        "--embeddings",
+        str(tmp_path / "theirs.npz"),
+        "--taxonomy",
+        str(tmp_path / "tree.json"),
+    ]
+    out = tmp_path / "found.csv"
+    assert main([*given, "--out", str(out), "--neighbours", "5"]) == 0
+    printed = capsys.readouterr().out
+    assert "0.png" in printed
+    assert "labeltree train … --corrections" in printed
+    assert main([*given, "--out", str(out), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["suspects"][0]["suggested"] == "animal/mammal/dog"
+    for wrong, words in (
+        (["suspects"], "name either a run or an index"),
+        ([*given, "--out", "x.txt"], "ends in .csv"),
+        ([*given, "--within", "whale", "--out", str(out)], "whale"),
+        (given[:3], "--taxonomy"),
+        (["suspects", "--embeddings", "none.npz", "--taxonomy", "t"], "there is no file"),
+    ):
+        assert main(wrong) == 2
+        assert words in capsys.readouterr().err
+
+
+def test_help_is_short(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["suspects", "--help"])
+    assert len(capsys.readouterr().out.splitlines()) <= 60

@@ -1,0 +1,183 @@
+"""Tables of corrected labels: what is read, what is applied, and what is told instead."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from labeltree.data import Source, make_splits, open_source
+from labeltree.data.corrections import Correction, Corrections, sample_ids
+from labeltree.errors import DataError
+from labeltree.taxonomy import Taxonomy
+
+TREE = Taxonomy.from_paths([("animal", "dog"), ("animal", "cat"), ("plant", "oak")])
+HEADER = "sample,label,suggested,decision\n"
+
+
+def table(folder: Path, text: str, encoding: str = "utf-8") -> Path:
+    path = folder / "corrections.csv"
+    path.write_bytes(text.encode(encoding))
+    return path
+
+
+def samples(labels: list[str | None], names: list[str] | None = None) -> Source:
+    nodes = TREE.encode(labels)
+    return Source.in_order("pets", TREE, nodes, texts=[f"text {i}" for i in range(len(labels))], names=names)
+
+
+def test_only_decided_rows_are_corrections(tmp_path: Path) -> None:
+    rows = (
+        HEADER
+        + "a,dog,cat,accept\nb,dog,cat,\nc,dog,animal,YES\n"
+        + "d,dog,cat, Remove \ne,cat,dog,no  label\nf,cat,dog,reject\n"
+    )
+    entries = Corrections.load(table(tmp_path, rows)).entries
+    assert entries == (
+        Correction("a", "dog", "accept", "cat"),
+        Correction("c", "dog", "accept", "animal"),
+        Correction("d", "dog", "remove"),
+        Correction("e", "cat", "no label"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "encoding"),
+    [
+        (HEADER.replace(",", ";") + "a;dog;cat;x\r\n", "utf-8"),
+        (HEADER.replace(",", "\t") + "a\tdog\tcat\tx\n", "utf-8"),
+        ("Decision,note,Suggested,sample,Label\nx,why,cat,a,dog\n", "utf-8-sig"),
+        ('sample,label,suggested,decision,reason\r\na,dog,cat,x,"two\nlines, and ""quotes"""\r\n', "utf-8"),
+    ],
+    ids=["semicolons of a spreadsheet", "tabs", "byte order mark and other order", "line breaks in cells"],
+)
+def test_tables_as_spreadsheets_save_them(tmp_path: Path, text: str, encoding: str) -> None:
+    assert Corrections.load(table(tmp_path, text, encoding)).entries == (
+        Correction("a", "dog", "accept", "cat"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "match"),
+    [
+        ("", "no column"),
+        ("sample,label\na,b\n", "no column 'suggested' or 'decision'"),
+        (HEADER + "a,dog,cat,cat\n", "row 2: the decision 'cat'"),
+        (HEADER + "a,dog,,accept\n", "nothing is suggested"),
+        (HEADER + ",dog,cat,accept\n", "'sample' is empty"),
+        (HEADER + "a,dog,cat,accept\na,dog,oak,accept\n", "row 3: sample 'a' has two corrections"),
+        (HEADER + 'a,"dog,cat,accept\n', "it is no CSV"),
+    ],
+)
+def test_what_is_no_table_of_corrections_is_told(tmp_path: Path, text: str, match: str) -> None:
+    with pytest.raises(DataError, match=match):
+        Corrections.load(table(tmp_path, text))
+
+
+def test_missing_and_damaged_files_are_told(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no table of corrections at"):
+        Corrections.load(tmp_path / "none.csv")
+    with pytest.raises(DataError, match=r"corrections\.csv"):
+        Corrections.load(table(tmp_path, HEADER + "é,dog,cat,accept\n", "latin-1"))
+
+
+def test_saved_corrections_are_read_back(tmp_path: Path) -> None:
+    entries = (
+        Correction('odd "name", ü.png', "dog", "accept", "animal/cat"),
+        Correction("=1+1", "", "remove"),
+        Correction("c", "oak", "no label"),
+    )
+    Corrections(entries).save(tmp_path / "saved.csv")
+    again = Corrections.load(tmp_path / "saved.csv")
+    assert again.entries == entries
+    assert again.same_as(Corrections(entries[::-1]))
+    assert not again.same_as(Corrections(entries[:2]))
+
+
+def test_every_kind_of_correction_and_every_reason_not_to_apply_one() -> None:
+    ids = ["a", "b", "c", "d", "e", "f", "g"]
+    nodes = TREE.encode(["dog", "dog", "cat", "oak", None, "cat", "dog"])
+    wanted = Corrections(
+        (
+            Correction("a", "dog", "accept", "cat"),  # another node
+            Correction("b", "animal/dog", "accept", "animal"),  # a coarser one; the label as a path
+            Correction("c", "cat", "no label"),
+            Correction("d", "oak", "remove"),
+            Correction("e", "", "accept", "oak"),  # had no label
+            Correction("f", "dog", "accept", "oak"),  # the label has changed since
+            Correction("g", "dog", "accept", "whale"),  # no such node
+            Correction("z", "dog", "accept", "cat"),  # no such sample
+        ),
+        "c.csv",
+    )
+    done = wanted.resolve(ids, nodes, TREE)
+    assert TREE.decode(done.nodes) == [
+        "animal/cat",
+        "animal",
+        None,
+        "plant/oak",
+        "plant/oak",
+        "animal/cat",
+        "animal/dog",
+    ]
+    assert done.keep.tolist() == [True, True, True, False, True, True, True]
+    assert done.counts == {
+        "changed": 1,
+        "no node": 1,
+        "relabelled": 3,
+        "removed": 1,
+        "unknown": 1,
+        "unlabelled": 1,
+    }
+    for words in ("3 labels replaced", "1 samples removed", "'whale'", "'z'", "has changed since"):
+        assert words in done.sentence
+    again = wanted.resolve(ids, done.nodes, TREE)  # what is already so is neither done twice nor reported
+    assert again.counts["unchanged"] == 4
+    assert torch.equal(again.nodes, done.nodes)
+
+
+def test_a_table_of_other_data_is_refused() -> None:
+    wanted = Corrections((Correction("z", "dog", "accept", "cat"),))
+    with pytest.raises(DataError, match="belongs to other data"):
+        wanted.resolve(["a"], TREE.encode(["dog"]), TREE)
+    with pytest.raises(DataError, match="belongs to other data"):
+        wanted.resolve([], TREE.encode([]), TREE)
+    assert Corrections(()).resolve([], TREE.encode([]), TREE).counts == {}
+
+
+def test_samples_of_one_name_have_ids_of_their_own() -> None:
+    source = samples(["dog", "cat", "oak"], ["a.png", "a.png", "b.png"])
+    assert sample_ids(source) == ["a.png #0", "a.png #1", "b.png"]
+    wanted = Corrections((Correction("a.png", "dog", "accept", "cat"), Correction("b.png", "oak", "remove")))
+    done = wanted.resolve(["a.png", "a.png", "b.png"], source.nodes, TREE)
+    assert done.counts == {"ambiguous": 1, "removed": 1}
+    assert sample_ids(samples(["dog", "cat"]).subset([1])) == ["1"]
+    assert sample_ids(samples([])) == []
+
+
+def test_selections_are_corrected_like_the_whole() -> None:
+    source = samples(["dog", "cat", "oak", "dog"], ["a", "b", "c", "d"])
+    wanted = Corrections((Correction("d", "dog", "accept", "cat"), Correction("b", "cat", "remove")))
+    whole, part = wanted.apply(source, source.subset([3, 1, 0]))
+    assert TREE.decode(whole.nodes) == ["animal/dog", "plant/oak", "animal/cat"]
+    assert whole.instances.tolist() == [0, 2, 3]
+    assert TREE.decode(part.nodes) == ["animal/cat", "animal/dog"]
+    assert part.instances.tolist() == [3, 0]
+    assert "1 labels replaced, 1 samples removed" in whole.notes[-1]
+
+
+def test_open_source_corrects(tmp_path: Path) -> None:
+    (tmp_path / "notes.csv").write_text(
+        "text,depth1,depth2\nbarks,animal,dog\npurrs,animal,dog\ngrows,plant,oak\n"
+    )
+    ids = sample_ids(open_source(tmp_path / "notes.csv"))
+    path = tmp_path / "corrections.csv"
+    Corrections((Correction(ids[1], "dog", "accept", "animal"), Correction(ids[2], "oak", "remove"))).save(
+        path
+    )
+    source = open_source(tmp_path / "notes.csv", corrections=path)
+    assert source.taxonomy.decode(source.nodes) == ["animal/dog", "animal"]
+    assert make_splits(source, test=0.0, val=0.0).notes == source.notes
+    with pytest.raises(DataError, match="no table of corrections"):
+        open_source(tmp_path / "notes.csv", corrections=tmp_path / "none.csv")
