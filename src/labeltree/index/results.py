@@ -1,0 +1,189 @@
+"""Searches as people read them: hits with their place on the tree relative to the query, as table, CSV, JSON."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from labeltree.index.hits import Hits
+from labeltree.taxonomy import Taxonomy
+
+__all__ = ["Answer", "Place", "likely_label", "place_of", "results_text"]
+
+Format = Literal["table", "csv", "json"]
+_VOTERS = 10
+_WIDEST = 44
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A query and what was found for it.
+
+    Attributes:
+        query: name of the query: a file, a text, an id or a node.
+        kind: what it is.
+        hits: what was found, nearest first; None if the query cannot be read.
+        label: node that the places of the hits are relative to; -1 if there is none.
+        label_from: where that label comes from: ``query`` (its own, or a node that was asked for) or
+            ``results`` (see `likely_label`).
+        problem: why there are no hits.
+    """
+
+    query: str
+    kind: Literal["image", "text", "id", "node"]
+    hits: Hits | None
+    label: int = -1
+    label_from: Literal["query", "results"] | None = None
+    problem: str | None = None
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a hit lies on the tree, seen from the label of its query.
+
+    Attributes:
+        steps: height of the lowest node that holds both labels, 0 for the same label or one below it; None
+            if a label is missing or the hit's is an ancestor of the query's, so that finer ones may agree.
+        meets: that node; -1 if a label is missing.
+        words: the same in words.
+    """
+
+    steps: int | None
+    meets: int
+    words: str
+
+    @property
+    def sign(self) -> str:
+        """The place in a few characters: ``✓``, the number of steps up, or ``?``."""
+        return "?" if self.steps is None else "✓" if self.steps == 0 else f"{self.steps} ↑"
+
+
+def place_of(taxonomy: Taxonomy, label: int, node: int) -> Place:
+    """The place of a hit with label ``node`` relative to a query with ``label``; -1 = missing."""
+    if label < 0 or node < 0:
+        missing = "the query has no label" if label < 0 else "no label"
+        return Place(None, -1, missing)
+    meets = int(taxonomy.lca(label, node))
+    if meets == label:
+        return Place(0, meets, "same label" if node == label else f"below {taxonomy.names[label]}")
+    if meets == node:
+        return Place(None, meets, "labelled more coarsely")
+    where = "only the root in common" if meets == 0 else f"both are {taxonomy.path_name(meets)}"
+    return Place(int(taxonomy.height[meets]), meets, where)
+
+
+def likely_label(hits: Hits) -> int:
+    """The label that stands in for that of a query without one: the commonest of the ten nearest hits.
+
+    Among equally frequent ones it is that of the nearest hit; -1 if none of the ten has a label.
+    """
+    counts = Counter(node for node in hits.nodes[:_VOTERS].tolist() if node >= 0)  # keeps the order of rank
+    return counts.most_common(1)[0][0] if counts else -1
+
+
+def results_text(
+    answers: Sequence[Answer], taxonomy: Taxonomy, form: Format = "table", about: Mapping[str, Any] | None = None
+) -> str:
+    """The answers as an aligned table, CSV or JSON, ending in a line break.
+
+    Args:
+        answers: queries with their hits.
+        taxonomy: of the labels.
+        form: ``table``; ``csv``, a row for each hit and one for each query that cannot be read; or ``json``.
+        about: what holds for all queries, written to JSON.
+    """
+    if form == "json":
+        document = {"about": dict(about or {}), "queries": [_query(answer, taxonomy) for answer in answers]}
+        return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    if form == "csv":
+        return _csv([_query(answer, taxonomy) for answer in answers])
+    return "\n".join(_table(answer, taxonomy) for answer in answers)
+
+
+def _query(answer: Answer, taxonomy: Taxonomy) -> dict[str, Any]:
+    return {
+        "query": answer.query,
+        "kind": answer.kind,
+        "label": taxonomy.path_name(answer.label) if answer.label >= 0 else None,
+        "label_from": answer.label_from,
+        "problem": answer.problem,
+        "hits": [] if answer.hits is None else _hits(answer.hits, answer.label, taxonomy),
+    }
+
+
+def _hits(hits: Hits, label: int, taxonomy: Taxonomy) -> list[dict[str, Any]]:
+    rows = []
+    for rank, (name, node) in enumerate(zip(hits.ids, hits.nodes.tolist(), strict=True)):
+        place = place_of(taxonomy, label, node)
+        further = {name: _plain(values[rank]) for name, values in hits.rows.items()}
+        rows.append(
+            {
+                "rank": rank + 1,
+                "id": name,
+                "distance": float(hits.distances[rank]),
+                "label": taxonomy.path_name(node) if node >= 0 else None,
+                "meets_at": taxonomy.path_name(place.meets) if place.meets >= 0 else None,
+                "steps_off": place.steps,
+                **{key: value for key, value in further.items() if key not in ("id", "label")},
+            }
+        )
+    return rows
+
+
+def _plain(value: object) -> object:
+    """A value that JSON knows."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _csv(queries: Sequence[dict[str, Any]]) -> str:
+    rows = []
+    for query in queries:
+        hits = query.pop("hits")
+        named = {"query": query["query"], "query_label": query["label"], "problem": query["problem"]}
+        rows += [named | hit for hit in hits] if hits else [named]
+    columns = dict.fromkeys(["query", "query_label", "rank", "id", "distance", "label", "meets_at", "steps_off"])
+    for row in rows:
+        columns |= dict.fromkeys(row)
+    columns.pop("problem", None)
+    out = io.StringIO()
+    writer = csv.DictWriter(out, [*columns, "problem"], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return out.getvalue()
+
+
+def _table(answer: Answer, taxonomy: Taxonomy) -> str:
+    if answer.hits is None:
+        return f"{_short(answer.query)}: no answer: {answer.problem}\n"
+    label = ""
+    if answer.label >= 0:
+        likely = " (likely, from the results)" if answer.label_from == "results" else ""
+        label = f"  {taxonomy.path_name(answer.label)}{likely}" if answer.kind != "node" else ""
+    lines = [["", "distance", "off", "label", "sample", "split"]]
+    splits = answer.hits.rows.get("split", [None] * len(answer.hits))
+    for rank, (name, node) in enumerate(zip(answer.hits.ids, answer.hits.nodes.tolist(), strict=True)):
+        lines.append(
+            [
+                f"{rank + 1:>3}",
+                f"{answer.hits.distances[rank]:.4f}",
+                place_of(taxonomy, answer.label, node).sign,
+                _short(taxonomy.path_name(node)) if node >= 0 else "–",
+                _short(name),
+                str(splits[rank] or "–"),
+            ]
+        )
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
+    body = "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)
+    found = f"{body}\n" if len(answer.hits) else "nothing was found: no sample passes the conditions\n"
+    return f"{_short(answer.query, 100)}{label}\n{found}"
+
+
+def _short(text: str, widest: int = _WIDEST) -> str:
+    words = " ".join(text.split())
+    return words if len(words) <= widest else f"…{words[1 - widest :]}"
