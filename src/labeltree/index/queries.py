@@ -1,0 +1,237 @@
+"""Many queries of an index at once: images, texts, samples by id, and nodes; also on another taxonomy."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+
+from labeltree.errors import DataError, TaxonomyError
+from labeltree.index.filters import Nodes, Where
+from labeltree.index.hits import Hits
+from labeltree.index.index import Index
+from labeltree.index.results import Answer, likely_label
+from labeltree.taxonomy import Taxonomy, TaxonomyMapping
+
+__all__ = ["Query", "queries_in", "run_queries"]
+
+Kind = Literal["image", "text", "id", "node"]
+_COLUMNS: dict[str, Kind] = {
+    "image": "image",
+    "path": "image",
+    "file": "image",
+    "text": "text",
+    "id": "id",
+    "node": "node",
+}
+
+
+@dataclass(frozen=True)
+class Query:
+    """One query.
+
+    Attributes:
+        kind: what it is.
+        value: an image file, a text, the id of a sample of the index, or a node.
+    """
+
+    kind: Kind
+    value: str
+
+
+def queries_in(place: str | Path) -> list[Query]:
+    """The queries of a folder of images, or of a table.
+
+    A folder is searched with its subfolders, in the order of names. A table (``.csv``, ``.tsv``,
+    ``.parquet``) has a column ``image``, ``path`` or ``file`` (relative to the table), ``text``, ``id`` or
+    ``node``; the first of these is taken, and empty cells are left out.
+
+    Raises:
+        DataError: if there is nothing of the kind.
+    """
+    path = Path(place)
+    if path.is_dir():
+        from labeltree.data.images.decode import EXTENSIONS
+
+        files = sorted(
+            os.path.join(folder, name)
+            for folder, _, names in os.walk(path)
+            for name in names
+            if os.path.splitext(name)[1].lower() in EXTENSIONS
+        )
+        if not files:
+            raise DataError(f"the folder '{path}' holds no images")
+        return [Query("image", file) for file in files]
+    from labeltree.data.table_columns import DataTable
+
+    table = DataTable.read(path)
+    column = next((name for name in _COLUMNS if name in table.columns), None)
+    if column is None:
+        raise DataError(
+            f"{table} has no column of queries: one of {', '.join(_COLUMNS)}; it has "
+            f"{', '.join(table.columns)}"
+        )
+    kind = _COLUMNS[column]
+    values = [value for value in table.texts(column) if value]
+    if kind == "image":
+        values = [str(path.parent / value) for value in values]
+    return [Query(kind, value) for value in values]
+
+
+def run_queries(
+    index: Index,
+    queries: Sequence[Query],
+    *,
+    k: int = 20,
+    within: Nodes | None = None,
+    not_within: Nodes | None = None,
+    where: Where | None = None,
+    diverse: int | None = None,
+    exact: bool | None = None,
+    label: str | int | None = None,
+    taxonomy: Taxonomy | None = None,
+    mapping: TaxonomyMapping | None = None,
+) -> list[Answer]:
+    """The answer to each query, in the given order; one that cannot be read has a ``problem``.
+
+    Args:
+        index: what to search in.
+        queries: images and texts are embedded by the run of the index.
+        k: how many samples to find for each.
+        within: as in `Index.search`.
+        not_within: as in `Index.search`.
+        where: as in `Index.search`.
+        diverse: as in `Index.search`.
+        exact: as in `Index.search`.
+        label: the label of all images and texts, if it is known; None: see `likely_label`.
+        taxonomy: another version of the index's taxonomy, on which nodes are read and hits are labelled; the
+            index stays as it is.
+        mapping: what became of the nodes of the index's taxonomy in that version; None: what is certain, see
+            `TaxonomyMapping.between`.
+
+    Raises:
+        DataError: if the run of the index cannot embed the queries, or an argument does not suit.
+        TaxonomyError: if a node is unknown.
+    """
+    view = _View(index.taxonomy, taxonomy, mapping)
+    if diverse is not None and view.changed:
+        raise ValueError("diverse counts nodes of the index's own taxonomy; leave it out, or move the index")
+    options: dict[str, Any] = {
+        "k": k,
+        "within": view.ranges(within),
+        "not_within": view.ranges(not_within),
+        "where": where,
+        "diverse": diverse,
+        "exact": exact,
+    }
+    known = -1 if label is None else _node(view.taxonomy, label)
+    found: dict[int, Answer] = {}
+    for kind in ("image", "text"):
+        places = [place for place, query in enumerate(queries) if query.kind == kind]
+        if places:
+            vectors, problems = _embedded(index, kind, [queries[place].value for place in places])
+            readable = [place for at, place in enumerate(places) if at not in problems]
+            hits = index.search(vectors, **options) if readable else []
+            found |= {place: _answer(queries[place], view.of(one), known) for place, one in zip(readable, hits, strict=True)}
+            found |= {places[at]: _unread(queries[places[at]], reason) for at, reason in problems.items()}
+    for place, query in enumerate(queries):
+        if query.kind == "id":
+            hits_of_id = index.search_id(query.value, **options)
+            own = _own_label(index, query.value)
+            found[place] = _answer(query, view.of(hits_of_id), view.node(own))
+        elif query.kind == "node":
+            found[place] = _of_node(index, query, view, options)
+    return [found[place] for place in range(len(queries))]
+
+
+class _View:
+    """An index's labels on another version of its taxonomy, or on its own."""
+
+    def __init__(self, own: Taxonomy, other: Taxonomy | None, mapping: TaxonomyMapping | None) -> None:
+        if other is None and mapping is not None:
+            raise ValueError("a mapping leads to another version of the taxonomy; name that, too")
+        self.changed = other is not None and (mapping is not None or other != own)
+        self.taxonomy = own if other is None else other
+        if self.changed and other is not None:
+            mapping = mapping if mapping is not None else TaxonomyMapping.between(own, other)
+            if mapping.old != own or mapping.new != other:
+                raise TaxonomyError("the mapping does not lead from the index's taxonomy to the other one")
+            self._nodes = mapping.nodes.numpy()
+
+    def node(self, node: int) -> int:
+        """A node of the index on this taxonomy; -1 stays."""
+        return int(self._nodes[node]) if self.changed and node >= 0 else node
+
+    def of(self, hits: Hits) -> Hits:
+        """Hits with their labels on this taxonomy."""
+        if not self.changed:
+            return hits
+        nodes = np.where(hits.nodes >= 0, self._nodes[np.maximum(hits.nodes, 0)], -1)
+        return replace(hits, nodes=nodes, lca_depths=None)
+
+    def ranges(self, nodes: Nodes | None) -> Nodes | None:
+        """Nodes of this taxonomy as nodes of the index's: those that became them or something below."""
+        if nodes is None or not self.changed:
+            return nodes
+        inside = np.zeros(len(self._nodes), bool)
+        for one in [nodes] if isinstance(nodes, str | int) else nodes:
+            node = _node(self.taxonomy, one) if isinstance(one, str | int) else one.start
+            inside |= (self._nodes >= node) & (self._nodes < int(self.taxonomy.subtree_end[node]))
+        edges = np.flatnonzero(np.diff(np.concatenate([[False], inside, [False]]).astype(np.int8)))
+        return [range(int(first), int(end)) for first, end in edges.reshape(-1, 2)]
+
+
+def _node(taxonomy: Taxonomy, node: str | int) -> int:
+    number = taxonomy.find(node) if isinstance(node, str) else int(node)
+    if not 0 <= number < taxonomy.num_nodes:
+        raise DataError(f"there is no node {number}; the taxonomy has nodes 0 to {taxonomy.num_nodes - 1}")
+    return number
+
+
+def _own_label(index: Index, name: str) -> int:
+    from labeltree.index.filters import Filter
+
+    return int(index.rows(["node"], Filter(ids=(name,)))["node"][0].as_py())
+
+
+def _of_node(index: Index, query: Query, view: _View, options: dict[str, Any]) -> Answer:
+    """The search of a node; on another taxonomy, around the samples that would have labels below it."""
+    node = _node(view.taxonomy, query.value)
+    asked = view.ranges(query.value)
+    if asked == []:
+        return _unread(query, f"no node of the index became '{view.taxonomy.path_name(node)}' or one below")
+    hits = index.search_node(query.value if asked is None else asked, **options)  # type: ignore[arg-type]
+    return _answer(query, view.of(hits), node)
+
+
+def _embedded(index: Index, kind: str, values: list[str]) -> tuple[np.ndarray[Any, Any], dict[int, str]]:
+    """Vectors of the values that can be read, and the reasons why others cannot, by position."""
+    from labeltree.inference.embeddings import embed_source
+    from labeltree.inference.samples import open_images, open_texts
+
+    model = index.open_model()
+    named = (open_images if kind == "image" else open_texts)(model.run, values)
+    if named.source is None:
+        return np.zeros((0, index.settings.dim), np.float32), named.skipped
+    with torch.inference_mode():
+        return embed_source(model.network, named.source, keep=False).embeddings.numpy(), named.skipped
+
+
+def _answer(query: Query, hits: Hits, label: int) -> Answer:
+    likely = likely_label(hits) if label < 0 and query.kind in ("image", "text") else -1
+    return Answer(
+        query.value,
+        query.kind,
+        hits,
+        label=label if label >= 0 else likely,
+        label_from="query" if label >= 0 else "results" if likely >= 0 else None,
+    )
+
+
+def _unread(query: Query, problem: str) -> Answer:
+    return Answer(query.value, query.kind, None, problem=problem)
