@@ -40,7 +40,8 @@ def open_model(run: str | None, digest: str | None, where: str) -> Model:
 
     if run is None:
         raise DataError(
-            f"the index '{where}' was made from vectors alone; search by vectors or ids, or make it from a run"
+            f"the index '{where}' was made from vectors alone; search by vectors or ids, or make it from a "
+            "run"
         )
     if not Path(run).exists():
         raise DataError(

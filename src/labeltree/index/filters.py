@@ -20,7 +20,7 @@ __all__ = ["Condition", "Filter", "Where", "as_conditions", "node_ranges", "pars
 
 Scalar = str | int | float | bool
 Where = Mapping[str, object]
-Nodes = str | int | Sequence[str | int]
+Nodes = str | int | Sequence[str | int | range]
 
 _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "==": operator.eq,
@@ -129,11 +129,15 @@ def node_ranges(taxonomy: Taxonomy, nodes: Nodes) -> tuple[tuple[int, int], ...]
 
     Args:
         taxonomy: a tree, whose nodes are numbered depth first.
-        nodes: a node or several, each by number, name or path.
+        nodes: a node or several, each by number, name or path. Among several, a range of numbers means these
+            nodes themselves, whatever is below them.
     """
     several = [nodes] if isinstance(nodes, str | int) else list(nodes)
     found = []
     for node in several:
+        if isinstance(node, range):
+            found.append((node.start, node.stop))
+            continue
         number = taxonomy.find(node) if isinstance(node, str) else int(node)
         if not 0 <= number < taxonomy.num_nodes:
             raise DataError(

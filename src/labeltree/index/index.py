@@ -17,8 +17,9 @@ from labeltree.errors import DataError
 from labeltree.geometry import get_geometry
 from labeltree.index.approximate import Tuning, approximate_pays, exact_up_to, rank_candidates
 from labeltree.index.distances import check_inside, distances, lorentz, lorentz_queries
+from labeltree.index.embedding import open_model, weights_digest
 from labeltree.index.exact import ExactMatrix, open_matrix
-from labeltree.index.filters import Filter, Nodes, Where
+from labeltree.index.filters import Filter, Nodes, Where, node_ranges
 from labeltree.index.hits import Hits
 from labeltree.index.opening import check_free, create_store, matrix_folder, open_store
 from labeltree.index.rows import IndexRows, vectors_from_arrow, vectors_to_arrow
@@ -125,6 +126,7 @@ class Index:
             taxonomy=_checked_tree(taxonomy),
             curvature=_checked_curvature(curvature),
             model=None if model is None else _model_path(model, where),
+            model_digest=None if model is None else weights_digest(model),
         )
         table = _table_of(rows, settings)
         made = cls(create_store(where, table, settings, overwrite=overwrite))
@@ -387,21 +389,35 @@ class Index:
             DataError: if no sample has such a label.
             TaxonomyError: if the node is unknown.
         """
+        number = node_ranges(self.taxonomy, node)[0][0]
+        options.setdefault("labels", [number])
+        return self.search_mean(number, k=k, **options)
+
+    def search_mean(self, nodes: Nodes, *, k: int = 20, **options: Any) -> Hits:
+        """The samples nearest to the mean, in the geometry, of those labelled at or below nodes.
+
+        Args:
+            nodes: a node or several; see `node_ranges`.
+            k: how many.
+            **options: further arguments of `search`.
+
+        Raises:
+            DataError: if no sample has such a label.
+            TaxonomyError: if a node is unknown.
+        """
         store = self._latest()
         taxonomy = store.settings.taxonomy
-        chosen = Filter.of(taxonomy, within=node)
-        assert chosen.within is not None
-        number = chosen.within[0][0]
+        chosen = Filter.of(taxonomy, within=nodes)
         found = _read(store, ["vector"], chosen)
         if not len(found):
-            raise DataError(f"no sample of the index is labelled at or below '{taxonomy.path_name(number)}'")
+            named = [taxonomy.path_name(first) for first, _ in chosen.within or ()]
+            raise DataError(f"no sample of the index is labelled at or below {_listed(named or ['it'])}")
         names = {"cosine": "sphere"}
         space = get_geometry(
             names.get(store.settings.geometry, store.settings.geometry), store.settings.curvature
         )
         points = torch.from_numpy(vectors_from_arrow(found["vector"]).copy())
         mean = space.group_means(points, torch.zeros(len(points), dtype=torch.int64), 1)
-        options.setdefault("labels", [number])
         return self.search(mean.numpy(), k=k, **options)[0]
 
     def search_images(self, images: Sequence[Any], **options: Any) -> list[Hits]:
@@ -416,21 +432,20 @@ class Index:
         """Vectors ``(n, d)`` of samples, by the run that made the index's.
 
         Raises:
-            DataError: if the run is not known.
+            DataError: if the run is not known or has changed, see `open_model`.
+        """
+        return self.open_model().embed(samples).embeddings.numpy()
+
+    def open_model(self) -> Model:
+        """The run that made the vectors, as a model; it is loaded once.
+
+        Raises:
+            DataError: if the run is not known, gone, or has other weights than those that made the vectors.
         """
         with self._guard:
             if self._model is None:
-                run = self.model
-                if run is None:
-                    raise DataError(
-                        f"the index '{self.where}' was made from vectors alone; search by vectors or ids, "
-                        "or make it from a run"
-                    )
-                from labeltree.inference.model import Model
-
-                self._model = Model(run)
-            model = self._model
-        return model.embed(samples).embeddings.numpy()
+                self._model = open_model(self.model, self.settings.model_digest, self.where)
+            return self._model
 
     # Reading
 

@@ -11,12 +11,13 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from labeltree.errors import DataError, TaxonomyError
+from labeltree.errors import DataError
 from labeltree.index.filters import Nodes, Where
 from labeltree.index.hits import Hits
 from labeltree.index.index import Index
 from labeltree.index.results import Answer, likely_label
-from labeltree.taxonomy import Taxonomy, TaxonomyMapping
+from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy.between_versions import VersionChange
 
 __all__ = ["Query", "queries_in", "run_queries"]
 
@@ -77,7 +78,7 @@ def queries_in(place: str | Path) -> list[Query]:
             f"{', '.join(table.columns)}"
         )
     kind = _COLUMNS[column]
-    values = [value for value in table.texts(column) if value]
+    values = table.filled(column)
     if kind == "image":
         values = [str(path.parent / value) for value in values]
     return [Query(kind, value) for value in values]
@@ -95,7 +96,7 @@ def run_queries(
     exact: bool | None = None,
     label: str | int | None = None,
     taxonomy: Taxonomy | None = None,
-    mapping: TaxonomyMapping | None = None,
+    mapping: str | Path | None = None,
 ) -> list[Answer]:
     """The answer to each query, in the given order; one that cannot be read has a ``problem``.
 
@@ -111,8 +112,8 @@ def run_queries(
         label: the label of all images and texts, if it is known; None: see `likely_label`.
         taxonomy: another version of the index's taxonomy, on which nodes are read and hits are labelled; the
             index stays as it is.
-        mapping: what became of the nodes of the index's taxonomy in that version; None: what is certain, see
-            `TaxonomyMapping.between`.
+        mapping: file that says what became of the nodes of the index's taxonomy in that version; None: what
+            is certain, see `TaxonomyMapping.between`.
 
     Raises:
         DataError: if the run of the index cannot embed the queries, or an argument does not suit.
@@ -137,7 +138,10 @@ def run_queries(
             vectors, problems = _embedded(index, kind, [queries[place].value for place in places])
             readable = [place for at, place in enumerate(places) if at not in problems]
             hits = index.search(vectors, **options) if readable else []
-            found |= {place: _answer(queries[place], view.of(one), known) for place, one in zip(readable, hits, strict=True)}
+            found |= {
+                place: _answer(queries[place], view.of(one), known)
+                for place, one in zip(readable, hits, strict=True)
+            }
             found |= {places[at]: _unread(queries[places[at]], reason) for at, reason in problems.items()}
     for place, query in enumerate(queries):
         if query.kind == "id":
@@ -152,31 +156,33 @@ def run_queries(
 class _View:
     """An index's labels on another version of its taxonomy, or on its own."""
 
-    def __init__(self, own: Taxonomy, other: Taxonomy | None, mapping: TaxonomyMapping | None) -> None:
+    def __init__(self, own: Taxonomy, other: Taxonomy | None, mapping: str | Path | None) -> None:
         if other is None and mapping is not None:
             raise ValueError("a mapping leads to another version of the taxonomy; name that, too")
-        self.changed = other is not None and (mapping is not None or other != own)
         self.taxonomy = own if other is None else other
-        if self.changed and other is not None:
-            mapping = mapping if mapping is not None else TaxonomyMapping.between(own, other)
-            if mapping.old != own or mapping.new != other:
-                raise TaxonomyError("the mapping does not lead from the index's taxonomy to the other one")
-            self._nodes = mapping.nodes.numpy()
+        self._nodes: np.ndarray[Any, Any] | None = None
+        if other is not None and (mapping is not None or other != own):
+            self._nodes = VersionChange.of(own, other, mapping).places.numpy()
+
+    @property
+    def changed(self) -> bool:
+        """Whether this is another taxonomy than that of the index."""
+        return self._nodes is not None
 
     def node(self, node: int) -> int:
         """A node of the index on this taxonomy; -1 stays."""
-        return int(self._nodes[node]) if self.changed and node >= 0 else node
+        return int(self._nodes[node]) if self._nodes is not None and node >= 0 else node
 
     def of(self, hits: Hits) -> Hits:
         """Hits with their labels on this taxonomy."""
-        if not self.changed:
+        if self._nodes is None:
             return hits
         nodes = np.where(hits.nodes >= 0, self._nodes[np.maximum(hits.nodes, 0)], -1)
         return replace(hits, nodes=nodes, lca_depths=None)
 
     def ranges(self, nodes: Nodes | None) -> Nodes | None:
         """Nodes of this taxonomy as nodes of the index's: those that became them or something below."""
-        if nodes is None or not self.changed:
+        if nodes is None or self._nodes is None:
             return nodes
         inside = np.zeros(len(self._nodes), bool)
         for one in [nodes] if isinstance(nodes, str | int) else nodes:
@@ -200,12 +206,13 @@ def _own_label(index: Index, name: str) -> int:
 
 
 def _of_node(index: Index, query: Query, view: _View, options: dict[str, Any]) -> Answer:
-    """The search of a node; on another taxonomy, around the samples that would have labels below it."""
+    """The search of a node; on another taxonomy, around the samples whose labels lie there."""
     node = _node(view.taxonomy, query.value)
-    asked = view.ranges(query.value)
-    if asked == []:
-        return _unread(query, f"no node of the index became '{view.taxonomy.path_name(node)}' or one below")
-    hits = index.search_node(query.value if asked is None else asked, **options)  # type: ignore[arg-type]
+    if not view.changed:
+        return _answer(query, index.search_node(node, **options), node)
+    ranges = view.ranges(node)
+    assert ranges is not None
+    hits = index.search_mean(ranges, **options)
     return _answer(query, view.of(hits), node)
 
 

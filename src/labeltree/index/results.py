@@ -1,4 +1,4 @@
-"""Searches as people read them: hits with their place on the tree relative to the query, as table, CSV, JSON."""
+"""Searches as people read them: hits with their place on the tree, as table, CSV and JSON."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import csv
 import io
 import json
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -79,16 +78,23 @@ def place_of(taxonomy: Taxonomy, label: int, node: int) -> Place:
 
 
 def likely_label(hits: Hits) -> int:
-    """The label that stands in for that of a query without one: the commonest of the ten nearest hits.
+    """The label that stands in for that of a query without one: the vote of the ten nearest hits.
 
-    Among equally frequent ones it is that of the nearest hit; -1 if none of the ten has a label.
+    The hit of rank r has the weight 1/r, so the nearest one decides unless several others agree. -1 if none
+    of the ten has a label.
     """
-    counts = Counter(node for node in hits.nodes[:_VOTERS].tolist() if node >= 0)  # keeps the order of rank
-    return counts.most_common(1)[0][0] if counts else -1
+    votes: dict[int, float] = {}
+    for rank, node in enumerate(hits.nodes[:_VOTERS].tolist()):
+        if node >= 0:
+            votes[node] = votes.get(node, 0.0) + 1.0 / (rank + 1)
+    return max(votes, key=votes.__getitem__, default=-1)
 
 
 def results_text(
-    answers: Sequence[Answer], taxonomy: Taxonomy, form: Format = "table", about: Mapping[str, Any] | None = None
+    answers: Sequence[Answer],
+    taxonomy: Taxonomy,
+    form: Format = "table",
+    about: Mapping[str, Any] | None = None,
 ) -> str:
     """The answers as an aligned table, CSV or JSON, ending in a line break.
 
@@ -147,7 +153,9 @@ def _csv(queries: Sequence[dict[str, Any]]) -> str:
         hits = query.pop("hits")
         named = {"query": query["query"], "query_label": query["label"], "problem": query["problem"]}
         rows += [named | hit for hit in hits] if hits else [named]
-    columns = dict.fromkeys(["query", "query_label", "rank", "id", "distance", "label", "meets_at", "steps_off"])
+    columns = dict.fromkeys(
+        ["query", "query_label", "rank", "id", "distance", "label", "meets_at", "steps_off"]
+    )
     for row in rows:
         columns |= dict.fromkeys(row)
     columns.pop("problem", None)

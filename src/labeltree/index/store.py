@@ -38,6 +38,7 @@ class IndexSettings:
         taxonomy: the tree whose nodes are the labels of the rows.
         curvature: of the Poincaré ball, below 0; other geometries do not use it.
         model: the run that embeds queries, a path; None if it is unknown.
+        model_digest: fingerprint of the weights that made the vectors; None if it is unknown.
         approximate: what the store has tuned for approximate search; empty if nothing.
         key: tells this index from others that lay or will lie in the same place.
     """
@@ -47,6 +48,7 @@ class IndexSettings:
     taxonomy: Taxonomy
     curvature: float = -1.0
     model: str | None = None
+    model_digest: str | None = None
     approximate: dict[str, Any] = field(default_factory=dict)
     key: str = field(default_factory=lambda: uuid.uuid4().hex)
 
@@ -94,7 +96,7 @@ class IndexSettings:
         return replace(self, taxonomy=taxonomy)
 
 
-_PLAIN = ("geometry", "dim", "curvature", "model", "approximate", "key")
+_PLAIN = ("geometry", "dim", "curvature", "model", "model_digest", "approximate", "key")
 
 
 class Store(Protocol):

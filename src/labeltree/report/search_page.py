@@ -85,7 +85,7 @@ def search_page(
     walls = [_wall(answer, taxonomy, names, shown, queries or {}) for answer in answers]
     count = Counter(card.near for wall in walls for card in wall.cards)
     return render_page(
-        "search",
+        "wall",
         title,
         walls=walls,
         about=list(about),
@@ -157,7 +157,9 @@ def _wall(
                 )
             )
     source = queries.get(answer.query) or (pictures.get(answer.query) if answer.kind == "id" else None)
-    return _Wall(answer, source, names.full(answer.label) if answer.label >= 0 else None, cards, _summary(cards))
+    return _Wall(
+        answer, source, names.full(answer.label) if answer.label >= 0 else None, cards, _summary(cards)
+    )
 
 
 def _summary(cards: Sequence[_Card]) -> str:

@@ -30,7 +30,7 @@ def render_page(
     """A page as one HTML file that works offline; all content is escaped.
 
     Args:
-        kind: ``report``, ``comparison`` or ``study``; its template has this name.
+        kind: ``report``, ``comparison``, ``study`` or ``wall``; its template has this name.
         title: of the page.
         script: of the page, the only one that is allowed to run.
         filters: further filters of the template.
