@@ -34,7 +34,6 @@ def run(arguments: list[str]) -> None:
         parser.error("--threshold and --cosine both say what is near; give one")
     if options.cosine is not None and not -1 <= options.cosine <= 1:
         parser.error(f"--cosine is {options.cosine:g}; give a number from -1 to 1")
-    by_name = {".csv": "csv", ".json": "json"}.get(Path(options.out or "").suffix.lower(), "table")
 
     from labeltree.curation.duplicates_text import Format, duplicates_text
     from labeltree.curation.index_duplicates import index_duplicates
@@ -47,7 +46,8 @@ def run(arguments: list[str]) -> None:
             parser.error(f"--cosine does not suit an index that is {index.geometry}; give --threshold")
         threshold = (2.0 - 2.0 * options.cosine) ** 0.5
     found, names = index_duplicates(index, threshold=threshold, most_pairs=options.pairs)
-    form: Format = options.format or by_name
+    by_name: dict[str, Format] = {".csv": "csv", ".json": "json"}
+    form: Format = options.format or by_name.get(Path(options.out or "").suffix.lower(), "table")
     text = duplicates_text(found, names, form)
     if options.out is None:
         sys.stdout.write(text)

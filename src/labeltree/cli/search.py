@@ -13,6 +13,11 @@ if TYPE_CHECKING:
     from labeltree.index.results import Answer
     from labeltree.taxonomy import Taxonomy
 
+_DESCRIPTION = """Find the samples of an index that are most like images, texts, samples of the index, or
+nodes (the mean of what is labelled there). Images and texts are embedded by the run
+that the index was made of. 'off' is the number of steps up from the query's label to the
+node that it shares with a result's; for a query without a label, the one that its ten
+nearest results suggest stands in."""
 _EPILOG = """examples:
   labeltree search runs/photos query.jpg
   labeltree search runs/photos query.jpg --within animal/mammal --out wall.html
@@ -112,10 +117,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="labeltree search",
         usage="labeltree search INDEX [IMAGE|FOLDER|TABLE ...] [options]",
-        description="Find the samples of an index that are most like images, texts, samples of the index, or "
-        "nodes (the mean of what is labelled there). Images and texts are embedded by the run that the index "
-        "was made of. 'off' is the number of steps up from the query's label to the node that it shares with "
-        "a result's; for a query without a label, the one that its ten nearest results suggest stands in.",
+        description=_DESCRIPTION,
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -26,6 +26,7 @@ class DuplicateNames:
         taxonomy: of the labels.
         splits: split of each sample; None: no splits.
         groups: group of each sample; None: no groups.
+        paths: file of each sample; None: no files.
     """
 
     def __init__(
@@ -35,16 +36,18 @@ class DuplicateNames:
         taxonomy: Taxonomy | None = None,
         splits: Sequence[str | None] | None = None,
         groups: Sequence[str | None] | None = None,
+        paths: Sequence[str | None] | None = None,
     ) -> None:
         self.ids, self._nodes, self._taxonomy = ids, nodes, taxonomy
-        self._splits, self._groups = splits, groups
+        self._splits, self._groups, self._paths = splits, groups, paths
 
     def of(self, row: int) -> dict[str, str | None]:
-        """Id, split, label and group of a sample, None where there is none."""
+        """Id, file, split, label and group of a sample, None where there is none."""
         node = -1 if self._nodes is None else int(self._nodes[row])
         known = node >= 0 and self._taxonomy is not None
         return {
             "id": self.ids[row],
+            "path": (self._paths[row] or None) if self._paths is not None else None,
             "split": (self._splits[row] or None) if self._splits is not None else None,
             "label": self._taxonomy.path_name(node) if known and self._taxonomy is not None else None,
             "group": (self._groups[row] or None) if self._groups is not None else None,
@@ -72,8 +75,9 @@ def duplicates_text(found: Duplicates, names: DuplicateNames, form: Format = "ta
 
 
 _COLUMNS = (
-    "set", "distance", "identical", "labels_differ", "first", "first_split", "first_label", "first_group",
-    "second", "second_split", "second_label", "second_group",
+    "set", "distance", "identical", "labels_differ", "first", "first_path", "first_split", "first_label",
+    "first_group",
+    "second", "second_path", "second_split", "second_label", "second_group",
 )  # fmt: skip
 
 
@@ -160,7 +164,7 @@ def _closest(found: Duplicates, names: DuplicateNames) -> list[str]:
         notes = ["equal contents"] * (pair.identical is True) + ["other label"] * pair.labels_differ
         cells = [f"{pair.distance:.4g}"]
         for said in (first, second):
-            cells += [_short(said["id"]), said["split"] or "–", _short(said["label"])]
+            cells += [_short(said["path"] or said["id"]), said["split"] or "–", _short(said["label"])]
         lines.append([*cells, ", ".join(notes)])
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
     table = ["  ".join(map(str.ljust, line, widths)).rstrip() for line in lines]

@@ -47,7 +47,9 @@ def index_duplicates(
         digests=_recorded_digests(index, columns["id"]),
         most_pairs=most_pairs,
     )
-    return found, DuplicateNames(columns["id"], nodes.tolist(), index.taxonomy, splits, groups)
+    return found, DuplicateNames(
+        columns["id"], nodes.tolist(), index.taxonomy, splits, groups, columns["path"]
+    )
 
 
 def _recorded_digests(index: Index, ids: list[str]) -> np.ndarray[Any, Any] | None:

@@ -50,10 +50,10 @@ def queries_in(place: str | Path) -> list[Query]:
 
     A folder is searched with its subfolders, in the order of names. A table (``.csv``, ``.tsv``,
     ``.parquet``) has a column ``image``, ``path`` or ``file`` (relative to the table), ``text``, ``id`` or
-    ``node``; the first of these is taken, and empty cells are left out.
+    ``node``; the first of these is taken.
 
     Raises:
-        DataError: if there is nothing of the kind.
+        DataError: if there is nothing of the kind, or a cell is empty.
     """
     path = Path(place)
     if path.is_dir():

@@ -173,7 +173,8 @@ def _table(answer: Answer, taxonomy: Taxonomy) -> str:
     if answer.label >= 0:
         likely = " (likely, from the results)" if answer.label_from == "results" else ""
         label = f"  {taxonomy.path_name(answer.label)}{likely}" if answer.kind != "node" else ""
-    lines = [["", "distance", "off", "label", "sample", "split"]]
+    lines = [["", "distance", "off", "label", "id", "split", "file"]]
+    paths = answer.hits.rows.get("path", [None] * len(answer.hits))
     splits = answer.hits.rows.get("split", [None] * len(answer.hits))
     for rank, (name, node) in enumerate(zip(answer.hits.ids, answer.hits.nodes.tolist(), strict=True)):
         lines.append(
@@ -184,8 +185,11 @@ def _table(answer: Answer, taxonomy: Taxonomy) -> str:
                 _short(taxonomy.path_name(node)) if node >= 0 else "–",
                 _short(name),
                 str(splits[rank] or "–"),
+                _short(str(paths[rank] or "")) if paths[rank] != name else "",
             ]
         )
+    if not any(line[-1] for line in lines[1:]):
+        lines = [line[:-1] for line in lines]
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
     body = "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)
     found = f"{body}\n" if len(answer.hits) else "nothing was found: no sample passes the conditions\n"

@@ -1,0 +1,221 @@
+"""Searches as people type them: queries of every kind, their places on the tree, and every form of output."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from labeltree.cli.main import main
+from labeltree.errors import DataError
+from labeltree.index import Hits, Index, IndexRows, queries
+from labeltree.index.queries import Query, queries_in, run_queries
+from labeltree.index.results import Answer, likely_label, place_of, results_text
+from labeltree.report.search_page import search_page
+from labeltree.taxonomy import Taxonomy
+
+TREE = Taxonomy.from_paths(["animal/mammal/dog", "animal/mammal/cat", "animal/bird", "plant/oak"])
+ANIMAL, MAMMAL, DOG, CAT, BIRD, OAK = (
+    int(TREE.find(name)) for name in ("animal", "mammal", "dog", "cat", "bird", "oak")
+)
+ANGLES = {"d1": 0, "d2": 5, "c1": 20, "c,2": 30, "b1": 60, "m1": 65, "o1": 90, "o2": 100, "?": 120}
+LABELS = [DOG, DOG, CAT, CAT, BIRD, MAMMAL, OAK, OAK, -1]
+
+
+def at(degrees: float) -> list[float]:
+    return [float(np.cos(np.radians(degrees))), float(np.sin(np.radians(degrees)))]
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Index:
+    Image.new("RGB", (8, 8), "red").save(tmp_path / "d1.png")
+    rows = IndexRows(
+        list(ANGLES),
+        np.array([at(angle) for angle in ANGLES.values()]),
+        np.array(LABELS),
+        paths=[str(tmp_path / "d1.png"), *[""] * 8],
+        splits=["train", "test"] * 4 + [""],
+        texts=[f"<b>text of {name}</b>" for name in ANGLES],
+    )
+    return Index.create(tmp_path / "index", rows, taxonomy=TREE)
+
+
+@pytest.mark.parametrize(
+    ("label", "node", "steps", "sign", "words"),
+    [
+        (DOG, DOG, 0, "✓", "same label"),
+        (MAMMAL, DOG, 0, "✓", "below mammal"),
+        (DOG, CAT, 1, "1 ↑", "both are animal/mammal"),
+        (DOG, BIRD, 2, "2 ↑", "both are animal"),
+        (DOG, OAK, 3, "3 ↑", "only the root in common"),
+        (DOG, MAMMAL, None, "?", "labelled more coarsely"),
+        (DOG, -1, None, "?", "no label"),
+        (-1, DOG, None, "?", "the query has no label"),
+    ],
+)
+def test_places_on_the_tree(label: int, node: int, steps: int | None, sign: str, words: str) -> None:
+    place = place_of(TREE, label, node)
+    assert (place.steps, place.sign, place.words) == (steps, sign, words)
+
+
+def hits(nodes: list[int]) -> Hits:
+    n = len(nodes)
+    return Hits([str(i) for i in range(n)], np.arange(n) / 10, -np.arange(n) / 10, np.array(nodes, int))
+
+
+@pytest.mark.parametrize(
+    ("nodes", "label"),
+    [([], -1), ([-1, -1], -1), ([-1, CAT], CAT), ([DOG, CAT, CAT], DOG), ([DOG, CAT, CAT, CAT], CAT)],
+)
+def test_the_nearest_decides_unless_several_others_agree(nodes: list[int], label: int) -> None:
+    assert likely_label(hits(nodes)) == label
+
+
+def test_ids_and_nodes(index: Index) -> None:
+    by_id, by_node = run_queries(index, [Query("id", "d1"), Query("node", "mammal")], k=3)
+    assert (by_id.label, by_id.label_from, by_id.hits and by_id.hits.ids) == (
+        DOG,
+        "query",
+        ["d2", "c1", "c,2"],
+    )
+    assert by_node.label == MAMMAL
+    assert by_node.hits is not None
+    assert by_node.hits.ids == ["c1", "c,2", "d2"]  # around the mean of 0, 5, 20, 30 and 65 degrees
+
+
+def test_images_that_cannot_be_read_have_a_problem(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    embedded = (np.array([at(1), at(95)], np.float32), {1: "it is broken"})
+    monkeypatch.setattr(queries, "_embedded", lambda *_: embedded)
+    asked = [Query("image", name) for name in ("a.jpg", "b.jpg", "c.jpg")]
+    first, second, third = run_queries(index, asked, k=2)
+    assert (first.label, first.label_from) == (DOG, "results")
+    assert (second.hits, second.problem) == (None, "it is broken")
+    assert third.hits is not None
+    assert third.hits.ids == ["o1", "o2"]
+    known = run_queries(index, asked, k=2, label="cat")[0]
+    assert (known.label, known.label_from) == (CAT, "query")
+
+
+def test_another_version_of_the_taxonomy(index: Index) -> None:
+    new = Taxonomy.from_paths(["beast/dog", "beast/cat", "animal/bird", "plant/oak"])
+    by_id = run_queries(index, [Query("id", "d1")], k=9, taxonomy=new, within="beast")[0]
+    assert by_id.hits is not None
+    assert by_id.hits.ids == ["d2", "c1", "c,2", "m1"]
+    assert [new.names[node] for node in by_id.hits.nodes] == ["dog", "cat", "cat", "beast"]
+    assert new.names[by_id.label] == "dog"
+    by_node = run_queries(index, [Query("node", "beast")], k=1, taxonomy=new, not_within="beast/cat")[0]
+    assert by_node.hits is not None
+    assert by_node.hits.ids == ["d2"]
+    with pytest.raises(ValueError, match="diverse counts nodes of the index's own"):
+        run_queries(index, [Query("id", "d1")], taxonomy=new, diverse=1)
+    with pytest.raises(ValueError, match="name that, too"):
+        run_queries(index, [Query("id", "d1")], mapping="changes.yaml")
+
+
+def test_queries_in_folders_and_tables(tmp_path: Path) -> None:
+    for name in ("b.png", "a.jpg", "notes.txt", "sub/c.png"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    found = [Path(query.value).name for query in queries_in(tmp_path)]
+    assert found == ["a.jpg", "b.png", "c.png"]
+    table = tmp_path / "queries.csv"
+    table.write_text("node,id\nanimal,d1\nplant,d2\n")
+    assert queries_in(table) == [Query("id", "d1"), Query("id", "d2")]
+    table.write_text("path\na.jpg\n")
+    assert queries_in(table) == [Query("image", str(tmp_path / "a.jpg"))]
+    table.write_text("name\na\n")
+    with pytest.raises(DataError, match=r"no column of queries: one of image, .*; it has name"):
+        queries_in(table)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DataError, match="holds no images"):
+        queries_in(tmp_path / "empty")
+
+
+def test_forms_of_output(index: Index) -> None:
+    answers = run_queries(index, [Query("id", "c1")], k=8)
+    answers.append(Answer("=x.jpg", "image", None, problem="it is broken"))
+    table = results_text(answers, TREE)
+    assert "  1  " in table
+    assert "1 ↑" in table
+    assert "=x.jpg: no answer: it is broken" in table
+    rows = list(csv.DictReader(io.StringIO(results_text(answers, TREE, "csv"))))
+    assert [row["id"] for row in rows[:2]] == ["c,2", "d2"]
+    assert rows[0]["steps_off"] == "0"
+    assert rows[-1]["problem"] == "it is broken"
+    document = json.loads(results_text(answers, TREE, "json", {"samples": 9}))
+    assert document["about"] == {"samples": 9}
+    assert document["queries"][0]["hits"][1]["meets_at"] == "animal/mammal"
+    assert document["queries"][1]["hits"] == []
+
+
+def test_the_command(index: Index, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    where = index.where
+    assert main(["search", where, "--id", "d1", "-k", "2", "--where", "split=test"]) == 0
+    assert "c,2" in capsys.readouterr().out
+    wall = tmp_path / "wall.html"
+    assert main(["search", where, "--id", "d1", "--node", "plant", "-k", "3", "--out", str(wall)]) == 0
+    assert "data:image/jpeg;base64," in wall.read_text("utf-8")
+    assert main(["search", where, "--node", "dog", "--diverse", "1", "--format", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)["queries"][0]["hits"]
+    assert [hit["label"].split("/")[0] for hit in found] == ["animal", "plant"]
+    assert main(["duplicates", where, "--cosine", "0.99"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("leakage: 2 of the 4 samples of test (50.0 %)")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--id", "nobody"], "there is no sample 'nobody'"),
+        (["--node", "unicorn"], "unicorn"),
+        (["--node", "dog", "--within", "unicorn"], "unicorn"),
+        (["--text", "a dog"], "made from vectors alone"),
+        (["--id", "d1", "--where", "colour=red"], "no column 'colour'"),
+        (["--id", "d1", "-k", "0"], "k is 0"),
+        ([], "name what to search for"),
+        (["--id", "d1", "--mapping", "x"], "--taxonomy"),
+        (["--id", "d1", "--format", "html"], "a page needs a file"),
+    ],
+)
+def test_mistakes_are_one_sentence(
+    index: Index, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["search", index.where, *words]) == 2
+    said = capsys.readouterr().err
+    assert message in said
+    assert "Traceback" not in said
+
+
+def test_a_place_without_an_index_says_how_to_make_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["search", str(tmp_path), "--id", "a"]) == 2
+    assert "labeltree index" in capsys.readouterr().err
+
+
+def test_weights_that_have_changed_are_refused(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "encoder.safetensors").write_bytes(b"old")
+    rows = IndexRows(["a"], np.ones((1, 2)))
+    index = Index.create(run / "index", rows, taxonomy=TREE, model=run)
+    (run / "encoder.safetensors").write_bytes(b"new")
+    with pytest.raises(DataError, match="are not those that made the vectors"):
+        index.open_model()
+
+
+def test_the_wall_escapes_names_and_shows_every_distance_on_the_tree(index: Index) -> None:
+    answers = run_queries(index, [Query("id", "d1")], k=8)
+    page = search_page(answers, TREE, title="<script>alert(1)</script>")
+    assert "<script>" not in page
+    assert "&lt;b&gt;text of d2&lt;/b&gt;" in page
+    for near in range(5):
+        assert f'id="near-{near}"' in page
+        assert f'class="near-{near}"' in page
+    empty = search_page([Answer("x", "id", hits([]))], TREE)
+    assert "Nothing was found" in empty
