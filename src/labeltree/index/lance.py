@@ -56,7 +56,7 @@ class LanceStore:
             raise DataError(f"'{folder}' holds a table of LanceDB that is no index of labeltree")
         self._text = text
         known = earlier is not None and earlier._text == text
-        self._settings = (
+        self._settings: IndexSettings = (
             earlier._settings if earlier and known else IndexSettings.from_text(text.decode(), self.name)
         )
 
