@@ -11,6 +11,7 @@ from labeltree.cli.taxonomy_from_wordnet import add_from_wordnet, from_wordnet
 from labeltree.cli.taxonomy_reading import add_names, open_taxonomy
 from labeltree.cli.taxonomy_review import add_review, run_review
 from labeltree.cli.taxonomy_suggest import add_suggest, suggest
+from labeltree.cli.taxonomy_suspects import add_suspects, suspects
 
 if TYPE_CHECKING:
     from labeltree.taxonomy import AnyTaxonomy
@@ -55,11 +56,12 @@ def run(arguments: list[str]) -> None:
     project.add_argument("--out", required=True, metavar="FILE", help="the file that the tree is written to")
     add_from_wordnet(actions)
     add_suggest(actions)
+    add_suspects(actions)
     add_changes(actions)
     add_review(actions)
     options = parser.parse_args(arguments)
 
-    others = {"from-wordnet": from_wordnet, "suggest": suggest, "review": run_review, "convert": convert}
+    others = {"from-wordnet": from_wordnet, "suggest": suggest, "suspects": suspects, "review": run_review, "convert": convert}
     others |= dict.fromkeys(CHANGE_ACTIONS, run_changes)
     if options.action in others:
         others[options.action](options)

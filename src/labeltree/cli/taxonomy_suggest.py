@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from labeltree.runs import EmbeddingTable
     from labeltree.taxonomy import Taxonomy
 
-__all__ = ["add_suggest", "suggest"]
+__all__ = ["add_suggest", "open_table", "suggest"]
 
 
 def add_suggest(actions: Any) -> None:
@@ -56,7 +56,7 @@ def suggest(options: argparse.Namespace) -> None:
 
     if options.out is not None:
         refuse_inputs(options.out, options.embeddings, *([options.taxonomy] if options.taxonomy else []))
-    table, taxonomy = _table(options.embeddings, options.taxonomy)
+    table, taxonomy = open_table(options.embeddings, options.taxonomy)
     samples = class_points(table, taxonomy, options.column)
     others = [(name, _tree(name)) for name in options.judge]
     made, judged, how = _parts(samples, halves(samples, options.seed))
@@ -86,7 +86,7 @@ def _parts(samples: ClassPoints, half: Tensor) -> tuple[ClassPoints, ClassPoints
     return samples.rows(learned.nonzero()[:, 0]), samples.rows((~learned).nonzero()[:, 0]), how
 
 
-def _table(name: str, taxonomy_file: str | None) -> tuple[EmbeddingTable, Taxonomy]:
+def open_table(name: str, taxonomy_file: str | None) -> tuple[EmbeddingTable, Taxonomy]:
     """The table of a run or a file, and the taxonomy of its labels."""
     from labeltree.inference.embeddings import OwnSamples
     from labeltree.runs import EmbeddingTable, RunFolder
