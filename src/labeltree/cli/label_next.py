@@ -13,18 +13,18 @@ _EPILOG = """examples:
   labeltree label-next theirs.npz --taxonomy tree.yaml --depth gain --costs 1,1.5,4
   labeltree train ... --corrections label-next.csv       once 'decision' is filled in
 
-In the CSV the column 'suggested' holds the likeliest answer at the depth that is asked for: write 'accept' into
-'decision' where it is right; write the right node over it, and 'accept', where it is not. A coarser or finer
-node is an answer, too. Rows without a decision stay as they are."""
+In the CSV the column 'suggested' holds the likeliest answer at the depth that is asked for. Where it is
+right, write 'accept' into 'decision'; where it is not, write the right node over it, and 'accept'. A
+coarser or finer node is an answer, too. Rows without a decision stay as they are."""
 
 
 def run(arguments: list[str]) -> None:
     """Write the samples to label next."""
     parser = argparse.ArgumentParser(
         prog="labeltree label-next",
-        description="Choose samples without a label, or with a coarse one, whose labels would teach most for a "
-        "budget, with the depth to which an answer is needed and a reason. The batch has no copies, and takes "
-        "as evenly as possible from groups.",
+        description="Choose samples without a label, or with a coarse one, whose labels would teach most for "
+        "a\nbudget, with the depth to which an answer is needed and a reason. The batch has no copies, and "
+        "takes\nfrom groups as evenly as it can.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -36,8 +36,8 @@ def run(arguments: list[str]) -> None:
     parser.add_argument(
         "--costs",
         default="levels",
-        help="of an answer: levels (1 for each choice between children; default), children (log2(k + 1) for a "
-        "choice among k), or the cost at depth 1, 2 …, such as 1,1.5,4",
+        help="of an answer: levels (1 for each choice between children; default), children (log2(k + 1) for "
+        "a choice among k), or the cost at depth 1, 2 …, such as 1,1.5,4",
     )
     parser.add_argument(
         "--reliability", help="share of right answers at depth 1, 2 …, such as 1,.98,.9 (default: all right)"
@@ -51,10 +51,12 @@ def run(arguments: list[str]) -> None:
         "--strategy",
         default=None,
         choices=("random", "entropy", "margin", "gain", "margin+clusters", "coreset", "typiclust", "badge"),
-        help="how samples are chosen (default margin; without any label typiclust)",
+        help="how samples are chosen (default margin+clusters; without any label typiclust)",
     )
     parser.add_argument("--split", help="only samples of this split (default: all)")
-    parser.add_argument("--within", metavar="NODE", help="only samples whose coarse label is this node or below")
+    parser.add_argument(
+        "--within", metavar="NODE", help="only samples whose coarse label is this node or below"
+    )
     parser.add_argument("--seed", type=int, default=0, help="of whatever is drawn (default 0)")
     parser.add_argument("--out", default="label-next.csv", metavar="FILE", help="(default label-next.csv)")
     options = parser.parse_args(arguments)
@@ -84,14 +86,16 @@ def run(arguments: list[str]) -> None:
     if len(asked) > 10:
         print(f"… and {len(asked) - 10:,} more")
     print(
-        f"{len(asked):,} of {asked.candidates:,} samples that could be labelled, by {asked.strategy}, expected "
+        f"{len(asked):,} of {asked.candidates:,} that could be labelled, by {asked.strategy}, expected "
         f"cost {float(asked.costs.sum()):.4g}: {options.out}"
     )
 
 
 def _depth(text: str) -> DepthRule | int:
-    if text == "finest" or text == "gain":
-        return text
+    if text == "finest":
+        return "finest"
+    if text == "gain":
+        return "gain"
     try:
         return int(text)
     except ValueError:

@@ -23,6 +23,7 @@ COMMANDS = {
     "predict": "answer for images or texts, each at the depth where the run is sure",
     "export": "write a trained run as a folder for others: ONNX, weights, labels, a model card",
     "index": "make an index of embeddings to search in, change it, or say what it is",
+    "label-next": "choose what to label next, and how finely",
     "info": "say on one screen what a run or an exported model is",
     "serve": "answer over HTTP, with a trained run",
     "search": "find the samples of an index that are most like an image, a text, a sample or a node",
@@ -43,6 +44,7 @@ _ELSEWHERE = {
     "predict": "--out FILE names another file; a copy of the run can lie in another folder",
     "export": "--out FOLDER names another folder",
     "index": "--out DIR names another folder",
+    "label-next": "--out FILE names another file",
     "info": "it writes nothing",
     "serve": "a copy of the run can lie in another folder",
     "search": "--out FILE names another file",
@@ -128,7 +130,7 @@ def _run(words: list[str], stop: Stop) -> int:
 
             own_names = command == "train"  # recipe settings are written with underscores
             given = words[1:] if own_names else _with_hyphens(words[1:])
-            importlib.import_module(f"labeltree.cli.{command}").run(given)
+            importlib.import_module(f"labeltree.cli.{command.replace('-', '_')}").run(given)
         else:
             return _fail(_unknown(command))
     except BaseException as error:

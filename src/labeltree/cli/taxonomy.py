@@ -61,7 +61,13 @@ def run(arguments: list[str]) -> None:
     add_review(actions)
     options = parser.parse_args(arguments)
 
-    others = {"from-wordnet": from_wordnet, "suggest": suggest, "suspects": suspects, "review": run_review, "convert": convert}
+    others = {
+        "from-wordnet": from_wordnet,
+        "suggest": suggest,
+        "suspects": suspects,
+        "review": run_review,
+        "convert": convert,
+    }
     others |= dict.fromkeys(CHANGE_ACTIONS, run_changes)
     if options.action in others:
         others[options.action](options)

@@ -83,7 +83,7 @@ def label_next(
     taxonomy: Taxonomy,
     *,
     budget: float = 100.0,
-    strategy: Strategy = "typiclust",
+    strategy: Strategy = "margin+clusters",
     depth: DepthRule | int = "finest",
     costs: str | Sequence[float] = "levels",
     reliability: Sequence[float] | None = None,

@@ -31,7 +31,7 @@ _FEWEST = 8  # units, below which nothing is called certain
 _FEWEST_TO_SPLIT = 24
 _NEAREST = 5  # of each leaf, so many leaves are compared with it
 _DRAWS = 1999
-_GAUSSIAN_DRAWS = 199
+_GAUSSIAN_DRAWS = 99
 _DIRECTIONS = 10
 _SEPARATE = 0.25  # the least silhouette of two clusters that are proposed as two leaves
 _MOST_OF_A_LEAF = 400
@@ -104,13 +104,10 @@ class TreeSuspects:
             the number of changes written.
         """
         guesses = []
-        taken: set[int] = set()
         for one in self.found:
-            if (one.certain or not only_certain) and one.node not in taken:
-                guess = _guess(self.taxonomy, one)
-                if guess is not None:
-                    guesses.append(guess)
-                    taken.add(one.node)
+            guess = _guess(self.taxonomy, one) if one.certain or not only_certain else None
+            if guess is not None:
+                guesses.append(guess)
         write_mapping(path, self.taxonomy, self.taxonomy, [], guesses)
         return len(guesses)
 
@@ -146,7 +143,8 @@ def find_tree_suspects(
       Suspects have an AUC below ``apart``; certain ones significantly so (Hanley & McNeil's standard error
       at that AUC, after Holm over all pairs of leaves).
     - ``split``: two clusters (k-means) of a leaf's units with a silhouette of 0.25 or more, beside Gaussian
-      samples of the leaf's covariance (SigClust, Liu et al. 2008), after Benjamini & Hochberg.
+      samples of the leaf's covariance (SigClust, Liu et al. 2008, with its normal p value), after Benjamini
+      & Hochberg.
 
     Args:
         vectors: ``(n, d)`` finite features or embeddings.
@@ -424,13 +422,16 @@ def _splits(data: _Data, level: float, seed: int) -> tuple[list[TreeSuspect], in
         inside = units @ axes[:kept].T
         index, cluster = _two_means(inside, seed)
         deviation = sizes[:kept] / math.sqrt(len(units) - 1)
-        smaller = sum(
-            _two_means(draw.standard_normal(inside.shape) * deviation, seed)[0] <= index
-            for _ in range(_GAUSSIAN_DRAWS)
+        chance = np.array(
+            [
+                _two_means(draw.standard_normal(inside.shape) * deviation, seed)[0]
+                for _ in range(_GAUSSIAN_DRAWS)
+            ]
         )
+        z = (index - chance.mean()) / max(float(chance.std(ddof=1)), 1e-12)
         few = int(min(cluster.sum(), len(cluster) - cluster.sum()))
         silhouette = float(silhouette_score(inside, cluster)) if few else 0.0
-        rows.append((leaf, silhouette, (1 + smaller) / (_GAUSSIAN_DRAWS + 1), len(units), few))
+        rows.append((leaf, silhouette, 0.5 * math.erfc(-z / math.sqrt(2)), len(units), few))
     if not rows:
         return [], 0
     corrected = benjamini_hochberg(np.array([row[2] for row in rows]))
