@@ -25,6 +25,7 @@ IMPORTED_AS = {
     "open-clip-torch": "open_clip",
     "fastapi-offline": "fastapi_offline",
     "python-multipart": "python_multipart",
+    "qdrant-client": "qdrant_client",
 }
 # Comes with torch where there are GPUs; the kernels are left out where it is not there.
 WITH_TORCH = {"triton"}

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numpy as np
 import torch
@@ -23,7 +24,7 @@ from labeltree.index.filters import Filter, Nodes, Where, node_ranges
 from labeltree.index.hits import Hits
 from labeltree.index.opening import check_free, create_store, matrix_folder, open_store
 from labeltree.index.rows import IndexRows, vectors_from_arrow, vectors_to_arrow
-from labeltree.index.store import GeometryName, IndexSettings, Store
+from labeltree.index.store import GeometryName, IndexSettings, ServerStore, Store, StoreChangedError
 from labeltree.index.upkeep import compact, keep_tuned, tune
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy, TaxonomyMapping
 
@@ -73,6 +74,24 @@ class IndexInfo:
     version: int
     approximate: Mapping[str, Any]
     exact_up_to: int
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+_TRIES = 10
+
+
+def _tried_again(method: Callable[P, R]) -> Callable[P, R]:
+    """The method, which begins with the latest store, begun anew where others change that meanwhile."""
+
+    @wraps(method)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        for _ in range(_TRIES - 1):
+            with suppress(StoreChangedError):
+                return method(*args, **kwargs)
+        return method(*args, **kwargs)
+
+    return call
 
 
 class Index:
@@ -170,9 +189,10 @@ class Index:
         return self._store.schema
 
     @property
+    @_tried_again
     def size(self) -> int:
         """Number of samples."""
-        return self._store.count()
+        return self._latest().count()
 
     @property
     def version(self) -> int:
@@ -197,6 +217,7 @@ class Index:
         settings = self.settings
         return f"Index('{self.where}', {self.size} samples, {settings.dim}-d {settings.geometry})"
 
+    @_tried_again
     def info(self) -> IndexInfo:
         """What the index is, as it is now."""
         store = self._latest()
@@ -323,6 +344,7 @@ class Index:
 
     # Search
 
+    @_tried_again
     def search(
         self,
         query: Array | torch.Tensor | Sequence[Any],
@@ -363,6 +385,7 @@ class Index:
         chosen = Filter.of(store.settings.taxonomy, within=within, not_within=not_within, where=where)
         return self._search(store, queries, k, chosen, diverse, exact, columns, labels)
 
+    @_tried_again
     def search_id(self, id: str, *, k: int = 20, **options: Any) -> Hits:
         """The samples nearest to one of the index, without itself; further arguments are those of `search`.
 
@@ -377,6 +400,7 @@ class Index:
         options.setdefault("labels", found["node"].to_numpy())
         return self._without(store, vector, int(found["row"][0].as_py()), k, options)
 
+    @_tried_again
     def search_node(self, node: str | int, *, k: int = 20, **options: Any) -> Hits:
         """The samples nearest to the mean of those labelled at or below a node.
 
@@ -449,6 +473,7 @@ class Index:
 
     # Reading
 
+    @_tried_again
     def rows(self, columns: Sequence[str] | None = None, filter: Filter | None = None) -> pa.Table:
         """Columns of the samples, in the order in which these came, as an Arrow table.
 
@@ -466,10 +491,12 @@ class Index:
         read = _read(store, list(dict.fromkeys([*names, "row"])), filter)
         return read.sort_by("row").select(names)
 
+    @_tried_again
     def vectors(self) -> Array:
         """Vectors ``(n, d)`` float32 of all samples, in the order of `rows`; a read-only file in memory."""
         return self._matrix_of(self._latest()).vectors
 
+    @_tried_again
     def labels(self) -> Array:
         """Labels ``(n,)`` int64 of all samples, in the order of `rows`."""
         return self._matrix_of(self._latest()).nodes
@@ -536,6 +563,8 @@ class Index:
         return tuning.reached and approximate_pays(len(self._matrix_of(store)), store.settings.dim)
 
     def _exact(self, store: Store, queries: Array, k: int, chosen: Filter) -> list[_Found]:
+        if isinstance(store, ServerStore):
+            return self._compared(store, queries, store.nearest_exact(queries, k, chosen), k)
         matrix = self._matrix_of(store)
         return _nearest(store, matrix, queries, k, _positions(store, matrix, chosen))
 
@@ -550,13 +579,22 @@ class Index:
                 return _nearest(store, matrix, queries, k, among)
         hyperbolic = settings.geometry == "poincare"
         asked = lorentz_queries(queries, settings.curvature) if hyperbolic else queries
+        candidates = store.nearest(asked, k, chosen)
+        if not tuned:
+            return self._compared(store, queries, candidates, k)
+        matrix = self._matrix_of(store)
         found = []
-        for query, rows in zip(queries, store.nearest(asked, k, chosen), strict=True):
-            if tuned:
-                matrix = self._matrix_of(store)
-                at, values = rank_candidates(matrix, settings, query, rows)
-                found.append(_Found(matrix.rows[at[:k]], matrix.nodes[at[:k]], values[:k]))
-                continue
+        for query, rows in zip(queries, candidates, strict=True):
+            at, values = rank_candidates(matrix, settings, query, rows)
+            found.append(_Found(matrix.rows[at[:k]], matrix.nodes[at[:k]], values[:k]))
+        return found
+
+    @staticmethod
+    def _compared(store: Store, queries: Array, candidates: list[Array], k: int) -> list[_Found]:
+        """The k nearest of each query's candidates, by their distances in float64."""
+        settings = store.settings
+        found = []
+        for query, rows in zip(queries, candidates, strict=True):
             read = _read(store, ["row", "node", "vector"], Filter(rows=np.asarray(rows, np.int64)))
             numbers = read["row"].to_numpy()
             values = distances(
@@ -674,6 +712,8 @@ def _shown_columns(store: Store) -> list[str]:
 
 def _known_ids(store: Store, ids: Sequence[str]) -> dict[str, int]:
     """The row of each of the ids that the store has."""
+    if isinstance(store, ServerStore):
+        return store.rows_of(ids)
     wanted = set(ids)
     known: dict[str, int] = {}
     few = Filter(ids=tuple(ids)) if len(wanted) <= _FEW else None
@@ -684,6 +724,8 @@ def _known_ids(store: Store, ids: Sequence[str]) -> dict[str, int]:
 
 
 def _next_row(store: Store) -> int:
+    if isinstance(store, ServerStore):
+        return store.next_row()
     return 1 + max((int(b.column("row").to_numpy().max()) for b in store.scan(["row"]) if len(b)), default=-1)
 
 

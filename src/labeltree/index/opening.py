@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING
 
 from labeltree.cache import data_home
 from labeltree.errors import DataError
+from labeltree.index.addresses import Address, is_address
 from labeltree.index.lance import LanceStore
+from labeltree.index.postgres import PostgresStore
+from labeltree.index.qdrant import QdrantStore
 from labeltree.index.store import IndexSettings, Store
 
 if TYPE_CHECKING:
@@ -29,11 +32,17 @@ def create_store(
         overwrite: replace an index that lies there.
     """
     check_free(where, overwrite=overwrite)
+    if is_address(where):
+        address = Address.parse(str(where))
+        return _stores(address).create(address, rows, settings, overwrite=overwrite)
     return LanceStore.create(Path(where), rows, settings)
 
 
 def open_store(where: str | Path) -> Store:
     """Open the store that a place names: a folder, a run with an index, or a URL."""
+    if is_address(where):
+        address = Address.parse(str(where))
+        return _stores(address).open(address)
     _check_folder(where)
     return LanceStore.open(index_folder(where))
 
@@ -48,11 +57,18 @@ def index_folder(where: str | Path) -> Path:
 
 def is_index(where: str | Path) -> bool:
     """Whether a place is an index: a folder with its files, or any URL; a run with an index is a run."""
-    return "://" in str(where) or LanceStore.exists(Path(where))
+    return is_address(where) or "://" in str(where) or LanceStore.exists(Path(where))
 
 
 def check_free(where: str | Path, *, overwrite: bool) -> None:
     """Raise a `DataError` if no index can be made at a place, before what is costly is computed."""
+    if is_address(where):
+        address = Address.parse(str(where))
+        if not overwrite and _stores(address).exists(address):
+            raise DataError(
+                f"there is an index at '{address.shown}' already; overwrite it, or take another name"
+            )
+        return
     _check_folder(where)
     folder = Path(where).absolute()
     if LanceStore.exists(folder):
@@ -72,4 +88,10 @@ def matrix_folder(store: Store) -> Path:
 def _check_folder(where: str | Path) -> None:
     if "://" in str(where):
         scheme = str(where).split("://")[0]
-        raise DataError(f"'{scheme}://' is no place for an index; name a folder")
+        raise DataError(
+            f"'{scheme}://' is no place for an index; name a folder, or postgresql://... or qdrant+http://..."
+        )
+
+
+def _stores(address: Address) -> type[PostgresStore] | type[QdrantStore]:
+    return PostgresStore if address.kind == "postgresql" else QdrantStore

@@ -6,21 +6,21 @@ import base64
 import json
 import uuid
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
-from labeltree.errors import DataError
+from labeltree.errors import DataError, RunError
 from labeltree.index.filters import Filter
 from labeltree.taxonomy import Taxonomy
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["GeometryName", "IndexSettings", "Metric", "Store"]
+__all__ = ["GeometryName", "IndexSettings", "Metric", "ServerStore", "Store", "StoreChangedError"]
 
 Array = np.ndarray[Any, Any]
 GeometryName = Literal["cosine", "euclidean", "poincare"]
@@ -99,6 +99,10 @@ class IndexSettings:
 _PLAIN = ("geometry", "dim", "curvature", "model", "model_digest", "approximate", "key")
 
 
+class StoreChangedError(RunError):
+    """A store that shows only its newest version was changed while it was read."""
+
+
 class Store(Protocol):
     """A table of rows, with the settings of its index.
 
@@ -167,3 +171,32 @@ class Store(Protocol):
 
     def writer(self) -> AbstractContextManager[Store]:
         """The store as it is now, which no other process changes until the block ends."""
+
+
+@runtime_checkable
+class ServerStore(Store, Protocol):
+    """A store on a server, which is asked rather than read as a whole.
+
+    It shows only its newest version: reading raises `StoreChangedError` if that is not the store's own.
+    """
+
+    def rows_of(self, ids: Sequence[str]) -> dict[str, int]:
+        """The row of each of the ids that the store has."""
+
+    def next_row(self) -> int:
+        """A number above those of all rows."""
+
+    def nearest_exact(self, queries: Array, k: int, filter: Filter | None = None) -> list[Array]:
+        """Rows among which the k nearest are for certain, from a comparison with every row that passes.
+
+        Args:
+            queries: ``(q, d)`` float32, as given to `Index.search`.
+            k: how many rows are wanted.
+            filter: rows to search among.
+
+        Returns:
+            for each query the numbers of the k nearest rows and of those that float32 cannot tell from them.
+        """
+
+    def build_approximate(self, **parameters: int) -> None:
+        """Make the approximate index of the server anew, in one transaction, and keep its parameters."""

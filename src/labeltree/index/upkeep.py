@@ -9,7 +9,7 @@ from labeltree.errors import DataError
 from labeltree.index.approximate import Tunable, Tuning, approximate_pays, measure_tuning
 from labeltree.index.exact import keep_matrix, open_matrix
 from labeltree.index.opening import matrix_folder
-from labeltree.index.store import Store
+from labeltree.index.store import ServerStore, Store
 
 __all__ = ["compact", "keep_tuned", "tune"]
 
@@ -29,8 +29,13 @@ def tune(store: Store, *, progress: Callable[[str], None] | None = None) -> Stor
     Raises:
         DataError: if there are too few rows, or the store keeps an approximate index of its own.
     """
+    if isinstance(store, ServerStore):  # with parameters that are usual; nothing is measured
+        if progress is not None:
+            progress("the server makes its HNSW index")
+        store.build_approximate()
+        return store.latest()
     if not isinstance(store, Tunable):
-        raise DataError(f"'{store.name}' is a server, which keeps its own approximate index; tune it there")
+        raise DataError(f"'{store.name}' keeps an approximate index of its own; tune it there")
     if store.count() < 1000:
         raise DataError(
             f"the index '{store.name}' has {store.count()} samples; below 1,000 search is exact, and there "
