@@ -38,6 +38,8 @@ SCRIPTS = (
     "bulk",
     "cold_start",
     "large_data",
+    "index",
+    "shorter_vectors",
     "serving",
     "index_kills",
 )

@@ -6,10 +6,9 @@ more and more effort, until nine and a half of ten neighbours are found. What wa
 stored with the index.
 
 The index is `IVF_RQ`: vectors are sorted into partitions, of which a query looks into some, and are compared
-by a code of one bit a dimension; the best candidates are then compared in full. Of LanceDB's indexes it was
-built fastest and took least room, for a latency as low as that of any: see docs/performance.md. Its codes
-need a multiple of eight dimensions and fail for the inner products of hyperbolic points, whose lengths differ
-a thousandfold; `IVF_FLAT`, which keeps the vectors themselves, serves there.
+by a code of one bit a dimension; the best candidates are then compared in full. Why this kind: "Search" in
+docs/performance.md. Its codes need a multiple of eight dimensions and fail for the inner products of
+hyperbolic points, whose lengths differ widely; `IVF_FLAT`, which keeps the vectors themselves, serves there.
 """
 
 from __future__ import annotations
