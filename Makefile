@@ -68,7 +68,7 @@ campaign-serve: $(READY)
 campaign-bulk: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/bulk.py
 
-# 64 kills of changes of an index: ten minutes or so. Results in benchmarks/results/index_kills.json.
+# 64 kills of changes of an index: a few minutes. Results in benchmarks/results/index_kills.json.
 campaign-index: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/index_kills.py
 
