@@ -163,7 +163,7 @@ def test_cleanlab_as_an_oracle() -> None:
     assert expected.high is not None
     assert expected.low <= expected.count <= expected.high
     assert 2 <= expected.count <= 12  # 6 of 120 are wrong
-    assert "95 % interval" in expected.sentence()
+    assert "by resampling" in expected.sentence()
 
 
 def test_no_count_where_the_classifier_is_mostly_wrong() -> None:
