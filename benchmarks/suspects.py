@@ -98,7 +98,7 @@ def trained(source: Source, seed: int, epochs: int) -> tuple[Tensor, Tensor, str
     from labeltree.training.reading import make_recipe
 
     recipe = make_recipe(
-        {"data": source.name, "objective": "supcon", "epochs": epochs, "seed": seed, "val": 0.05, "test": 0.0}
+        {"data": source.name, "objective": "supcon", "epochs": epochs, "seed": seed, "val": 0.05}
     )
     split = make_splits(source.with_split(["train"] * len(source)), val=0.05, test=0.0, seed=seed)
     experiment = prepare(recipe, split)

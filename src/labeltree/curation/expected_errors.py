@@ -44,8 +44,8 @@ class ExpectedErrors:
         if self.count is None or self.low is None or self.high is None:
             return f"how many labels are wrong in all cannot be estimated: {self.reason}"
         return (
-            f"about {self.count:,.0f} of {self.samples:,} labels are expected to be wrong ({self.low:,.0f} to "
-            f"{self.high:,.0f} by resampling, 95 %; classes that look alike can double a small number)"
+            f"about {self.count:,.0f} of {self.samples:,} labels are expected to be wrong ({self.low:,.0f} "
+            f"to {self.high:,.0f} by resampling, 95 %; classes that look alike can double a small number)"
         )
 
 
