@@ -11,7 +11,7 @@ import pytest
 from labeltree.errors import DataError
 from labeltree.index import Index, IndexRows, approximate, upkeep
 from labeltree.index.approximate import Tuning, approximate_pays
-from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy import Taxonomy, TaxonomyMapping
 
 pytest.importorskip("lancedb")
 
@@ -216,3 +216,16 @@ def test_the_command_tunes_and_says_what_was_measured(
     monkeypatch.setattr(approximate, "TARGET", 2.0)
     run([str(tmp_path / "index"), "--tune"])
     assert "exact; approximate only with exact=False: recall@10" in capsys.readouterr().out
+
+
+def test_after_a_move_of_the_taxonomy_it_is_tuned_anew_and_filters_by_the_new_nodes(tmp_path: Path) -> None:
+    index = make(tmp_path)
+    index.tune()
+    new = Taxonomy.from_paths(
+        ["a new branch/leaf", *(f"branch {i}/leaf {j}" for i in range(4) for j in range(5))]
+    )
+    mapping, _ = TaxonomyMapping.between(TREE, new)
+    index.move(new, mapping)
+    assert index._store.approximate_rows() == (2000, 0)
+    hits = index.search(index.vectors()[:5].copy(), k=20, exact=False, within="branch 1")
+    assert all(new.path_name(int(node)).startswith("branch 1/") for one in hits for node in one.nodes)
