@@ -32,6 +32,13 @@ def run(arguments: list[str]) -> None:
         "written beside the table, as OUT.taxonomy.json",
     )
     parser.add_argument(
+        "--modality",
+        choices=["both", "image", "text"],
+        default="both",
+        help="of a run on images and texts: embed what a sample has (default), or one of them alone; samples "
+        "without it are left out",
+    )
+    parser.add_argument(
         "--out",
         help=".npz or .parquet, or FOLDER/; default: in the run folder, under embeddings/",
     )
@@ -61,7 +68,12 @@ def run(arguments: list[str]) -> None:
             "features": options.features,
             "dtype": options.dtype,
         },
-        {"--own-labels": options.own_labels, "--data-path": options.data_path, "--verify": options.verify},
+        {
+            "--own-labels": options.own_labels,
+            "--data-path": options.data_path,
+            "--verify": options.verify,
+            "--modality": options.modality != "both",
+        },
         {"--features": options.features, "--dtype": options.dtype != "float32"},
     ):
         return
@@ -69,7 +81,7 @@ def run(arguments: list[str]) -> None:
     from labeltree.processes import import_quickly
 
     with import_quickly():
-        from labeltree.inference.embeddings import embed_source
+        from labeltree.inference.embeddings import embed_source, with_modality
         from labeltree.inference.loading import load_run
         from labeltree.inference.samples import open_other
         from labeltree.runs import RunFolder
@@ -86,9 +98,13 @@ def run(arguments: list[str]) -> None:
             own_labels=options.own_labels,
         )
         name = f"of-{Path(options.data).resolve().stem}"
+    if options.modality != "both":
+        source, name = with_modality(source, options.modality), f"{name}-{options.modality}"
     out = Path(options.out) if options.out else RunFolder(options.run).embeddings(name)
     with RunFolder(options.run).locked() if options.out is None else nullcontext():
-        table = embed_source(trained.network, source, answers=not options.own_labels)
+        table = embed_source(
+            trained.network, source, answers=not options.own_labels, modality=options.modality
+        )
         table.save(out)
         if options.own_labels:
             source.taxonomy.save(out.with_suffix(".taxonomy.json"))

@@ -25,9 +25,10 @@ def run(arguments: list[str]) -> None:
     parser = _parser()
     options = parser.parse_intermixed_args(arguments)
     given = [bool(options.images), bool(options.text), options.data is not None, options.split is not None]
-    if sum(given) != 1:
+    if sum(given) != 1 and not (given[:2] == [True, True] and not any(given[2:])):
         raise ValueError(
-            "name what to answer for: image files, --text, --data or --split, and one of them only"
+            "name what to answer for: image files, --text, --data or --split, and one of them only; of a "
+            "run on images and texts also image files with a --text for each"
         )
 
     if options.verify and options.split is None:

@@ -49,6 +49,7 @@ def open_source(
     names: Names | None = None,
     synonyms: str | Path | None = None,
     separator: str | None = None,
+    either: bool = False,
     **images: Unpack[ImageSettings],
 ) -> Source:
     """Open a named data set, a folder of nested folders, a table, or shards.
@@ -80,6 +81,7 @@ def open_source(
         names: What a name in the label columns is: ``exact``, ``plain`` or ``scientific``; see `open_table`.
         synonyms: A table of synonyms and accepted names; see `open_table`.
         separator: What separates the names of paths in a column of labels, or ``none``; see `open_table`.
+        either: Tables and shards: read images and texts, and also rows that have only one of them.
         **images: How images are read: ``image_size``, ``channels``, ``on_error``, ``cache`` and ``progress``;
             see `ImageSettings`.
 
@@ -109,10 +111,11 @@ def open_source(
     }
     chosen: dict[str, Any] = {column: value for column, value in columns.items() if value is not None}
     is_named = name in list_datasets()
+    both: dict[str, Any] = {"either": True} if either else {}
     if mapping is not None:
         check_version(taxonomy, mapping)
         assert taxonomy is not None
-        options = {"data_path": data_path, "missing_labels": missing_labels, **chosen, **images}
+        options = {"data_path": data_path, "missing_labels": missing_labels, **chosen, **both, **images}
         source = (_named_on if is_named else _labelled_in_both)(spec, taxonomy, mapping, options)
         return _corrected(source, corrections)
     shards = None if is_named else find_shards(spec, image_column)
@@ -134,11 +137,11 @@ def open_source(
             "take a name of 'labeltree data list'"
         )
     elif shards is not None:
-        source = open_shards(shards, taxonomy=taxonomy, missing_labels=missing, **images, **chosen)
+        source = open_shards(shards, taxonomy=taxonomy, missing_labels=missing, **both, **images, **chosen)
     elif path.is_dir():
         source = open_folder(path, taxonomy=taxonomy, missing_labels=missing, **images)
     elif path.suffix.lower() in TABLE_SUFFIXES:
-        source = open_table(path, taxonomy=taxonomy, missing_labels=missing, **images, **chosen)
+        source = open_table(path, taxonomy=taxonomy, missing_labels=missing, **both, **images, **chosen)
     elif path.exists():
         raise DataError(f"'{name}' cannot be read as a table; tables end in {', '.join(TABLE_SUFFIXES)}")
     else:

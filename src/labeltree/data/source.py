@@ -86,7 +86,9 @@ class Source:
             relative to the data folder, or ``row 7`` of a table; None if samples have only ids.
         digests: Digest of the content of each row of the store, ``(rows, 16)`` uint8; None = computed from
             the pixels.
-        texts: Text of each row; None if there are none. A source has images, texts or both.
+        texts: Text of each row; None if there are none. A source has images, texts or both. Where it has
+            both, an empty text is a missing one, and the store says which images are missing
+            (`labeltree.data.images.stores.SomeImages`).
         columns: For a table: which of its columns were read as ``images``, ``texts``, ``labels``, ``groups``,
             ``split`` and ``aspects``.
         missing_labels: Names of classes that stand for missing labels, and how many samples lost their
@@ -195,6 +197,16 @@ class Source:
         """The modalities of every sample: ``image``, ``text`` or both."""
         found: dict[Modality, Any] = {"image": self.store, "text": self.texts}
         return tuple(kind for kind, samples in found.items() if samples is not None)
+
+    def present(self, rows: Tensor) -> Tensor:
+        """Whether rows ``(n,)`` of the store and the texts hold an image, and a text: ``(n, 2)`` bool."""
+        found = torch.zeros(len(rows), 2, dtype=torch.bool)
+        if self.store is not None:
+            there = getattr(self.store, "there", None)
+            found[:, 0] = True if there is None else there[rows]
+        if self.texts is not None:
+            found[:, 1] = torch.tensor([bool(self.texts[row].strip()) for row in rows.tolist()])
+        return found
 
     @property
     def image_shape(self) -> tuple[int, int, int]:

@@ -54,6 +54,8 @@ class TableSamples:
         text_column: Text column that was read.
         notes: Sentences about other columns that could have been read.
         unused: Rows without an image or a text.
+        places: Place of each sample's image in ``files``, ``(n,)``, -1 where it has none; None if every
+            sample has one, in order.
     """
 
     rows: Array
@@ -65,6 +67,7 @@ class TableSamples:
     text_column: str | None = None
     notes: tuple[str, ...] = ()
     unused: UnusedRows = field(default_factory=UnusedRows.none)
+    places: Array | None = None
 
 
 def find_samples(
@@ -73,8 +76,12 @@ def find_samples(
     text_column: str | None,
     on_error: OnError,
     place: tuple[str | Path | None, str | None] | None = None,
+    *,
+    either: bool = False,
 ) -> TableSamples:
     """The samples of a table; a row with several images gives several samples.
+
+    With ``either``, both images and texts are read, and a row may lack one of them.
 
     Raises:
         DataError: If a column is missing, an image lies outside the folder, or, unless ``on_error`` is
@@ -93,10 +100,15 @@ def find_samples(
         by_rule = images_by_rule(table, where, ImageRule(rule))
         unused = by_rule.unused
     else:
+        if either and image_column is None and text_column is None:
+            image_column = table.usual(_IMAGE_COLUMNS) or _of_occurrences(table)
+            text_column = table.usual(_TEXT_COLUMNS)
         images, text = sample_columns(table, image_column, text_column)
         if images:
             shown = _files(table, images, None if folder is None else Path(folder).expanduser())
     words = None if text is None else table.cells(text)
+    if either and shown is not None and words is not None:
+        return _either(table, images, text or "", shown, words.codes, words.texts, on_error)
     there = np.ones(table.num_rows, bool)
     there[unused.rows] = False
     for kind, cells in (
@@ -130,6 +142,42 @@ def find_samples(
     texts = None if words is None else [words.texts[code] for code in words.codes[rows].tolist()]
     notes = [] if image_column or text_column or rule else _also_possible(table, images, text)
     return TableSamples(rows, instances, files, texts, alike, tuple(images), text, tuple(notes), unused)
+
+
+def _either(
+    table: DataTable,
+    images: list[str],
+    text: str,
+    shown: tuple[list[str] | ImageParts, Array],
+    words: Array,
+    texts: Sequence[str],
+    on_error: OnError,
+) -> TableSamples:
+    """The samples of rows with an image, a text or both; see `find_samples`."""
+    files, codes = shown
+    there = (codes >= 0).any(axis=1)
+    empty = ~there & (words < 0)
+    _report_empty(empty, table, "image and no text", [*images, text], on_error)
+    unused = UnusedRows.because(np.flatnonzero(empty), [*images, text], "it has no image and no text")
+    sample, column = np.nonzero((codes >= 0) | (~there & ~empty)[:, None] & (np.arange(codes.shape[1]) == 0))
+    of_image = codes[sample, column]
+    listed = of_image[of_image >= 0]
+    placed = np.full(len(sample), -1)
+    placed[of_image >= 0] = np.arange(len(listed))
+    # Rows of one text alone are not alike: a title may be that of many products.
+    alike = np.where(of_image >= 0, of_image, -1)
+    return TableSamples(
+        sample,
+        sample * codes.shape[1] + column,
+        [files[code] for code in listed.tolist()] if isinstance(files, list) else files.take(listed),
+        ["" if code < 0 else texts[code] for code in words[sample].tolist()],
+        alike,
+        tuple(images),
+        text,
+        (),
+        unused,
+        placed,
+    )
 
 
 def _also_possible(table: DataTable, images: list[str], text: str | None) -> list[str]:

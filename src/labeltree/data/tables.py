@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from labeltree.data.images.files import ImageSettings
+from labeltree.data.images.stores import SomeImages
 from labeltree.data.label_columns import LabelColumns, find_label_columns
 from labeltree.data.listed_images import open_listed
 from labeltree.data.names.cleaning import Names
@@ -20,7 +21,7 @@ from labeltree.data.names.label_names import LabelNames
 from labeltree.data.rank_gaps import Gaps
 from labeltree.data.shards.finding import Shards
 from labeltree.data.shards.table import ShardTable, read_shards
-from labeltree.data.source import SPLIT_NAMES, SPLITS, Source
+from labeltree.data.source import DIGEST_BYTES, SPLIT_NAMES, SPLITS, Source
 from labeltree.data.table_columns import DataTable, read_header
 from labeltree.data.table_labels import TableLabels, label_nodes, table_aspects
 from labeltree.data.table_samples import TableSamples, find_samples, has_ids, sample_columns
@@ -64,6 +65,7 @@ def open_table(
     names: Names = "exact",
     synonyms: str | Path | None = None,
     separator: str | None = None,
+    either: bool = False,
     **images: Unpack[ImageSettings],
 ) -> Source:
     """Open a table of images, of texts, or of images with texts.
@@ -114,6 +116,8 @@ def open_table(
             between spaces where a ``taxonomy`` has the path, or where nearly all labels look so, some begin
             with the same name, and a path has three names or a name above others is a label, too; a note
             says so.
+        either: Read images and texts, both columns by their usual names unless they are named, and also rows
+            that have only one of them, or whose image cannot be read.
         **images: How images are read; see `ImageSettings`. ``on_error="skip"`` also skips rows without an
             image or a text.
 
@@ -137,6 +141,7 @@ def open_table(
         names=names,
         synonyms=synonyms,
         separator=separator,
+        either=either,
         **images,
     )
 
@@ -181,13 +186,16 @@ def open_data_table(
     names: Names = "exact",
     synonyms: str | Path | None = None,
     separator: str | None = None,
+    either: bool = False,
     **images: Unpack[ImageSettings],
 ) -> Source:
     """Open a table that has been read; for the arguments and errors see `open_table`."""
     if not table.num_rows:
         raise DataError(f"{table} has no rows")
     files = None if image_folder is None and image_name is None else (image_folder, image_name)
-    samples = find_samples(table, image_column, text_column, images.get("on_error", "raise"), files)
+    samples = find_samples(
+        table, image_column, text_column, images.get("on_error", "raise"), files, either=either
+    )
     missing = MissingNames(missing_labels)
     taken = _taken(table, samples, aspect_columns, group_column, split_column)
     columns_of_labels = LabelColumns([])
@@ -238,10 +246,64 @@ def open_data_table(
         row_names = [table.row_name(row) for row in samples.rows.tolist()]
         places = torch.arange(len(rows))
         return Source(name=name, store=None, rows=places, names=row_names, unused=unused, **columns, **found)
+    if samples.places is not None:
+        return _open_either(name, table, samples, columns, found, unused, images)
     source = open_listed(name, table.path.parent, samples.files, **columns, **images)
     lost = ~np.isin(samples.instances, source.instances.numpy())
     unreadable = UnusedRows.because(samples.rows[lost], samples.image_columns, "an image cannot be read")
     return dataclasses.replace(source, unused=unused + unreadable, **found)
+
+
+def _open_either(
+    name: str,
+    table: DataTable,
+    samples: TableSamples,
+    columns: dict[str, Any],
+    found: dict[str, Any],
+    unused: UnusedRows,
+    images: ImageSettings,
+) -> Source:
+    """A table of images and texts in which a sample may lack either, or have an image that is unreadable."""
+    assert samples.files is not None
+    assert samples.places is not None
+    shown = np.flatnonzero(samples.places >= 0)
+    row_names = [table.row_name(row) for row in samples.rows.tolist()]
+    pictures = open_listed(
+        name,
+        table.path.parent,
+        samples.files,
+        columns["nodes"][shown],
+        columns["taxonomy"],
+        instances=torch.from_numpy(shown),
+        **images,
+    )
+    read = pictures.instances
+    places = torch.full((len(samples.rows),), -1)
+    places[read] = pictures.rows
+    assert pictures.store is not None
+    digests = np.zeros((len(places), DIGEST_BYTES), np.uint8)
+    if len(read):
+        digests[read.numpy()] = pictures.sample_digests()
+    for row, file in zip(read.tolist(), pictures.sample_names(), strict=True):
+        row_names[row] = file
+    paths = np.full(len(places), "", dtype=object)
+    if pictures.files is not None:
+        paths[read.numpy()] = [pictures.files[place] for place in pictures.rows.tolist()]
+    lost = np.setdiff1d(shown, read.numpy())
+    unread = UnusedRows.because(samples.rows[lost], samples.image_columns, "an image cannot be read")
+    source = Source(
+        name=name,
+        store=SomeImages(pictures.store, places),
+        rows=torch.arange(len(places)),
+        names=row_names,
+        files=None if pictures.files is None else paths.tolist(),
+        digests=digests,
+        unused=unused + unread,
+        **columns,
+        **found,
+    )
+    something = source.present(source.rows).any(1)
+    return source if bool(something.all()) else source.subset(something.nonzero()[:, 0])
 
 
 def column_names(path: Path) -> list[str]:

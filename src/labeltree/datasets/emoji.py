@@ -190,9 +190,9 @@ def _by_class(images: EmojiImages, seen: bool) -> list[str]:
 
 
 def _make(
-    images: EmojiImages, name: str, rule: Rule, unseen: bool, **settings: Unpack[ImageSettings]
+    images: EmojiImages, name: str, rule: Rule, unseen: bool, texts: bool, **settings: Unpack[ImageSettings]
 ) -> Source:
-    """The samples of a split rule, without failed drawings.
+    """The samples of a split rule, without failed drawings; with the names of the emoji as texts, if asked.
 
     Classes without training samples are left out of the test, unless the rule is about unseen classes.
     """
@@ -219,15 +219,18 @@ def _make(
         groups=torch.from_numpy(groups.astype(np.int64)),
         split=split,
         files=[images.name(position) for position in range(n)],
+        texts=[images.emoji[number].label for number in images.numbers] if texts else None,
     )
     return everything.subset(torch.from_numpy(np.flatnonzero(split != "")))
 
 
-def _register(name: str, summary: str, rule: Rule, *, unseen: bool = False) -> Callable[..., Source]:
+def _register(
+    name: str, summary: str, rule: Rule, *, unseen: bool = False, texts: bool = False
+) -> Callable[..., Source]:
     def open_emoji(*, path: Path, **images: Unpack[ImageSettings]) -> Source:
-        return _make(read_images(path), name, rule, unseen, **images)
+        return _make(read_images(path), name, rule, unseen, texts, **images)
 
-    train, val, test, emoji = _COUNTS[name]
+    train, val, test, emoji = _COUNTS[name.removesuffix("-names")]
     register_dataset(
         name,
         summary=summary,
@@ -265,6 +268,14 @@ _register(
     "emoji-seen",
     f"emoji, {_SIZES}; trained as emoji-unseen, tested on the emoji seen in training, in unseen styles",
     lambda images: _by_class(images, seen=True),
+)
+_register("emoji-names", f"emoji as in 'emoji', {_SIZES}, with their names as texts", _by_style, texts=True)
+_register(
+    "emoji-unseen-names",
+    f"emoji as in 'emoji-unseen', {_SIZES}, with their names as texts",
+    lambda images: _by_class(images, seen=False),
+    unseen=True,
+    texts=True,
 )
 for _count in FEW:
     _register(

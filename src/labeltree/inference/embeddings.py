@@ -14,10 +14,11 @@ import torch
 from torch import Tensor
 
 from labeltree.data import Source
-from labeltree.data.source import Modality
 from labeltree.data.stratified import stratified_subsample
 from labeltree.errors import DataError, WriteError
 from labeltree.inference.loading import TrainedRun, load_run
+from labeltree.models.encoder import Modality
+from labeltree.models.paired import PairedEncoder, only
 from labeltree.progress import Progress
 from labeltree.runs import EmbeddingTable
 from labeltree.training.frozen import encode_rows
@@ -35,10 +36,15 @@ __all__ = [
     "raw_table",
     "run_tables",
     "start_name",
+    "with_modality",
 ]
 
 TableName = Literal["trained", "untrained", "raw"]
-RAW_NAMES: dict[Modality, str] = {"image": "raw pixels", "text": "raw words"}
+RAW_NAMES: dict[Modality, str] = {
+    "image": "raw pixels",
+    "text": "raw words",
+    "both": "raw pixels and words",
+}
 
 _WORDS_DIM = 256
 _ALL = 200_000  # samples of a run that are embedded together
@@ -55,8 +61,12 @@ def embed_source(
     adapted: bool = True,
     keep: bool = True,
     progress: Progress | None = None,
+    modality: Modality = "both",
 ) -> EmbeddingTable:
     """Features and embeddings of all samples of a source, unaugmented, in order.
+
+    Where the network reads images and texts, the table has those of both together (of the one that a sample
+    has), and beside them the embeddings of each image and each text alone.
 
     Args:
         network: network of the run.
@@ -67,7 +77,13 @@ def embed_source(
             since a fresh adapter is not part of the encoder that training starts from.
         keep: keep features of a frozen encoder in the cache, for further runs on the same samples.
         progress: called with the number of samples that the encoder has read.
+        modality: for a network that reads images and texts: ``image`` or ``text`` alone, or ``both``.
+
+    Raises:
+        DataError: if ``modality`` names one that a sample lacks, see `with_modality`.
     """
+    if modality != "both":
+        _check_alone(network, source, modality)
     if network.training:
         network.eval()
     objective = network.objective
@@ -76,9 +92,16 @@ def embed_source(
     known = encode_rows(network, source, inputs, rows, progress, keep=keep)[places]
     device = network.device
     features, embeddings, answered, aspects = [], [], [], []
+    alone: dict[str, list[Tensor]] = {}
     with torch.inference_mode():
         for positions in torch.arange(len(source)).split(batch_size):  # type: ignore[no-untyped-call]
-            some = network.encoder.adapt(known[positions].to(device)).float()
+            below = known[positions].to(device)
+            if isinstance(network.encoder, PairedEncoder):
+                if modality == "both" and adapted:
+                    for name, points in _each_alone(network, below).items():
+                        alone.setdefault(name, []).append(points)
+                below = only(below, modality)
+            some = network.encoder.adapt(below).float()
             features.append(some.cpu() if adapted else known[positions])
             embeddings.append(objective.embed(some).float().cpu())
             answer = objective.predict(some) if answers else None
@@ -95,7 +118,47 @@ def embed_source(
         curvature=network.recipe.curvature,
         predictions=torch.cat(answered) if answered else None,
         aspect_predictions=torch.cat(aspects) if aspects else None,
+        **{name: torch.cat(parts) for name, parts in alone.items()},
     )
+
+
+def _each_alone(network: Network, below: Tensor) -> dict[str, Tensor]:
+    """Embeddings of each image alone and of each text alone, NaN where there is none."""
+    encoder = network.encoder
+    assert isinstance(encoder, PairedEncoder)
+    images, texts, present = encoder.each(below)
+    found = {}
+    for name, points, there in zip(("image", "text"), (images, texts), present.unbind(1), strict=True):
+        embedded = network.objective.embed(points.float()).float()
+        found[f"{name}_embeddings"] = embedded.masked_fill(~there[:, None], torch.nan).cpu()
+    return found
+
+
+def with_modality(source: Source, modality: Modality) -> Source:
+    """The samples that have an image, or a text; for ``both`` all samples.
+
+    Raises:
+        DataError: if there are none.
+    """
+    if modality == "both":
+        return source
+    there = source.present(source.rows)[:, 0 if modality == "image" else 1]
+    if not bool(there.any()):
+        raise DataError(f"no sample of '{source.name}' has {_a(modality)}")
+    return source if bool(there.all()) else source.subset(there.nonzero()[:, 0])
+
+
+def _check_alone(network: Network, source: Source, modality: Modality) -> None:
+    reads = network.encoder.modality
+    if reads not in ("both", modality):
+        raise DataError(f"the run reads {reads}s alone, so it cannot embed {modality}s")
+    lost = len(source) - int(source.present(source.rows)[:, 0 if modality == "image" else 1].sum())
+    if lost:
+        raise DataError(f"{lost} of {len(source)} samples have no {modality} to embed; leave them out")
+
+
+def _a(modality: Modality) -> str:
+    return f"{'an' if modality == 'image' else 'a'} {modality}"
 
 
 def run_tables(
@@ -217,9 +280,13 @@ def raw_table(source: Source, modality: Modality, batch_size: int = 512) -> Embe
     For images: the pixels, centred by channel; larger images are first reduced to 32 pixels per side. For
     texts: tf-idf with sublinear counts over words of two letters or more (over single characters if there are
     no such words), fitted on the training samples and reduced to 256 dimensions by a truncated singular value
-    decomposition (latent semantic analysis, Deerwester et al. 1990).
+    decomposition (latent semantic analysis, Deerwester et al. 1990). For both: one beside the other.
     """
-    points = _words(source) if modality == "text" else _pixels(source, batch_size)
+    if modality == "both":  # each at length 1, so that neither drowns the other
+        sides = (_pixels(source, batch_size), _words(source))
+        points = torch.cat([torch.nn.functional.normalize(side, dim=1) for side in sides], 1)
+    else:
+        points = _words(source) if modality == "text" else _pixels(source, batch_size)
     return _table_of(source, points, features=points, geometry="sphere")
 
 

@@ -204,7 +204,7 @@ def _described_by_samples(
     same = labels.taxonomy == taxonomy
     description = ModelDescription(
         settings=recipe.to_dict(),
-        image_shape=shape if encoder_modality(recipe.encoder) == "image" else None,
+        image_shape=None if encoder_modality(recipe.encoder) == "text" else shape,
         columns=record.columns,
         aspect_taxonomies=record.aspect_taxonomies if source is None else source.aspect_taxonomies,
         from_training=None if same else tuple(labels.from_training.tolist()),

@@ -22,11 +22,13 @@ from labeltree.inference.embeddings import embed_source
 from labeltree.inference.loading import TrainedRun, load_run
 from labeltree.inference.other_version import run_on
 from labeltree.inference.predict import Answered, Request, answer_with
-from labeltree.inference.samples import NamedSamples, open_images, open_other, open_texts
-from labeltree.models import Encoder
+from labeltree.inference.samples import NamedSamples, open_images, open_other, open_texts, with_texts
+from labeltree.models import Encoder, ImagesAndTexts
+from labeltree.models.encoder import Modality
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.between_versions import check_version
+from labeltree.training.inputs import Inputs
 from labeltree.training.network import Network
 from labeltree.training.recipe import Recipe
 
@@ -120,36 +122,48 @@ class Model:
         return self.decider.digest
 
     def embed(
-        self, samples: Any = (), *, texts: Sequence[str] | str = (), data: str | Path | None = None
+        self,
+        samples: Any = (),
+        *,
+        texts: Sequence[str | None] | str = (),
+        data: str | Path | None = None,
+        modality: Modality = "both",
     ) -> EmbeddingTable:
         """Features and embeddings of samples.
+
+        A run on images and texts embeds both into one space: images alone, texts alone, or, if ``samples``
+        and ``texts`` are given together, each image with its text. Either may then be None for a sample.
 
         Args:
             samples: one or several: image files, PIL images or arrays ``(h, w)`` or ``(h, w, 3)`` uint8; for
                 a run on texts, texts.
-            texts: texts, instead of samples.
+            texts: texts, instead of samples or, for a run on images and texts, beside them.
             data: a folder, a table or a data set, instead of samples; its labels, if any, are not read.
+            modality: for a run on images and texts, what to embed: the ``image`` or the ``text`` alone, or
+                ``both``, as far as a sample has them.
 
         Returns:
             a table with one row per sample, in the given order; ``instances`` are positions in that order.
 
         Raises:
-            DataError: if a sample cannot be read; the message names it.
-            ValueError: unless exactly one of ``samples``, ``texts`` and ``data`` is given.
+            DataError: if a sample cannot be read, or lacks the ``modality``; the message names it.
+            ValueError: unless exactly one of ``samples``, ``texts`` and ``data`` is given (or both of the
+                first two to a run on images and texts, as many of each).
         """
         named = self._named(samples, texts, data)
         if named is None:
-            return embed_source(self.network, open_other(self.run, str(data), unlabelled=True), keep=False)
+            other = open_other(self.run, str(data), unlabelled=True)
+            return embed_source(self.network, other, keep=False, modality=modality)
         for place, reason in sorted(named.skipped.items()):
             raise DataError(f"'{named.names[place]}' cannot be embedded: {reason}; leave it out")
         assert named.source is not None
-        return embed_source(self.network, named.source, keep=False)
+        return embed_source(self.network, named.source, keep=False, modality=modality)
 
     def predict(
         self,
         samples: Any = (),
         *,
-        texts: Sequence[str] | str = (),
+        texts: Sequence[str | None] | str = (),
         data: str | Path | None = None,
         labelled: bool = False,
         coverage: float = 0.9,
@@ -159,7 +173,7 @@ class Model:
 
         Args:
             samples: as in `embed`; unreadable ones are listed in ``skipped`` of the result.
-            texts: texts, instead of samples.
+            texts: texts, instead of samples or beside them, as in `embed`.
             data: a folder, a table or a data set, instead of samples.
             labelled: compare the answers with the labels of ``data``.
             coverage: the share of answers that must hold the truth, for new samples of the same kind.
@@ -232,7 +246,8 @@ class Model:
         For services: nothing is read from or written to disk, and threads may call it at the same time.
 
         Args:
-            samples: n PIL images or arrays ``(h, w)`` or ``(h, w, 3)`` uint8; for a run on texts, texts.
+            samples: n PIL images or arrays ``(h, w)`` or ``(h, w, 3)`` uint8; for a run on texts, texts; for
+                a run on images and texts either, or pairs ``(image, text)``.
 
         Raises:
             DataError: if a sample is broken or of the wrong kind; the message gives its position.
@@ -243,7 +258,7 @@ class Model:
         ]
         return torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts])
 
-    def inputs(self, samples: Sequence[Any], *, first: int = 0) -> Tensor:
+    def inputs(self, samples: Sequence[Any], *, first: int = 0) -> Inputs:
         """Samples that are in memory as the network reads them, for `embed_inputs`.
 
         Args:
@@ -251,11 +266,13 @@ class Model:
             first: position of the first one, for messages.
 
         Returns:
-            images ``(n, c, h, w)`` uint8 or, for a run on texts, tokens ``(n, 2, t)``, on the CPU.
+            images ``(n, c, h, w)`` uint8 or, for a run on texts, tokens ``(n, 2, t)``, on the CPU; or both.
 
         Raises:
             DataError: if a sample is broken or of the wrong kind.
         """
+        if self.encoder.modality == "both":
+            return self._both_inputs(samples, first)
         if self.encoder.modality == "text":
             for place, text in enumerate(samples, first):
                 if not isinstance(text, str) or not text.strip():
@@ -266,7 +283,36 @@ class Model:
             return torch.empty(0, *self.network.image_shape, dtype=torch.uint8)
         return torch.from_numpy(np.stack([self._pixels(one, at) for at, one in enumerate(samples, first)]))
 
-    def embed_inputs(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+    def _both_inputs(self, samples: Sequence[Any], first: int) -> ImagesAndTexts:
+        """Images, texts, and pairs of them, as `inputs` returns them."""
+        assert self.network.image_shape is not None
+        pixels = np.zeros((len(samples), *self.network.image_shape), np.uint8)
+        texts, present = [], torch.zeros(len(samples), 2, dtype=torch.bool)
+        for row, sample in enumerate(samples):
+            pair = (
+                sample
+                if isinstance(sample, tuple)
+                else (None, sample)
+                if isinstance(sample, str)
+                else (sample, None)
+            )
+            if len(pair) != 2:
+                raise DataError(
+                    f"sample {first + row} is a tuple of {len(pair)}; expected an image and a text"
+                )
+            image, text = pair
+            if image is not None:
+                pixels[row] = self._pixels(image, first + row)
+            if text is not None and not isinstance(text, str):
+                raise DataError(f"sample {first + row} is {_kind(text)}; expected a text beside its image")
+            texts.append(text or "")
+            present[row] = torch.tensor([image is not None, bool(texts[-1].strip())])
+            if not bool(present[row].any()):
+                raise DataError(f"sample {first + row} has neither an image nor a text")
+        tokens = self.network.tokens(texts) if texts else torch.empty(0, 2, 1, dtype=torch.int32)
+        return ImagesAndTexts(torch.from_numpy(pixels), tokens, present)
+
+    def embed_inputs(self, inputs: Inputs) -> tuple[Tensor, Tensor]:
         """Features ``(n, f)`` and embeddings ``(n, d)`` float32, on the CPU, of what `inputs` returns.
 
         The two steps of `embed_batch`: a service decodes in several threads and embeds in one.
@@ -351,7 +397,7 @@ class Model:
             raise DataError(f"sample {place} cannot be read: {error}") from error
 
     def _named(
-        self, samples: Any, texts: Sequence[str] | str, data: str | Path | None
+        self, samples: Any, texts: Sequence[str | None] | str, data: str | Path | None
     ) -> NamedSamples | None:
         """The samples of `embed` and `predict`; None if they are data."""
         from PIL import Image
@@ -359,16 +405,33 @@ class Model:
         single = isinstance(samples, str | Path | Image.Image | np.ndarray | Tensor)
         given = [samples] if single else list(samples)
         words = [texts] if isinstance(texts, str) else list(texts)
+        if self.encoder.modality == "both" and data is None and given and words:
+            return self._pairs(given, words)
         if bool(given) + bool(words) + (data is not None) != 1:
             raise ValueError("name samples in one way: samples, texts=[...] or data=...")
         if data is not None:
             return None
         reads_texts = self.encoder.modality == "text"
         if words or (reads_texts and all(isinstance(one, str) for one in given)):
-            return open_texts(self.run, words or given)
+            return open_texts(self.run, [one or "" for one in words or given])
         if all(isinstance(one, str | Path) for one in given):
             return open_images(self.run, given)
         return self._in_memory(given)
+
+    def _pairs(self, images: Sequence[Any], texts: Sequence[str | None]) -> NamedSamples:
+        """Images with texts, of which either may be None."""
+        if len(images) != len(texts):
+            raise ValueError(
+                f"there are {len(images)} images and {len(texts)} texts; give a text for each image, None "
+                "where there is none"
+            )
+        given = [image is not None for image in images]
+        shown = [image for image in images if image is not None]
+        if all(isinstance(one, str | Path) for one in shown):
+            opened = open_images(self.run, shown)
+        else:
+            opened = self._in_memory(shown)
+        return with_texts(self.run, opened, given, [text or "" for text in texts])
 
     def _in_memory(self, samples: Sequence[Any]) -> NamedSamples:
         if self.encoder.modality == "text":
@@ -392,6 +455,7 @@ class Model:
             self.taxonomy,
             torch.full((len(rows),), -1),
             store=ArrayStore(np.stack(pixels)),
+            texts=[""] * len(rows) if self.encoder.modality == "both" else None,
         )
         return NamedSamples(names, source, reasons)
 

@@ -14,12 +14,13 @@ from labeltree.data import Source
 from labeltree.decisions import Answers, Promise, TreeCost, read_costs
 from labeltree.decisions.answers import answer_scores
 from labeltree.decisions.classifiers import ClassifierChoice
+from labeltree.errors import DataError
 from labeltree.inference.calibrate import Decider, open_decider
 from labeltree.inference.classifiers import other_report
 from labeltree.inference.format_answers import Format, answer_rows, show_rows, skipped_row
 from labeltree.inference.loading import TrainedRun, load_run
 from labeltree.inference.other_version import run_on
-from labeltree.inference.samples import NamedSamples, open_images, open_other, open_texts
+from labeltree.inference.samples import NamedSamples, open_images, open_other, open_texts, with_texts
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.between_versions import check_version
 
@@ -28,7 +29,7 @@ __all__ = ["Answered", "Request", "answer", "answer_with", "way_of_answering"]
 
 @dataclass(frozen=True)
 class Request:
-    """The samples to answer for: image files, texts, other data, or a split of the run's own data.
+    """The samples to answer for: image files, texts or both, other data, or a split of the run's own.
 
     Attributes:
         images: image files.
@@ -240,9 +241,24 @@ def _check_top(top: int) -> None:
         raise ValueError(f"top is {top}; expected at least 0")
 
 
+def _pairs(decider: Decider, request: Request) -> NamedSamples:
+    """Image files, each with its text."""
+    if decider.run.network.encoder.modality != "both":
+        raise DataError("the run does not read images and texts together; give image files or --text alone")
+    if len(request.images) != len(request.texts):
+        raise DataError(
+            f"there are {len(request.images)} image files and {len(request.texts)} texts; give a "
+            "--text for each"
+        )
+    opened = open_images(decider.run, request.images)
+    return with_texts(decider.run, opened, [True] * len(request.images), request.texts)
+
+
 def _open(decider: Decider, request: Request) -> NamedSamples:
     if request.named is not None:
         return request.named
+    if request.images and request.texts:
+        return _pairs(decider, request)
     if request.images:
         return open_images(decider.run, request.images)
     if request.texts:

@@ -23,14 +23,14 @@ from labeltree.data import (
 from labeltree.data.image_rules import ImageRule
 from labeltree.data.images.decode import decode
 from labeltree.data.images.files import open_images as open_image_files
-from labeltree.data.images.stores import in_threads
+from labeltree.data.images.stores import SomeImages, in_threads
 from labeltree.data.source import printable
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.inference.loading import TrainedRun
 from labeltree.taxonomy import TaxonomyMapping
 from labeltree.training.recipe import Recipe
 
-__all__ = ["NamedSamples", "open_images", "open_other", "open_texts"]
+__all__ = ["NamedSamples", "open_images", "open_other", "open_texts", "with_texts"]
 
 _OTHER_LABELS = (
     "'labeltree embed' takes them without labels (--unlabelled) or with a taxonomy of their own "
@@ -82,6 +82,7 @@ def open_images(run: TrainedRun, files: Sequence[str]) -> NamedSamples:
     rows = torch.tensor([row for row in range(len(paths)) if row not in reasons], dtype=torch.int64)
     if not len(rows):
         return NamedSamples(names, None, reasons)
+    both = run.network.encoder.modality == "both"
     source = Source(
         name="images",
         taxonomy=run.taxonomy,
@@ -90,6 +91,7 @@ def open_images(run: TrainedRun, files: Sequence[str]) -> NamedSamples:
         store=store,
         rows=rows,
         files=paths,
+        texts=[""] * len(paths) if both else None,
     )
     return NamedSamples(names, source, reasons)
 
@@ -129,16 +131,68 @@ def open_texts(run: TrainedRun, texts: Sequence[str]) -> NamedSamples:
         taxonomy=run.taxonomy,
         nodes=torch.full((len(rows),), -1),
         instances=rows,
-        store=None,
+        store=_no_images(run, len(texts)),
         rows=rows,
         texts=list(texts),
     )
     return NamedSamples(list(texts), source, empty)
 
 
+def with_texts(
+    run: TrainedRun, images: NamedSamples, given: Sequence[bool], texts: Sequence[str]
+) -> NamedSamples:
+    """Put texts beside images, for a run that reads both.
+
+    Args:
+        run: the run.
+        images: the images that are given, in order.
+        given: for each sample, whether it has an image.
+        texts: text of each sample; empty where it has none.
+
+    Returns:
+        the samples, one for each text. One is skipped if its image cannot be read, or it has neither.
+    """
+    shown = np.flatnonzero(given)
+    reasons = {int(shown[place]): reason for place, reason in images.skipped.items()}
+    places = torch.full((len(texts),), -1)
+    store = _no_images(run, 0)
+    if images.source is not None:
+        assert images.source.store is not None
+        store = images.source.store
+        places[torch.from_numpy(shown)[images.source.instances]] = images.source.rows
+    names = list(texts)
+    for row, name in zip(shown.tolist(), images.names, strict=True):
+        names[row] = name
+    for row, text in enumerate(texts):
+        if not given[row] and not text.strip():
+            reasons[row] = "it has neither an image nor a text"
+    rows = torch.tensor([row for row in range(len(texts)) if row not in reasons], dtype=torch.int64)
+    if not len(rows):
+        return NamedSamples(names, None, reasons)
+    assert store is not None
+    source = Source(
+        name="images and texts",
+        taxonomy=run.taxonomy,
+        nodes=torch.full((len(rows),), -1),
+        instances=rows,
+        store=SomeImages(store, places),
+        rows=rows,
+        texts=list(texts),
+    )
+    return NamedSamples(names, source, reasons)
+
+
+def _no_images(run: TrainedRun, count: int) -> ImageStore | None:
+    """A store of rows without an image, for a run that reads images and texts; None for another."""
+    shape = run.network.image_shape
+    if run.network.encoder.modality != "both" or shape is None:
+        return None
+    return SomeImages(ArrayStore(np.zeros((0, *shape), np.uint8)), torch.full((count,), -1))
+
+
 def _check_modality(run: TrainedRun, wanted: str, given: str) -> None:
     reads = run.network.encoder.modality
-    if reads != wanted:
+    if reads not in (wanted, "both"):
         how = "--text 'WORDS', or --data TABLE" if reads == "text" else "image files, or --data FOLDER"
         raise DataError(
             f"the run's encoder '{run.recipe.encoder}' reads {reads}s: instead of {given}, give {how}"
@@ -156,7 +210,8 @@ def open_other(
 ) -> Source:
     """Open other samples in the shape that a trained run's encoder takes, labelled in the run's taxonomy.
 
-    Samples keep their aspects if the run has the same ones. Unreadable images are left out with a warning.
+    A run on images and texts also takes samples with only one of them. Samples keep their aspects if the run
+    has the same ones. Unreadable images are left out with a warning.
 
     Args:
         run: the run.
@@ -178,7 +233,7 @@ def open_other(
     recipe, taxonomy = run.recipe, run.taxonomy
     modality = run.network.encoder.modality
     shape: dict[str, Any] = {}
-    if modality == "image":
+    if modality != "text":
         assert run.network.image_shape is not None
         channels, height, _ = run.network.image_shape
         shape = {"image_size": height, "channels": channels}
@@ -196,13 +251,16 @@ def open_other(
             mapping=change,
             missing_labels=None if own_labels or unlabelled else recipe.missing_labels,
             on_error="skip",
+            either=modality == "both",
             **({} if named or own_labels or Path(spec).is_dir() else _columns(run, Path(spec), unlabelled)),
         )
     except TaxonomyError as error:
         if unlabelled:
             raise
         raise TaxonomyError(f"{error}; {_OTHER_LABELS}") from error
-    if modality not in source.modalities:
+    if modality == "both":
+        source = _with_both(run, source)
+    if modality != "both" and modality not in source.modalities:
         raise DataError(
             f"the run's encoder '{recipe.encoder}' reads {modality}s, but the samples of '{spec}' are "
             f"{source.modalities[0]}s"
@@ -216,6 +274,16 @@ def open_other(
         raise TaxonomyError(f"'{spec}' has another taxonomy than the run; {_OTHER_LABELS}")
     alike = source.aspect_taxonomies == run.aspect_taxonomies
     return source if alike else _without_aspects(source)
+
+
+def _with_both(run: TrainedRun, source: Source) -> Source:
+    """Samples of images alone, or of texts alone, as samples that lack the other."""
+    if source.texts is None:
+        assert source.store is not None
+        return dataclasses.replace(source, texts=[""] * len(source.store))
+    if source.store is None:
+        return dataclasses.replace(source, store=_no_images(run, len(source.texts)))
+    return source
 
 
 def _columns(run: TrainedRun, path: Path, unlabelled: bool) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from labeltree.losses.devise import DeViSELoss
 from labeltree.losses.guided import GuidedPrototypeLoss, prototype_distortion
 from labeltree.losses.hwc import HWCLoss, hwc_table, mean_omega
 from labeltree.losses.hxe import HXELoss
+from labeltree.losses.image_text import ImageTextLoss, image_text_table
 from labeltree.losses.level_aware_margin import LevelAwareMarginLoss
 from labeltree.losses.maskcon import ASCLLoss, CoInsLoss, GrafitLoss, MaskConLoss, NNCLRLoss, SelfConLoss
 from labeltree.losses.mlcl import MLCLLoss
@@ -39,6 +40,7 @@ __all__ = [
     "HiConELoss",
     "HiMulConELoss",
     "HiMulConLoss",
+    "ImageTextLoss",
     "JaccardSupConLoss",
     "LabelEmbeddingLoss",
     "LevelAwareMarginLoss",
@@ -63,6 +65,7 @@ __all__ = [
     "depth_table",
     "depth_weights",
     "hwc_table",
+    "image_text_table",
     "instance_table",
     "mean_omega",
     "members",

@@ -9,6 +9,7 @@ from labeltree.models.build import (
     build_encoder,
     check_encoder,
     encoder_modality,
+    encoder_pair,
     encoder_summaries,
     encoder_with_absolute_path,
     list_encoders,
@@ -20,6 +21,7 @@ from labeltree.models.encoder import AdaptedEncoder, Encoder, set_trainable
 from labeltree.models.head import ProjectionHead
 from labeltree.models.lora import add_lora, merged_state, need_lora
 from labeltree.models.momentum import MomentumEncoder
+from labeltree.models.paired import ImagesAndTexts, PairedEncoder
 from labeltree.models.queue import KeyQueue
 from labeltree.models.registry import register_encoder
 from labeltree.models.text import TextEncoder, TokenizedTexts
@@ -28,8 +30,10 @@ from labeltree.models.weights import load_weights, misfits, save_weights
 __all__ = [
     "AdaptedEncoder",
     "Encoder",
+    "ImagesAndTexts",
     "KeyQueue",
     "MomentumEncoder",
+    "PairedEncoder",
     "ProjectionHead",
     "TextEncoder",
     "TokenizedTexts",
@@ -38,6 +42,7 @@ __all__ = [
     "check_encoder",
     "encode_in_chunks",
     "encoder_modality",
+    "encoder_pair",
     "encoder_summaries",
     "encoder_with_absolute_path",
     "list_encoders",

@@ -14,6 +14,7 @@ from labeltree.models.open_clip_images import (
     open_clip_image_size,
     rebuild_open_clip,
 )
+from labeltree.models.paired import paired
 from labeltree.models.registry import registered_encoders
 from labeltree.models.text_loading import (
     PREFIX,
@@ -46,6 +47,7 @@ __all__ = [
     "build_encoder",
     "check_encoder",
     "encoder_modality",
+    "encoder_pair",
     "encoder_summaries",
     "encoder_with_absolute_path",
     "list_encoders",
@@ -61,7 +63,9 @@ _NAMES = {
     "open_clip:FOLDER": "the image tower of a checkpoint of open_clip on this disk, such as BioCLIP",
     "open_clip:NAME@FILE": "the same: an architecture of open_clip, and its weights in a file",
     "text:NAME": "a text encoder of sentence-transformers or transformers, or the folder of one",
+    "IMAGES+TEXTS": "one for each, for samples that have both: small-conv+small-text",
 }
+_TEXT_PREFIXES = (PREFIX,)
 
 
 @dataclass(frozen=True)
@@ -118,6 +122,26 @@ def _family(name: str) -> _Family | None:
     return next((family for prefix, family in _FAMILIES.items() if name.startswith(prefix)), None)
 
 
+def encoder_pair(name: str) -> tuple[str, str] | None:
+    """The names of the image encoder and the text encoder in ``IMAGES+TEXTS``; None if it is one encoder.
+
+    A folder may have a plus in its name: the last one before the name of a text encoder separates the two.
+
+    Example:
+        >>> encoder_pair("small-conv+small-text"), encoder_pair("timm:./a+b")
+        (('small-conv', 'small-text'), None)
+    """
+    known = registered_encoders()
+    if name in known:
+        return None
+    for place in (at for at, mark in enumerate(name) if mark == "+"):
+        images, texts = name[:place].strip(), name[place + 1 :].strip()
+        reads_texts = texts in known and known[texts].modality == "text"
+        if images and (reads_texts or texts.startswith(_TEXT_PREFIXES)):
+            return images, texts
+    return None
+
+
 def list_encoders(pattern: str = "*") -> list[str]:
     """Names of encoders for `build_encoder` that match `pattern` (such as "small-*"), sorted.
 
@@ -136,7 +160,9 @@ def encoder_summaries() -> dict[str, str]:
 
 
 def encoder_modality(name: str) -> Modality:
-    """The modality of the encoder called `name`, "image" or "text", without building it."""
+    """The modality of the encoder called `name`, "image", "text" or "both", without building it."""
+    if encoder_pair(name) is not None:
+        return "both"
     entry, family = registered_encoders().get(name), _family(name)
     if entry is not None:
         return entry.modality
@@ -151,6 +177,8 @@ def usually_pretrained(name: str) -> bool:
         >>> usually_pretrained("minilm"), usually_pretrained("small-conv"), usually_pretrained("timm:./vit")
         (True, False, True)
     """
+    if pair := encoder_pair(name):
+        return any(map(usually_pretrained, pair))
     entry = registered_encoders().get(name)
     return _family(name) is not None if entry is None else entry.usually_pretrained
 
@@ -162,12 +190,16 @@ def usual_image_shape(name: str) -> tuple[int, int, int] | None:
         ImportError: the library that the name belongs to is not installed.
         DataError: the folder or a file is missing or damaged.
     """
+    if pair := encoder_pair(name):
+        name = pair[0]
     family = None if name in registered_encoders() else _family(name)
     return None if family is None else family.image_shape(name)
 
 
 def encoder_with_absolute_path(name: str) -> str:
     """The name of an encoder with its folder or file as an absolute path, if there is one."""
+    if pair := encoder_pair(name):
+        return "+".join(map(encoder_with_absolute_path, pair))
     if _family(name) is None:
         return name
     prefix, _, rest = name.partition(":")
@@ -192,6 +224,10 @@ def check_encoder(name: str, *, pretrained: bool | None = None, weights: str | P
     """
     if weights is not None and not Path(weights).is_file():
         raise ValueError(f"weights: there is no file {weights}")
+    if pair := encoder_pair(name):
+        for one in pair:
+            check_encoder(one, pretrained=_of_one(one, pretrained, weights))
+        return
     entry, family = registered_encoders().get(name), _family(name)
     starts = _starts_pretrained(name, pretrained, weights)
     if entry is not None:
@@ -218,7 +254,8 @@ def build_encoder(
     """Build the encoder called `name`.
 
     Args:
-        name: a registered name (`list_encoders()`), "timm:NAME", "torchvision:NAME", a bare name of timm,
+        name: a registered name (`list_encoders()`), two joined by a plus (an image encoder, then a text
+            encoder: "small-conv+small-text"), "timm:NAME", "torchvision:NAME", a bare name of timm,
             "text:NAME", a model of sentence-transformers or transformers, or the folder of one; or a
             checkpoint on this disk: "transformers:FOLDER", "open_clip:FOLDER", "open_clip:NAME@FILE" or
             "timm:./FOLDER".
@@ -226,6 +263,7 @@ def build_encoder(
         image_size: height and width of the images in pixels; text encoders ignore it.
         pretrained: start from published weights: the library's, those in the folder, or those that
             `labeltree data get NAME` downloads. None = the default of the encoder (`usually_pretrained`).
+            True, of a pair: those that usually do.
         weights: start from this file, `.safetensors` or a PyTorch state dict; no code in it is run.
         pooling: of "transformers:FOLDER": "pooler", "cls" or "mean"; "auto": as its authors do, see
             `TransformersImages`.
@@ -247,6 +285,13 @@ def build_encoder(
     """
     if channels < 1 or image_size < 1:
         raise ValueError(f"channels is {channels} and image_size is {image_size}; expected at least 1")
+    if pair := encoder_pair(name):
+        encoder = _built_pair(
+            name, pair, channels, image_size, _of_pair(pretrained, weights), pooling, config
+        )
+        if weights is not None:
+            load_weights(encoder, weights)
+        return encoder
     if pooling != "auto" and not name.startswith(TRANSFORMERS):
         raise ValueError(f"pooling is {pooling!r}, but encoder {name!r} has its own; leave it at 'auto'")
     kept = _rebuilt(name, channels, image_size, config)
@@ -258,6 +303,39 @@ def build_encoder(
     if weights is not None:
         load_weights(encoder, weights)
     return encoder
+
+
+def _of_pair(pretrained: bool | None, weights: str | Path | None) -> bool | None:
+    return False if pretrained is None and weights is not None else pretrained
+
+
+def _of_one(name: str, pretrained: bool | None, weights: str | Path | None = None) -> bool | None:
+    """Whether one of a pair starts from published weights: if any do, it is those that usually do."""
+    return usually_pretrained(name) if _of_pair(pretrained, weights) in (None, True) else False
+
+
+def _built_pair(
+    name: str,
+    pair: tuple[str, str],
+    channels: int,
+    image_size: int,
+    pretrained: bool | None,
+    pooling: Pooling,
+    config: str | Path | None,
+) -> Encoder:
+    """The encoder of images and texts, each built by its own name."""
+    image, text = (
+        build_encoder(
+            one,
+            channels=channels,
+            image_size=image_size,
+            pretrained=_of_one(one, pretrained),
+            pooling=pooling if one.startswith(TRANSFORMERS) else "auto",
+            config=None if config is None else Path(config) / side,
+        )
+        for one, side in zip(pair, ("image", "text"), strict=True)
+    )
+    return paired(name, image, text)
 
 
 def _rebuilt(name: str, channels: int, image_size: int, config: str | Path | None) -> Encoder | None:

@@ -10,11 +10,14 @@ from torch.func import functional_call
 from torch.utils.checkpoint import checkpoint
 
 from labeltree.models.encoder import BATCH_NORMS
+from labeltree.models.paired import ImagesAndTexts
 
 __all__ = ["encode_in_chunks", "normalises_by_batch"]
 
 
-def encode_in_chunks(encoder: nn.Module, samples: Tensor, chunk: int | None = None) -> Tensor:
+def encode_in_chunks(
+    encoder: nn.Module, samples: Tensor | ImagesAndTexts, chunk: int | None = None
+) -> Tensor:
     """Features `(n, f)` of samples `(n, …)`, encoded at most `chunk` at a time.
 
     The forward pass keeps only the features. The backward pass recomputes the activations chunk by chunk,
@@ -29,7 +32,7 @@ def encode_in_chunks(encoder: nn.Module, samples: Tensor, chunk: int | None = No
 
     Args:
         encoder: module that maps samples to features.
-        samples: images or tokens.
+        samples: images, tokens or both.
         chunk: 1 or more; None = all at once, without recomputation. The chunks have nearly equal sizes.
 
     Raises:
@@ -65,7 +68,7 @@ class _TwiceAlike:
         self._buffers = {name: buffer.clone() for name, buffer in encoder.named_buffers()}
         self._called = False
 
-    def __call__(self, samples: Tensor) -> Tensor:
+    def __call__(self, samples: Tensor | ImagesAndTexts) -> Tensor:
         if not self._called:
             self._called = True
             # Else all chunks would share one copy of the weights in half precision, and add their gradients

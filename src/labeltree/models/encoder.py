@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 __all__ = ["BATCH_NORMS", "LORA", "AdaptedEncoder", "Encoder", "Modality", "set_trainable"]
 
-Modality = Literal["image", "text"]
+Modality = Literal["image", "text", "both"]
 LORA = "lora"
 BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 
@@ -26,7 +26,7 @@ class Encoder(nn.Module):
         feature_dim: length of a feature vector.
 
     Attributes:
-        modality: input of `forward`: "image", or "text" (see `TextEncoder`).
+        modality: input of `forward`: "image", "text" (see `TextEncoder`) or "both" (see `PairedEncoder`).
         mean: per channel, of pixels in [0, 1]: published weights expect images as ``(pixel - mean) / std``.
             Encoders with random weights have it, too, for weights loaded later. None if there are no such
             weights, or they do not specify it.

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, distributed, nn
 
 from labeltree.models.chunks import encode_in_chunks
+from labeltree.models.paired import ImagesAndTexts
 from labeltree.pairs import gather_rows, num_ranks, sum_over_ranks
 
 __all__ = ["MomentumEncoder"]
@@ -69,7 +70,7 @@ class MomentumEncoder(nn.Module):
             mine.lerp_(theirs.detach().to(mine), 1 - momentum)
 
     @torch.no_grad()
-    def forward(self, images: Tensor, *, seed: int = 0, chunk: int | None = None) -> Tensor:
+    def forward(self, images: Tensor | ImagesAndTexts, *, seed: int = 0, chunk: int | None = None) -> Tensor:
         """Vectors `(b, d)` of this rank's images `(b, …)`, the output of the head.
 
         All ranks must call it together, with as many images as they have.
@@ -82,6 +83,8 @@ class MomentumEncoder(nn.Module):
         """
         if num_ranks() == 1:
             return self._vectors(images, chunk)
+        if isinstance(images, ImagesAndTexts):
+            raise ValueError("a momentum encoder of images and texts runs on one device only")
         rank = distributed.get_rank()
         everything = gather_rows(_as_wide_everywhere(images))
         first = int(gather_rows(torch.tensor([len(images)], device=images.device))[:rank].sum())
@@ -90,7 +93,7 @@ class MomentumEncoder(nn.Module):
         self._share_buffers()
         return vectors[order.argsort()[first : first + len(images)]]
 
-    def _vectors(self, images: Tensor, chunk: int | None) -> Tensor:
+    def _vectors(self, images: Tensor | ImagesAndTexts, chunk: int | None) -> Tensor:
         vectors: Tensor = self.head(encode_in_chunks(self.encoder, images, chunk))
         return vectors
 

@@ -38,8 +38,9 @@ def relation_terms(
     member: Tensor,
     scale: Tensor | None = None,
     similarity: Similarity = "cosine",
+    keys: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """The row terms of a batch compared with itself, and their normalisers, `(n, T)` each.
+    """The row terms of a batch compared with itself, or with keys, and their normalisers, `(n, T)` each.
 
     With count_ir the keys in relation r to anchor i, sum_ir their similarities s_ik, and
     LSE_it = log Σ_{k: member_t(r_ik)} exp(ω(r_ik)·s_ik):
@@ -49,7 +50,7 @@ def relation_terms(
 
     Args:
         embeddings: `(n, d)`.
-        relation: relation of the batch with itself, R codes.
+        relation: relation of the batch with itself or with the keys, R codes.
         geometry: as in `pair_statistics`.
         temperature: likewise.
         positive: `(T, R)` weights of positives; every positive relation must be a member.
@@ -57,8 +58,9 @@ def relation_terms(
         member: `(T, R)` bool, the relations in the denominator of each term.
         scale: `(R,)` ω; None: 1.
         similarity: as in `pair_statistics`.
+        keys: `(m, d)` the rows that the batch is compared with; None: the batch itself.
     """
-    pairs = embeddings, embeddings, relation
+    pairs = embeddings, embeddings if keys is None else keys, relation
     learned = positive.requires_grad or normaliser.requires_grad
     way = way_of(*pairs, temperature, similarity, scale=scale, small=True, learned=learned)
     with full_precision(embeddings.device):

@@ -29,7 +29,8 @@ from labeltree.taxonomy import AnyTaxonomy, Taxonomy
 
 __all__ = ["EmbeddingTable"]
 
-_TENSORS = ("features", "instances", "groups", "predictions", "aspects", "aspect_predictions")
+_OF_ONE = ("image_embeddings", "text_embeddings")
+_TENSORS = (*_OF_ONE, "features", "instances", "groups", "predictions", "aspects", "aspect_predictions")
 _TEXTS = ("split", "paths", "group_names")
 
 
@@ -57,6 +58,9 @@ class EmbeddingTable:
         aspect_predictions: ``(n, A)`` int64 nodes predicted for each aspect, −1 where there is no prediction.
         groups: ``(n,)`` int64 group of each sample; samples of one group (such as a patient) are not
             independent; a sample with −1 is a group by itself. None if there are no groups.
+        image_embeddings: ``(n, d)`` float32 embeddings of each sample's image alone, rows of NaN where it has
+            none, if samples have images and texts and ``embeddings`` are of both; None otherwise.
+        text_embeddings: ``(n, d)`` float32 embeddings of its text alone, likewise.
         group_names: ``(n,)`` array of str, name of each sample's group, empty for samples without a group;
             None if unknown.
     """
@@ -76,6 +80,8 @@ class EmbeddingTable:
     aspect_predictions: Tensor | None = None
     groups: Tensor | None = None
     group_names: np.ndarray[Any, Any] | None = None
+    image_embeddings: Tensor | None = None
+    text_embeddings: Tensor | None = None
 
     def __post_init__(self) -> None:
         if self.embeddings.ndim != 2 or not self.embeddings.is_floating_point():
@@ -86,6 +92,13 @@ class EmbeddingTable:
             if column is not None and len(column) != n:
                 raise DataError(
                     f"the table has {n} embeddings but {len(column)} {name}; they must be as many"
+                )
+        for name in _OF_ONE:
+            column = getattr(self, name)
+            if column is not None and column.shape != self.embeddings.shape:
+                raise DataError(
+                    f"{name} must have the shape of embeddings, {tuple(self.embeddings.shape)}; it has "
+                    f"{tuple(column.shape)}"
                 )
         self._check_aspects(n)
         if not bool(torch.isfinite(self.embeddings).all()):
@@ -244,6 +257,7 @@ class EmbeddingTable:
             geometry=str(raw.get("geometry", "sphere")),
             curvature=_curvature(path, raw.get("curvature", -1.0)),
             predictions=read_answers(path, raw, taxonomy),
+            **{name: as_floats(path, name, raw[name]) for name in _OF_ONE if name in raw},
             aspect_taxonomies=taxonomies,
             aspect_names=names,
             **aspects,

@@ -16,7 +16,7 @@ import torch
 from labeltree.data.images.decode import FORMATS, decode, decoding_bytes, image_errors, pixels_of
 from labeltree.data.images.dicom import dicom_bytes, dicom_head, dicom_pixels, is_dicom
 from labeltree.decisions import Promise
-from labeltree.errors import DataError
+from labeltree.errors import DataError, RunError
 from labeltree.inference.format_answers import answer_rows
 from labeltree.inference.model import Model
 from labeltree.processes import available_cores
@@ -84,6 +84,11 @@ class Engine:
         self.settings = settings
         self.models = [Model(run, device=device) for device in devices or (None,)]
         self.model = self.models[0]
+        if self.model.encoder.modality == "both":
+            raise RunError(
+                "a run on images and texts cannot be served yet, because a request holds images or texts; "
+                "use 'labeltree predict' or lt.load(run).embed_batch, which take both"
+            )
         self.decider = self.model.decider
         self._about = self.decider.about("")
         for model in self.models:

@@ -46,7 +46,7 @@ class Experiment:
     def network(self) -> Network:
         """The network that the module trains, as it is evaluated; it shares the module's weights."""
         module = self.module
-        shape = self.source.image_shape if module.encoder.modality == "image" else None
+        shape = None if module.encoder.modality == "text" else self.source.image_shape
         return Network(
             module.recipe,
             self.source.taxonomy,
@@ -98,6 +98,7 @@ def open_recipe_data(
             cache={"auto": None, "always": True, "never": False}[recipe.pixel_cache],
             check=recipe.pixel_cache != "never",
             progress=progress,
+            either=encoder_modality(recipe.encoder) == "both",
             **recipe.table.columns,
         )
     if recipe.missing_labels and not any(source.missing_labels.values()):
@@ -135,7 +136,7 @@ def prepare(recipe: Recipe, source: Source | None = None) -> Experiment:
     source = source if source is not None else open_recipe_source(recipe)
     recipe = resolve_recipe(recipe, source)
     L.seed_everything(recipe.seed, verbose=False)
-    image_shape = source.image_shape if encoder_modality(recipe.encoder) == "image" else None
+    image_shape = None if encoder_modality(recipe.encoder) == "text" else source.image_shape
     encoder = recipe_encoder(recipe, image_shape)
     training = source.of_split("train")
     labels = training_labels(recipe, source.taxonomy, training.nodes)

@@ -20,7 +20,14 @@ from lightning.pytorch.callbacks import Callback, TQDMProgressBar
 from labeltree.atomic import atomic_write
 from labeltree.data import DataSummary, summarize
 from labeltree.errors import RunError
-from labeltree.models import check_encoder, merged_state, misfits, need_lora, normalises_by_batch
+from labeltree.models import (
+    check_encoder,
+    encoder_pair,
+    merged_state,
+    misfits,
+    need_lora,
+    normalises_by_batch,
+)
 from labeltree.processes import Terminated, end_with_parent
 from labeltree.progress import progress_line
 from labeltree.runs import RunFolder
@@ -41,7 +48,12 @@ from labeltree.training.divergence import (
 )
 from labeltree.training.experiment import Experiment, prepare
 from labeltree.training.frozen import use_precomputed_features
-from labeltree.training.module import VALIDATION_METRICS, RepresentationModule, compile_encoders
+from labeltree.training.module import (
+    IMAGE_TEXT_METRIC,
+    VALIDATION_METRICS,
+    RepresentationModule,
+    compile_encoders,
+)
 from labeltree.training.reading import read_recipe
 from labeltree.training.recipe import Recipe
 from labeltree.training.record import (
@@ -312,6 +324,8 @@ def _warn_of_chunks(module: RepresentationModule) -> None:
 
 def _check_monitor(recipe: Recipe) -> None:
     known = [*VALIDATION_METRICS, *(f"embeddings_{name}" for name in VALIDATION_METRICS)]
+    if encoder_pair(recipe.encoder) is not None:
+        known.append(IMAGE_TEXT_METRIC)
     if recipe.monitor not in known:
         raise ValueError(f"monitor is '{recipe.monitor}'; it must be one of {', '.join(known)}")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -11,17 +11,20 @@ import torch
 from torch import Tensor
 
 from labeltree.data import Source, TextViews, TokenStore, ViewGenerator
-from labeltree.models import Encoder, TextEncoder, usually_pretrained
+from labeltree.models import Encoder, ImagesAndTexts, TextEncoder, usually_pretrained
+from labeltree.models.paired import Towers
 from labeltree.training.recipe import Recipe
 
 __all__ = [
     "InputStore",
+    "Inputs",
     "Normalisation",
     "ViewPair",
     "Views",
     "in_memory_format",
     "open_inputs",
     "open_views",
+    "stack",
 ]
 
 # Mean and standard deviation, per channel, for pixels in [0, 1]: used unless the encoder has its own.
@@ -29,20 +32,21 @@ IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
 
 
+Inputs = Tensor | ImagesAndTexts
 Normalisation = tuple[Sequence[float], Sequence[float]]  # mean and standard deviation, per channel
 
 
 class InputStore(Protocol):
     """The encoder's input for each row of a source: images, tokens, or precomputed features."""
 
-    def load(self, rows: Tensor) -> Tensor:
+    def load(self, rows: Tensor) -> Inputs:
         """Return the inputs of the rows ``(n,)``."""
 
 
 class Views(Protocol):
     """Makes a view of every sample of a batch."""
 
-    def __call__(self, samples: Tensor, instances: Tensor, /, epoch: int = 0, view: int = 0) -> Tensor:
+    def __call__(self, samples: Any, instances: Tensor, /, epoch: int = 0, view: int = 0) -> Any:
         """Return view number ``view`` of each sample in epoch ``epoch``."""
 
 
@@ -82,11 +86,66 @@ class _Tokens:
         return {"_rows": self._rows, "_store": self._store}
 
 
+class _Both:
+    """The images and the tokens of a source, by row, and which of them are there."""
+
+    def __init__(self, source: Source, tokens: _Tokens) -> None:
+        assert source.store is not None
+        self._images = source.store
+        self._tokens = tokens
+        self._present = source.present(torch.arange(len(source.store)))
+
+    @property
+    def unreadable(self) -> Any:
+        """The rows whose image turned out to be unreadable."""
+        return getattr(self._images, "unreadable", None)
+
+    def load(self, rows: Tensor) -> ImagesAndTexts:
+        """Images and tokens of the rows."""
+        return ImagesAndTexts(self._images.load(rows), self._tokens.load(rows), self._present[rows])
+
+
+@dataclass(frozen=True)
+class _BothViews:
+    """Views of images beside views of texts."""
+
+    images: Views
+    texts: Views
+
+    @property
+    def mean(self) -> Tensor | None:
+        """The mean that pixels are normalised by."""
+        return getattr(self.images, "mean", None)
+
+    @property
+    def std(self) -> Tensor | None:
+        """The standard deviation that pixels are normalised by."""
+        return getattr(self.images, "std", None)
+
+    def __call__(
+        self, samples: ImagesAndTexts, instances: Tensor, epoch: int = 0, view: int = 0
+    ) -> ImagesAndTexts:
+        return ImagesAndTexts(
+            self.images(samples.images, instances, epoch, view),
+            self.texts(samples.texts, instances, epoch, view),
+            samples.present,
+        )
+
+
+def stack(views: Sequence[Inputs]) -> Inputs:
+    """The inputs of several views, one view after the other."""
+    if isinstance(views[0], ImagesAndTexts):
+        return ImagesAndTexts.cat(views)  # type: ignore[arg-type]
+    return torch.cat(views)  # type: ignore[arg-type]
+
+
 def open_inputs(source: Source, encoder: Encoder, recipe: Recipe) -> InputStore:
     """The encoder's inputs for each row of a source: its images, or its texts as tokens."""
     encoder = encoder.without_adapter
     if isinstance(encoder, TextEncoder):
         return _Tokens(source, encoder, recipe.max_length)
+    if isinstance(encoder, Towers):
+        return _Both(source, _Tokens(source, encoder.text, recipe.max_length))
     assert source.store is not None
     return source.store
 
@@ -110,6 +169,14 @@ def open_views(
     if isinstance(encoder, TextEncoder):
         name: Any = recipe.views
         return ViewPair(TextViews(name, recipe.seed, recipe.deletion), TextViews("identity", recipe.seed))
+    if isinstance(encoder, Towers):
+        images = open_views(recipe, encoder.image, image_shape, normalisation)
+        deletes: Any = "word-deletion" if recipe.deletion > 0 and recipe.views != "identity" else "identity"
+        texts = TextViews(deletes, recipe.seed, recipe.deletion)
+        return ViewPair(
+            _BothViews(images.training, texts),
+            _BothViews(images.plain, TextViews("identity", recipe.seed)),
+        )
     assert image_shape is not None
     channels, height, _ = image_shape
     # Weights from a file are most likely those of a run that started from the same checkpoint.
@@ -126,8 +193,13 @@ def open_views(
     return ViewPair(views(recipe.views, flip=recipe.flip, erasing=recipe.erasing), views("identity"))
 
 
-def in_memory_format(samples: Tensor, recipe: Recipe) -> Tensor:
+def in_memory_format(samples: Inputs, recipe: Recipe) -> Inputs:
     """Images ``(n, c, h, w)`` in the memory format of the recipe; tokens as they are."""
+    if isinstance(samples, ImagesAndTexts):
+        if not recipe.channels_last:
+            return samples
+        images = samples.images.contiguous(memory_format=torch.channels_last)
+        return replace(samples, images=images)
     if samples.ndim == 4 and recipe.channels_last:
         return samples.contiguous(memory_format=torch.channels_last)
     return samples

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
+from labeltree.data import counter_rng
 from labeltree.geometry import Geometry, Sphere
 from labeltree.metrics.functional import (
     class_prototypes,
@@ -19,18 +20,25 @@ from labeltree.metrics.functional import (
     parent_violations,
     retrieval_metrics,
 )
-from labeltree.models import Encoder, KeyQueue, MomentumEncoder, encode_in_chunks
+from labeltree.models import Encoder, KeyQueue, MomentumEncoder, PairedEncoder, encode_in_chunks
 from labeltree.taxonomy import Taxonomy
 from labeltree.training.batches import Batch
-from labeltree.training.inputs import ViewPair, in_memory_format
-from labeltree.training.objective import Objective
+from labeltree.training.inputs import Inputs, ViewPair, in_memory_format, stack
+from labeltree.training.objective import Objective, OneModality
 from labeltree.training.optim import Schedules, build_optimizer, learning_rate_factor
 from labeltree.training.recipe import Recipe
 from labeltree.training.settings import check_idle
 
-__all__ = ["VALIDATION_METRICS", "RepresentationModule", "compile_encoders", "violations"]
+__all__ = [
+    "IMAGE_TEXT_METRIC",
+    "VALIDATION_METRICS",
+    "RepresentationModule",
+    "compile_encoders",
+    "violations",
+]
 
 _MAX_PAIRS = 2**15
+_MODALITIES = 1 << 24  # stream of what a view shows, far from those of the views themselves
 COMPILER = "inductor"
 
 
@@ -54,6 +62,7 @@ def violations(embeddings: Tensor, nodes: Tensor, taxonomy: Taxonomy, geometry: 
     return {"pair_violations": float(pairs), "parent_violations": float(parents)}
 
 
+IMAGE_TEXT_METRIC = "image_text_recall_at_1"  # of runs on images and texts
 # Names of the metrics in the history, and in `retrieval_metrics`.
 VALIDATION_METRICS = {"recall_at_1": "recall@1", "map_at_r": "map@r", "ahp": "ahp@250"}
 
@@ -114,6 +123,7 @@ class RepresentationModule(L.LightningModule):
         self._schedules = Schedules(recipe.schedules, objective)
         self.step_losses: dict[str, Tensor] = {}
         self._validation: list[tuple[Tensor, Tensor, Tensor]] = []
+        self._validated_alone: list[tuple[Tensor, Tensor, Tensor]] = []
 
     @property
     def evaluated_encoder(self) -> Encoder:
@@ -136,7 +146,7 @@ class RepresentationModule(L.LightningModule):
         views = self.objective.num_views
         # The second view gives the keys, whether or not the encoder also learns from it.
         made = [self._view(batch, view) for view in range(views if self.momentum is None else max(views, 2))]
-        samples = torch.cat(made[:views])
+        samples = stack(made[:views])
         nodes, instances = batch["nodes"], batch["instances"]
         extra: dict[str, Any] = {
             name: batch[name].repeat(views, 1) for name in ("aspects", "ratings") if name in batch
@@ -144,8 +154,13 @@ class RepresentationModule(L.LightningModule):
         if self.momentum is not None:
             keys = self._keys(made[1])
             extra |= {"keys": keys, "queue": self.queue, "num_queries": len(instances)}
+        below = self._below_adapter(self.encoder, samples)
+        if isinstance(self.encoder, PairedEncoder):
+            features, extra["alone"] = self._of_both(self.encoder, below, batch, views)
+        else:
+            features = self.encoder.adapt(below)
         losses: dict[str, Tensor] = self.objective(
-            self._features(self.encoder, samples),
+            features,
             nodes.repeat(views),
             instances.repeat(views),
             **extra,
@@ -156,28 +171,61 @@ class RepresentationModule(L.LightningModule):
         self.log("loss", self.step_losses["loss"], prog_bar=True, batch_size=len(instances))
         return losses["loss"]
 
-    def _view(self, batch: Batch, view: int) -> Tensor:
+    def _of_both(
+        self, encoder: PairedEncoder, below: Tensor, batch: Batch, views: int
+    ) -> tuple[Tensor, OneModality]:
+        """Features of samples, each of a view's image, its text or both; and of every image and text alone.
+
+        Which a view shows depends only on (seed, epoch, sample, view).
+        """
+        images, texts, present = encoder.each(below)
+        instances = self._instances_of_views(batch)
+        kept = []
+        for view in range(views):
+            keys = counter_rng.sample_keys(self.recipe.seed, batch["epoch"], view, instances)
+            drawn = counter_rng.uniform(keys, 2, _MODALITIES)
+            drop = drawn[:, :1] < self.recipe.modality_dropout
+            first = drawn[:, 1:] < 0.5
+            kept.append(~(drop & torch.cat([first, ~first], 1)))
+        dropped = torch.cat(kept)
+        seen = present & (dropped | ~present.all(1, keepdim=True))
+        columns = (batch["nodes"].repeat(views), batch["instances"].repeat(views))
+        shown, told = (side.nonzero()[:, 0] for side in present.unbind(1))
+        alone = OneModality(
+            images[shown], texts[told], *(column[rows] for rows in (shown, told) for column in columns)
+        )
+        return encoder.mean_of(images, texts, seen), alone
+
+    def _instances_of_views(self, batch: Batch) -> Tensor:
+        """Ids of the samples, other ones for each repetition in an epoch: it gets views of its own."""
+        instances: Tensor = batch["instances"] + (batch["turns"] << 40 if "turns" in batch else 0)
+        return instances
+
+    def _view(self, batch: Batch, view: int) -> Inputs:
         with torch.autocast(self.device.type, enabled=False):  # views are exact whatever the precision
-            # A sample that is repeated in an epoch gets a new view each time.
-            instances = batch["instances"] + (batch["turns"] << 40 if "turns" in batch else 0)
+            instances = self._instances_of_views(batch)
             if self.reads_features:
                 features: Tensor = batch["samples"]
                 return features
             samples = self.views.training(batch["samples"], instances, batch["epoch"], view)
         return in_memory_format(samples, self.recipe)
 
-    def _features(self, encoder: Encoder, samples: Tensor) -> Tensor:
+    def _features(self, encoder: Encoder, samples: Inputs) -> Tensor:
         """Features of samples, or of precomputed features of a frozen encoder."""
-        if not self.reads_features:
-            samples = encode_in_chunks(encoder.without_adapter, samples, self.recipe.encode_chunk)
-        return encoder.adapt(samples)
+        return encoder.adapt(self._below_adapter(encoder, samples))
 
-    def plain(self, samples: Tensor, instances: Tensor) -> Tensor:
+    def _below_adapter(self, encoder: Encoder, samples: Inputs) -> Tensor:
+        if self.reads_features:
+            assert isinstance(samples, Tensor)
+            return samples
+        return encode_in_chunks(encoder.without_adapter, samples, self.recipe.encode_chunk)
+
+    def plain(self, samples: Inputs, instances: Tensor) -> Inputs:
         """The plain view of samples, unaugmented, as the encoder reads them."""
         with torch.autocast(self.device.type, enabled=False):
             return in_memory_format(self.views.plain(samples, instances), self.recipe)
 
-    def _keys(self, samples: Tensor) -> Tensor:
+    def _keys(self, samples: Inputs) -> Tensor:
         """Embeddings by the momentum encoder, which first follows the encoder (MoCo's order)."""
         assert self.momentum is not None
         self.momentum.update(self.encoder, self.objective.head, self.recipe.queue.momentum)
@@ -198,7 +246,13 @@ class RepresentationModule(L.LightningModule):
         samples = batch["samples"]
         if not self.reads_features:
             samples = self.plain(samples, batch["instances"])
-        features = self._features(self.evaluated_encoder, samples).float()
+        encoder = self.evaluated_encoder
+        below = self._below_adapter(encoder, samples)
+        if isinstance(encoder, PairedEncoder):
+            images, texts, present = encoder.each(below)
+            shown, told = (self.objective.embed(points.float()).float().cpu() for points in (images, texts))
+            self._validated_alone.append((shown, told, present.cpu()))
+        features = encoder.adapt(below).float()
         embeddings = self.objective.embed(features).float()
         self._validation.append((features.cpu(), embeddings.cpu(), batch["nodes"].cpu()))
 
@@ -229,10 +283,28 @@ class RepresentationModule(L.LightningModule):
             for name, key in VALIDATION_METRICS.items():
                 monitored = prefix + name == f"val_{self.recipe.monitor}"
                 self.log(prefix + name, float(values[key]), prog_bar=monitored, batch_size=1)
+        if self._validated_alone:
+            self._log_image_text(nodes[:q], q)
         found = violations(embeddings[:q], nodes[:q], self.taxonomy, self.objective.geometry)
         for name, value in found.items():
             if not math.isnan(value):
                 self.log(f"val_embeddings_{name}", value, batch_size=1)
+
+    def _log_image_text(self, nodes: Tensor, q: int) -> None:
+        """Log the recall@1 between images alone and texts alone of the queries, the mean of both ways."""
+        images, texts, present = (
+            torch.cat(column)[:q] for column in zip(*self._validated_alone, strict=True)
+        )
+        self._validated_alone.clear()
+        there = present.all(1) & (nodes >= 0)
+        images, texts, nodes = images[there], texts[there], nodes[there]
+        if not len(nodes):
+            return
+        similarity = self.objective.geometry.pairwise_similarity(images, texts)
+        hits = [nodes[side.argmax(1)] == nodes for side in (similarity, similarity.T)]
+        recall = float(torch.cat(hits).double().mean())
+        shown = self.recipe.monitor == IMAGE_TEXT_METRIC
+        self.log(f"val_{IMAGE_TEXT_METRIC}", recall, prog_bar=shown, batch_size=1)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Leave out the weights of a frozen encoder if batches hold its precomputed features."""

@@ -13,15 +13,17 @@ from labeltree.data import TokenStore
 from labeltree.models import (
     AdaptedEncoder,
     Encoder,
+    PairedEncoder,
     TextEncoder,
     add_lora,
     build_encoder,
     encoder_modality,
     set_trainable,
 )
+from labeltree.models.paired import Towers
 from labeltree.taxonomy import Taxonomy
 from labeltree.training.carried_weights import start_file
-from labeltree.training.inputs import Normalisation, Views, in_memory_format, open_views
+from labeltree.training.inputs import Inputs, Normalisation, Views, in_memory_format, open_views
 from labeltree.training.objective import Objective
 from labeltree.training.recipe import Recipe
 
@@ -72,15 +74,15 @@ class Network(nn.Module):
         """Mean and standard deviation ``(c,)`` that the plain view of images in [0, 1] is normalised by."""
         return getattr(self._plain, "mean", None), getattr(self._plain, "std", None)
 
-    def plain(self, samples: Tensor, instances: Tensor | None = None) -> Tensor:
+    def plain(self, samples: Inputs, instances: Tensor | None = None) -> Inputs:
         """The encoder's input for samples, unaugmented.
 
         Args:
-            samples: images ``(n, c, h, w)`` uint8, or tokens ``(n, 2, t)`` int32.
+            samples: images ``(n, c, h, w)`` uint8, tokens ``(n, 2, t)`` int32, or both.
             instances: ids ``(n,)`` of the samples; views that are not random do not depend on them.
 
         Returns:
-            images ``(n, c, h, w)`` float32, or token ids ``(n, t)`` int64.
+            images ``(n, c, h, w)`` float32, token ids ``(n, t)`` int64, or both.
         """
         if instances is None:
             instances = torch.zeros(len(samples), dtype=torch.int64, device=samples.device)
@@ -90,11 +92,13 @@ class Network(nn.Module):
     def tokens(self, texts: Sequence[str]) -> Tensor:
         """Tokens ``(n, 2, t)`` int32 of n texts, for `plain`."""
         encoder = self.encoder.without_adapter
+        if isinstance(encoder, Towers):
+            encoder = encoder.text
         assert isinstance(encoder, TextEncoder)
         store = TokenStore(*encoder.tokenize(list(texts), self.recipe.max_length))
         return store.load(torch.arange(len(store)))
 
-    def forward(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, inputs: Inputs) -> tuple[Tensor, Tensor]:
         """Features ``(n, f)`` and embeddings ``(n, d)`` float32 of encoder inputs from `plain`."""
         features: Tensor = self.encoder(inputs).float()
         return features, self.objective.embed(features).float()
@@ -153,7 +157,7 @@ def recipe_encoder(
         config: see `build_encoder`.
     """
     shape: dict[str, int] = {}
-    if encoder_modality(recipe.encoder) == "image":
+    if encoder_modality(recipe.encoder) != "text":
         assert image_shape is not None
         shape = {"channels": image_shape[0], "image_size": image_shape[1]}
     encoder = build_encoder(
@@ -164,12 +168,13 @@ def recipe_encoder(
         config=config,
         **shape,
     )
-    if isinstance(encoder, TextEncoder):
+    text = encoder.base.text if isinstance(encoder, PairedEncoder) else encoder
+    if isinstance(text, TextEncoder):
         # Without augmented views, nothing is random.
         dropout = 0.0 if recipe.views == "identity" else recipe.dropout
         if dropout is not None:
-            encoder.set_dropout(dropout)
-    elif recipe.channels_last:
+            text.set_dropout(dropout)
+    if encoder.modality != "text" and recipe.channels_last:
         encoder = encoder.to(memory_format=torch.channels_last)
     if recipe.trainable != "lora":
         set_trainable(encoder, recipe.trainable)

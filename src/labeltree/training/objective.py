@@ -6,14 +6,14 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from labeltree.geometry import get_geometry
 from labeltree.losses import DeViSELoss
-from labeltree.models import ProjectionHead
+from labeltree.models import ProjectionHead, encoder_pair
 from labeltree.sampling import (
     BalancedBatchSampler,
     BatchSampler,
@@ -27,7 +27,7 @@ from labeltree.training.registry import ObjectiveEntry, objective_terms
 from labeltree.training.resolution import check_terms, chosen_geometry
 from labeltree.training.settings import check_idle
 
-__all__ = ["Objective", "Term"]
+__all__ = ["Objective", "OneModality", "Term"]
 
 Builder = Callable[[dict[str, Any]], nn.Module]
 
@@ -41,7 +41,28 @@ _SAMPLERS: dict[str, Callable[..., BatchSampler]] = {
 
 # The parameter names that a loss or its `predict` may have; `Objective` describes each.
 _BY_ROW = ("features", "embeddings", "nodes", "instances", "aspects", "ratings")
-_OFFERED = (*_BY_ROW, "logits", "heads", "queries", "keys", "queue")
+_OF_ONE = ("images", "texts", "image_nodes", "image_instances", "text_nodes", "text_instances")
+_OFFERED = (*_BY_ROW, *_OF_ONE, "logits", "heads", "queries", "keys", "queue")
+
+
+class OneModality(NamedTuple):
+    """The images of a batch and its texts, each alone: N views of samples that have one.
+
+    Attributes:
+        images: features ``(m, f)`` of the images.
+        texts: features ``(k, f)`` of the texts.
+        image_nodes: labels ``(m,)``.
+        image_instances: sample ids ``(m,)``.
+        text_nodes: labels ``(k,)``.
+        text_instances: sample ids ``(k,)``.
+    """
+
+    images: Tensor
+    texts: Tensor
+    image_nodes: Tensor
+    image_instances: Tensor
+    text_nodes: Tensor
+    text_instances: Tensor
 
 
 class Term(nn.Module):
@@ -114,7 +135,12 @@ class Term(nn.Module):
     def reads_embeddings(self) -> bool:
         """Whether this term reads the embeddings of the shared head."""
         classifies_them = "logits" in self.asks and self._reads == "embeddings"
-        return classifies_them or bool(self.asks & {"embeddings", "queries"})
+        return classifies_them or bool(self.asks & {"embeddings", "queries", "images"})
+
+    @property
+    def contrasts_modalities(self) -> bool:
+        """Whether the loss compares images with texts."""
+        return bool(self.asks & {"images", "texts"})
 
     def forward(self, offered: Mapping[str, Any], num_queries: int | None = None) -> Tensor:
         """Compute the loss of a batch from the inputs by name."""
@@ -202,6 +228,8 @@ class Objective(nn.Module):
     - ``queries (b, d)``, ``keys (b, d)``, ``queue``: embeddings of the first view, the momentum encoder's
       embeddings of the second view, and the keys of earlier batches. For a loss that asks for ``queries``,
       all other inputs also have only the rows of the first view;
+    - ``images (m, d)``, ``texts (k, d)``: where samples have both, embeddings of every view's image alone and
+      of its text alone, with ``image_nodes``, ``image_instances``, ``text_nodes`` and ``text_instances``;
     - ``nodes (n,)``, ``instances (n,)``, ``ratings (n, R)``: labels, the sample of each row, ordinal ratings;
       a loss that requires ratings sets ``needs_ratings = True``.
 
@@ -243,6 +271,7 @@ class Objective(nn.Module):
         )
         self.head = make_head() if any(term.reads_embeddings for term in self._terms) else None
         self.dim = feature_dim if self.head is None else dim
+        self._check_modalities(recipe)
         compares = any("instances" in term.asks and "queries" not in term.asks for term in self._terms)
         self.num_views = recipe.num_views or (2 if compares else 1)
         self._check_use(recipe, aspects=bool(aspects))
@@ -261,6 +290,14 @@ class Objective(nn.Module):
             (["table.aspect_columns"], no_aspects, "which reads no aspects"),
         ):
             check_idle(recipe, settings, idle, f"for objective '{recipe.objective}', {because}")
+
+    def _check_modalities(self, recipe: Recipe) -> None:
+        for term in self._terms:
+            if term.contrasts_modalities and encoder_pair(recipe.encoder) is None:
+                raise ValueError(
+                    f"objective '{term.name}' compares images with texts, but encoder '{recipe.encoder}' "
+                    "reads one of them; name an encoder for each, such as 'small-conv+small-text'"
+                )
 
     @property
     def _terms(self) -> list[Term]:
@@ -290,6 +327,7 @@ class Objective(nn.Module):
         aspects: Tensor | None = None,
         ratings: Tensor | None = None,
         num_queries: int | None = None,
+        alone: OneModality | None = None,
     ) -> dict[str, Tensor]:
         """Compute the losses of a batch: each term under its name, and ``loss``, their weighted sum.
 
@@ -302,10 +340,16 @@ class Objective(nn.Module):
             aspects: labels of the aspects ``(n, A)``, −1 where missing.
             ratings: ordinal ratings ``(n, R)``.
             num_queries: number of rows of the first view, b; None = n.
+            alone: features of images and of texts, where samples have both.
         """
         offered: dict[str, Any] = {"features": features, "nodes": nodes, "instances": instances}
         offered |= {"aspects": aspects, "ratings": ratings, "keys": keys, "queue": queue}
-        if self.head is not None:
+        if alone is not None and any(term.contrasts_modalities for term in self._terms):
+            # The head normalises by its batch: it sees all of them at once, as samples are in use.
+            sizes = [len(features), len(alone.images), len(alone.texts)]
+            rows = self.embed(torch.cat([features, alone.images, alone.texts])).split_with_sizes(sizes)
+            offered |= {**alone._asdict(), "embeddings": rows[0], "images": rows[1], "texts": rows[2]}
+        elif self.head is not None:
             offered["embeddings"] = self.embed(features)
         losses = {term.name: term(offered, num_queries) for term in self._terms}
         total = sum((term.weight * losses[term.name] for term in self._terms), start=features.new_zeros(()))

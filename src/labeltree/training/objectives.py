@@ -34,6 +34,7 @@ _HWC = "Climbing the Label Tree"
 _FENG = "Feng & Patras 2023, MaskCon"
 _CE = "cross entropy; logit adjustment: Menon et al. 2021, Long-Tail Learning via Logit Adjustment"
 _BERTINETTO = "Bertinetto et al. 2020, Making Better Mistakes"
+_CLIP = "Radford et al. 2021, CLIP; soft positives: Yang et al. 2022, UniCL"
 _BARZ = "Barz & Denzler 2019, Hierarchy-based Image Embeddings"
 
 _RANDOM: dict[str, Any] = {"sampler": "random"}
@@ -57,6 +58,8 @@ _OBJECTIVES: tuple[tuple[str, Callable[..., nn.Module], dict[str, Any], str, str
      "SupCon with pair losses weighted by the tree, outside the softmax", _HWC),
     ("hwc", losses.HWCLoss, {},
      "each pair's similarity is scaled by the tree, inside the softmax", f"{_HWC}, Eq. 7"),
+    ("image-text", losses.ImageTextLoss, _RANDOM,
+     "images and texts in one space; related labels attract, too", _CLIP),
     ("lam", losses.LevelAwareMarginLoss, {},
      "inner nodes have prototypes; their own lies nearer by a margin", f"{_HWC}, Eq. 11"),
     ("mlcl", losses.MLCLLoss, {},

@@ -211,7 +211,8 @@ class Recipe:
         geometry: where embeddings live; ``auto`` is what the objective asks for, mostly the sphere.
         curvature: curvature of the Poincaré ball, below 0.
         encoder: one of --list-encoders, which also tells how those of other libraries and checkpoints in a
-            folder are named; ``auto`` = small-conv for images, minilm for texts.
+            folder are named; ``auto`` = small-conv for images, minilm for texts. Two joined by a plus read
+            samples that have images and texts: ``small-conv+small-text``.
         pretrained: start from the encoder's published weights; None = only ``minilm``, ``text:NAME`` and
             checkpoints in a folder do.
         weights: start from this file of encoder weights, or from a run folder: from its encoder and, where
@@ -232,7 +233,9 @@ class Recipe:
         views: augmentation. Of images: ``simclr``, ``randaugment``, ``crop``; of texts: ``dropout`` (the text
             itself, seen through the encoder's dropout) or ``word-deletion``; ``identity``: none;
             ``auto`` = simclr or dropout, or identity for a text encoder that is frozen.
-        deletion: probability that ``word-deletion`` leaves a word out.
+        deletion: probability that ``word-deletion`` leaves a word out; also of the texts beside images.
+        modality_dropout: for samples with an image and a text: the probability that a view shows only one of
+            them, each as often, so that either alone suffices.
         dropout: dropout probability of a text encoder; None = the encoder's own.
         erasing: probability of random erasing.
         flip: mirror images at random. Turn off where left and right differ.
@@ -321,6 +324,7 @@ class Recipe:
     max_length: int | None = None
     views: Literal["auto", "simclr", "randaugment", "crop", "dropout", "word-deletion", "identity"] = "auto"
     deletion: float = 0.1
+    modality_dropout: float = 0.5
     dropout: float | None = None
     erasing: float = 0.0
     flip: bool = True
@@ -474,7 +478,7 @@ _RANGES: dict[str, tuple[Callable[[Any], bool], str]] = {  # None, where a setti
         lambda value: 0 <= value < 1,
         "in [0, 1)",
     ),
-    "erasing label_noise": (lambda value: 0 <= value <= 1, "a probability, 0 to 1"),
+    "erasing label_noise modality_dropout": (lambda value: 0 <= value <= 1, "a probability, 0 to 1"),
     "taxonomy_noise": (lambda value: 0 <= value <= 1, "a share, 0 to 1"),
     "queue.momentum": (lambda value: 0 <= value <= 1, "between 0 and 1"),
     "seed": (lambda value: 0 <= value < 2**32, "from 0 to 2^32 - 1"),
@@ -533,8 +537,11 @@ def _check_together(recipe: Recipe) -> None:
         from labeltree.data.splits import fold_number
 
         fold_number(recipe.fold)
+    from labeltree.models.build import encoder_pair  # the parser of the command line needs no models
+
     optimizer = recipe.optimizer
-    deletes = recipe.views in ("auto", "word-deletion")
+    deletes = recipe.views in ("auto", "word-deletion") or encoder_pair(recipe.encoder) is not None
+    single = encoder_pair(recipe.encoder) is None
     drawn = isinstance(recipe.unseen_classes, int | float)
     for names, idle, because in (
         (["logger_folder"], recipe.logger == "none", "while logger is 'none'"),
@@ -545,6 +552,11 @@ def _check_together(recipe: Recipe) -> None:
         (["inner"], recipe.inner_share == 0, "while inner_share is 0"),
         (["deletion"], not deletes, f"while views is '{recipe.views}', not 'word-deletion'"),
         (_LORA, recipe.trainable != "lora", f"while trainable is '{recipe.trainable}', not 'lora'"),
+        (
+            ["modality_dropout"],
+            single,
+            f"for encoder '{recipe.encoder}', which does not read images and texts",
+        ),
         (["erasing", "flip", "dropout"], recipe.views == "identity", "while views is 'identity'"),
     ):
         check_idle(recipe, names, idle, because)

@@ -220,7 +220,7 @@ def description_of(module: RepresentationModule, source: Source, labels: Trainin
     mean, std = getattr(plain, "mean", None), getattr(plain, "std", None)
     return ModelDescription(
         settings=module.recipe.to_dict(),
-        image_shape=source.image_shape if module.encoder.modality == "image" else None,
+        image_shape=None if module.encoder.modality == "text" else source.image_shape,
         normalisation=None if mean is None or std is None else (tuple(mean.tolist()), tuple(std.tolist())),
         columns=source.columns,
         aspect_taxonomies=source.aspect_taxonomies,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from labeltree.data import Source
 from labeltree.data.source import Modality
-from labeltree.models import encoder_modality, usually_pretrained
+from labeltree.models import encoder_modality, encoder_pair, usually_pretrained
 from labeltree.training.recipe import Recipe
 from labeltree.training.registry import ObjectiveEntry
 from labeltree.training.settings import check_idle
@@ -17,10 +17,16 @@ __all__ = ["AUTO_SETTINGS", "check_terms", "chosen_geometry", "resolve_modality"
 
 AUTO_SETTINGS = ("encoder", "views", "pretrained")
 
-_USUAL: dict[Modality, tuple[str, str]] = {"image": ("small-conv", "simclr"), "text": ("minilm", "dropout")}
-_VIEWS: dict[Modality, tuple[str, ...]] = {
-    "image": ("simclr", "randaugment", "crop", "identity"),
+_USUAL: dict[str, tuple[str, str]] = {
+    "image": ("small-conv", "simclr"),
+    "text": ("minilm", "dropout"),
+    "both": ("small-conv+small-text", "simclr"),
+}
+_OF_IMAGE_VIEWS = ("simclr", "randaugment", "crop", "identity")
+_VIEWS: dict[str, tuple[str, ...]] = {
+    "image": _OF_IMAGE_VIEWS,
     "text": ("dropout", "word-deletion", "identity"),
+    "both": _OF_IMAGE_VIEWS,
 }
 _OF_TEXTS = ["max_length", "deletion", "dropout"]
 _OF_IMAGES = ["image_size", "channels", "erasing", "flip", "channels_last"]
@@ -34,8 +40,8 @@ def resolve_recipe(recipe: Recipe, source: Source) -> Recipe:
 def resolve_modality(recipe: Recipe, modalities: Sequence[Modality]) -> Recipe:
     """Resolve the encoder, views and initial weights of a recipe for samples of these modalities.
 
-    Samples with both images and texts are read as images, unless the encoder reads texts. A frozen text
-    encoder applies no dropout, so its views are the unchanged texts unless the recipe names other views.
+    Samples with both images and texts are read as images, unless the encoder reads texts, or both. A frozen
+    text encoder applies no dropout, so its views are the unchanged texts unless the recipe names other views.
 
     Raises:
         ValueError: if the samples lack the encoder's modality, or the views or another setting do not fit
@@ -45,7 +51,9 @@ def resolve_modality(recipe: Recipe, modalities: Sequence[Modality]) -> Recipe:
     if encoder == "auto":
         encoder = _USUAL[modalities[0]][0]
     modality = encoder_modality(encoder)
-    if modality not in modalities:
+    if modality == "both":
+        _check_both(recipe, encoder, modalities)
+    elif modality not in modalities:
         raise ValueError(
             f"encoder '{encoder}' reads {modality}s, but the samples of '{recipe.data}' are "
             f"{modalities[0]}s; take another, such as '{_USUAL[modalities[0]][0]}'"
@@ -61,11 +69,12 @@ def resolve_modality(recipe: Recipe, modalities: Sequence[Modality]) -> Recipe:
     check_idle(
         recipe,
         ["pooling"],
-        not encoder.startswith("transformers:"),
+        not (encoder_pair(encoder) or (encoder,))[0].startswith("transformers:"),
         f"for encoder '{encoder}'; it is a setting of transformers:FOLDER",
     )
-    idle = _OF_TEXTS if modality == "image" else _OF_IMAGES
-    check_idle(recipe, idle, True, f"for encoder '{encoder}', which reads {modality}s")
+    if modality != "both":
+        idle = _OF_TEXTS if modality == "image" else _OF_IMAGES
+        check_idle(recipe, idle, True, f"for encoder '{encoder}', which reads {modality}s")
     if frozen_texts and (views == "dropout" or recipe.dropout is not None):
         raise ValueError(
             "a frozen encoder drops nothing out: with trainable 'head' leave dropout out, and let views be "
@@ -80,6 +89,17 @@ def resolve_modality(recipe: Recipe, modalities: Sequence[Modality]) -> Recipe:
         views=views,  # type: ignore[arg-type]
         pretrained=pretrained,
     )
+
+
+def _check_both(recipe: Recipe, encoder: str, modalities: Sequence[Modality]) -> None:
+    """Check that samples have images and texts, and the settings that such a run does not have."""
+    if len(modalities) < 2:
+        raise ValueError(
+            f"encoder '{encoder}' reads images and texts, but the samples of '{recipe.data}' are "
+            f"{modalities[0]}s alone; take another, such as '{_USUAL[modalities[0]][0]}', or name both "
+            "columns of a table: table.image_column and table.text_column"
+        )
+    check_idle(recipe, ["adapter"], True, f"for encoder '{encoder}', whose projections are such a layer")
 
 
 def check_terms(recipe: Recipe, entries: list[ObjectiveEntry]) -> None:

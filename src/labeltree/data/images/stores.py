@@ -26,6 +26,7 @@ __all__ = [
     "FileStore",
     "MappedStore",
     "ReshapedStore",
+    "SomeImages",
     "box_of",
     "in_threads",
     "reshaped",
@@ -117,6 +118,42 @@ class ChainedStore:
             if len(here):
                 images[here] = store.load(rows[here] - start)
             start += len(store)
+        return images
+
+
+class SomeImages:
+    """Images of some of n rows: the others have none, and are black where they are loaded.
+
+    Args:
+        inner: The images that there are.
+        places: Place of each row's image in ``inner``, ``(n,)`` int64; -1 where a row has none.
+
+    Attributes:
+        there: Whether a row has an image, ``(n,)`` bool.
+    """
+
+    def __init__(self, inner: ImageStore, places: Tensor) -> None:
+        self._inner = inner
+        self._places = places
+        self.there = places >= 0
+        self.image_shape = inner.image_shape
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    @property
+    def unreadable(self) -> set[int]:
+        """Rows whose image turned out to be unreadable."""
+        lost = getattr(self._inner, "unreadable", None) or ()
+        places = torch.tensor(sorted(lost), dtype=torch.int64)
+        return set(torch.isin(self._places, places).nonzero()[:, 0].tolist())
+
+    def load(self, rows: Tensor) -> Tensor:
+        """Images of the rows."""
+        images = torch.zeros(len(rows), *self.image_shape, dtype=torch.uint8)
+        here = self.there[rows].nonzero()[:, 0]
+        if len(here):
+            images[here] = self._inner.load(self._places[rows[here]])
         return images
 
 

@@ -83,6 +83,7 @@ def run_process(
     if run is None and place.world > 1 and torch.cuda.is_available():
         torch.cuda.set_device(place.local_rank % torch.cuda.device_count())
     run = run or run_of(job)
+    check_one_modality(run)
     samples = BulkSamples(run, job.data, job.labelled)
     if next(iter(samples.stream()), None) is None:
         raise DataError(f"'{job.data}' holds no samples")
@@ -124,6 +125,19 @@ def run_process(
         counts is not None,
         warning,
     )
+
+
+def check_one_modality(run: TrainedRun) -> None:
+    """Refuse runs that read images and texts together.
+
+    Raises:
+        DataError: if the run does.
+    """
+    if run.network.encoder.modality == "both":
+        raise DataError(
+            "a run on images and texts does not write folders yet, because a folder's samples are read as "
+            "images or as texts; write one table instead, as --out FILE.parquet"
+        )
 
 
 def run_of(job: BulkJob) -> TrainedRun:

@@ -69,6 +69,11 @@ def export_model(
     _check_target(target, replace)
     if "onnx" in formats:
         need_onnx()
+    if decider.run.network.encoder.modality == "both":
+        raise RunError(
+            "a run on images and texts cannot be exported yet, because an exported model has one encoder; "
+            "the run folder itself answers without its data"
+        )
     facts = model_facts(decider.run, decider, public=True)
     with new_folder(target) as folder:
         if "safetensors" in formats:
