@@ -43,7 +43,7 @@ def main() -> None:
     print(f"{tree}; {len(nodes):,} samples", flush=True)
     print(
         "| planted | planted of tested | precision at the number planted | listed: precision, recall "
-        "| certain: precision, recall |\n|---|---|---|---|---|",
+        "| significant: precision, recall |\n|---|---|---|---|---|",
         flush=True,
     )
     for share in map(float, options.shares.split(",")):
@@ -111,8 +111,9 @@ def count(
     """Add precision and recall of one draw; a suspect pair is right if both leaves are halves of one."""
     planted = planted & tested
     listed = [one for one in found.found if one.kind == kind]
-    hit = [one.node in planted and (kind != "merge" or one.other in planted) for one in listed]
-    sure = [right for right, one in zip(hit, listed, strict=True) if one.certain]
+    stems = [name.removesuffix(" (twin)") for name in found.taxonomy.names]
+    hit = [one.node in planted and (kind != "merge" or stems[one.node] == stems[one.other]) for one in listed]
+    sure = [right for right, one in zip(hit, listed, strict=True) if one.significant]
     number = len(planted) // 2 if kind == "merge" else len(planted)
     tests = max(found.tested[kind], 1)
     rows.setdefault(kind, []).append(

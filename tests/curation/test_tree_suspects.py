@@ -52,18 +52,18 @@ def test_a_right_tree_has_no_suspects_and_a_moved_leaf_is_one() -> None:
     found = find_tree_suspects(vectors, labelled(wrong, names), wrong, kinds=("move",))
     first = found.found[0]
     assert (wrong.path_name(first.node), wrong.path_name(first.other)) == ("stone/plant 2", "plant")
-    assert first.certain
+    assert first.significant
     assert first.effect > 0.2
     assert "30 of 30 lie nearer to plant than to its siblings in stone" in first.reason
 
 
-def test_units_are_cells_of_node_and_group_and_few_of_them_are_not_called_certain() -> None:
+def test_units_are_cells_of_node_and_group_and_few_of_them_are_not_called_significant() -> None:
     vectors, names, places = samples()
     wrong = tree_of(places | {"plant 2": "stone"})
     groups = torch.arange(len(names)) % 5
     found = find_tree_suspects(vectors, labelled(wrong, names), wrong, groups=groups, kinds=("move",))
     first = found.found[0]
-    assert (first.units, first.certain) == (5, False)
+    assert (first.units, first.significant) == (5, False)
     assert "5 are too few to be sure" in first.reason
 
 
@@ -89,7 +89,7 @@ def test_halves_of_a_leaf_are_merged_and_two_clusters_of_one_split() -> None:
     tree = tree_of(places)
     found = find_tree_suspects(vectors, labelled(tree, joined), tree, kinds=("split",))
     assert tree.names[found.found[0].node] == "stone 1"
-    assert found.found[0].certain
+    assert found.found[0].significant
     assert "two clusters of 60 and 60" in found.found[0].reason
 
 
@@ -137,7 +137,7 @@ def test_little_data_is_no_reason_to_fail(case: str) -> None:
     else:
         vectors, nodes = vectors.repeat(30, 1), nodes.repeat(30)
     found = find_tree_suspects(vectors, nodes, tree)
-    assert not [one for one in found.found if one.certain and one.kind != "split"]
+    assert not [one for one in found.found if one.significant and one.kind != "split"]
     if case in ("one sample a leaf", "one leaf"):
         assert "pairs of leaves were not compared" in found.notes[0]
 
@@ -171,7 +171,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     wrong.save(tree)
     command = ["taxonomy", "suspects", str(table), "--taxonomy", str(tree), "--out", str(out)]
     assert main([*command, "--kinds", "move"]) == 0
-    assert "move (certain): stone/plant 2: 12 of 12 lie nearer to plant" in capsys.readouterr().out
+    assert "move (significant): stone/plant 2: 12 of 12 lie nearer to plant" in capsys.readouterr().out
     assert "# - {move: stone/plant 2, to: plant/plant 2}" in out.read_text("utf-8")
     assert main(command) == 2
     assert "somebody may have accepted changes" in capsys.readouterr().err

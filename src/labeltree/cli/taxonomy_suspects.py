@@ -37,12 +37,12 @@ def add_suspects(actions: Any) -> None:
         "--level",
         type=float,
         default=0.05,
-        help="largest p value, corrected for many nodes, of what is called certain (default 0.05)",
+        help="largest p value, corrected for many nodes, of what is called significant (default 0.05)",
     )
     action.add_argument(
         "--apart", type=float, default=0.7, help="AUC below which leaves are not told apart (default 0.7)"
     )
-    action.add_argument("--only-certain", action="store_true", help="list and write only what is certain")
+    action.add_argument("--only-significant", action="store_true", help="list and write only these")
     action.add_argument("--top", type=int, default=10, help="list so many of each kind (default 10)")
     action.add_argument("--seed", type=int, default=0, help="of folds, clusters and draws (default 0)")
     action.add_argument("-o", "--out", metavar="FILE", help="write the changes there, as a mapping (.yaml)")
@@ -73,14 +73,14 @@ def suspects(options: argparse.Namespace) -> None:
     )
     print(found.sentence())
     for kind in options.kinds:
-        some = [one for one in found.of(kind) if one.certain or not options.only_certain]
+        some = [one for one in found.of(kind) if one.significant or not options.only_significant]
         for one in some[: options.top]:
-            mark = "certain" if one.certain else "likely"
+            mark = "significant" if one.significant else "not significant"
             print(f"{kind} ({mark}): {taxonomy.path_name(one.node)}: {one.reason}")
         if len(some) > options.top:
             print(f"… and {len(some) - options.top:,} more to {kind}")
     for note in found.notes:
         print(note)
     if options.out is not None:
-        count = found.save_mapping(options.out, only_certain=options.only_certain)
+        count = found.save_mapping(options.out, only_significant=options.only_significant)
         print(f"{count} changes, each a comment until a person accepts it: {options.out}")

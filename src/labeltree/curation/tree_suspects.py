@@ -27,7 +27,7 @@ __all__ = ["KINDS", "Kind", "TreeSuspect", "TreeSuspects", "find_tree_suspects"]
 Kind = Literal["move", "dissolve", "merge", "split"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
-_FEWEST = 8  # units, below which nothing is called certain
+_FEWEST = 8  # units, below which nothing is called significant
 _FEWEST_TO_SPLIT = 24
 _NEAREST = 5  # of each leaf, so many leaves are compared with it
 _DRAWS = 1999
@@ -53,7 +53,7 @@ class TreeSuspect:
             ``split``: the silhouette of the two clusters.
         p: p value after correction for many nodes.
         units: samples, or cells of a node and a group, that this rests on; children for ``dissolve``.
-        certain: whether p is at most the level and there are enough units.
+        significant: whether p is at most the level and there are enough units.
         reason: the evidence in words.
     """
 
@@ -63,7 +63,7 @@ class TreeSuspect:
     effect: float
     p: float
     units: int
-    certain: bool
+    significant: bool
     reason: str
 
 
@@ -92,12 +92,12 @@ class TreeSuspects:
         parts = []
         for kind in KINDS:
             some = self.of(kind)
-            sure = sum(one.certain for one in some)
+            sure = sum(one.significant for one in some)
             if self.tested.get(kind):
-                parts.append(f"{kind}: {sure} certain, {len(some) - sure} likely, of {self.tested[kind]:,}")
+                parts.append(f"{kind}: {sure} significant, {len(some) - sure} more, of {self.tested[kind]:,}")
         return "; ".join(parts) or "nothing could be tested"
 
-    def save_mapping(self, path: str | Path, *, only_certain: bool = False) -> int:
+    def save_mapping(self, path: str | Path, *, only_significant: bool = False) -> int:
         """Write the changes that would mend the tree as guesses, for a person to accept; see `write_mapping`.
 
         Returns:
@@ -105,7 +105,7 @@ class TreeSuspects:
         """
         guesses = []
         for one in self.found:
-            guess = _guess(self.taxonomy, one) if one.certain or not only_certain else None
+            guess = _guess(self.taxonomy, one) if one.significant or not only_significant else None
             if guess is not None:
                 guesses.append(guess)
         write_mapping(path, self.taxonomy, self.taxonomy, [], guesses)
@@ -137,10 +137,10 @@ def find_tree_suspects(
     - ``dissolve``: for each inner node with three children or more, the mean cosine of the means of its
       children, about the mean of their depth, beside that of as many random nodes of their depth: permutation
       test. Suspects are nodes whose children are no more alike than random ones (p after Benjamini & Hochberg
-      above the level), certain those that are less alike (p of the other side, after Holm). Where the depth
+      above the level), significant those that are less alike (other side, after Holm). Where the depth
       has too few nodes for a p below the level, nothing is said.
     - ``merge``: for each leaf and its five nearest leaves, the AUC of the out-of-fold log odds of the two.
-      Suspects have an AUC below ``apart``; certain ones significantly so (Hanley & McNeil's standard error
+      Suspects have an AUC below ``apart``; the p value is of that (Hanley & McNeil's standard error
       at that AUC, after Holm over all pairs of leaves).
     - ``split``: two clusters (k-means) of a leaf's units with a silhouette of 0.25 or more, beside Gaussian
       samples of the leaf's covariance (SigClust, Liu et al. 2008, with its normal p value), after Benjamini
@@ -152,7 +152,7 @@ def find_tree_suspects(
         taxonomy: the tree.
         groups: ``(n,)`` int64 group of each sample, −1 for none.
         kinds: what is looked for.
-        level: largest corrected p value of what is called certain.
+        level: largest corrected p value of what is called significant.
         apart: AUC below which two leaves count as not told apart.
         seed: of folds, clusters and draws.
         progress: called as ``progress(message, done, total)``.
@@ -313,7 +313,7 @@ def _dissolves(data: _Data, level: float, seed: int) -> tuple[list[TreeSuspect],
     found = []
     for (node, effect, _, _, size), p, less in zip(rows, alike_p.tolist(), unlike_p.tolist(), strict=True):
         if p > level:
-            certain = less <= level
+            significant = less <= level
             found.append(
                 TreeSuspect(
                     "dissolve",
@@ -322,9 +322,9 @@ def _dissolves(data: _Data, level: float, seed: int) -> tuple[list[TreeSuspect],
                     effect,
                     less,
                     size,
-                    certain,
-                    f"its {size} children are {'less' if certain else 'no more'} alike than random nodes of "
-                    f"their depth: {effect:+.1f} sd (p {p:.2g} that they are more alike)",
+                    significant,
+                    f"its {size} children are {'less' if significant else 'no more'} alike than random nodes "
+                    f"of their depth: {effect:+.1f} sd (p {p:.2g} that they are more alike)",
                 )
             )
     return sorted(found, key=lambda one: (one.effect, one.node)), len(rows)
