@@ -35,7 +35,9 @@ def run(arguments: list[str]) -> None:
     )
     parser.add_argument("--taxonomy", metavar="FILE", help="with --embeddings: the tree of their labels")
     parser.add_argument(
-        "--out", metavar="DIR", help="a new folder for the index; default: RUN/index, or FILE.index"
+        "--out",
+        metavar="DIR|URL",
+        help="a new folder for the index, postgresql://... or qdrant+http://...; default: RUN/index, or FILE.index",
     )
     parser.add_argument(
         "--geometry",

