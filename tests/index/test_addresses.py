@@ -1,10 +1,15 @@
 """Addresses of servers are read, and shown without passwords."""
 
+from pathlib import Path
+
+import numpy as np
 import pytest
 
+from labeltree.cli.index import run
 from labeltree.errors import DataError
 from labeltree.index import Index
 from labeltree.index.addresses import Address, is_address
+from labeltree.taxonomy import Taxonomy
 
 
 def test_what_an_address_names() -> None:
@@ -64,3 +69,16 @@ def test_passwords_are_not_in_errors_of_a_server() -> None:
     with pytest.raises(DataError, match="Qdrant reports a problem") as caught:
         Index.open("qdrant+http://:s3cr3t@127.0.0.1:1/birds")
     assert "s3cr3t" not in str(caught.value)
+
+
+def test_the_command_makes_and_describes_an_index_by_its_address(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Taxonomy.from_paths(["a/x", "b"]).save(tmp_path / "t.taxonomy.json")
+    np.savez(tmp_path / "t.npz", embeddings=np.eye(3, dtype=np.float32), labels=["x", "b", "a"])
+    url = "qdrant::memory:#by_command"
+    run(["--embeddings", str(tmp_path / "t.npz"), "--out", url, "--geometry", "cosine"])
+    assert len(Index.open(url)) == 3
+    capsys.readouterr()
+    run([url, "--delete", "0"])
+    assert f"index     {url}\nsamples   2" in capsys.readouterr().out

@@ -37,7 +37,7 @@ def run(arguments: list[str]) -> None:
     parser.add_argument(
         "--out",
         metavar="DIR|URL",
-        help="a new folder for the index, postgresql://... or qdrant+http://...; default: RUN/index, or FILE.index",
+        help="a new folder, postgresql://... or qdrant+http://...; default: RUN/index, or FILE.index",
     )
     parser.add_argument(
         "--geometry",
