@@ -121,7 +121,7 @@ class Collection:
         """Some rows as the report reads an embeddings table."""
         table = EmbeddingTable(
             embeddings=torch.from_numpy(np.array(self.vectors[rows], np.float32)),
-            nodes=torch.from_numpy(np.asarray(self.nodes[rows], np.int64)),
+            nodes=torch.from_numpy(np.array(self.nodes[rows], np.int64)),
             geometry=self.geometry,
             curvature=self.curvature,
         )

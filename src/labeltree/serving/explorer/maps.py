@@ -140,7 +140,7 @@ class Maps:
                 found = compute_map(self._collection, name)
             with self._lock:
                 self._maps[name] = found
-            self._keep(name, found)
+            self.keep(name, found)
         except (LabeltreeError, ImportError, ValueError, ArithmeticError, MemoryError, OSError) as error:
             problem = str(error) or type(error).__name__
             self._say(f"the map {name} is not {'kept' if name in self._maps else 'there'}: {problem}")
@@ -157,7 +157,8 @@ class Maps:
         digest = hashlib.sha256(repr(of).encode()).hexdigest()[:12]
         return self._folder / f"{name.lower()}-{digest}.npz"
 
-    def _keep(self, name: str, found: PlaneMap) -> None:
+    def keep(self, name: str, found: PlaneMap) -> None:
+        """Write a map beside the index, in place of that of an earlier version."""
         file = self._file(name)
         if file is None:
             return

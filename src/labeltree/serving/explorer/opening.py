@@ -161,7 +161,7 @@ def open_collection(index: Index) -> Collection:
     return Collection(
         name=_name_of(index),
         ids=ids,
-        nodes=np.asarray(table["node"].to_numpy(), np.int64),
+        nodes=np.array(table["node"].to_numpy(), np.int64),
         taxonomy=index.taxonomy,
         vectors=index.vectors(),
         nearest=nearest,
