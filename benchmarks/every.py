@@ -42,6 +42,7 @@ SCRIPTS = (
     "shorter_vectors",
     "serving",
     "index_kills",
+    "explorer",
 )
 
 

@@ -101,6 +101,8 @@ GOALS = (
     ),
     Goal("P18 approximate", "p50 of it, the slowest kind", "≤", 5, "ms", "index"),
     Goal("P18 filtered", "the same within a subtree of 1 % over unfiltered", "≤", 1, "×", "index"),
+    Goal("P19", "explorer's map of 100,000 points, without a graphics card", "≥", 30, "frames/s", "explorer"),
+    Goal("P19 paint", "explorer's first points on the map, 100,000 samples", "≤", 2, "s", "explorer"),
     Goal("P20", "service with 16 clients over the bare model, requests a second", "≥", 0.8, "×", "serving"),
     Goal("P20 latency", "p99 latency over the time of a batch", "≤", 3, "×", "serving"),
     Goal("P20 failed", "requests with an unexpected answer", "≤", 0, "", "serving"),

@@ -14,7 +14,7 @@ FOLDER = Path(__file__).parents[2] / "benchmarks"
 SCRIPTS = sorted(path.stem for path in FOLDER.glob("*.py") if "\ndef measure(" in path.read_text("utf-8"))
 # Those that start processes or build encoders have tests of their own, or are run by hand.
 SLOW = {
-    "bulk", "cold_start", "data", "large_data", "memory", "metrics", "ranks", "serving", "text",
+    "bulk", "cold_start", "data", "explorer", "large_data", "memory", "metrics", "ranks", "serving", "text",
     "training_step",
 }  # fmt: skip
 

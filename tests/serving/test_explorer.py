@@ -17,6 +17,7 @@ from explorer_inputs import COLOURS, ODD, ColourEngine, make_collection, make_sh
 pytest.importorskip("fastapi")
 from fastapi.testclient import TestClient
 
+from labeltree.data.corrections import Corrections
 from labeltree.errors import DataError
 from labeltree.serving import ServiceSettings
 from labeltree.serving.explorer.app import create_explorer
@@ -28,6 +29,7 @@ from labeltree.serving.explorer.opening import explore
 from labeltree.serving.explorer.pictures import Pictures
 from labeltree.serving.explorer.review import Conflict, Decision
 
+HEAD = "sample,label,suggested,decision\n"
 TOKEN = "0123456789abcdef-token"
 
 
@@ -348,25 +350,33 @@ def test_decisions_are_written_and_taken_back(client: TestClient, corrections: P
     done = post(client, id="sample 000", action="accept", seen="").json()
     assert (done["action"], done["decided_path"]) == ("accept", ["warm", "red"])
     assert read(corrections) == [
-        {"sample": "sample 000", "label": "cold/blue", "corrected": "warm/red", "action": "accept"}
+        {"sample": "sample 000", "label": "cold/blue", "suggested": "warm/red", "decision": "accept"}
     ]
     assert client.get("/api/review").json()["matching"] == 1
     node = show.collection.taxonomy.find("cold")
-    other = post(client, id="sample 012", action="relabel", node=node, seen="").json()
-    assert [row["corrected"] for row in read(corrections)] == ["warm/red", "cold"]
+    other = post(client, id="sample 012", action="accept", node=node, seen="").json()
+    assert [row["suggested"] for row in read(corrections)] == ["warm/red", "cold"]
     assert post(client, id="sample 012", action="undo", seen=other["seen"]).json()["action"] is None
-    assert [row["sample"] for row in read(corrections)] == ["sample 000"]
+    assert [row["decision"] for row in read(corrections)] == ["accept", ""]
     kept = post(client, id="sample 012", action="keep", seen="").json()
     assert kept["decided_path"] == ["warm", "orange"]
     assert client.get("/api/review?state=decided").json()["matching"] == 2
+    for action in ("remove", "no label"):
+        kept = post(client, id="sample 012", action=action, seen=kept["seen"]).json()
+        assert (kept["action"], kept["decided"]) == (action, -1)
+    entries = Corrections.load(corrections).entries
+    assert [(e.sample, e.label, e.decision, e.node) for e in entries] == [
+        ("sample 000", "cold/blue", "accept", "warm/red"),
+        ("sample 012", "warm/orange", "no label", ""),
+    ]
 
 
 def test_an_odd_name_goes_through_the_file(client: TestClient, corrections: Path, show: Any) -> None:
     odd = show.collection.taxonomy.find(list(COLOURS)[3])
-    assert post(client, id=ODD, action="relabel", node=odd, seen="").status_code == 200
+    assert post(client, id=ODD, action="accept", node=odd, seen="").status_code == 200
     assert read(corrections)[0]["sample"] == ODD
     again = CorrectionsFile(corrections, show.collection)
-    assert again.read() == {ODD: Decision("relabel", odd)}
+    assert again.read() == {ODD: Decision("accept", odd)}
 
 
 @pytest.mark.parametrize(
@@ -374,9 +384,9 @@ def test_an_odd_name_goes_through_the_file(client: TestClient, corrections: Path
     [
         ({"id": "nobody", "action": "keep"}, 422),
         ({"id": "sample 005", "action": "accept"}, 422),
-        ({"id": "sample 000", "action": "relabel"}, 422),
-        ({"id": "sample 000", "action": "relabel", "node": 0}, 422),
-        ({"id": "sample 000", "action": "relabel", "node": 10**9}, 422),
+        ({"id": "sample 000", "action": "accept", "node": -1}, 422),
+        ({"id": "sample 000", "action": "accept", "node": 0}, 422),
+        ({"id": "sample 000", "action": "accept", "node": 10**9}, 422),
         ({"id": "sample 000", "action": "delete"}, 422),
         ({"id": "x" * 200_000, "action": "keep"}, 413),
     ],
@@ -394,7 +404,7 @@ def test_of_two_browsers_the_second_is_told(client: TestClient, corrections: Pat
     assert late.status_code == 409
     assert late.json()["item"]["decided_path"] == ["warm", "red"]
     assert post(client, id="sample 000", action="accept", seen="").status_code == 200  # the same twice
-    assert [row["corrected"] for row in read(corrections)] == ["warm/red"]
+    assert [row["suggested"] for row in read(corrections)] == ["warm/red"]
 
 
 def test_nothing_is_lost_when_many_decide_at_once(tmp_path: Path, corrections: Path) -> None:
@@ -404,7 +414,7 @@ def test_nothing_is_lost_when_many_decide_at_once(tmp_path: Path, corrections: P
 
     def decide(show: Any, rows: range) -> None:
         for row in rows:
-            show.review.decide(str(show.collection.ids[row]), Decision("relabel", node), "")
+            show.review.decide(str(show.collection.ids[row]), Decision("accept", node), "")
 
     threads = [
         threading.Thread(target=decide, args=(show, range(4 * half + part, 40, 8)))
@@ -420,13 +430,17 @@ def test_nothing_is_lost_when_many_decide_at_once(tmp_path: Path, corrections: P
 
 def test_what_others_wrote_into_the_file_stays(client: TestClient, corrections: Path, show: Any) -> None:
     corrections.write_text(
-        "sample,corrected,who\nelsewhere,some/where,Ann\nsample 003,warm/orange,Bob\n", encoding="utf-8"
+        "\ufeffwho;Sample;label;suggested;decision\nAnn;elsewhere;;some/where;x\n"
+        "Bob;sample 003;;warm/orange;Yes\n"
+        "Eve;sample 004;;warm/red;\n",
+        encoding="utf-8",
     )
     assert post(client, id="sample 000", action="accept", seen="").status_code == 200
     rows = {row["sample"]: row for row in read(corrections)}
-    assert (rows["elsewhere"]["corrected"], rows["elsewhere"]["who"]) == ("some/where", "Ann")
-    assert (rows["sample 003"]["corrected"], rows["sample 003"]["who"]) == ("warm/orange", "Bob")
-    assert rows["sample 000"]["corrected"] == "warm/red"
+    assert (rows["elsewhere"]["suggested"], rows["elsewhere"]["who"]) == ("some/where", "Ann")
+    assert (rows["sample 003"]["decision"], rows["sample 003"]["who"]) == ("accept", "Bob")
+    assert (rows["sample 004"]["decision"], rows["sample 004"]["who"]) == ("", "Eve")
+    assert rows["sample 000"]["suggested"] == "warm/red"
     with pytest.raises(Conflict):
         show.review.decide("sample 003", None, "")
 
@@ -434,11 +448,12 @@ def test_what_others_wrote_into_the_file_stays(client: TestClient, corrections: 
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("sample\nx\n", "no column 'corrected'"),
+        ("sample\nx\n", "no column 'label'"),
         ("", "no column 'sample'"),
-        ("sample,corrected\nsample 001,nowhere\n", "line 2 .* no node of the taxonomy"),
-        ('sample,corrected\n"a,b\n', "it is no table with commas"),
-        ("sample,corrected\n\udcff,b\n", "not text in UTF-8"),
+        (HEAD + "sample 001,,nowhere,yes\n", "row 2: 'nowhere' is no node of the taxonomy"),
+        (HEAD + "sample 001,,warm,perhaps\n", "row 2: the decision 'perhaps' is none of accept"),
+        (HEAD + '"a,b\n', "it is no CSV"),
+        (HEAD + "\udcff,b\n", "not text in UTF-8"),
     ],
 )
 def test_damaged_files_of_corrections(tmp_path: Path, text: str, why: str) -> None:
@@ -451,13 +466,13 @@ def test_damaged_files_of_corrections(tmp_path: Path, text: str, why: str) -> No
 def test_suspects_are_read_in_their_order(tmp_path: Path) -> None:
     it = make_collection(tmp_path, each=2)
     path = tmp_path / "suspects.csv"
-    path.write_text("sample,likelier,reason,score\nsample 003,warm/red,why,0.5\nsample 001,x,,nan?\nz,,,\n")
+    path.write_text("sample,suggested,reason,score\nsample 003,warm/red,why,0.5\nsample 001,x,,nan?\nz,,,\n")
     found = read_suspects(path, it)
     assert [(s.row, s.suggested, s.score) for s in found] == [
         (3, it.taxonomy.find("red"), 0.5),
         (1, -1, None),
     ]
-    path.write_text("sample\nz\n")
+    path.write_text("sample,suggested\nz,\n")
     with pytest.raises(DataError, match=r"no sample of .* is in the index"):
         read_suspects(path, it)
 

@@ -264,7 +264,7 @@ def test_a_correction_is_accepted_by_one_and_told_to_the_other(
     pages[0].keyboard.press("a")
     pages[0].locator("#progress", has_text="1 of 2 decided").wait_for()
     with (tmp_path / "corrections.csv").open(newline="", encoding="utf-8") as file:
-        assert [row["corrected"] for row in csv.DictReader(file)] == ["warm/red"]
+        assert [row["suggested"] for row in csv.DictReader(file)] == ["warm/red"]
     pages[1].keyboard.press("k")
     pages[1].locator("#notice", has_text="Somebody else has decided meanwhile: warm › red").wait_for()
     pages[1].locator("#review dl", has_text="warm › orange").wait_for()

@@ -54,7 +54,7 @@ def _parser() -> argparse.ArgumentParser:
         description="A page to search an index by image, text, node or sample; the tree with its counts; a "
         "map of all samples; pages of nodes; a queue in which suspects are reviewed. Only this machine "
         "reaches it unless --host says otherwise.",
-        epilog="example: labeltree explore runs/photos --suspects suspects.csv --corrections corrections.csv",
+        epilog="example: labeltree explore runs/photos --suspects runs/photos/suspects.csv",
     )
     parser.add_argument("index", help="the index, or a run that has one (labeltree index RUN)")
     parser.add_argument(
@@ -64,8 +64,12 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FOLDER",
         help="folders whose pictures may be shown (default: those of the data of the index's run)",
     )
-    parser.add_argument("--suspects", metavar="FILE", help="the file of 'labeltree suspects' to review")
-    parser.add_argument("--corrections", metavar="FILE", help="where decisions are written")
+    parser.add_argument("--suspects", metavar="FILE", help="the table of 'labeltree suspects' to review")
+    parser.add_argument(
+        "--corrections",
+        metavar="FILE",
+        help="where decisions are written (default: corrections.csv beside FILE)",
+    )
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default 127.0.0.1)")
     parser.add_argument("--port", type=int, default=8000, help="default 8000; 0: any that is free")
     parser.add_argument(

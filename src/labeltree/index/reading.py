@@ -102,12 +102,16 @@ def rows_of_run(run: str | Path, progress: Progress | None = None) -> tuple[Inde
     """All samples of a finished run, embedded by it, as rows of an index.
 
     Their ids are the names of the samples within the data set, such as files relative to its folder; column
-    ``instance`` holds their numbers in it.
+    ``instance`` holds their numbers in it, and ``prediction`` the path of the node that the run itself
+    answers, if it has a classifier of its own.
     """
     trained, tables = run_tables(run, ("trained",), progress)
     table, source = tables["trained"], trained.source
     rows = IndexRows.from_table(table, sample_ids(source))
     columns: dict[str, Sequence[object]] = {"instance": source.instances.tolist()}
+    if table.predictions is not None:
+        names = trained.taxonomy.path_name
+        columns["prediction"] = [names(node) if node > 0 else None for node in table.predictions.tolist()]
     everything = torch.arange(len(source))
     files = source.paths(everything)
     return IndexRows(

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 
 from labeltree.cache import data_home
-from labeltree.errors import LabeltreeError
+from labeltree.errors import DataError, LabeltreeError
 from labeltree.serving.engine import Engine
 from labeltree.serving.explorer.app import create_explorer
 from labeltree.serving.explorer.collection import Collection, Found
@@ -52,8 +54,9 @@ def explore(
         where: the index, or a run with one.
         images: folders that pictures may lie in, besides those of the run's data; relative paths of the index
             are looked up in them.
-        suspects: a file of `labeltree suspects`.
-        corrections: the file that decisions are written to; None: none are.
+        suspects: the table of `labeltree suspects`.
+        corrections: the table that decisions are written to; None: ``corrections.csv`` beside the suspects,
+            if there are any.
         host: address to listen on; the default is reached from this machine only.
         port: 0 = one that is free.
         names: further names of this host.
@@ -111,7 +114,7 @@ def open_show(
     index = Index.open(where)
     collection = open_collection(index)
     engine, why = None, "the index was made from vectors alone: search by node or by sample"
-    run = index.settings.model
+    run = index.model
     if run is not None:
         try:
             engine = Engine(run, settings, devices=devices, threads=threads)
@@ -119,8 +122,11 @@ def open_show(
             why = f"the run of the index cannot be opened: {error}"
             warn(why)
     folder = Path(index.where) if "://" not in index.where else None
-    pictures = Pictures(collection.paths, [*images, *_folders_of(engine)], settings)
+    draw = None if engine is None else _drawer(engine, index)
+    pictures = Pictures(collection.paths, [*images, *_folders_of(engine)], settings, draw)
     found = [] if suspects is None else read_suspects(Path(suspects), collection)
+    if corrections is None and suspects is not None:
+        corrections = Path(suspects).with_name("corrections.csv")
     kept = None if corrections is None else CorrectionsFile(Path(corrections), collection)
     show = Show(
         collection,
@@ -190,6 +196,29 @@ def _predictions(values: list[Any] | None, index: Index) -> Array | None:
         return np.array([nodes.get(str(value), -1) for value in values], np.int64)
     found = np.array([-1 if value is None else int(value) for value in values], np.int64)
     return np.where((found >= 0) & (found < taxonomy.num_nodes), found, -1)
+
+
+def _drawer(engine: Engine, index: Index) -> Callable[[int], Array] | None:
+    """Draws samples that are no files but parts of the run's data set, by their number in it."""
+    if engine.modality != "image" or "instance" not in index.info().columns:
+        return None
+    instances = index.rows(["instance"])["instance"].to_pylist()
+    opening = threading.Lock()
+    opened: list[Any] = []
+
+    def draw(row: int) -> Array:
+        from labeltree.training.experiment import open_recipe_data
+
+        with opening:
+            if not opened:
+                source = open_recipe_data(engine.model.recipe)
+                opened.append((source, {one: place for place, one in enumerate(source.instances.tolist())}))
+            source, places = opened[0]
+            if instances[row] not in places:
+                raise DataError("the sample is no longer in the data of the run")
+            return np.asarray(source.load(torch.tensor([places[instances[row]]]))[0].numpy())
+
+    return draw
 
 
 def _folders_of(engine: Engine | None) -> list[Path]:

@@ -40,7 +40,7 @@ class Pictures:
             working folder and in the folders.
         folders: that files may lie in.
         settings: limits of pixels and memory.
-        draw: pixels ``(c, h, w)`` uint8 of a row that has no file; None if there are none.
+        draw: pixels ``(c, h, w)`` uint8 of a row without a file in the folders; None if there are none.
     """
 
     def __init__(
@@ -102,11 +102,14 @@ class Pictures:
         return found
 
     def _pixels(self, row: int, size: int) -> Array:
-        if self._paths is None or not str(self._paths[row]):
+        try:
+            path = self.file_of(row)
+            if self._draw is not None and not path.is_file():  # a name within a data set
+                return self._draw(row)
+        except DataError:
             if self._draw is None:
-                raise DataError("the sample has no image file")
+                raise
             return self._draw(row)
-        path = self.file_of(row)
         try:
             if check_file(path) > _LARGEST_FILE:
                 raise DataError(f"the file has more than {_LARGEST_FILE:,} bytes")
@@ -127,7 +130,7 @@ def _encoded(pixels: Array, size: int) -> bytes:
         pixels[0] if len(pixels) == 1 else np.ascontiguousarray(pixels.transpose(1, 2, 0))
     )
     if max(drawn.size) < size and max(drawn.size) <= 64:
-        drawn = drawn.resize([side * (size // max(drawn.size)) or side for side in drawn.size], 0)
+        drawn = drawn.resize([side * (size // max(drawn.size)) or side for side in drawn.size], 3)
     drawn.thumbnail((size, size))
     buffer = BytesIO()
     if size <= 64:

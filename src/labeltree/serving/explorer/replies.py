@@ -159,8 +159,8 @@ class Decided(BaseModel):
     """A decision about a suspect; `seen` is that of the item that it is based on."""
 
     id: str = Field(max_length=100_000)
-    action: Literal["accept", "keep", "relabel", "undo"]
-    node: int | None = None
+    action: Literal["accept", "keep", "remove", "no label", "undo"]
+    node: int | None = Field(None, description="to accept instead of the one that is suggested")
     seen: str = Field("", max_length=100)
 
 
@@ -170,7 +170,9 @@ class ReviewItem(BaseModel):
     suggested_path: list[str]
     reason: str
     score: float | None
-    action: Literal["accept", "keep", "relabel"] | None = Field(description="what was decided; null: open")
+    action: Literal["accept", "keep", "remove", "no label"] | None = Field(
+        description="what was decided; null: open"
+    )
     decided: int = Field(description="the node that was decided on; −1: none")
     decided_path: list[str]
     seen: str = Field(description="names this state of the item; empty: open")

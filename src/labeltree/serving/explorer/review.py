@@ -15,7 +15,8 @@ from labeltree.errors import DataError
 
 __all__ = ["Action", "Conflict", "Decision", "Review", "Suspect"]
 
-Action = Literal["accept", "keep", "relabel"]
+Action = Literal["accept", "keep", "remove", "no label"]
+"""What is decided: another node, the label as it is, that the sample be left out, or have no label."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class Suspect:
 
 @dataclass(frozen=True)
 class Decision:
-    """What was decided about a sample: the action, and the node that it belongs to (−1: to none)."""
+    """What was decided about a sample: the action, and the node that its label shall be (−1: none)."""
 
     action: Action
     node: int

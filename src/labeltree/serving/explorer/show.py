@@ -291,13 +291,12 @@ class Show:
         if asked.action == "keep":
             decision = Decision("keep", int(self.collection.nodes[row]))
         elif asked.action == "accept":
-            if suspect is None or suspect.suggested < 0:
-                raise DataError("nothing is suggested for this sample; name a node, as relabel")
-            decision = Decision("accept", suspect.suggested)
-        elif asked.action == "relabel":
-            if asked.node is None or not 0 < asked.node < self.collection.taxonomy.num_nodes:
-                raise DataError("name the node that the sample belongs to")
-            decision = Decision("relabel", asked.node)
+            node = asked.node if asked.node is not None else -1 if suspect is None else suspect.suggested
+            if not 0 < node < self.collection.taxonomy.num_nodes:
+                raise DataError("no node is suggested for this sample, or named; name one below the root")
+            decision = Decision("accept", node)
+        elif asked.action != "undo":
+            decision = Decision(asked.action, -1)
         self.review.decide(asked.id, decision, asked.seen)
         return self.review_item(asked.id)
 

@@ -30,7 +30,8 @@ export function card(sample, told, hit = null, names = null) {
     made.style.borderColor = hit.colour;
     made.dataset.far = hit.far.toFixed(3);
     const shared = hit.shared > 0 ? `shares ${names[hit.shared]}` : "another branch";
-    words.append(element("span", { className: "how", textContent: hit.far === 0 ? "the same" : shared }));
+    words.append(element("span", { className: "how", textContent: `${hit.similarity.toFixed(2)} · ${hit.far === 0 ? "the same" : shared}`,
+      title: `similarity ${hit.similarity.toFixed(4)}, distance ${hit.distance.toFixed(4)}` }));
   } else if (sample.prediction !== null && sample.prediction !== sample.node) {
     words.append(element("span", { className: "how wrong", textContent: `→ ${sample.predicted_path.at(-1)}`,
       title: `predicted: ${spell(sample.predicted_path)}` }));

@@ -406,7 +406,7 @@ async function showReview() {
     parts.push(element("h3", { textContent: "Decided just now" }), element("ul", { className: "done" }, ...queue.done.slice(0, 12).map((item) => {
       const undo = element("button", { type: "button", textContent: "Undo" });
       undo.addEventListener("click", () => decide(item, "undo"));
-      return element("li", {}, element("span", { textContent: `${item.sample.path.at(-1) || "no label"} → ${item.decided_path.at(-1) || "no label"}` }), undo);
+      return element("li", {}, element("span", { textContent: `${item.sample.path.at(-1) || "no label"} → ${outcome(item)}` }), undo);
     })));
   }
   box.replaceChildren(...parts);
@@ -434,6 +434,8 @@ function oneOf(item) {
   };
   if (item.suggested >= 0) button(`Accept ${item.suggested_path.at(-1)}`, "A", () => decide(item, "accept"), true);
   button(`Keep ${item.sample.path.at(-1) || "as it is"}`, "K", () => decide(item, "keep"));
+  button("Leave it out", "R", () => decide(item, "remove"));
+  if (item.sample.node >= 0) button("No label", "N", () => decide(item, "no label"));
   button("Other…", "O", () => { other.hidden = !other.hidden; field.focus(); });
   button("Skip", "S", () => { queue.skipped++; guarded(showReview)(); });
   const field = element("input", { type: "search", placeholder: "name of the right node", ariaLabel: "Name of the right node" });
@@ -449,7 +451,7 @@ function oneOf(item) {
     const all = await matches(), plain = field.value.trim().toLowerCase();
     const exact = all.filter((match) => [match.path.join("/"), match.path.at(-1)].some((name) => name.toLowerCase() === plain));
     if (exact.length !== 1) throw new Error(exact.length ? `several nodes are called ${field.value}; choose one of the list` : `there is no node ${field.value}; choose one of the list`);
-    await decide(item, "relabel", exact[0].node);
+    await decide(item, "accept", exact[0].node);
   }));
   other.append(found);
   const parts = [box, buttons, other];
@@ -457,6 +459,8 @@ function oneOf(item) {
   if (item.neighbours.length) parts.push(element("h3", { textContent: "What is near" }), element("div", { className: "wall" }, ...item.neighbours.map((sample) => card(sample, told))));
   return parts;
 }
+
+const outcome = (item) => ({ remove: "left out", "no label": "no label" })[item.action] || spell(item.decided_path) || "no label";
 
 const decide = guarded(async (item, action, node = null) => {
   if (queue.busy) return;
@@ -469,7 +473,7 @@ const decide = guarded(async (item, action, node = null) => {
   } catch (error) {
     if (error.status !== 409) throw error;
     const now = error.said.item;
-    tell(`Somebody else has decided meanwhile: ${now.action ? spell(now.decided_path) || "no label" : "it is open again"}.`);
+    tell(`Somebody else has decided meanwhile: ${now.action ? outcome(now) : "it is open again"}.`);
   } finally {
     queue.busy = false;
   }
@@ -606,8 +610,8 @@ function listen() {
     const item = queue.item, key = event.key.toLowerCase();
     if (event.key === "/") { query.focus(); query.select(); event.preventDefault(); }
     else if (event.key === "Escape") { chosen.lasso = null; chosen.hits = null; by("asked").replaceChildren(); follow(); }
-    else if (reviewing() && item && "akos".includes(key)) {
-      const label = { a: "Accept", k: "Keep", o: "Other", s: "Skip" }[key];
+    else if (reviewing() && item && "akosrn".includes(key)) {
+      const label = { a: "Accept", k: "Keep", o: "Other", s: "Skip", r: "Leave it out", n: "No label" }[key];
       [...by("review").querySelectorAll(".decide button")].find((one) => one.title.startsWith(label))?.click();
       event.preventDefault();
     }
@@ -639,9 +643,9 @@ const start = guarded(async () => {
     if (!there) option.remove();
   }
   by("method").replaceChildren(...info.maps.map((one) => element("option", { value: one.name, textContent: one.name === "disk" ? "Poincaré disk" : one.name })));
-  by("method").value = info.map;
+  const params = new URLSearchParams(location.search), asked = params.get("map");
+  by("method").value = info.maps.some((one) => one.name === asked) ? asked : info.map;
   if (info.suspects) by("tab-review").textContent = `Review (${whole(info.suspects)})`;
-  const params = new URLSearchParams(location.search);
   view = new TreeView(by("nodes"), tree, { total: count, pick: (node) => { tell(""); choose(node); if (!by("node").hidden) by("node").scrollTop = 0; } });
   map = new PointMap(by("plane"), {
     hover,
@@ -653,7 +657,7 @@ const start = guarded(async () => {
   pane("map");
   const wanted = new URLSearchParams(location.hash.slice(1)).get("node");
   const node = wanted ? tree.names.findIndex((_, i) => i && path(i).join("/") === wanted) : 0;
-  if (count) guarded(showMap)(info.map);
+  if (count) guarded(showMap)(by("method").value);
   else by("drawing").textContent = "The index has no samples.";
   if (node > 0) choose(node);
   else follow();
