@@ -281,7 +281,9 @@ def _umap(vectors: Array, geometry: str) -> Array:
     try:
         from umap import UMAP  # type: ignore[import-untyped,import-not-found,unused-ignore]
     except ImportError as error:
-        raise ImportError("the map UMAP needs umap-learn; install it with: pip install umap-learn") from error
+        raise ImportError(
+            "the map UMAP needs umap-learn; install it with: pip install 'labeltree[umap]'"
+        ) from error
     metric = "cosine" if geometry == "sphere" else "euclidean"
     return np.asarray(UMAP(metric=metric, random_state=_SEED, n_jobs=1).fit_transform(vectors), np.float64)
 
