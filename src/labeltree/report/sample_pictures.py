@@ -49,10 +49,10 @@ class SamplePictures:
             path = paths.get(one)
             if path and Path(path).is_file() and (drawn := file_picture(path)) is not None:
                 found[one] = drawn
-        missing = {one: paths.get(one) or one for one in wanted if one not in found}
+        missing = {one: (paths.get(one) or one, one) for one in wanted if one not in found}
         return found | (self._of_run(missing) if missing else {})
 
-    def _of_run(self, names: Mapping[str, str]) -> dict[str, str]:
+    def _of_run(self, names: Mapping[str, tuple[str, str]]) -> dict[str, str]:
         """Pictures of samples by the names that they have in the data of the index's run."""
         from labeltree.inference.loading import load_run
 
@@ -62,9 +62,13 @@ class SamplePictures:
             source = load_run(self._index.model).source
             if source.store is None:
                 return {}
-            known = source.paths(torch.arange(len(source))) or map(str, source.instances.tolist())
-            places = {name: place for place, name in enumerate(known)}
-            there = {one: places[name] for one, name in names.items() if name in places}
+            places = {str(instance): place for place, instance in enumerate(source.instances.tolist())}
+            places |= {name: place for place, name in enumerate(source.paths(torch.arange(len(source))))}
+            there = {
+                one: next(places[name] for name in either if name in places)
+                for one, either in names.items()
+                if any(name in places for name in either)
+            }
             if not there:
                 return {}
             images = source.load(list(there.values()))
