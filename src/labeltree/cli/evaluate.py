@@ -39,14 +39,9 @@ def run(arguments: list[str]) -> None:
     parser.add_argument(
         "--mapping",
         metavar="FILE",
-        help="what became of the old taxonomy's nodes, from 'labeltree taxonomy map' (default: what is "
-        "certain)",
+        help="what became of the old nodes, by 'labeltree taxonomy map'",
     )
-    parser.add_argument(
-        "--corrections",
-        metavar="FILE",
-        help="measure on labels that a person has corrected in a table of 'labeltree suspects'",
-    )
+    parser.add_argument("--corrections", metavar="FILE", help="measure on corrected labels")
     parser.add_argument("--split", default="test", help="the split that is measured (default test)")
     parser.add_argument(
         "--out",
@@ -95,7 +90,7 @@ def run(arguments: list[str]) -> None:
     )
     parser.add_argument("--title", help="of the report; default: the data and the objective")
     add_verify(parser)
-    parser.add_argument("--quiet", action="store_true", help="do not show what it is at")
+    parser.add_argument("--quiet", action="store_true", help="show no progress")
     options = parser.parse_args(arguments)
     if options.list_protocols:
         from labeltree.evaluation import describe_protocols
