@@ -82,13 +82,12 @@ def run(arguments: list[str]) -> None:
         type=int,
         default=(),
         metavar=("FEW", "MANY"),
-        help="tail classes have at most FEW training samples, head classes more than MANY; by default a "
-        "third of the classes is in each",
+        help="tail classes have at most FEW training samples, head classes more than MANY (default: thirds)",
     )
     parser.add_argument(
         "--list-protocols", action="store_true", help="list the protocols with their options, and stop"
     )
-    parser.add_argument("--title", help="of the report; default: the data and the objective")
+    parser.add_argument("--title", help="of the report")
     add_verify(parser)
     parser.add_argument("--quiet", action="store_true", help="show no progress")
     options = parser.parse_args(arguments)
