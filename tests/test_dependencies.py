@@ -26,6 +26,7 @@ IMPORTED_AS = {
     "fastapi-offline": "fastapi_offline",
     "python-multipart": "python_multipart",
     "qdrant-client": "qdrant_client",
+    "umap-learn": "umap",
 }
 # Comes with torch where there are GPUs; the kernels are left out where it is not there.
 WITH_TORCH = {"triton"}
