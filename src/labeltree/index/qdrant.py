@@ -409,7 +409,7 @@ class QdrantStore:
             self._swap(writer=None, unfinished=False)
         except StoreChangedError:
             raise
-        except Exception:
+        except BaseException:  # also an interruption by the user: others need not wait for a dead writer
             with suppress(Exception):
                 if self._head.document:
                     self._clean()
