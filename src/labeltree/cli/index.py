@@ -24,7 +24,7 @@ def run(arguments: list[str]) -> None:
     """Make, change or describe the index named by the arguments."""
     parser = argparse.ArgumentParser(
         prog="labeltree index",
-        description="Make an index of the embeddings of a run, or of any model, to search in; change it, or "
+        description="Make an index of the embeddings of a run, or of any model, to search in; change it, or\n"
         "say what it is. Each change is one transaction.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
