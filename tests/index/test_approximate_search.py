@@ -198,7 +198,7 @@ def test_other_stores_are_tuned_where_they_are() -> None:
     class Server:
         name = "postgresql://here"
 
-    with pytest.raises(DataError, match="keeps its own approximate index"):
+    with pytest.raises(DataError, match="keeps an approximate index of its own"):
         upkeep.tune(Server())  # type: ignore[arg-type]
     assert replace(Tuning("IVF_RQ", 1, 1, 1, 1, 1, 1, 1), rows=5).to_dict()["rows"] == 5
 

@@ -400,6 +400,26 @@ def test_damaged_matrices_are_made_anew(index: Index) -> None:
     np.testing.assert_array_equal(Index.open(index.where).labels(), labels(60))
 
 
+def test_changes_by_others_are_seen_at_once(index: Index, tmp_path: Path) -> None:
+    """Also by an index that has not looked into its table for long, because no file came to it."""
+    versions = tmp_path / "index" / "rows.lance" / "_versions"
+    other = Index.open(tmp_path / "index")
+    for seconds in (0, 60, 3600):
+        earlier = versions.stat().st_mtime - seconds
+        os.utime(versions, (earlier, earlier))
+        assert index.search(points("cosine", 1), k=1)[0].ids
+        number = index.version
+        other.add(
+            IndexRows([f"new {seconds}"], points("cosine", 1) + seconds + 1, columns={"year": [seconds]})
+        )
+        found = index.search(points("cosine", 1) + seconds + 1, k=100)[0]
+        assert f"new {seconds}" in found.ids
+        assert index.version > number
+        assert found.rows["year"][found.ids.index(f"new {seconds}")] == seconds
+    other.delete(["new 0"])
+    assert "new 0" not in index.search(points("cosine", 1), k=100)[0].ids
+
+
 def test_damaged_settings_and_tables_are_named(index: Index, tmp_path: Path) -> None:
     table = index._store._table  # type: ignore[attr-defined]
     table.update_field_metadata({"path": "id", "metadata": {"labeltree": "AAAA"}})

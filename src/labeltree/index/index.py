@@ -554,7 +554,8 @@ class Index:
         near = self._exact if exact else self._approximate
         places = _Picker(k, branches, left_out)
         found = places(lambda m, some: near(store, queries[some], m, chosen), len(queries))
-        return _hits(store, found, columns, _checked_labels(labels, len(queries), settings.taxonomy))
+        matrix = None if isinstance(store, ServerStore) else self._matrix_of(store)
+        return _hits(store, matrix, found, columns, _checked_labels(labels, len(queries), settings.taxonomy))
 
     def _approximate_by_default(self, store: Store) -> bool:
         tuning = Tuning.of(store.settings.approximate)
@@ -663,32 +664,52 @@ class _Picker:
 
 
 def _hits(
-    store: Store, found: list[_Found], columns: Sequence[str] | None, labels: Array | None
+    store: Store,
+    matrix: ExactMatrix | None,
+    found: list[_Found],
+    columns: Sequence[str] | None,
+    labels: Array | None,
 ) -> list[Hits]:
     shown = _shown_columns(store)
     wanted = shown if columns is None else list(columns)
     unknown = [name for name in wanted if name not in [*shown, "id", "node"]]
     if unknown:
         raise DataError(f"the index has no column '{unknown[0]}'; it has {', '.join(shown)}")
-    numbers = np.unique(np.concatenate([one.rows for one in found])) if found else np.zeros(0, np.int64)
-    read = _read(store, list(dict.fromkeys(["row", "id", *wanted])), Filter(rows=numbers)).sort_by("row")
+    read = [name for name in dict.fromkeys(["id", *wanted]) if name != "node"]
+    rows, nodes = [one.rows for one in found], [one.nodes.tolist() for one in found]
+    values = _from_store(store, rows, read) if matrix is None else _from_matrix(matrix, rows, read)
     taxonomy, geometry = store.settings.taxonomy, store.settings.geometry
     hits = []
     for query, one in enumerate(found):
-        rows = read.take(np.searchsorted(numbers, one.rows))
         label = -1 if labels is None else int(labels[query])
         depths = taxonomy.lca_depth(torch.from_numpy(one.nodes.copy()), label).numpy() if label >= 0 else None
+        row = {"node": nodes[query], **values[query]}
         hits.append(
             Hits(
-                ids=rows["id"].to_pylist(),
+                ids=row["id"],
                 distances=one.distances,
                 similarities=1.0 - one.distances if geometry == "cosine" else -one.distances,
                 nodes=one.nodes,
-                rows={name: rows[name].to_pylist() for name in wanted},
+                rows={name: row[name] for name in wanted},
                 lca_depths=depths,
             )
         )
     return hits
+
+
+def _from_matrix(matrix: ExactMatrix, rows: list[Array], columns: list[str]) -> list[dict[str, list[Any]]]:
+    """Columns of rows, given by their numbers, for each query."""
+    places = [np.searchsorted(matrix.rows, one).tolist() for one in rows]
+    chosen = {name: matrix.columns[name] for name in columns}
+    return [{name: [column[at].as_py() for at in some] for name, column in chosen.items()} for some in places]
+
+
+def _from_store(store: Store, rows: list[Array], columns: list[str]) -> list[dict[str, list[Any]]]:
+    """The same, read from the store."""
+    numbers = np.unique(np.concatenate(rows)) if rows else np.zeros(0, np.int64)
+    read = _read(store, ["row", *columns], Filter(rows=numbers)).sort_by("row")
+    taken = [read.take(np.searchsorted(numbers, some)) for some in rows]
+    return [{name: some[name].to_pylist() for name in columns} for some in taken]
 
 
 def _model_path(model: str | Path, where: str | Path) -> str:

@@ -26,6 +26,7 @@ __all__ = ["LanceStore"]
 Array = np.ndarray[Any, Any]
 
 _TABLE = "rows"
+_SETTLED_NS = 3_000_000_000  # file systems keep times to 2 seconds or better
 _APPROXIMATE, _BY_ROW = "nearest", "by_row"  # names of indexes
 _ITERATIONS, _SAMPLE_RATE = 10, 32  # of k-means, for which LanceDB takes 50 and 256
 _SETTINGS = b"labeltree"  # key of the metadata of column "id"
@@ -55,6 +56,7 @@ class LanceStore:
         if text is None:
             raise DataError(f"'{folder}' holds a table of LanceDB that is no index of labeltree")
         self._text = text
+        self._seen: tuple[int, int] | None = None
         known = earlier is not None and earlier._text == text
         self._settings: IndexSettings = (
             earlier._settings if earlier and known else IndexSettings.from_text(text.decode(), self.name)
@@ -78,6 +80,7 @@ class LanceStore:
         """
         if not cls.exists(folder):
             raise DataError(f"there is no index at '{folder}'; make one with 'labeltree index'")
+        state = _state(folder)
         try:
             table = _connect(folder).open_table(_TABLE)
         except (OSError, ValueError, RuntimeError) as error:
@@ -85,7 +88,9 @@ class LanceStore:
                 f"the index '{folder}' cannot be opened ({_first_line(error)}); make it anew with "
                 "'labeltree index'"
             ) from error
-        return cls(folder, table, earlier)
+        store = cls(folder, table, earlier)
+        store._seen = state
+        return store
 
     @classmethod
     def create(
@@ -123,9 +128,14 @@ class LanceStore:
         return self._schema
 
     def latest(self) -> Store:
-        """See `Store`."""
+        """See `Store`. The table is opened only if a file came to its versions, which takes milliseconds."""
+        if self._seen is not None and _state(self.folder) == self._seen:
+            return self
         newest = self.open(self.folder, self)
-        return self if newest.version == self.version and newest.settings is self.settings else newest
+        if newest.version != self.version or newest.settings is not self.settings:
+            return newest
+        self._seen = newest._seen
+        return self
 
     def count(self, filter: Filter | None = None) -> int:
         """See `Store`."""
@@ -245,6 +255,19 @@ class LanceStore:
 
         reader = pa.RecordBatchReader.from_batches(schema, batches())
         _connect(self.folder).create_table(_TABLE, data=reader, schema=schema, mode="overwrite")
+
+
+def _state(folder: Path) -> tuple[int, int] | None:
+    """What changes with every version: identity and time of the folder of versions.
+
+    None if that is so new that another change could have the same time.
+    """
+    try:
+        found = (folder / f"{_TABLE}.lance" / "_versions").stat()
+    except OSError:
+        return None
+    settled = time.time_ns() - found.st_mtime_ns > _SETTLED_NS
+    return (found.st_ino, found.st_mtime_ns) if settled else None
 
 
 @contextmanager
