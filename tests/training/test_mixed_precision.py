@@ -13,6 +13,7 @@ from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.plugins import MixedPrecision
 from torch import Tensor, nn
 
+from labeltree.losses import ImageTextLoss
 from labeltree.models import KeyQueue
 from labeltree.runs import RunFolder
 from labeltree.taxonomy import Taxonomy
@@ -25,7 +26,7 @@ from labeltree.training.registry import list_objectives
 pytestmark = pytest.mark.slow
 
 TREE = Taxonomy.from_paths([("a", "a1"), ("a", "a2"), ("b", "b1"), ("b", "b2"), ("c",)])
-NEED_MORE = {"devise", "guided"}  # word vectors; a class embedding of its own
+NEED_MORE = {"devise", "guided", "image-text"}  # word vectors; a class embedding of its own; two modalities
 HAVE_LAYERS = {"label-embedding", "cls"}  # these losses have linear layers, which compute in half precision
 OBJECTIVES = [entry.name for entry in list_objectives() if entry.name not in NEED_MORE]
 
@@ -35,6 +36,21 @@ def as_float(value: Any) -> Any:
         return [as_float(one) for one in value]
     half = isinstance(value, Tensor) and value.is_floating_point()
     return value.detach().float() if half else value
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_the_contrast_of_images_with_texts_is_float32(dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    loss = ImageTextLoss(TREE)
+    images, texts = (torch.randn(12, 16).to(dtype).requires_grad_() for _ in range(2))
+    nodes, instances = TREE.leaves[torch.arange(12) % len(TREE.leaves)], torch.arange(12)
+    with torch.autocast("cpu", dtype):
+        value = loss(images, texts, nodes, nodes, instances, instances)
+    assert value.dtype == torch.float32
+    expected = loss(images.detach().float(), texts.detach().float(), nodes, nodes, instances, instances)
+    torch.testing.assert_close(value, expected, rtol=1e-6, atol=1e-6)
+    value.backward()
+    assert images.grad is not None
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
