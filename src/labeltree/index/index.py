@@ -573,11 +573,9 @@ class Index:
         settings = store.settings
         tuned = Tuning.of(settings.approximate) is not None
         if tuned and not chosen.all_rows:
+            # An approximate index looks near the query, where the rows that pass need not lie.
             matrix = self._matrix_of(store)
-            among = _positions(store, matrix, chosen)
-            assert among is not None
-            if not approximate_pays(len(among), settings.dim):  # a small part is compared faster than sought
-                return _nearest(store, matrix, queries, k, among)
+            return _nearest(store, matrix, queries, k, _positions(store, matrix, chosen))
         hyperbolic = settings.geometry == "poincare"
         asked = lorentz_queries(queries, settings.curvature) if hyperbolic else queries
         candidates = store.nearest(asked, k, chosen)
@@ -587,7 +585,10 @@ class Index:
         found = []
         for query, rows in zip(queries, candidates, strict=True):
             at, values = rank_candidates(matrix, settings, query, rows)
-            found.append(_Found(matrix.rows[at[:k]], matrix.nodes[at[:k]], values[:k]))
+            if len(at) < min(k, len(matrix)):
+                found += _nearest(store, matrix, query[None], k, None)
+            else:
+                found.append(_Found(matrix.rows[at[:k]], matrix.nodes[at[:k]], values[:k]))
         return found
 
     @staticmethod

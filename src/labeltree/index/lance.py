@@ -237,7 +237,7 @@ class LanceStore:
     def writer(self) -> Iterator[Store]:
         """The latest version of the store, locked for writing until the block ends."""
         with _writer(self.folder):
-            yield self.latest()
+            yield self.open(self.folder, self)  # a store of its own: searches hold this one
 
     def _overwrite(self, settings: IndexSettings, new_nodes: Array) -> None:
         import pyarrow as pa
