@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from labeltree.cli.index import run
+from labeltree.cli.main import main
 from labeltree.errors import DataError
 from labeltree.index import Index
-from labeltree.index.addresses import Address, is_address
+from labeltree.index.addresses import Address, is_address, shown_place
+from labeltree.index.index import _model_path
 from labeltree.taxonomy import Taxonomy
 
 
@@ -82,3 +84,58 @@ def test_the_command_makes_and_describes_an_index_by_its_address(
     capsys.readouterr()
     run([url, "--delete", "0"])
     assert f"index     {url}\nsamples   2" in capsys.readouterr().out
+
+
+def test_places_are_shown_without_passwords() -> None:
+    assert shown_place("postgresql://me:s3cr3t@host/db#birds") == "postgresql://me@host/db#birds"
+    assert shown_place("postgresql://me:s3cr#t@host/db") == "postgresql:..."
+    assert shown_place("mysql://me:s3cr3t@host/db") == "mysql://..."
+    assert shown_place(Path("runs/birds")) == "runs/birds"
+
+
+@pytest.mark.parametrize("url", ["postgresql://me:s3cr3t@127.0.0.1:1/db", "qdrant+http://:s3cr3t@[::1]:1/a"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        "index URL",
+        "index URL --info",
+        "index URL --add FILE",
+        "index URL --delete a",
+        "index URL --out elsewhere",
+        "index --embeddings FILE --taxonomy tree.json --out URL",
+        "search URL --id a",
+        "duplicates URL",
+        "suspects URL",
+        "label-next URL",
+        "explore URL --port 0",
+    ],
+)
+def test_no_command_shows_the_password_of_an_index(
+    url: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Taxonomy.from_paths(["a", "b"]).save("tree.json")
+    np.savez("t.npz", embeddings=np.eye(2, dtype=np.float32), labels=["a", "b"])
+    assert main([url if word == "URL" else word.replace("FILE", "t.npz") for word in words.split()]) == 2
+    said = capsys.readouterr()
+    assert "s3cr3t" not in said.out + said.err
+    assert "Traceback" not in said.err
+
+
+def test_the_page_of_an_index_is_announced_without_the_password(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from labeltree.serving.explorer import opening
+
+    monkeypatch.setattr(opening, "explore", lambda _, *, say, **__: say("http://127.0.0.1:8000"))
+    assert main(["explore", "postgresql://me:s3cr3t@host/db#birds"]) == 0
+    said = capsys.readouterr().out
+    assert said == "exploring postgresql://me@host/db#birds at http://127.0.0.1:8000; Ctrl-C ends it\n"
+
+
+def test_the_run_of_an_index_on_a_server_keeps_its_whole_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert _model_path(".", "qdrant:run/vectors#birds") == str(tmp_path)
+    assert _model_path(".", "index") == ".."

@@ -101,6 +101,17 @@ def test_images_that_cannot_be_read_have_a_problem(index: Index, monkeypatch: py
     assert (known.label, known.label_from) == (CAT, "query")
 
 
+def test_an_unknown_id_has_a_problem(index: Index, capsys: pytest.CaptureFixture[str]) -> None:
+    known, unknown = run_queries(index, [Query("id", "d1"), Query("id", "nobody")], k=1)
+    assert known.hits is not None
+    assert unknown.hits is None
+    assert "there is no sample 'nobody'" in str(unknown.problem)
+    assert main(["search", index.where, "--id", "nobody", "--id", "d1", "-k", "1"]) == 1
+    said = capsys.readouterr()
+    assert "d2" in said.out
+    assert "no answer for 1 of 2 queries, such as 'nobody'" in said.err
+
+
 def test_another_version_of_the_taxonomy(index: Index) -> None:
     new = Taxonomy.from_paths(["beast/dog", "beast/cat", "animal/bird", "plant/oak"])
     by_id = run_queries(index, [Query("id", "d1")], k=9, taxonomy=new, within="beast")[0]
@@ -171,7 +182,6 @@ def test_the_command(index: Index, tmp_path: Path, capsys: pytest.CaptureFixture
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--id", "nobody"], "there is no sample 'nobody'"),
         (["--node", "unicorn"], "unicorn"),
         (["--node", "dog", "--within", "unicorn"], "unicorn"),
         (["--text", "a dog"], "made from vectors alone"),

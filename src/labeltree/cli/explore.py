@@ -15,6 +15,7 @@ def run(arguments: list[str]) -> None:
     options = _parser().parse_args(arguments)
     token = read_token(options.token_file, options.token_env)
 
+    from labeltree.index.addresses import shown_place
     from labeltree.serving.explorer.opening import explore
     from labeltree.serving.server import is_loopback
 
@@ -28,7 +29,7 @@ def run(arguments: list[str]) -> None:
         )
 
     def say(address: str) -> None:
-        print(f"exploring {options.index} at {address}; Ctrl-C ends it", flush=True)
+        print(f"exploring {shown_place(options.index)} at {address}; Ctrl-C ends it", flush=True)
 
     explore(
         options.index,

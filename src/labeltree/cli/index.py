@@ -78,13 +78,15 @@ def run(arguments: list[str]) -> None:
         parser.error("--mapping says how to get to another taxonomy; name that with --move-to")
 
     from labeltree.index import Index
+    from labeltree.index.addresses import shown_place
     from labeltree.index.opening import is_index
 
     makes = {"--out": options.out, "--geometry": options.geometry, "--overwrite": options.overwrite}
     asked = options.place is not None and (changes or options.info or is_index(options.place))
     if asked:
         if wrong := [name for name, value in makes.items() if value]:
-            parser.error(f"{wrong[0]} is for making an index; '{options.place}' is one, or shall be changed")
+            place = shown_place(options.place)
+            parser.error(f"{wrong[0]} is for making an index; '{place}' is one, or shall be changed")
         index = Index.open(options.place)
         _change(index, options)
         print(describe(index))

@@ -44,8 +44,8 @@ def close_pairs(
 
     Products in float32 name the candidates, with a margin for their rounding (Higham 2002, eq. 3.5, for the
     inner product of d terms); the distances of these are computed from differences in float64. So no pair is
-    missed and none is too far. The time is that of n²/2 products; the memory beside the vectors is a copy of
-    them in float32 and one tile of products.
+    missed and none is too far. The time is that of n²/2 products; the memory beside the vectors is up to
+    three copies of them in float64 at the start, and then one in float32 and one tile of products.
 
     Args:
         vectors: ``(n, d)`` points of the geometry.

@@ -118,7 +118,7 @@ def read_index(where: str | Path) -> LabelledVectors:
     groups = [name or f"\0{row}" for row, name in enumerate(rows["group"].to_pylist())]
     vectors = torch.from_numpy(np.array(index.vectors()))
     if len(rows) != len(vectors):
-        raise DataError(f"the index '{where}' changed while it was read; do it again")
+        raise DataError(f"the index '{index.where}' changed while it was read; do it again")
     name = {"cosine": "sphere"}.get(index.geometry, index.geometry)
     return LabelledVectors(
         rows["id"].to_pylist(),

@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from labeltree.errors import DataError
 
-__all__ = ["Address", "is_address"]
+__all__ = ["Address", "is_address", "shown_place"]
 
 _SCHEMES = {
     "postgresql": "postgresql",
@@ -113,6 +113,18 @@ def is_address(where: object) -> bool:
     """Whether an index is named by the URL of a server, not by a folder."""
     scheme, colon, _ = where.partition(":") if isinstance(where, str) else ("", "", "")
     return bool(colon) and scheme.lower() in _SCHEMES
+
+
+def shown_place(where: object) -> str:
+    """A place for people: a folder as it is, a URL without its password."""
+    text = str(where)
+    if is_address(where):
+        try:
+            return Address.parse(text).shown
+        except DataError:  # the password may stand anywhere in it
+            return f"{text.partition(':')[0]}:..."
+    scheme, is_url, _ = text.partition("://")
+    return f"{scheme}://..." if is_url else text
 
 
 def _kind_name(kind: str) -> str:

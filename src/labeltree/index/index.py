@@ -16,6 +16,7 @@ import torch
 
 from labeltree.errors import DataError
 from labeltree.geometry import get_geometry
+from labeltree.index.addresses import is_address
 from labeltree.index.approximate import Tuning, approximate_pays, exact_up_to, rank_candidates
 from labeltree.index.distances import check_inside, distances, lorentz, lorentz_queries
 from labeltree.index.embedding import open_model, weights_digest
@@ -716,7 +717,7 @@ def _from_store(store: Store, rows: list[Array], columns: list[str]) -> list[dic
 def _model_path(model: str | Path, where: str | Path) -> str:
     """The path of a run; relative to the index if that lies within, so that they can be moved together."""
     run, folder = Path(model).absolute(), Path(where).absolute()
-    inside = "://" not in str(where) and folder.is_relative_to(run)
+    inside = not is_address(where) and folder.is_relative_to(run)
     return os.path.relpath(run, folder) if inside else str(run)
 
 

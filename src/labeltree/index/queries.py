@@ -145,8 +145,12 @@ def run_queries(
             found |= {places[at]: _unread(queries[places[at]], reason) for at, reason in problems.items()}
     for place, query in enumerate(queries):
         if query.kind == "id":
-            hits_of_id = index.search_id(query.value, **options)
             own = _own_label(index, query.value)
+            if own is None:
+                problem = f"there is no sample '{query.value}' in the index '{index.where}'"
+                found[place] = _unread(query, problem)
+                continue
+            hits_of_id = index.search_id(query.value, **options)
             found[place] = _answer(query, view.of(hits_of_id), view.node(own))
         elif query.kind == "node":
             found[place] = _of_node(index, query, view, options)
@@ -199,10 +203,12 @@ def _node(taxonomy: Taxonomy, node: str | int) -> int:
     return number
 
 
-def _own_label(index: Index, name: str) -> int:
+def _own_label(index: Index, name: str) -> int | None:
+    """The label of a sample, -1 where it has none; None if there is no such sample."""
     from labeltree.index.filters import Filter
 
-    return int(index.rows(["node"], Filter(ids=(name,)))["node"][0].as_py())
+    labels = index.rows(["node"], Filter(ids=(name,)))["node"].to_pylist()
+    return int(labels[0]) if labels else None
 
 
 def _of_node(index: Index, query: Query, view: _View, options: dict[str, Any]) -> Answer:
