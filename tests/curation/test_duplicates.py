@@ -130,7 +130,7 @@ def planted() -> dict[str, object]:
 def test_sets_leaks_labels_and_groups() -> None:
     found = find_duplicates(**planted())
     assert [(p.first, p.second, p.labels_differ) for p in found.pairs] == [
-        (3, 4, True), (0, 1, False), (1, 2, False)]  # fmt: skip
+        (0, 1, False), (3, 4, True), (1, 2, False)]  # fmt: skip
     assert found.sets.tolist() == [0, 0, 0, 1, 1, -1]
     assert (found.num_sets, found.largest_set, found.superfluous, found.num_pairs) == (2, 3, 3, 3)
     leak, other = found.leaks
@@ -146,6 +146,22 @@ def test_pairs_beyond_those_listed_are_counted() -> None:
     many = find_duplicates(np.ones((60, 2)), threshold=0.0, most_pairs=5)
     assert [(p.first, p.second) for p in many.pairs] == [(0, 1), (0, 2), (0, 3), (0, 4), (0, 5)]
     assert (many.num_pairs, many.largest_set) == (60 * 59 // 2, 60)
+
+
+def test_pairs_across_splits_are_listed_whatever_is_closer() -> None:
+    vectors = np.array([[0.0, 0], [0.9, 0], *[[50.0, 0]] * 20, [50.1, 0]])
+    splits = ["train", "test", *["train"] * 20, ""]
+    found = find_duplicates(vectors, "euclidean", threshold=1.0, splits=splits, most_pairs=2)
+    assert [(pair.first, pair.second) for pair in found.pairs] == [(0, 1), (2, 3)]
+    assert [leak.pairs for leak in found.leaks] == [1, 1]
+    text = duplicates_text(found, DuplicateNames([f"s{row}" for row in range(23)], splits=splits))
+    assert "2 of the 211 pairs are listed, those across splits first; --pairs N lists more" in text
+    assert text.splitlines()[-2].split()[1:5] == ["s0", "train", "–", "s1"]
+    whole = find_duplicates(vectors, "euclidean", threshold=1.0, splits=splits)
+    text = duplicates_text(whole, DuplicateNames([f"s{row}" for row in range(23)], splits=splits))
+    assert "--pairs" not in text
+    assert "… and 201 more; --format csv or json lists them" in text
+    assert "s22" not in text  # without a split, so no leak
 
 
 def test_contents_are_compared_by_files_or_by_digests(tmp_path: Path) -> None:
@@ -186,13 +202,13 @@ def test_the_text_names_leakage_first() -> None:
 def test_csv_and_json_hold_every_listed_pair() -> None:
     found = find_duplicates(**planted())
     rows = list(csv.DictReader(io.StringIO(duplicates_text(found, names(), "csv"))))
-    assert [row["first"] for row in rows] == ["d", "0.jpg", "ü,b.jpg"]
-    assert rows[0]["first_label"] == "animal/cat"
-    assert rows[0]["labels_differ"] == "True"
+    assert [row["first"] for row in rows] == ["0.jpg", "d", "ü,b.jpg"]
+    assert rows[1]["first_label"] == "animal/cat"
+    assert rows[1]["labels_differ"] == "True"
     document = json.loads(duplicates_text(found, names(), "json"))
     assert document["sets"] == [["0.jpg", "ü,b.jpg", "c"], ["d", "e"]]
     assert document["leaks"][0]["samples"] == 1
-    assert document["pairs"][1]["second_group"] == "a"
+    assert document["pairs"][0]["second_group"] == "a"
 
 
 def test_nothing_found() -> None:

@@ -177,6 +177,8 @@ def test_the_command(index: Index, tmp_path: Path, capsys: pytest.CaptureFixture
     assert main(["duplicates", where, "--cosine", "0.99"]) == 0
     said = capsys.readouterr().out
     assert said.startswith("leakage: 2 of the 4 samples of test (50.0 %)")
+    assert main(["duplicates", where, "--cosine", "0.5", "--pairs", "1", "--format", "csv"]) == 0
+    assert "pairs are listed, those across splits first; --pairs N lists more" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

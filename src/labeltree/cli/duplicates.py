@@ -25,7 +25,11 @@ def run(arguments: list[str]) -> None:
     )
     parser.add_argument("--cosine", type=float, metavar="C", help="or the least cosine of a pair")
     parser.add_argument(
-        "--pairs", type=int, default=100_000, metavar="N", help="list at most so many (default 100,000)"
+        "--pairs",
+        type=int,
+        default=100_000,
+        metavar="N",
+        help="list at most so many, those across splits first (default 100,000)",
     )
     parser.add_argument("--format", choices=["table", "csv", "json"], help="default: by --out, or table")
     parser.add_argument("--out", metavar="FILE", help="write there instead of printing")
@@ -35,7 +39,7 @@ def run(arguments: list[str]) -> None:
     if options.cosine is not None and not -1 <= options.cosine <= 1:
         parser.error(f"--cosine is {options.cosine:g}; give a number from -1 to 1")
 
-    from labeltree.curation.duplicates_text import Format, duplicates_text
+    from labeltree.curation.duplicates_text import Format, duplicates_text, unlisted
     from labeltree.curation.index_duplicates import index_duplicates
     from labeltree.index import Index
 
@@ -51,6 +55,8 @@ def run(arguments: list[str]) -> None:
     text = duplicates_text(found, names, form)
     if options.out is None:
         sys.stdout.write(text)
+        for sentence in unlisted(found) if form != "table" else ():
+            print(sentence, file=sys.stderr)
         return
     from labeltree.atomic import atomic_write
 

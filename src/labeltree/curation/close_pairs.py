@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -35,6 +35,20 @@ class ClosePairs:
 
     def __len__(self) -> int:
         return len(self.first)
+
+    def pick(self, chosen: Tensor | slice) -> ClosePairs:
+        """Some of the pairs, by a mask, by positions or by a range."""
+        return ClosePairs(self.first[chosen], self.second[chosen], self.distances[chosen])
+
+    @classmethod
+    def joined(cls, parts: Sequence[ClosePairs]) -> ClosePairs:
+        """All pairs of the parts, in their order."""
+        none = torch.empty(0, dtype=torch.int64)
+        return cls(
+            torch.cat([none, *(part.first for part in parts)]),
+            torch.cat([none, *(part.second for part in parts)]),
+            torch.cat([none.double(), *(part.distances for part in parts)]),
+        )
 
 
 def close_pairs(

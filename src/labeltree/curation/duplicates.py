@@ -77,7 +77,8 @@ class Duplicates:
         geometry: name of the geometry.
         samples: n.
         num_pairs: number of pairs, also of those that are not listed.
-        pairs: the closest pairs, at most as many as asked for, closest first.
+        pairs: as many pairs as asked for at most: those of two splits first, then the others, each closest
+            first.
         sets: ``(n,)`` int64, the set of each sample: samples that are connected by pairs; -1 = by itself.
             Sets are numbered by their first row.
         leaks: between splits, those into the training split first.
@@ -156,7 +157,8 @@ def find_duplicates(
 ) -> Duplicates:
     """Find all pairs of samples that are closer than a threshold, and what they mean for training and test.
 
-    All pairs are counted and make the sets; only the closest are listed.
+    All pairs are counted and make the sets. Listed are first those of two splits, then others, the closest
+    of each.
 
     Args:
         vectors: ``(n, d)`` embeddings, points of the geometry.
@@ -187,13 +189,15 @@ def find_duplicates(
         threshold, how = usual_threshold(points, space)
     counted = _Counts(n, splits, groups, nodes, taxonomy)
     union = _Union(n)
-    kept = _Closest(most_pairs)
+    leaking, others = _Closest(most_pairs), _Closest(most_pairs)
     for part in close_pairs(points, space, within=threshold):
         if len(part):
             counted.add(part.first.numpy(), part.second.numpy())
             union.add(part.first.numpy(), part.second.numpy())
-            kept.add(part)
-    found = kept.pairs()
+            leaks = torch.from_numpy(counted.splits_differ(part.first.numpy(), part.second.numpy()))
+            leaking.add(part.pick(leaks))
+            others.add(part.pick(~leaks))
+    found = ClosePairs.joined([leaking.pairs(), others.pairs()]).pick(slice(max(most_pairs, 0)))
     differ = counted.labels_differ(found.first.numpy(), found.second.numpy())
     same = _Contents(paths, digests)
     listed = zip(found.first.tolist(), found.second.tolist(), found.distances.tolist(), differ, strict=True)
@@ -244,6 +248,12 @@ class _Counts:
         np.add.at(self._between, (a[known], b[known]), 1)
         self._has[first[known], b[known]] = True
         self._has[second[known], a[known]] = True
+
+    def splits_differ(self, first: Array, second: Array) -> Array:
+        """Whether pairs are of two splits, both known."""
+        a, b = self._splits[first], self._splits[second]
+        differ: Array = (a != b) & (a >= 0) & (b >= 0)
+        return differ
 
     def labels_differ(self, first: Array, second: Array) -> Array:
         """Whether the labels of pairs exclude each other: both known, neither at or below the other."""
@@ -327,15 +337,9 @@ class _Closest:
             self._held = len(self._parts[0])
 
     def pairs(self) -> ClosePairs:
-        if not self._parts:
-            none = torch.empty(0, dtype=torch.int64)
-            return ClosePairs(none, none, torch.empty(0, dtype=torch.float64))
-        first = torch.cat([part.first for part in self._parts])
-        second = torch.cat([part.second for part in self._parts])
-        distances = torch.cat([part.distances for part in self._parts])
-        order = np.lexsort((second.numpy(), first.numpy(), distances.numpy()))[: self._most]
-        chosen = torch.from_numpy(order)
-        return ClosePairs(first[chosen], second[chosen], distances[chosen])
+        found = ClosePairs.joined(self._parts)
+        order = np.lexsort((found.second.numpy(), found.first.numpy(), found.distances.numpy()))
+        return found.pick(torch.from_numpy(order[: self._most]))
 
 
 class _Contents:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from labeltree.curation.duplicates import DuplicatePair, Duplicates, percent_of
 from labeltree.taxonomy import Taxonomy
 
-__all__ = ["DuplicateNames", "duplicates_text"]
+__all__ = ["DuplicateNames", "duplicates_text", "unlisted"]
 
 Format = Literal["table", "csv", "json"]
 _SHOWN = 10
@@ -115,6 +115,16 @@ def _document(found: Duplicates, names: DuplicateNames) -> dict[str, Any]:
     }
 
 
+def unlisted(found: Duplicates) -> list[str]:
+    """A sentence that there are more pairs than are listed, if so."""
+    if len(found.pairs) == found.num_pairs:
+        return []
+    return [
+        f"{len(found.pairs):,} of the {found.num_pairs:,} pairs are listed, those across splits first; "
+        "--pairs N lists more"
+    ]
+
+
 def _sentences(found: Duplicates) -> list[str]:
     lines = []
     for leak in found.leaks:
@@ -140,9 +150,10 @@ def _sentences(found: Duplicates) -> list[str]:
         lines.append(f"{found.different_labels:,} of the pairs have labels that exclude each other")
     if found.across_groups:
         lines.append(f"{found.across_groups:,} of the pairs are of two groups")
+    lines += unlisted(found)
     equal = sum(pair.identical is True for pair in found.pairs)
     if equal:
-        listed = "" if len(found.pairs) == found.num_pairs else f" of the {len(found.pairs):,} closest"
+        listed = f" of the {len(found.pairs):,} listed" if unlisted(found) else ""
         lines.append(f"{equal:,}{listed} pairs have contents that are equal in every byte")
     distance = {"sphere": "chord √(2 − 2·cosine)", "poincare": "hyperbolic"}.get(found.geometry, "Euclidean")
     return [*lines, f"near: a distance of at most {found.threshold:.4g} ({distance}), {found.how}"]
@@ -154,7 +165,8 @@ def _closest(found: Duplicates, names: DuplicateNames) -> list[str]:
 
     def rank(entry: tuple[DuplicatePair, dict[str, str | None], dict[str, str | None]]) -> tuple[bool, bool]:
         pair, first, second = entry
-        return first["split"] == second["split"], not pair.labels_differ
+        across = bool(first["split"] and second["split"]) and first["split"] != second["split"]
+        return not across, not pair.labels_differ
 
     described.sort(key=rank)
     if not described:
@@ -168,7 +180,7 @@ def _closest(found: Duplicates, names: DuplicateNames) -> list[str]:
         lines.append([*cells, ", ".join(notes)])
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
     table = ["  ".join(map(str.ljust, line, widths)).rstrip() for line in lines]
-    rest = found.num_pairs - len(lines) + 1
+    rest = len(found.pairs) - len(lines) + 1
     return ["", *table, *([f"… and {rest:,} more; --format csv or json lists them"] if rest > 0 else [])]
 
 
