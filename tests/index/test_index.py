@@ -1,7 +1,9 @@
 """An index equals brute force, whatever is added, replaced, deleted or filtered."""
 
+import errno
 import multiprocessing
 import os
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +12,7 @@ import pytest
 import labeltree as lt
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.geometry import get_geometry
-from labeltree.index import Filter, Index, IndexRows
+from labeltree.index import Filter, Index, IndexRows, exact
 from labeltree.index.distances import distances, lorentz, lorentz_queries
 from labeltree.index.filters import parse_where
 from labeltree.taxonomy import Taxonomy, TaxonomyDAG, TaxonomyMapping
@@ -418,6 +420,50 @@ def test_changes_by_others_are_seen_at_once(index: Index, tmp_path: Path) -> Non
         assert found.rows["year"][found.ids.index(f"new {seconds}")] == seconds
     other.delete(["new 0"])
     assert "new 0" not in index.search(points("cosine", 1), k=100)[0].ids
+
+
+def test_a_name_is_read_on_the_taxonomy_that_is_searched(index: Index, tmp_path: Path) -> None:
+    other = Index.open(tmp_path / "index")
+    wanted = index.search_node("b/z", k=3).ids
+    new = Taxonomy.from_paths(["_first/one", "_first/two", *map(TREE.path_name, TREE.leaves.tolist())])
+    other.move(new, TaxonomyMapping.between(TREE, new)[0])
+    assert index.search_node("b/z", k=3).ids == wanted
+    assert index.taxonomy == new
+
+
+def test_a_search_keeps_its_rows_while_others_change_them(index: Index) -> None:
+    held = index._latest()
+    index.delete(["s1", "s2"])
+    assert held.count() == 60
+    assert index.size == 58
+
+
+def test_an_index_on_a_read_only_disk_is_searched(
+    index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = index.search(points("cosine", 1), k=5)[0].ids
+    shutil.rmtree(tmp_path / "index" / "exact")
+    monkeypatch.setenv("LABELTREE_DATA", str(tmp_path / "home"))
+    made = exact.new_folder_in
+
+    def refusing(folder: Path, *options: object) -> object:
+        if folder == tmp_path / "index" / "exact":
+            raise OSError(errno.EROFS, "Read-only file system", str(folder))
+        return made(folder, *options)
+
+    monkeypatch.setattr(exact, "new_folder_in", refusing)
+    assert Index.open(tmp_path / "index").search(points("cosine", 1), k=5)[0].ids == wanted
+    assert len(list((tmp_path / "home").rglob("vectors.npy"))) == 1
+
+
+def test_a_table_of_another_program_is_not_overwritten(tmp_path: Path) -> None:
+    import lancedb
+    import pyarrow as pa
+
+    lancedb.connect(str(tmp_path / "index")).create_table("rows", data=pa.table({"theirs": [1]}))
+    with pytest.raises(DataError, match="no index of labeltree"):
+        Index.create(tmp_path / "index", rows(), taxonomy=TREE, overwrite=True)
+    assert lancedb.connect(str(tmp_path / "index")).open_table("rows").count_rows() == 1
 
 
 def test_damaged_settings_and_tables_are_named(index: Index, tmp_path: Path) -> None:

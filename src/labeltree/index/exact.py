@@ -7,6 +7,7 @@ the rows.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from labeltree.atomic import new_folder_in, writing
+from labeltree.errors import WriteError
 from labeltree.index.distances import FastScores, distances
 from labeltree.index.rows import vectors_from_arrow
 from labeltree.index.store import GeometryName, Store
@@ -151,12 +153,22 @@ class _Kept:
 _opening = threading.Lock()
 
 
-def open_matrix(store: Store, folder: Path) -> ExactMatrix:
-    """The matrix of a store's version, from ``folder``, where it is made if it is not there.
+def open_matrix(store: Store, *folders: Path) -> ExactMatrix:
+    """The matrix of a store's version, from the first of some folders, where it is made if it is not there.
 
     It is made in a folder of another name, which is then renamed; if two processes do so at once, one of them
-    takes the matrix of the other. Matrices of older versions are deleted.
+    takes the matrix of the other. Matrices of older versions are deleted. The next folder is taken if the
+    first cannot be written, because an index may lie on a read-only disk.
     """
+    try:
+        return _open_matrix(store, folders[0])
+    except WriteError as error:
+        if len(folders) == 1 or error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
+            raise
+        return open_matrix(store, *folders[1:])
+
+
+def _open_matrix(store: Store, folder: Path) -> ExactMatrix:
     with _opening:
         target = folder / f"{store.settings.key}-{store.version}"
         found = _read(target)
@@ -178,11 +190,12 @@ def open_matrix(store: Store, folder: Path) -> ExactMatrix:
         return found
 
 
-def keep_matrix(before: Store, after: Store, folder: Path) -> None:
+def keep_matrix(before: Store, after: Store, *folders: Path) -> None:
     """Take the matrix of one version for a later one that has the same rows, if there is one."""
-    with _opening, suppress(OSError):  # it is made anew, else
-        old, new = (folder / f"{store.settings.key}-{store.version}" for store in (before, after))
-        old.rename(new)
+    for folder in folders:
+        with _opening, suppress(OSError):  # it is made anew, else
+            old, new = (folder / f"{store.settings.key}-{store.version}" for store in (before, after))
+            old.rename(new)
 
 
 def _write(store: Store, folder: Path) -> None:

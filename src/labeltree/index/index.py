@@ -23,7 +23,7 @@ from labeltree.index.embedding import open_model, weights_digest
 from labeltree.index.exact import ExactMatrix, open_matrix
 from labeltree.index.filters import Filter, Nodes, Where, node_ranges
 from labeltree.index.hits import Hits
-from labeltree.index.opening import check_free, create_store, matrix_folder, open_store
+from labeltree.index.opening import check_free, create_store, matrix_folders, open_store
 from labeltree.index.rows import IndexRows, vectors_from_arrow, vectors_to_arrow
 from labeltree.index.store import GeometryName, IndexSettings, ServerStore, Store, StoreChangedError
 from labeltree.index.upkeep import compact, keep_tuned, tune
@@ -171,8 +171,8 @@ class Index:
 
     @property
     def taxonomy(self) -> Taxonomy:
-        """The tree whose nodes are the labels."""
-        return self._store.settings.taxonomy
+        """The tree whose nodes are the labels, as it is now."""
+        return self._latest().settings.taxonomy
 
     @property
     def geometry(self) -> GeometryName:
@@ -381,7 +381,34 @@ class Index:
             DataError: if a query or an argument does not suit.
             TaxonomyError: if a node is unknown.
         """
-        store = self._latest()
+        return self._search_in(
+            self._latest(),
+            query,
+            k=k,
+            within=within,
+            not_within=not_within,
+            where=where,
+            diverse=diverse,
+            exact=exact,
+            columns=columns,
+            labels=labels,
+        )
+
+    def _search_in(
+        self,
+        store: Store,
+        query: Array | torch.Tensor | Sequence[Any],
+        *,
+        k: int,
+        within: Nodes | None = None,
+        not_within: Nodes | None = None,
+        where: Where | None = None,
+        diverse: int | None = None,
+        exact: bool | None = None,
+        columns: Sequence[str] | None = None,
+        labels: Array | torch.Tensor | Sequence[int] | None = None,
+    ) -> list[Hits]:
+        """`search` in one version of the store."""
         queries = _checked_queries(query, store.settings)
         chosen = Filter.of(store.settings.taxonomy, within=within, not_within=not_within, where=where)
         return self._search(store, queries, k, chosen, diverse, exact, columns, labels)
@@ -414,9 +441,9 @@ class Index:
             DataError: if no sample has such a label.
             TaxonomyError: if the node is unknown.
         """
-        number = node_ranges(self.taxonomy, node)[0][0]
-        options.setdefault("labels", [number])
-        return self.search_mean(number, k=k, **options)
+        store = self._latest()
+        options.setdefault("labels", [node_ranges(store.settings.taxonomy, node)[0][0]])
+        return self._search_mean(store, node, k, options)
 
     def search_mean(self, nodes: Nodes, *, k: int = 20, **options: Any) -> Hits:
         """The samples nearest to the mean, in the geometry, of those labelled at or below nodes.
@@ -430,7 +457,9 @@ class Index:
             DataError: if no sample has such a label.
             TaxonomyError: if a node is unknown.
         """
-        store = self._latest()
+        return self._search_mean(self._latest(), nodes, k, options)
+
+    def _search_mean(self, store: Store, nodes: Nodes, k: int, options: dict[str, Any]) -> Hits:
         taxonomy = store.settings.taxonomy
         chosen = Filter.of(taxonomy, within=nodes)
         found = _read(store, ["vector"], chosen)
@@ -443,7 +472,7 @@ class Index:
         )
         points = torch.from_numpy(vectors_from_arrow(found["vector"]).copy())
         mean = space.group_means(points, torch.zeros(len(points), dtype=torch.int64), 1)
-        return self.search(mean.numpy(), k=k, **options)[0]
+        return self._search_in(store, mean.numpy(), k=k, **options)[0]
 
     def search_images(self, images: Sequence[Any], **options: Any) -> list[Hits]:
         """The samples nearest to images, embedded by the index's run; see `Model.embed` and `search`."""
@@ -520,7 +549,7 @@ class Index:
     def _matrix_of(self, store: Store) -> ExactMatrix:
         with self._guard:
             if self._matrix is None or self._matrix[0] is not store:
-                self._matrix = store, open_matrix(store, matrix_folder(store))
+                self._matrix = store, open_matrix(store, *matrix_folders(store))
             return self._matrix[1]
 
     def _without(self, store: Store, vector: Array, row: int, k: int, options: dict[str, Any]) -> Hits:

@@ -104,7 +104,12 @@ class LanceStore:
         folder = folder.absolute()
         rows = rows.cast(_with_settings(rows.schema, settings))
         if cls.exists(folder):
+            if not overwrite:
+                raise DataError(
+                    f"there is an index at '{folder}' already; overwrite it, or name another folder"
+                )
             with _writer(folder):
+                _check_ours(folder)
                 _connect(folder).create_table(_TABLE, data=rows, mode="overwrite")
             return cls.open(folder)
         with writing(folder), new_folder_in(folder.parent) as new:
@@ -255,6 +260,18 @@ class LanceStore:
 
         reader = pa.RecordBatchReader.from_batches(schema, batches())
         _connect(self.folder).create_table(_TABLE, data=reader, schema=schema, mode="overwrite")
+
+
+def _check_ours(folder: Path) -> None:
+    """Raise a `DataError` if a table in a folder is another program's; a damaged one may be replaced."""
+    try:
+        names = _connect(folder).open_table(_TABLE).schema
+    except (OSError, ValueError, RuntimeError):
+        return
+    if "id" not in names.names or _SETTINGS not in (names.field("id").metadata or {}):
+        raise DataError(
+            f"'{folder}' holds a table of LanceDB that is no index of labeltree; name another folder"
+        )
 
 
 def _state(folder: Path) -> tuple[int, int] | None:

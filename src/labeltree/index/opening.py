@@ -17,7 +17,7 @@ from labeltree.index.store import IndexSettings, Store
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["check_free", "create_store", "index_folder", "is_index", "matrix_folder", "open_store"]
+__all__ = ["check_free", "create_store", "index_folder", "is_index", "matrix_folders", "open_store"]
 
 
 def create_store(
@@ -35,7 +35,7 @@ def create_store(
     if is_address(where):
         address = Address.parse(str(where))
         return _stores(address).create(address, rows, settings, overwrite=overwrite)
-    return LanceStore.create(Path(where), rows, settings)
+    return LanceStore.create(Path(where), rows, settings, overwrite=overwrite)
 
 
 def open_store(where: str | Path) -> Store:
@@ -78,11 +78,10 @@ def check_free(where: str | Path, *, overwrite: bool) -> None:
         raise DataError(f"'{where}' exists and is no index; name a folder that is new or empty")
 
 
-def matrix_folder(store: Store) -> Path:
-    """Where the matrix of exact search lies: in the folder of the index, or for a server in the cache."""
-    if isinstance(store, LanceStore):
-        return store.folder / "exact"
-    return data_home() / "index" / hashlib.sha256(store.name.encode()).hexdigest()[:16]
+def matrix_folders(store: Store) -> list[Path]:
+    """Where the matrix of exact search may lie: in the folder of the index, and in the cache."""
+    cached = data_home() / "index" / hashlib.sha256(store.name.encode()).hexdigest()[:16]
+    return [store.folder / "exact", cached] if isinstance(store, LanceStore) else [cached]
 
 
 def _check_folder(where: str | Path) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from labeltree.errors import DataError
 from labeltree.index.approximate import Tunable, Tuning, approximate_pays, measure_tuning
 from labeltree.index.exact import keep_matrix, open_matrix
-from labeltree.index.opening import matrix_folder
+from labeltree.index.opening import matrix_folders
 from labeltree.index.store import ServerStore, Store
 
 __all__ = ["compact", "keep_tuned", "tune"]
@@ -41,7 +41,7 @@ def tune(store: Store, *, progress: Callable[[str], None] | None = None) -> Stor
             f"the index '{store.name}' has {store.count()} samples; below 1,000 search is exact, and there "
             "is nothing to tune"
         )
-    matrix = open_matrix(store, matrix_folder(store))
+    matrix = open_matrix(store, *matrix_folders(store))
     tuning = measure_tuning(store, matrix, progress=progress)
     store.write_settings(replace(store.settings, approximate=tuning.to_dict()))
     return _same_rows(store)
@@ -79,5 +79,5 @@ def compact(store: Store) -> Store:
 
 def _same_rows(before: Store) -> Store:
     after = before.latest()
-    keep_matrix(before, after, matrix_folder(before))
+    keep_matrix(before, after, *matrix_folders(before))
     return after
