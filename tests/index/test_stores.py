@@ -49,6 +49,41 @@ def reopened(place: str) -> Index:
     return Index.open(place)
 
 
+def test_numbers_of_conditions_are_of_the_type_of_the_column(index: Index) -> None:
+    at, query = np.arange(60), points("cosine", 1)
+    year = 2000 + at
+    weight = np.where(at % 7 == 0, -1, at / 8)
+    cases = (
+        ({"year": 2003.0}, year == 2003),
+        ({"year": 2003.5}, year < 0),
+        ({"year": [2003.5, 2004.0, 2005]}, (year == 2004) | (year == 2005)),
+        ({"year": ("!=", 2003.5)}, year > 0),
+        ({"year": ("!=", 2003.0)}, year != 2003),
+        ({"year": (">=", 2010.5)}, year >= 2011),
+        ({"year": (">", 2010.5)}, year >= 2011),
+        ({"year": ("<=", 2010.5)}, year <= 2010),
+        ({"year": ("<", 2010.5)}, year <= 2010),
+        ({"year": ("<", 2010.0)}, year < 2010),
+        ({"year": (">", -2.5)}, year > 0),
+        ({"year": (">=", 1 - 2**63)}, year > 0),
+        ({"weight": 3}, weight == 3),
+        ({"weight": ("<", 2**70)}, weight >= 0),
+    )
+    for where, passes in cases:
+        found = index.search(query, k=60, where=where)[0].ids
+        assert sorted(found) == sorted(f"s{i}" for i in np.flatnonzero(passes)), where
+    for where in (
+        {"year": ("<", float("inf"))},
+        {"year": 2**63},
+        {"year": 10**400},
+        {"year": [1, -1e300]},
+        {"weight": (">", float("-inf"))},
+        {"weight": 10**400},
+    ):
+        with pytest.raises(DataError, match=f"column '{next(iter(where))}' is compared with"):
+            index.search(query, where=where)
+
+
 @pytest.mark.parametrize("geometry", GEOMETRIES)
 def test_search_equals_brute_force(place: str, geometry: str) -> None:
     x, nodes, at = points(geometry, 60), labels(60), np.arange(60)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -48,6 +49,62 @@ class Condition:
     column: str
     operator: str
     values: tuple[Scalar, ...]
+
+    def typed(self, kind: pa.DataType) -> Condition:
+        """The same condition with values of the type of its column, as every store understands it.
+
+        On whole numbers ``>= 2010.5`` becomes ``>= 2011``, and ``== 2010.5`` is met by none.
+
+        Raises:
+            DataError: if a value is of another kind, or a number is infinite or too large.
+        """
+        import pyarrow as pa
+
+        for value in self.values:
+            is_text, is_flag = isinstance(value, str), isinstance(value, bool)
+            if is_text != pa.types.is_string(kind) or is_flag != pa.types.is_boolean(kind):
+                raise DataError(f"column '{self.column}' holds {kind}, and is compared with {value!r}")
+        if pa.types.is_floating(kind):
+            return replace(self, values=tuple(self._finite(value) for value in self.values))
+        return self._of_whole_numbers(kind) if pa.types.is_integer(kind) else self
+
+    def _of_whole_numbers(self, kind: pa.DataType) -> Condition:
+        import pyarrow as pa
+
+        signed = bool(pa.types.is_signed_integer(kind))
+        end = 2 ** min(kind.bit_width - signed, 63)
+        least = max(-end, 1 - 2**63) if signed else 0  # LanceDB reads -2⁶³ as a float
+        floors = [
+            value if isinstance(value, int) else math.floor(self._finite(value)) for value in self.values
+        ]
+        for floor in floors:
+            if not least <= floor < end:
+                raise DataError(
+                    f"column '{self.column}' is compared with a number that is too large or too small for "
+                    f"{kind}; give one from {least} to {end - 1}"
+                )
+        whole = [floor for floor, value in zip(floors, self.values, strict=True) if floor == value]
+        if len(whole) == len(floors):
+            return replace(self, values=tuple(whole))
+        if self.operator in ("in", "=="):
+            return replace(self, operator="in", values=tuple(whole))
+        if self.operator == "!=":  # every row with a value
+            return replace(self, operator=">=", values=(least,))
+        if self.operator in (">", ">="):
+            return replace(self, operator=">", values=tuple(floors))
+        return replace(self, operator="<=", values=tuple(floors))
+
+    def _finite(self, value: Any) -> float:
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.inf
+        if math.isinf(number):
+            raise DataError(
+                f"column '{self.column}' is compared with a number that is infinite or too large; give a "
+                "finite one, or leave the condition out"
+            )
+        return number
 
 
 @dataclass(frozen=True)

@@ -518,7 +518,8 @@ class Index:
             raise DataError(
                 f"the index has no column '{unknown[0]}'; it has id, node, {', '.join(_shown_columns(store))}"
             )
-        read = _read(store, list(dict.fromkeys([*names, "row"])), filter)
+        chosen = None if filter is None else _checked_conditions(store, filter)
+        read = _read(store, list(dict.fromkeys([*names, "row"])), chosen)
         return read.sort_by("row").select(names)
 
     @_tried_again
@@ -578,7 +579,7 @@ class Index:
         if branches is not None:
             labelled = ((0, settings.taxonomy.num_nodes),)
             chosen = replace(chosen, within=labelled if chosen.within is None else chosen.within)
-        _check_conditions(store, chosen)
+        chosen = _checked_conditions(store, chosen)
         if exact is None:
             exact = not self._approximate_by_default(store)
         near = self._exact if exact else self._approximate
@@ -823,19 +824,15 @@ def _table_of(
     return pa.table(columns, schema=schema)
 
 
-def _check_conditions(store: Store, chosen: Filter) -> None:
-    """Raise a `DataError` if a condition is about a column that does not exist or holds other values."""
-    import pyarrow as pa
-
+def _checked_conditions(store: Store, chosen: Filter) -> Filter:
+    """The filter with values of the columns' types; a `DataError` if a column does not exist or suit."""
+    shown = ["id", *_shown_columns(store)]
     for condition in chosen.conditions:
-        shown = ["id", *_shown_columns(store)]
         if condition.column not in shown:
             raise DataError(f"the index has no column '{condition.column}'; it has {', '.join(shown)}")
-        kind = store.schema.field(condition.column).type
-        for value in condition.values:
-            is_text, is_flag = isinstance(value, str), isinstance(value, bool)
-            if is_text != pa.types.is_string(kind) or is_flag != pa.types.is_boolean(kind):
-                raise DataError(f"column '{condition.column}' holds {kind}, and is compared with {value!r}")
+    fields = store.schema.field
+    typed = tuple(condition.typed(fields(condition.column).type) for condition in chosen.conditions)
+    return replace(chosen, conditions=typed)
 
 
 def _branches(taxonomy: Taxonomy, depth: int | None) -> Array | None:
