@@ -20,14 +20,16 @@ LEAVES = [node for node in range(TREE.num_nodes) if TREE.subtree_end[node] == no
 
 
 def clustered(n: int, dim: int, geometry: str = "cosine", seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Vectors of clusters, and for each cluster a leaf."""
+    """Vectors of clusters, and for each cluster a leaf: leaves of one branch lie in one region."""
     rng = np.random.default_rng(seed)
     clusters = rng.integers(100, size=n)
-    vectors = rng.standard_normal((100, dim))[clusters] + 0.5 * rng.standard_normal((n, dim))
+    centres = rng.standard_normal((100, dim))
+    centres = centres[np.argsort(centres[:, 0])]
+    vectors = centres[clusters] + 0.5 * rng.standard_normal((n, dim))
     if geometry == "poincare":
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
         vectors = vectors / lengths * np.tanh(lengths / 2)
-    return vectors.astype(np.float32), np.asarray(LEAVES)[clusters % len(LEAVES)]
+    return vectors.astype(np.float32), np.asarray(LEAVES)[clusters * len(LEAVES) // 100]
 
 
 def make(folder: Path, n: int = 2000, dim: int = 8, geometry: str = "cosine") -> Index:
@@ -106,7 +108,7 @@ def test_filters_are_exact_under_approximate_search(tmp_path: Path, monkeypatch:
     index = make(tmp_path)
     index.tune()
     queries = index.vectors()[:10].copy()
-    for limit in (10**9, 0):  # a part is compared in full, or sought by the store with a filter
+    for limit in (10**9, 0):  # also where more passes than is compared by default
         monkeypatch.setattr(approximate, "EXACT_UP_TO", limit)
         for options in (
             {"within": "branch 1"},
@@ -124,7 +126,20 @@ def test_filters_are_exact_under_approximate_search(tmp_path: Path, monkeypatch:
                     assert not set(branches) & set(options["not_within"])
                 if "where" in options:
                     assert set(one.rows["split"]) == {"test"}
-        assert recall(index, queries, within="branch 1") >= (1.0 if limit else 0.9)
+        assert recall(index, queries, within="branch 1") == recall(index, queries, diverse=2) == 1.0
+
+
+def test_where_few_are_near_all_are_compared(tmp_path: Path) -> None:
+    index = make(tmp_path)
+    few = Tuning(**index.tune())
+    with index._store.writer() as store:
+        effort = replace(few, probes=1, candidates=10).to_dict()
+        store.write_settings(replace(store.settings, approximate=effort))
+    queries = index.vectors()[:3].copy()
+    for k in (1000, 5000):
+        wanted = index.search(queries, k=k, exact=True, columns=[])
+        found = index.search(queries, k=k, exact=False, columns=[])
+        assert [one.ids for one in found] == [one.ids for one in wanted]
 
 
 def test_large_indexes_are_tuned_when_they_are_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,12 +192,10 @@ def test_small_indexes_say_that_there_is_nothing_to_tune(tmp_path: Path) -> None
     assert len(index.search(index.vectors()[0], exact=False)[0]) == 20
 
 
-def test_effort_grows_with_k_and_with_what_a_filter_leaves_out() -> None:
+def test_effort_grows_with_k() -> None:
     tuning = Tuning("IVF_RQ", 1000, 30, 200, 0.97, 0.96, 300, 10**6)
     assert tuning.effort(10) == (200, 30)
     assert tuning.effort(50) == (1000, 30)
-    assert tuning.effort(10, 0.1) == (200, 300)
-    assert tuning.effort(10, 0.0) == (200, 1000)
     assert not tuning.outgrown(1_090_000)
     assert tuning.outgrown(1_110_000)
     assert tuning.outgrown(900_000)

@@ -102,10 +102,10 @@ class Tuning:
         """Whether the index has a tenth more, or fewer, rows than when it was tuned."""
         return not self.rows / GROWTH <= rows <= self.rows * GROWTH
 
-    def effort(self, k: int, share: float = 1.0) -> tuple[int, int]:
-        """Candidates and probes of a query for k rows among a share of all."""
+    def effort(self, k: int) -> tuple[int, int]:
+        """Candidates and probes of a query for k rows."""
         candidates = math.ceil(self.candidates * max(1.0, k / NEIGHBOURS))
-        return max(k, candidates), min(self.partitions, math.ceil(self.probes / max(share, 1e-3)))
+        return max(k, candidates), self.probes
 
 
 def exact_up_to(dim: int) -> int:
@@ -114,7 +114,7 @@ def exact_up_to(dim: int) -> int:
 
 
 def approximate_pays(rows: int, dim: int) -> bool:
-    """Whether this many rows are searched approximately by default; also for the rows that pass a filter."""
+    """Whether this many rows are searched approximately by default."""
     return rows * dim > EXACT_UP_TO
 
 

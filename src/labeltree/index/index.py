@@ -369,8 +369,9 @@ class Index:
             where: conditions on columns: ``{"split": "test", "camera": ["a", "b"], "year": (">=", 2020)}``.
             diverse: a depth: at most one sample of each node there. A label that is coarser counts as a
                 node of its own, samples without a label are left out.
-            exact: compare with every sample; None: unless there are more than 50 million numbers to compare
-                with, as in 200,000 samples of 256 dimensions, and an approximate index was tuned.
+            exact: compare with every sample that passes; None: unless there are more than 50 million numbers
+                in all, as in 200,000 samples of 256 dimensions, an approximate index was tuned, and nothing
+                is left out. In a folder a search that leaves samples out is always exact.
             columns: which columns to give in `Hits.rows`; None: all except vectors.
             labels: ``(q,)`` label of each query, -1 where unknown, for `Hits.lca_depths`.
 
@@ -581,7 +582,7 @@ class Index:
             chosen = replace(chosen, within=labelled if chosen.within is None else chosen.within)
         chosen = _checked_conditions(store, chosen)
         if exact is None:
-            exact = not self._approximate_by_default(store)
+            exact = not (chosen.all_rows and self._approximate_by_default(store))
         near = self._exact if exact else self._approximate
         places = _Picker(k, branches, left_out)
         found = places(lambda m, some: near(store, queries[some], m, chosen), len(queries))
@@ -602,19 +603,16 @@ class Index:
 
     def _approximate(self, store: Store, queries: Array, k: int, chosen: Filter) -> list[_Found]:
         settings = store.settings
-        tuned = Tuning.of(settings.approximate) is not None
-        if tuned and not chosen.all_rows:
-            # An approximate index looks near the query, where the rows that pass need not lie.
-            matrix = self._matrix_of(store)
-            return _nearest(store, matrix, queries, k, _positions(store, matrix, chosen))
         hyperbolic = settings.geometry == "poincare"
         asked = lorentz_queries(queries, settings.curvature) if hyperbolic else queries
-        candidates = store.nearest(asked, k, chosen)
-        if not tuned:
+        if isinstance(store, ServerStore):
+            candidates = store.nearest(asked, k, chosen)
             return self._compared(store, queries, candidates, k)
+        if Tuning.of(settings.approximate) is None or not chosen.all_rows:
+            return self._exact(store, queries, k, chosen)  # LanceDB would look only near the query
         matrix = self._matrix_of(store)
         found = []
-        for query, rows in zip(queries, candidates, strict=True):
+        for query, rows in zip(queries, store.nearest(asked, k), strict=True):
             at, values = rank_candidates(matrix, settings, query, rows)
             if len(at) < min(k, len(matrix)):
                 found += _nearest(store, matrix, query[None], k, None)

@@ -159,8 +159,7 @@ class LanceStore:
         tuning = Tuning.of(self._settings.approximate)
         if tuning is None:
             return self.candidates(queries, k, None, filter)
-        share = 1.0 if filter is None or filter.all_rows else self.count(filter) / max(1, self.count())
-        return self.candidates(queries, *tuning.effort(k, share), filter)
+        return self.candidates(queries, *tuning.effort(k), filter)
 
     def candidates(
         self, queries: Array, count: int, probes: int | None, filter: Filter | None = None
