@@ -49,6 +49,27 @@ def reopened(place: str) -> Index:
     return Index.open(place)
 
 
+@pytest.mark.parametrize("few", [1000, 1])
+def test_replaced_samples_keep_what_is_not_given(
+    index: Index, few: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from labeltree.index import index as module
+
+    monkeypatch.setattr(module, "_FEW", few)
+    old = index.rows().to_pylist()
+    x = points("cosine", 3, seed=5)
+    assert index.replace(IndexRows(["s9", "new", "s4"], x, columns={"year": [1, 2, None]})) == (2, 1)
+    rows = {row["id"]: row for row in index.rows().to_pylist()}
+    assert rows["s9"] == {**old[9], "year": 1}
+    assert rows["s4"] == {**old[4], "year": None}
+    assert rows["new"] == {**dict.fromkeys(old[0]), "id": "new", "node": -1, "year": 2}
+    assert rows["s5"] == old[5]
+    np.testing.assert_allclose(index.rows(["id", "vector"]).to_pylist()[4]["vector"], x[2], rtol=1e-6)
+    index.replace(IndexRows(["s4"], x[:1], [-1], splits=[None]))
+    row = index.rows(filter=Filter(ids=("s4",))).to_pylist()[0]
+    assert row == {**old[4], "year": None, "node": -1, "split": None}
+
+
 def test_numbers_of_conditions_are_of_the_type_of_the_column(index: Index) -> None:
     at, query = np.arange(60), points("cosine", 1)
     year = 2000 + at
@@ -157,7 +178,7 @@ def test_add_replace_delete(index: Index, place: str) -> None:
     assert index.replace(IndexRows(["s3", "n3"], -points("cosine", 2, seed=5), np.array([0, 1]))) == (1, 1)
     read = reopened(place).rows()
     assert read["id"].to_pylist() == [*(f"s{i}" for i in range(60)), "n1", "n2", "n3"]
-    assert read["split"].to_pylist()[3] is None
+    assert read["split"].to_pylist()[3] == "test"  # of old: the new rows give no splits
     assert read["node"].to_pylist()[60:] == [3, -1, 1]
     with pytest.raises(DataError, match="'other' is not in the index"):
         index.delete(["s0", "other"])

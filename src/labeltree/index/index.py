@@ -266,6 +266,9 @@ class Index:
     def replace(self, rows: IndexRows) -> tuple[int, int]:
         """Write samples over those of the same ids, and add the others, in one transaction.
 
+        A sample that was there keeps its value in every column that is not given: labels, texts and others
+        that are None, and further columns that are not named.
+
         Returns:
             the numbers of samples that were replaced and added.
 
@@ -277,7 +280,8 @@ class Index:
             numbers = np.fromiter((known.get(one, -1) for one in rows.ids), np.int64, len(rows))
             new = numbers < 0
             numbers[new] = np.arange(new.sum()) + _next_row(store)
-            store.replace(_table_of(rows, store.settings, numbers, store.schema))
+            table = _table_of(rows, store.settings, numbers, store.schema)
+            store.replace(_with_old_values(table, store, numbers, new, rows.given()))
         return len(rows) - int(new.sum()), int(new.sum())
 
     def delete(self, ids: Sequence[str]) -> None:
@@ -820,6 +824,32 @@ def _table_of(
                 f"{table[field.name].type}; convert them"
             ) from error
     return pa.table(columns, schema=schema)
+
+
+def _with_old_values(table: pa.Table, store: Store, numbers: Array, new: Array, given: set[str]) -> pa.Table:
+    """Rows that replace others, with the old values of the columns that are not given.
+
+    Args:
+        table: rows as of `_table_of`.
+        store: with the old rows.
+        numbers: of the rows ``(n,)``.
+        new: ``(n,)`` bool, rows that the store does not have.
+        given: names of the columns that stay as they are in ``table``.
+    """
+    import pyarrow as pa
+
+    missing = [name for name in ["node", *_shown_columns(store)] if name not in given]
+    known = numbers[~new]
+    if not missing or not len(known):
+        return table
+    few = Filter(rows=known) if len(known) <= _FEW else None
+    old = _read(store, ["row", *missing], few).sort_by("row")
+    places = pa.array(np.searchsorted(old["row"].to_numpy(), numbers), mask=new)
+    for name in missing:
+        values = old[name].take(places)
+        column = values.fill_null(-1) if name == "node" else values
+        table = table.set_column(table.schema.get_field_index(name), table.schema.field(name), column)
+    return table
 
 
 def _checked_conditions(store: Store, chosen: Filter) -> Filter:

@@ -54,8 +54,10 @@ class IndexRows:
     splits: Sequence[str | None] | None = None
     groups: Sequence[str | None] | None = None
     columns: Mapping[str, Sequence[object]] = field(default_factory=dict)
+    _has_nodes: bool = field(init=False, default=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "_has_nodes", self.nodes is not None)
         ids = _checked_ids(self.ids)
         vectors = _checked_vectors(self.vectors, ids)
         nodes = np.full(len(ids), -1) if self.nodes is None else np.asarray(self.nodes)
@@ -109,6 +111,11 @@ class IndexRows:
             splits=None if table.split is None else [str(split) for split in table.split.tolist()],
             groups=groups,
         )
+
+    def given(self) -> set[str]:
+        """Names of the columns of an index that these rows say something of, beside id and vector."""
+        known = {name for plural, name in _PLURALS.items() if getattr(self, plural) is not None}
+        return known | set(self.columns) | ({"node"} if self._has_nodes else set())
 
     def check_nodes(self, taxonomy: Taxonomy) -> None:
         """Raise a `DataError` if a label is no node of the taxonomy."""
