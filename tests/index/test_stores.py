@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from labeltree.errors import DataError
-from labeltree.index import Filter, Index, IndexRows
+from labeltree.index import Filter, Index, IndexRows, approximate
 from labeltree.index.distances import distances
+from labeltree.index.postgres import PostgresStore
 from labeltree.index.store import ServerStore
 from labeltree.taxonomy import Taxonomy, TaxonomyMapping
 
@@ -164,6 +165,57 @@ def test_approximate_search_finds_nearly_all(place: str, geometry: str) -> None:
         found = index.search(x[:20], k=10, exact=False, **words)
         shared = [len(set(a.ids) & set(b.ids)) / len(a.ids) for a, b in zip(wanted, found, strict=True)]
         assert np.mean(shared) > 0.9
+
+
+def tuned(index: Index, **parameters: int) -> Index:
+    if isinstance(index._store, ServerStore):
+        with index._store.writer() as store:
+            store.build_approximate(**parameters)
+    return index
+
+
+def far_rows(place: str) -> Index:
+    """Twelve hundred samples around one point, and three, of another branch, on the far side."""
+    x = np.random.default_rng(5).normal(size=(1203, 4)) * 0.1 + [1, 0, 0, 0]
+    x[::600] *= -1
+    nodes = np.where(np.arange(1203) % 600, TREE.find("a/y"), TREE.find("b/w"))
+    return Index.create(place, IndexRows([str(i) for i in range(1203)], x, nodes), taxonomy=TREE)
+
+
+@pytest.mark.parametrize("exact", [None, False])
+def test_rare_rows_on_the_far_side_are_found(
+    place: str, exact: bool | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = tuned(far_rows(place), ef_search=10)
+    monkeypatch.setattr(approximate, "EXACT_UP_TO", 0)
+    monkeypatch.setattr(PostgresStore, "_iterates", lambda *_: False)  # as before pgvector 0.8
+    query = [1.0, 0, 0, 0]
+    wanted = index.search(query, k=5, within="b", exact=True)[0].ids
+    assert sorted(wanted) == ["0", "1200", "600"]
+    assert index.search(query, k=5, within="b", exact=exact)[0].ids == wanted
+    assert len(index.search(query, k=1100, exact=exact)[0]) == 1100
+
+
+def test_a_tuned_index_is_searched_exactly_up_to_a_size(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    index = tuned(Index.create(place, rows(), taxonomy=TREE))
+    if isinstance(index._store, ServerStore):
+        assert not index._approximate_by_default(index._latest())
+        monkeypatch.setattr(approximate, "EXACT_UP_TO", 0)
+        assert index._approximate_by_default(index._latest())
+    else:
+        monkeypatch.setattr(approximate, "EXACT_UP_TO", 0)
+        assert not index._approximate_by_default(index._latest())
+
+
+def test_hyperbolic_neighbours_near_the_edge_of_the_ball_are_found(place: str) -> None:
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(4, 8))[rng.integers(4, size=400)] + 0.0002 * rng.normal(size=(400, 8))
+    x = (0.999 * x / np.linalg.norm(x, axis=1, keepdims=True)).astype(np.float32)
+    made = IndexRows([str(i) for i in range(400)], x)
+    index = tuned(Index.create(place, made, taxonomy=TREE, geometry="poincare"))
+    wanted, found = (index.search(x[:20], k=10, exact=exact, columns=[]) for exact in (True, False))
+    shared = [len(set(a.ids) & set(b.ids)) / 10 for a, b in zip(wanted, found, strict=True)]
+    assert np.mean(shared) > 0.9
 
 
 def test_add_replace_delete(index: Index, place: str) -> None:

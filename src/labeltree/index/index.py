@@ -108,6 +108,7 @@ class Index:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._matrix: tuple[Store, ExactMatrix] | None = None
+        self._counted: tuple[Store, int] | None = None
         self._model: Model | None = None
         self._guard = threading.Lock()
 
@@ -375,7 +376,7 @@ class Index:
                 node of its own, samples without a label are left out.
             exact: compare with every sample that passes; None: unless there are more than 50 million numbers
                 in all, as in 200,000 samples of 256 dimensions, an approximate index was tuned, and nothing
-                is left out. In a folder a search that leaves samples out is always exact.
+                is left out. In a folder, a search that leaves samples out is always exact.
             columns: which columns to give in `Hits.rows`; None: all except vectors.
             labels: ``(q,)`` label of each query, -1 where unknown, for `Hits.lca_depths`.
 
@@ -558,6 +559,12 @@ class Index:
                 self._matrix = store, open_matrix(store, *matrix_folders(store))
             return self._matrix[1]
 
+    def _count_of(self, store: Store) -> int:
+        """How many rows a server has, counted once for each version."""
+        if self._counted is None or self._counted[0] is not store:
+            self._counted = store, store.count()
+        return self._counted[1]
+
     def _without(self, store: Store, vector: Array, row: int, k: int, options: dict[str, Any]) -> Hits:
         diverse, exact, columns, labels = (
             options.pop(n, None) for n in ("diverse", "exact", "columns", "labels")
@@ -595,8 +602,12 @@ class Index:
 
     def _approximate_by_default(self, store: Store) -> bool:
         tuning = Tuning.of(store.settings.approximate)
-        if tuning is None:  # of a server, which has an index of its own or none
-            return bool(store.settings.approximate)
+        if isinstance(store, ServerStore):
+            return bool(store.settings.approximate) and approximate_pays(
+                self._count_of(store), store.settings.dim
+            )
+        if tuning is None:
+            return False
         return tuning.reached and approximate_pays(len(self._matrix_of(store)), store.settings.dim)
 
     def _exact(self, store: Store, queries: Array, k: int, chosen: Filter) -> list[_Found]:
@@ -610,7 +621,13 @@ class Index:
         hyperbolic = settings.geometry == "poincare"
         asked = lorentz_queries(queries, settings.curvature) if hyperbolic else queries
         if isinstance(store, ServerStore):
-            candidates = store.nearest(asked, k, chosen)
+            # float32 blurs the order of Lorentz coordinates, so more of them are compared again
+            candidates = store.nearest(asked, max(4 * k, 100) if hyperbolic else k, chosen)
+            if any(len(rows) < k for rows in candidates):
+                there = min(k, store.count(chosen))
+                few = [one for one, rows in enumerate(candidates) if len(rows) < there]
+                for one, rows in zip(few, store.nearest_exact(queries[few], k, chosen), strict=True):
+                    candidates[one] = rows
             return self._compared(store, queries, candidates, k)
         if Tuning.of(settings.approximate) is None or not chosen.all_rows:
             return self._exact(store, queries, k, chosen)  # LanceDB would look only near the query
