@@ -218,6 +218,24 @@ def test_hyperbolic_neighbours_near_the_edge_of_the_ball_are_found(place: str) -
     assert np.mean(shared) > 0.9
 
 
+def test_diverse_search_ends_when_every_branch_is_found(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    index = Index.create(place, rows(), taxonomy=TREE)
+    asked: list[int] = []
+    near = Index._exact
+    monkeypatch.setattr(
+        Index, "_exact", lambda self, store, q, k, chosen: asked.append(k) or near(self, store, q, k, chosen)
+    )
+    hits = index.search(points("cosine", 2), k=8, diverse=1)
+    wide = index.search(points("cosine", 2), k=60, diverse=1)
+    assert asked[-1] == 60
+    assert [one.ids for one in hits] == [one.ids for one in wide]
+    assert [len(one) for one in hits] == [3, 3]  # a, b and the root
+    assert max(asked[:-1]) <= 32
+    asked.clear()
+    assert len(index.search_id("s1", k=20, diverse=1)) == 3
+    assert asked == [21]
+
+
 def test_add_replace_delete(index: Index, place: str) -> None:
     more = IndexRows(["n1", "n2"], points("cosine", 2, seed=5), np.array([3, -1]), splits=["val", None])
     version = index.version

@@ -595,10 +595,29 @@ class Index:
         if exact is None:
             exact = not (chosen.all_rows and self._approximate_by_default(store))
         near = self._exact if exact else self._approximate
-        places = _Picker(k, branches, left_out)
+        places = _Picker(
+            k, branches, left_out, lambda: self._branches_there(store, chosen, branches, left_out)
+        )
         found = places(lambda m, some: near(store, queries[some], m, chosen), len(queries))
         matrix = None if isinstance(store, ServerStore) else self._matrix_of(store)
         return _hits(store, matrix, found, columns, _checked_labels(labels, len(queries), settings.taxonomy))
+
+    def _branches_there(
+        self, store: Store, chosen: Filter, branches: Array | None, left_out: int | None
+    ) -> int:
+        """Of how many branches rows pass."""
+        if branches is None:
+            return 0
+        if isinstance(store, ServerStore):
+            read = _read(store, ["row", "node"], chosen)
+            rows, nodes = read["row"].to_numpy(), read["node"].to_numpy()
+        else:
+            matrix = self._matrix_of(store)
+            among = _positions(store, matrix, chosen)
+            rows, nodes = matrix.rows[among], matrix.nodes[among]
+        if left_out is not None:
+            nodes = nodes[rows != left_out]
+        return len(np.unique(branches[nodes]))
 
     def _approximate_by_default(self, store: Store) -> bool:
         tuning = Tuning.of(store.settings.approximate)
@@ -687,19 +706,29 @@ def _nearest(store: Store, matrix: ExactMatrix, queries: Array, k: int, among: A
 
 
 class _Picker:
-    """Take k rows for each query: without the query itself, and of different branches if these are given."""
+    """Take k rows for each query: without the query itself, and of different branches if these are given.
 
-    def __init__(self, k: int, branches: Array | None, left_out: int | None) -> None:
+    How many branches there are is asked only if the first rows were of fewer than k.
+    """
+
+    def __init__(
+        self, k: int, branches: Array | None, left_out: int | None, num_branches: Callable[[], int]
+    ) -> None:
         self._k, self._branches, self._left_out = k, branches, left_out
+        self._num_branches = num_branches
 
     def __call__(self, near: Callable[[int, list[int]], list[_Found]], num_queries: int) -> list[_Found]:
         most = self._k + (self._left_out is not None)
         chosen: dict[int, _Found] = {}
+        wanted: int | None = None if self._branches is not None else 0
         while len(chosen) < num_queries:
             open_queries = [query for query in range(num_queries) if query not in chosen]
             for query, found in zip(open_queries, near(most, open_queries), strict=True):
                 picked = self._pick(found)
-                if self._branches is None or len(picked.rows) == self._k or len(found.rows) < most:
+                enough = len(picked.rows) == self._k or len(found.rows) < most
+                if not enough and wanted is None:
+                    wanted = min(self._k, self._num_branches())
+                if enough or (wanted is not None and len(picked.rows) >= wanted):
                     chosen[query] = picked
             most *= 4
         return [chosen[query] for query in range(num_queries)]
