@@ -466,6 +466,16 @@ def test_a_table_of_another_program_is_not_overwritten(tmp_path: Path) -> None:
     assert lancedb.connect(str(tmp_path / "index")).open_table("rows").count_rows() == 1
 
 
+def test_a_change_is_done_although_tuning_fails(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("labeltree.index.index.keep_tuned", full)
+    with pytest.warns(UserWarning, match="was changed, but .* --tune"):
+        index.delete(["s1"])
+    assert index.size == 59
+
+
 def test_damaged_settings_and_tables_are_named(index: Index, tmp_path: Path) -> None:
     table = index._store._table  # type: ignore[attr-defined]
     table.update_field_metadata({"path": "id", "metadata": {"labeltree": "AAAA"}})

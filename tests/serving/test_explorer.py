@@ -438,7 +438,8 @@ def test_what_others_wrote_into_the_file_stays(client: TestClient, corrections: 
     assert post(client, id="sample 000", action="accept", seen="").status_code == 200
     rows = {row["sample"]: row for row in read(corrections)}
     assert (rows["elsewhere"]["suggested"], rows["elsewhere"]["who"]) == ("some/where", "Ann")
-    assert (rows["sample 003"]["decision"], rows["sample 003"]["who"]) == ("accept", "Bob")
+    assert (rows["sample 003"]["decision"], rows["sample 003"]["who"]) == ("Yes", "Bob")  # as Bob wrote it
+    assert rows["sample 003"]["label"] == ""  # nobody decided anew
     assert (rows["sample 004"]["decision"], rows["sample 004"]["who"]) == ("", "Eve")
     assert rows["sample 000"]["suggested"] == "warm/red"
     with pytest.raises(Conflict):

@@ -69,7 +69,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--corrections",
         metavar="FILE",
-        help="where decisions are written (default: corrections.csv beside FILE)",
+        help="where decisions are written (default: reviewed.csv beside FILE)",
     )
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default 127.0.0.1)")
     parser.add_argument("--port", type=int, default=8000, help="default 8000; 0: any that is free")

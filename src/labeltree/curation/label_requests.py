@@ -12,6 +12,7 @@ from torch import Tensor
 
 from labeltree.atomic import atomic_write
 from labeltree.curation.label_next import LabelRequests
+from labeltree.data.corrections import is_decided
 from labeltree.data.stratified import group_ids
 from labeltree.errors import DataError
 from labeltree.runs import RunFolder
@@ -137,7 +138,7 @@ def write_requests(asked: LabelRequests, samples: LabelSamples, path: str | Path
         DataError: if there is a file already in which somebody has decided.
     """
     path = Path(path)
-    if path.is_file() and _is_decided(path):
+    if path.is_file() and is_decided(path):
         raise DataError(
             f"somebody has decided in '{path}', which would be lost; move it, or name another file by --out"
         )
@@ -160,15 +161,3 @@ def write_requests(asked: LabelRequests, samples: LabelSamples, path: str | Path
                     "",
                 ]
             )
-
-
-def _is_decided(path: Path) -> bool:
-    """Whether a file is no such CSV, or has a decision."""
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            rows = csv.DictReader(file)
-            return "decision" not in (rows.fieldnames or ()) or any(
-                (row["decision"] or "").strip() for row in rows
-            )
-    except (OSError, UnicodeDecodeError, csv.Error):
-        return True

@@ -18,7 +18,7 @@ from labeltree.atomic import atomic_write
 from labeltree.curation.evidence import Evidence, Neighbours, nearest_labelled, weigh
 from labeltree.curation.expected_errors import ExpectedErrors, expected_errors
 from labeltree.curation.out_of_fold import OutOfFold, out_of_fold
-from labeltree.data.corrections import Corrections
+from labeltree.data.corrections import is_decided
 from labeltree.errors import DataError
 from labeltree.geometry import Geometry
 from labeltree.metrics.search.left_out import leaves_group_out
@@ -156,7 +156,7 @@ def write_suspects(found: Suspects, path: str | Path) -> None:
         DataError: if there is a table in which somebody has decided already.
     """
     path = Path(path)
-    if path.is_file() and len(Corrections.load(path)):
+    if path.is_file() and is_decided(path):
         raise DataError(
             f"somebody has decided in '{path}', which would be lost; move it, or name another file by --out"
         )

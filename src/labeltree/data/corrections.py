@@ -23,7 +23,7 @@ from labeltree.safe_files import Reader, read_text
 from labeltree.taxonomy import AnyTaxonomy
 from labeltree.taxonomy.naming import some
 
-__all__ = ["COLUMNS", "DECISIONS", "Applied", "Correction", "Corrections", "sample_ids"]
+__all__ = ["COLUMNS", "DECISIONS", "Applied", "Correction", "Corrections", "is_decided", "sample_ids"]
 
 COLUMNS = ("sample", "label", "suggested", "decision")
 """The columns that are read; others are for the person."""
@@ -302,3 +302,15 @@ def _sentence(name: str, outcomes: dict[str, list[str]]) -> str:
     ]
     said = f"corrections of '{name}': {', '.join(done) or 'nothing applied'}"
     return f"{said}; not applied: {'; '.join(left)}" if left else said
+
+
+def is_decided(path: Path) -> bool:
+    """Whether a file is no such CSV, or has a decision."""
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            rows = csv.DictReader(file)
+            return "decision" not in (rows.fieldnames or ()) or any(
+                (row["decision"] or "").strip() for row in rows
+            )
+    except (OSError, UnicodeDecodeError, csv.Error):
+        return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 import numpy as np
 import torch
 
-from labeltree.errors import DataError
+from labeltree.errors import DataError, LabeltreeError
 from labeltree.geometry import get_geometry
 from labeltree.index.addresses import is_address
 from labeltree.index.approximate import Tuning, approximate_pays, exact_up_to, rank_candidates
@@ -550,7 +551,15 @@ class Index:
     def _writing(self) -> Iterator[Store]:
         with self._store.writer() as store:  # searches of other threads go on meanwhile
             yield store
-            keep_tuned(store.latest())
+        try:
+            with self._store.writer() as store:
+                keep_tuned(store.latest())
+        except (OSError, RuntimeError, LabeltreeError) as error:  # the change itself is done
+            warnings.warn(
+                f"the index '{self.where}' was changed, but its approximate search was not tuned anew "
+                f"({error}); 'labeltree index INDEX --tune' does that",
+                stacklevel=3,
+            )
         self._latest()
 
     def _matrix_of(self, store: Store) -> ExactMatrix:

@@ -187,7 +187,7 @@ def _add_reading(app: FastAPI, show: Show, engine: Engine | None) -> None:
         except DataError as error:
             raise HTTPException(404, str(error)) from None
         kind = "image/png" if content[:4] == b"\x89PNG" else "image/jpeg"
-        return Response(content, media_type=kind, headers={"Cache-Control": "private, max-age=3600"})
+        return Response(content, media_type=kind, headers={"Cache-Control": "private, no-cache"})
 
     @app.get("/api/nodes/{node}", responses=_PROBLEMS)
     def node_page(node: int) -> NodePage:

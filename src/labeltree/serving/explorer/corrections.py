@@ -58,7 +58,9 @@ class CorrectionsFile:
             sample = row["sample"]
             if sample in self._collection.row_of:
                 decision = None if sample in seen else decisions.get(sample)
-                if decision is not None:
+                if decision is not None and decision == self._decision(row, str(self.path)):
+                    pass  # what nobody decided anew keeps the label that it was decided on
+                elif decision is not None:
                     row |= self._row(sample, decision, row["suggested"])
                 elif row["decision"]:
                     row["decision"] = ""

@@ -112,7 +112,7 @@ def facts_of_node(collection: Collection, node: int) -> NodeFacts:
 def _splits(collection: Collection, rows: Array) -> list[SplitCount]:
     known = np.zeros(len(rows), bool)
     if collection.predictions is not None:
-        known = collection.predictions[rows] >= 0
+        known = (collection.predictions[rows] >= 0) & (collection.nodes[rows] > 0)
     right = collection.right[rows] & known
     if collection.splits is None:
         return [SplitCount("all", len(rows), int(known.sum()), int(right.sum()))]

@@ -12,6 +12,7 @@ import torch
 
 from labeltree.cache import data_home
 from labeltree.errors import DataError, LabeltreeError
+from labeltree.runs import RunFolder
 from labeltree.serving.engine import Engine
 from labeltree.serving.explorer.app import create_explorer
 from labeltree.serving.explorer.collection import Collection, Found
@@ -55,7 +56,7 @@ def explore(
         images: folders that pictures may lie in, besides those of the run's data; relative paths of the index
             are looked up in them.
         suspects: the table of `labeltree suspects`.
-        corrections: the table that decisions are written to; None: ``corrections.csv`` beside the suspects,
+        corrections: the table that decisions are written to; None: ``reviewed.csv`` beside the suspects,
             if there are any.
         host: address to listen on; the default is reached from this machine only.
         port: 0 = one that is free.
@@ -126,7 +127,12 @@ def open_show(
     pictures = Pictures(collection.paths, [*images, *_folders_of(engine)], settings, draw)
     found = [] if suspects is None else read_suspects(Path(suspects), collection)
     if corrections is None and suspects is not None:
-        corrections = Path(suspects).with_name("corrections.csv")
+        corrections = Path(suspects).with_name("reviewed.csv")
+    if corrections is not None and _is_record(Path(corrections)):
+        raise DataError(
+            f"'{corrections}' is the record of the corrections that a run was trained with; name another "
+            "file for new decisions"
+        )
     kept = None if corrections is None else CorrectionsFile(Path(corrections), collection)
     show = Show(
         collection,
@@ -137,6 +143,12 @@ def open_show(
         version_now=lambda: str(Index.open(where).version),
     )
     return show, engine
+
+
+def _is_record(path: Path) -> bool:
+    """Whether a file is where a run keeps the corrections that it began with."""
+    run = RunFolder(path.parent)
+    return path.absolute() == run.corrections.absolute() and run.recipe.is_file()
 
 
 def open_collection(index: Index) -> Collection:

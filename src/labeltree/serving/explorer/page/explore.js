@@ -610,7 +610,7 @@ function listen() {
     const item = queue.item, key = event.key.toLowerCase();
     if (event.key === "/") { query.focus(); query.select(); event.preventDefault(); }
     else if (event.key === "Escape") { chosen.lasso = null; chosen.hits = null; by("asked").replaceChildren(); follow(); }
-    else if (reviewing() && item && "akosrn".includes(key)) {
+    else if (reviewing() && item && !event.repeat && "akosrn".includes(key)) {
       const label = { a: "Accept", k: "Keep", o: "Other", s: "Skip", r: "Leave it out", n: "No label" }[key];
       [...by("review").querySelectorAll(".decide button")].find((one) => one.title.startsWith(label))?.click();
       event.preventDefault();
