@@ -228,6 +228,12 @@ def test_the_table_goes_to_a_person_and_back(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="somebody has decided"):
         write_suspects(found, path)
 
+    lines = path.read_text("utf-8").replace("accept", "reject")
+    path.write_text(lines, "utf-8")
+    with pytest.raises(DataError, match="somebody has decided"):
+        write_suspects(found, path)
+    assert path.read_text("utf-8") == lines
+
 
 def test_command_on_embeddings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     truth = LEAVES * 10

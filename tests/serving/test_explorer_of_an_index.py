@@ -101,3 +101,12 @@ def test_an_image_is_searched_by_the_run_of_the_index(image_run: Path, photos: P
             "/api/search", content=square((1, 2, 3))[:40], headers={"Content-Type": "image/png"}
         )
         assert broken.status_code == 400
+
+
+def test_decisions_do_not_go_into_the_record_of_a_run(index: Index, tmp_path: Path) -> None:
+    (tmp_path / "recipe.yaml").write_text("data: photos\n")
+    record = tmp_path / "corrections.csv"
+    record.write_text("sample,label,suggested,decision\n")
+    with pytest.raises(DataError, match="record of the corrections"):
+        open_show(index.where, settings=ServiceSettings(), corrections=record)
+    assert record.read_text() == "sample,label,suggested,decision\n"
