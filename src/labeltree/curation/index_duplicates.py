@@ -8,7 +8,6 @@ import numpy as np
 
 from labeltree.curation.duplicates import Duplicates, find_duplicates
 from labeltree.curation.duplicates_text import DuplicateNames
-from labeltree.geometry import get_geometry
 from labeltree.index import Index
 from labeltree.runs import RunFolder
 
@@ -31,13 +30,11 @@ def index_duplicates(
     table = index.rows(["id", "node", "path", "split", "group"])
     columns: dict[str, list[Any]] = {name: table[name].to_pylist() for name in table.column_names}
     nodes = table["node"].to_numpy()
-    names = {"cosine": "sphere"}
-    space = get_geometry(names.get(index.geometry, index.geometry), index.settings.curvature)
     splits = columns["split"] if any(columns["split"]) else None
     groups = columns["group"] if any(columns["group"]) else None
     found = find_duplicates(
         np.asarray(index.vectors()).copy(),
-        space,
+        index.settings.space,
         threshold=threshold,
         nodes=nodes,
         taxonomy=index.taxonomy,

@@ -13,7 +13,7 @@ from torch import Tensor
 from labeltree.data.corrections import sample_ids
 from labeltree.data.stratified import group_ids
 from labeltree.errors import DataError
-from labeltree.geometry import Geometry, get_geometry
+from labeltree.geometry import Geometry
 from labeltree.index.index import Index
 from labeltree.index.reading import rows_of_embeddings
 from labeltree.inference.embeddings import run_tables
@@ -119,14 +119,13 @@ def read_index(where: str | Path) -> LabelledVectors:
     vectors = torch.from_numpy(np.array(index.vectors()))
     if len(rows) != len(vectors):
         raise DataError(f"the index '{index.where}' changed while it was read; do it again")
-    name = {"cosine": "sphere"}.get(index.geometry, index.geometry)
     return LabelledVectors(
         rows["id"].to_pylist(),
         vectors,
         vectors,
         torch.from_numpy(rows["node"].to_numpy().astype(np.int64)),
         index.taxonomy,
-        get_geometry(name, index.settings.curvature),
+        index.settings.space,
         [path or "" for path in rows["path"].to_pylist()],
         group_ids(groups) if any(rows["group"].to_pylist()) else None,
         np.asarray([split or "" for split in rows["split"].to_pylist()]),

@@ -16,7 +16,6 @@ import numpy as np
 import torch
 
 from labeltree.errors import DataError, LabeltreeError
-from labeltree.geometry import get_geometry
 from labeltree.index.addresses import is_address
 from labeltree.index.approximate import Tuning, approximate_pays, exact_up_to, rank_candidates
 from labeltree.index.distances import check_inside, distances, lorentz, lorentz_queries
@@ -473,10 +472,7 @@ class Index:
         if not len(found):
             named = [taxonomy.path_name(first) for first, _ in chosen.within or ()]
             raise DataError(f"no sample of the index is labelled at or below {_listed(named or ['it'])}")
-        names = {"cosine": "sphere"}
-        space = get_geometry(
-            names.get(store.settings.geometry, store.settings.geometry), store.settings.curvature
-        )
+        space = store.settings.space
         points = torch.from_numpy(vectors_from_arrow(found["vector"]).copy())
         mean = space.group_means(points, torch.zeros(len(points), dtype=torch.int64), 1)
         return self._search_in(store, mean.numpy(), k=k, **options)[0]

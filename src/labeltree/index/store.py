@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 import numpy as np
 
 from labeltree.errors import DataError, RunError
+from labeltree.geometry import Geometry, get_geometry
 from labeltree.index.filters import Filter
 from labeltree.taxonomy import Taxonomy
 
@@ -62,6 +63,11 @@ class IndexSettings:
         """By what the vectors of `search_column` are ordered: ``dot`` = largest inner product first."""
         metrics: dict[GeometryName, Metric] = {"cosine": "cosine", "euclidean": "l2", "poincare": "dot"}
         return metrics[self.geometry]
+
+    @property
+    def space(self) -> Geometry:
+        """The geometry with its distances and means; compared by cosine, vectors lie on the sphere."""
+        return get_geometry("sphere" if self.geometry == "cosine" else self.geometry, self.curvature)
 
     def to_text(self) -> str:
         """The settings as a short text of ASCII characters."""
