@@ -8,10 +8,15 @@ from torch import distributed, multiprocessing
 from labeltree.losses import (
     CenterLoss,
     CrossEntropyLoss,
+    CSLLoss,
     EmbeddingClassifierLoss,
     GuidedPrototypeLoss,
+    HAFLoss,
+    HAFrameLoss,
+    HierarchicalProxyLoss,
     HXELoss,
     LabelEmbeddingLoss,
+    NormalisedSoftmaxLoss,
     SoftLabelLoss,
 )
 from labeltree.taxonomy import Taxonomy
@@ -30,6 +35,11 @@ LOSSES = {
     "guided": lambda tree: GuidedPrototypeLoss(tree, WIDTH),
     "center": lambda tree: CenterLoss(tree, WIDTH, weight=0.5),
     "label embedding": lambda tree: LabelEmbeddingLoss(tree, WIDTH, alpha=0.3),
+    "haf": lambda tree: HAFLoss(tree, WIDTH, margin=0.4),
+    "csl": lambda tree: CSLLoss(tree, WIDTH, 4.0),
+    "hierarchical proxies": lambda tree: HierarchicalProxyLoss(tree, WIDTH, [*range(1, tree.max_depth + 1)]),
+    "normalised softmax": lambda tree: NormalisedSoftmaxLoss(tree, WIDTH, 0.3),
+    "haframe": lambda tree: HAFrameLoss(tree, WIDTH),
     "cls": lambda tree: EmbeddingClassifierLoss(tree, WIDTH),
 }
 READS_LOGITS = (
@@ -80,6 +90,8 @@ def test_no_labels_no_loss_but_a_graph(name, n):
     loss = make(name, tree)
     if name == "guided":
         loss.distortion_weight = 0.0
+    if name == "haf":
+        loss.geometric_weight = 0.0
     value = loss(*[x.requires_grad_() for x in inputs], torch.full_like(nodes, -1))
     value.backward()
     assert value == 0
@@ -104,7 +116,7 @@ def test_a_tree_of_one_leaf_teaches_nothing_and_breaks_nothing(name, tree):
     inputs, nodes = batch(name, tree)
     value = make(name, tree)(*[x.requires_grad_() for x in inputs], nodes)
     value.backward()
-    if name not in ("center", "label embedding"):
+    if name not in ("center", "haf", "label embedding", "haframe"):  # they have more to learn
         assert value == 0
     assert value.isfinite()
     assert all(x.grad.isfinite().all() for x in inputs)
@@ -143,7 +155,7 @@ def test_wrong_arguments_are_named(name):
     tree = even_tree(2, 3)
     inputs, nodes = batch(name, tree)
     loss = make(name, tree)
-    with pytest.raises(ValueError, match=r"nodes must be a tensor of shape \(8,\)"):
+    with pytest.raises(ValueError, match=r"nodes must (be a tensor of|have) shape \(8,\)"):
         loss(*inputs, nodes[:-1])
     with pytest.raises(ValueError, match="nodes must lie between -1"):
         loss(*inputs, torch.full_like(nodes, len(tree)))
@@ -175,6 +187,18 @@ def test_options_out_of_range():
         (lambda: GuidedPrototypeLoss(tree, 2, -1.0), "distortion_weight"),
         (lambda: GuidedPrototypeLoss(tree, 2, metric="hops"), "metric"),
         (lambda: CenterLoss(tree, 0), "feature_dim"),
+        (lambda: HAFLoss(tree, 0), "feature_dim"),
+        (lambda: HAFLoss(tree, 2, [0, 1]), "depths must be depths of the tree, 1 to 2"),
+        (lambda: HAFLoss(tree, 2, [2, 1]), "coarse → fine"),
+        (lambda: HAFLoss(tree, 2, []), "depths"),
+        (lambda: HAFLoss(tree, 2, margin=-1.0), "margin must be finite and not negative"),
+        (lambda: HAFLoss(tree, 2, consistency_weight=float("nan")), "consistency_weight"),
+        (lambda: CSLLoss(tree, 0), "dim"),
+        (lambda: CSLLoss(tree, 2, 0.0), "scale must be above 0 and at most 300"),
+        (lambda: CSLLoss(tree, 2, float("inf")), "scale must be above 0 and at most 300"),
+        (lambda: CSLLoss(tree, 2, margins=[0.1]), "margins must have 2 entries"),
+        (lambda: HierarchicalProxyLoss(tree, 2, temperature=0.0), "temperature must be above 0"),
+        (lambda: HierarchicalProxyLoss(tree, 2, "all"), "weights must be numbers or one of"),
         (lambda: CenterLoss(tree, 2, -1.0), "weight"),
     ]:
         with pytest.raises(ValueError, match=word):

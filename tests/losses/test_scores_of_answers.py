@@ -21,12 +21,23 @@ def made(name: str, folder: Path) -> nn.Module:
         return losses.DeViSELoss(TREE, vectors=str(words))
     return {
         "corr": lambda: losses.CorrelationLoss(TREE),
+        "csl": lambda: losses.CSLLoss(TREE, 4),
+        "happier": lambda: losses.HAPPIERLoss(TREE, 4),
+        "haf": lambda: losses.HAFLoss(TREE, 4),
+        "hierarchical-proxies": lambda: losses.HierarchicalProxyLoss(TREE, 4),
         "label-embedding": lambda: losses.LabelEmbeddingLoss(TREE, 4),
+        "normalised-softmax": lambda: losses.NormalisedSoftmaxLoss(TREE, 4),
+        "haframe": lambda: losses.HAFrameLoss(TREE, 4),
+        "tree-proxies": lambda: losses.TreeProxyLoss(TREE, 4),
         "mlcl": lambda: losses.MLCLLoss(TREE, feature_dim=4, ce=True, global_head=False),
     }[name]()
 
 
-@pytest.mark.parametrize("name", ["corr", "devise", "label-embedding", "mlcl"])
+NAMES = ["corr", "csl", "devise", "haf", "hierarchical-proxies", "label-embedding", "mlcl"]
+NAMES += ["normalised-softmax", "tree-proxies", "haframe", "happier"]
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_the_largest_score_is_the_answer(name: str, tmp_path: Path) -> None:
     loss: Any = made(name, tmp_path).eval()
     rows = torch.randn(40, 4, generator=torch.Generator().manual_seed(1))

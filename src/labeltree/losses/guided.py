@@ -13,7 +13,7 @@ from labeltree.losses.batch import check_choice, describe
 from labeltree.losses.classifier import ClassifierLoss
 from labeltree.taxonomy import Taxonomy
 
-__all__ = ["GuidedPrototypeLoss", "prototype_distortion"]
+__all__ = ["GuidedPrototypeLoss", "TreeMetric", "prototype_distortion"]
 
 TreeMetric = Literal["path_length", "lca_height", "lca_depth"]
 

@@ -12,8 +12,12 @@ from labeltree.metrics.sgd_probe import SGDProbe
 
 if TYPE_CHECKING:
     from labeltree.metrics.modular import (
+        HAP,
+        NDCG,
         AccuracyByDepth,
         AverageHierarchicalPrecision,
+        AverageSetIntersection,
+        CopheneticCorrelation,
         HierarchicalF1,
         HierarchicalPrecisionAtK,
         MAPAtR,
@@ -33,8 +37,12 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "HAP",
+    "NDCG",
     "AccuracyByDepth",
     "AverageHierarchicalPrecision",
+    "AverageSetIntersection",
+    "CopheneticCorrelation",
     "HierarchicalF1",
     "HierarchicalPrecisionAtK",
     "LinearProbe",

@@ -12,6 +12,13 @@ from labeltree.metrics.functional.classification import (
     tree_accuracy,
 )
 from labeltree.metrics.functional.clustering import adjusted_mutual_information, normalized_mutual_information
+from labeltree.metrics.functional.cophenetic import cophenetic_correlation
+from labeltree.metrics.functional.graded_retrieval import (
+    average_precision_at_depths,
+    average_set_intersection,
+    h_ap,
+    ndcg,
+)
 from labeltree.metrics.functional.hierarchical_retrieval import (
     average_hierarchical_precision,
     hierarchical_precision_at_k,
@@ -49,15 +56,20 @@ __all__ = [
     "accuracy_by_depth",
     "adjusted_mutual_information",
     "average_hierarchical_precision",
+    "average_precision_at_depths",
+    "average_set_intersection",
     "class_prototypes",
     "classification_metrics",
+    "cophenetic_correlation",
     "group_labels",
     "group_probabilities",
+    "h_ap",
     "hierarchical_f1",
     "hierarchical_precision_at_k",
     "map_at_r",
     "mean_average_precision",
     "mistake_severity",
+    "ndcg",
     "nearest_neighbour_labels",
     "node_auroc",
     "node_average_precision",

@@ -9,8 +9,16 @@ import torch
 from torch import Tensor
 
 from labeltree.geometry import Geometry
-from labeltree.metrics.checks import check_nodes, check_positive, check_reduction, mean_of_counted, spread
+from labeltree.metrics.checks import (
+    check_nodes,
+    check_positive,
+    check_reduction,
+    check_same_length,
+    mean_of_counted,
+    spread,
+)
 from labeltree.metrics.functional.retrieval import nodes_at_depth
+from labeltree.metrics.search.graded import GradedScores
 from labeltree.metrics.search.hierarchical_precision import HierarchicalPrecisionScores
 from labeltree.metrics.search.score_rankings import Search, score_rankings
 from labeltree.progress import Progress
@@ -163,6 +171,7 @@ def retrieval_metrics(
     ks: Sequence[int] = (1, 2, 5, 10),
     ahp_k: int = 250,
     depths: Sequence[int] = (),
+    graded: bool | Tensor = False,
     geometry: Geometry | str | None = None,
     query_groups: Tensor | None = None,
     key_groups: Tensor | None = None,
@@ -184,6 +193,8 @@ def retrieval_metrics(
         ks: the values of k for recall@k and HP@k.
         ahp_k: K for AHP@K and for the curve.
         depths: depths at which recall@k, MAP@R and mAP are computed as well.
+        graded: add H-AP, ASI, NDCG and the AP at each depth, which sort whole rankings; or (n,) bool, the
+            queries to compute them for.
         geometry: geometry of the embeddings, or its name; default `Sphere()`.
         query_groups: see `hierarchical_precision_at_k`.
         key_groups: see `hierarchical_precision_at_k`.
@@ -194,11 +205,13 @@ def retrieval_metrics(
 
     Returns:
         float64 scalars "recall@{k}", "map@r", "map", "hp@{k}", "ahp@{ahp_k}", "ahp@{ahp_k}/trapezoid"; the
-        first three also as "…/depth{l}" for l in `depths`; "hp_curve", (min(ahp_k, m),), the mean HP@1 …
-        HP@K, where a query with fewer items keeps its last value; and int64 counts: "queries" with a label,
-        "queries_missing_label", "queries_without_relevant" (left out of recall, MAP@R and mAP; also per
-        depth, where "queries/depth{l}" counts the queries whose label decides the depth),
-        "queries_without_similarity" (left out of HP and AHP), "database" (labelled items).
+        first three also as "…/depth{l}" for l in `depths`; if `graded`, "h_ap" (with the relevance "pop"),
+        "h_ap/map", "asi", "ndcg", and for every depth l "ap/depth{l}"; "hp_curve", (min(ahp_k, m),), the mean
+        HP@1 … HP@K, where a query with fewer items keeps its last value; and int64 counts: "queries" with a
+        label, "queries_missing_label", "queries_without_relevant" (left out of recall, MAP@R and mAP; also
+        per depth, where "queries/depth{l}" counts the queries whose label decides the depth),
+        "queries_without_similarity" (left out of HP and AHP), if `graded` "queries_without_relatives" (left
+        out of H-AP, ASI and NDCG), "database" (labelled items).
 
     Raises:
         ValueError: for wrong shapes or dtypes, embeddings that are not finite, labels outside the taxonomy, a
@@ -227,9 +240,17 @@ def retrieval_metrics(
     flat = {"": search.relevance()}
     for depth in depths:
         flat[f"/depth{depth}"] = search.relevance(partial(nodes_at_depth, taxonomy=taxonomy, depth=depth))
-    score_rankings(
-        search, list(flat.values()), hierarchical, geometry=geometry, shard=shard, progress=progress
-    )
+    scored, chosen = None, None
+    if isinstance(graded, Tensor) or graded:
+        nodes = (search.query_nodes, search.code_nodes, search.key_codes)
+        scored = GradedScores(taxonomy, *nodes, left_out=search.left_out)
+    if isinstance(graded, Tensor):
+        check_same_length("graded", graded, "query_nodes", query_nodes)
+        chosen = graded[search.takes_part].nonzero()[:, 0].cpu().numpy()
+    score = partial(score_rankings, search, geometry=geometry, shard=shard, progress=progress)
+    score(list(flat.values()), hierarchical, scored if chosen is None else None)
+    if chosen is not None:
+        score((), None, scored, queries=chosen)
 
     results: dict[str, Tensor] = {}
     for suffix, scores in flat.items():
@@ -241,6 +262,12 @@ def retrieval_metrics(
     results |= {f"hp@{k}": reduced(hierarchical.at[k]) for k in ks}
     results[f"ahp@{ahp_k}"] = reduced(hierarchical.mean)
     results[f"ahp@{ahp_k}/trapezoid"] = reduced(hierarchical.trapezoid)
+    if scored is not None:
+        results |= {"h_ap": reduced(scored.pop), "h_ap/map": reduced(scored.map)}
+        results |= {"asi": reduced(scored.asi), "ndcg": reduced(scored.ndcg)}
+        results |= {f"ap/depth{at}": reduced(each) for at, each in enumerate(scored.at_depth, start=1)}
+        asked = scored.asi if chosen is None else scored.asi[torch.from_numpy(chosen)]
+        results["queries_without_relatives"] = asked.isnan().sum()
     results["hp_curve"] = hierarchical.curve
     results["queries_without_similarity"] = hierarchical.mean.isnan().sum()
     results["queries_missing_label"] = (~search.takes_part).sum()

@@ -16,7 +16,7 @@ from labeltree.metrics.checks import (
 )
 from labeltree.taxonomy import AnyTaxonomy
 
-__all__ = ["pair_violations"]
+__all__ = ["choose_pairs", "pair_violations"]
 
 _READINGS = ("comparisons", "triplets", "pairs", "finer_pairs")
 _CHUNK_PAIRS = 2**15
@@ -109,7 +109,7 @@ def pair_violations(
             found = _count_comparisons(*_measure(points, nodes, first, others, taxonomy, geometry), tied)
             violating, comparable = violating + found[0], comparable + found[1]
         return _share(violating, comparable, points)
-    first, second = (side.to(nodes.device) for side in _choose_pairs(count, max_pairs, generator))
+    first, second = (side.to(nodes.device) for side in choose_pairs(count, max_pairs, generator))
     if reduction == "none":
         decided, distance, depth = _decided(points, nodes, first, second, taxonomy, geometry)
         values = _pseudo_values(first[decided], second[decided], distance, depth, count, tied)
@@ -120,7 +120,7 @@ def pair_violations(
     return _share(*_count_pairs(distance, depth, tied, finer_only=reading == "finer_pairs"), points)
 
 
-def _choose_pairs(count: int, max_pairs: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+def choose_pairs(count: int, max_pairs: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     """Both sides of all unordered pairs of `count` rows, or of `max_pairs` random ones if there are more."""
     if count * (count - 1) // 2 <= max_pairs:
         first, second = torch.triu_indices(count, count, offset=1).unbind(0)

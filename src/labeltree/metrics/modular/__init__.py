@@ -13,7 +13,10 @@ from labeltree.metrics.modular.node_scores import (
     NodeMetricsAt,
 )
 from labeltree.metrics.modular.retrieval import (
+    HAP,
+    NDCG,
     AverageHierarchicalPrecision,
+    AverageSetIntersection,
     HierarchicalPrecisionAtK,
     MAPAtR,
     MeanAveragePrecision,
@@ -21,6 +24,7 @@ from labeltree.metrics.modular.retrieval import (
     RetrievalMetrics,
 )
 from labeltree.metrics.modular.structure import (
+    CopheneticCorrelation,
     NormalizedMutualInformation,
     PairViolations,
     ParentOrderAccuracy,
@@ -28,8 +32,12 @@ from labeltree.metrics.modular.structure import (
 )
 
 __all__ = [
+    "HAP",
+    "NDCG",
     "AccuracyByDepth",
     "AverageHierarchicalPrecision",
+    "AverageSetIntersection",
+    "CopheneticCorrelation",
     "HierarchicalF1",
     "HierarchicalPrecisionAtK",
     "MAPAtR",

@@ -16,11 +16,15 @@ from torch import Tensor
 from labeltree.geometry import Geometry, as_geometry
 from labeltree.metrics import functional
 from labeltree.metrics.checks import check_labels, check_same_length
+from labeltree.metrics.functional.graded_retrieval import Relevance
 from labeltree.metrics.modular.state import CollectedSamples
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy, TaxonomyDAG
 
 __all__ = [
+    "HAP",
+    "NDCG",
     "AverageHierarchicalPrecision",
+    "AverageSetIntersection",
     "HierarchicalPrecisionAtK",
     "MAPAtR",
     "MeanAveragePrecision",
@@ -236,6 +240,95 @@ class AverageHierarchicalPrecision(_Retrieval):
         super().__init__(taxonomy, geometry, settings={"k": k, "rule": rule}, **kwargs)
 
 
+class HAP(_Retrieval):
+    """H-AP; see `labeltree.metrics.functional.h_ap`.
+
+    Args:
+        taxonomy: a tree or a DAG.
+        relevance: "pop" or "map".
+        alpha: α of "pop".
+        weights: weights of the depths in "map", coarse to fine; None: all the same.
+        geometry: geometry of the embeddings, or its name; default the sphere.
+        **kwargs: arguments of `torchmetrics.Metric`.
+
+    Example:
+        >>> import torch
+        >>> from labeltree.taxonomy import Taxonomy
+        >>> taxonomy = Taxonomy.from_paths([("mammal", "dog"), ("mammal", "cat"), ("fish", "trout")])
+        >>> metric = HAP(taxonomy, relevance="map")
+        >>> points = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.9, 0.1]])
+        >>> metric(points, taxonomy.encode(["dog", "cat", "trout"])).item()
+        0.5
+
+    """
+
+    function = staticmethod(functional.h_ap)
+
+    def __init__(
+        self,
+        taxonomy: AnyTaxonomy,
+        *,
+        relevance: Relevance = "pop",
+        alpha: float = 1.0,
+        weights: Sequence[float] | None = None,
+        geometry: Geometry | str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        settings = {"relevance": relevance, "alpha": alpha, "weights": weights}
+        super().__init__(taxonomy, geometry, settings=settings, **kwargs)
+
+
+class _Graded(_Retrieval):
+    def __init__(
+        self, taxonomy: AnyTaxonomy, *, geometry: Geometry | str | None = None, **kwargs: Any
+    ) -> None:
+        super().__init__(taxonomy, geometry, settings={}, **kwargs)
+
+
+class AverageSetIntersection(_Graded):
+    """ASI; see `labeltree.metrics.functional.average_set_intersection`.
+
+    Args:
+        taxonomy: a tree or a DAG.
+        geometry: geometry of the embeddings, or its name; default the sphere.
+        **kwargs: arguments of `torchmetrics.Metric`.
+
+    Example:
+        >>> import torch
+        >>> from labeltree.taxonomy import Taxonomy
+        >>> taxonomy = Taxonomy.from_paths([("mammal", "dog"), ("mammal", "cat"), ("fish", "trout")])
+        >>> metric = AverageSetIntersection(taxonomy)
+        >>> points = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.9, 0.1]])
+        >>> metric(points, taxonomy.encode(["dog", "cat", "trout"])).item()
+        0.0
+
+    """
+
+    function = staticmethod(functional.average_set_intersection)
+
+
+class NDCG(_Graded):
+    """NDCG by the depth that query and result share; see `labeltree.metrics.functional.ndcg`.
+
+    Args:
+        taxonomy: a tree or a DAG.
+        geometry: geometry of the embeddings, or its name; default the sphere.
+        **kwargs: arguments of `torchmetrics.Metric`.
+
+    Example:
+        >>> import torch
+        >>> from labeltree.taxonomy import Taxonomy
+        >>> taxonomy = Taxonomy.from_paths([("mammal", "dog"), ("mammal", "cat"), ("fish", "trout")])
+        >>> metric = NDCG(taxonomy)
+        >>> points = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.9, 0.1]])
+        >>> round(metric(points, taxonomy.encode(["dog", "cat", "trout"])).item(), 4)
+        0.6309
+
+    """
+
+    function = staticmethod(functional.ndcg)
+
+
 class RetrievalMetrics(_Retrieval):
     """All retrieval metrics from one ranking, as a dict; see
     `labeltree.metrics.functional.retrieval_metrics`.
@@ -248,6 +341,7 @@ class RetrievalMetrics(_Retrieval):
         ks: the values of k for recall@k and HP@k.
         ahp_k: K for AHP@K.
         depths: depths at which recall@k, MAP@R and mAP are computed as well.
+        graded: add H-AP, ASI, NDCG and the AP at each depth.
         geometry: geometry of the embeddings, or its name; default the sphere.
         **kwargs: arguments of `torchmetrics.Metric`.
 
@@ -274,10 +368,11 @@ class RetrievalMetrics(_Retrieval):
         ks: Sequence[int] = (1, 2, 5, 10),
         ahp_k: int = 250,
         depths: Sequence[int] = (),
+        graded: bool = False,
         geometry: Geometry | str | None = None,
         **kwargs: Any,
     ) -> None:
-        settings = {"ks": tuple(ks), "ahp_k": ahp_k, "depths": tuple(depths)}
+        settings = {"ks": tuple(ks), "ahp_k": ahp_k, "depths": tuple(depths), "graded": graded}
         super().__init__(taxonomy, geometry, settings=settings, **kwargs)
 
     def value(self, samples: Tensor, labels: Tensor) -> dict[str, Tensor]:

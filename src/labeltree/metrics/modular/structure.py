@@ -13,7 +13,13 @@ from labeltree.metrics.checks import check_labels, check_same_length
 from labeltree.metrics.modular.state import Collected, CollectedSamples, SampleMean
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy
 
-__all__ = ["NormalizedMutualInformation", "PairViolations", "ParentOrderAccuracy", "ParentViolations"]
+__all__ = [
+    "CopheneticCorrelation",
+    "NormalizedMutualInformation",
+    "PairViolations",
+    "ParentOrderAccuracy",
+    "ParentViolations",
+]
 
 
 class ParentViolations(SampleMean):
@@ -80,6 +86,42 @@ class ParentOrderAccuracy(ParentViolations):
     def compute(self) -> Tensor:
         """Float64 scalar; NaN if no sample counts."""
         return 1.0 - super().compute()
+
+
+class CopheneticCorrelation(CollectedSamples):
+    """CPCC of class means; see `labeltree.metrics.functional.cophenetic_correlation`.
+
+    Args:
+        taxonomy: a tree or a DAG.
+        geometry: geometry of the embeddings, or its name; default the sphere.
+        max_pairs: largest number of pairs of classes that are drawn.
+        seed: seed of the random draw.
+        **kwargs: arguments of `torchmetrics.Metric`.
+
+    Example:
+        >>> import torch
+        >>> from labeltree.taxonomy import Taxonomy
+        >>> taxonomy = Taxonomy.from_paths([("mammal", "dog"), ("mammal", "cat"), ("fish", "trout")])
+        >>> metric = CopheneticCorrelation(taxonomy, geometry="euclidean")
+        >>> line = torch.tensor([[0.0], [2.0], [4.0]])
+        >>> round(metric(line, taxonomy.encode(["dog", "cat", "trout"])).item(), 4)
+        0.5
+
+    """
+
+    function = staticmethod(functional.cophenetic_correlation)
+
+    def __init__(
+        self,
+        taxonomy: AnyTaxonomy,
+        *,
+        geometry: Geometry | str | None = None,
+        max_pairs: int = 1_000_000,
+        seed: int = 0,
+        **kwargs: Any,
+    ) -> None:
+        settings = {"max_pairs": max_pairs, "seed": seed}
+        super().__init__({"taxonomy": taxonomy, "geometry": as_geometry(geometry), **settings}, **kwargs)
 
 
 class PairViolations(CollectedSamples):

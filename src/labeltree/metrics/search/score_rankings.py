@@ -12,6 +12,7 @@ from torch import Tensor
 
 from labeltree.geometry import Geometry, as_geometry
 from labeltree.metrics.checks import check_embeddings, check_labels, check_same_length
+from labeltree.metrics.search.graded import GradedScores
 from labeltree.metrics.search.hierarchical_precision import HierarchicalPrecisionScores
 from labeltree.metrics.search.left_out import LeftOut, groups_of
 from labeltree.metrics.search.ranking import ranked_chunks
@@ -175,9 +176,11 @@ def score_rankings(
     search: Search,
     relevance: Sequence[RelevanceScores] = (),
     hierarchical: HierarchicalPrecisionScores | None = None,
+    graded: GradedScores | None = None,
     *,
     geometry: Geometry | str | None = None,
     reach: int | None = None,
+    queries: NDArray[np.int64] | None = None,
     shard: bool = False,
     progress: Progress | None = None,
 ) -> None:
@@ -187,22 +190,26 @@ def score_rankings(
         search: queries and database.
         relevance: scores to fill, for one or several kinds of labels.
         hierarchical: hierarchical scores to fill; they read as many results as they need.
+        graded: graded scores to fill; they read all results.
         geometry: geometry of the embeddings, or its name; default `Sphere()`.
         reach: number of results that `relevance` reads; None for all.
+        queries: the queries to rank the database for; None: all of them.
         shard: divide the queries over the ranks of `torch.distributed`.
         progress: see `ranked_chunks`.
 
     """
-    rows = np.arange(len(search.queries))
+    rows = np.arange(len(search.queries)) if queries is None else queries
     few = 0 if hierarchical is None else hierarchical.length
-    if hierarchical is not None and few > search.size // 8:
+    if hierarchical is not None and (few > search.size // 8 or graded is not None):
         # queries of one label share their best ranking, which is then computed once
-        rows = np.argsort(hierarchical.query_codes, kind="stable")
+        rows = rows[np.argsort(hierarchical.query_codes[rows], kind="stable")]
     if shard:
         rows = own_share(rows)
     ranks = None
     top: int | None = few
-    if relevance and reach is None:
+    if graded is not None:
+        top = None
+    elif relevance and reach is None:
         ranks = _relevant_ranks(search, relevance, few)
         top = None if ranks is None else max(few, 1)
     elif relevance and reach is not None:
@@ -226,6 +233,8 @@ def score_rankings(
             some, codes = rows[start + first : start + first + len(part)], search.codes(part)
             if hierarchical is not None:
                 hierarchical.add(some, codes)
+            if graded is not None:
+                graded.add(some, codes)
             if ranks is None:
                 for each in relevance:
                     each.add(some, codes)
@@ -235,6 +244,8 @@ def score_rankings(
         if hierarchical is not None:
             by_row = (hierarchical.mean, hierarchical.trapezoid, *hierarchical.at.values())
             _merge(rows, by_row, (hierarchical.curve_sum, hierarchical.curve_count))
+        if graded is not None:
+            _merge(rows, graded.by_row)
 
 
 def _sides(search: Search, rows: NDArray[np.int64]) -> tuple[Tensor, Tensor | None, LeftOut | None]:
