@@ -41,6 +41,7 @@ def main() -> None:
     parser.add_argument("--pool", default="train", help="split whose labels are hidden (default train)")
     parser.add_argument("--test", default="test", help="split to test on (default test)")
     parser.add_argument("--every", type=int, default=1, help="keep every so many-th parent of leaves")
+    parser.add_argument("--first", type=int, default=0, help="the first parent that is kept, from 0")
     parser.add_argument("--limit", type=int, help="at most so many samples of the pool and of the test")
     parser.add_argument("--budgets", default="150,300,600,1200,2400")
     parser.add_argument("--costs", default="levels", type=read_costs)
@@ -48,6 +49,7 @@ def main() -> None:
     parser.add_argument("--strategies", default=",".join(STRATEGIES))
     parser.add_argument("--depths", default="finest,gain", help="finest, gain, or numbers")
     parser.add_argument("--wrong", default="0", help="share of wrong answers at each depth, such as 0,.05,.1")
+    parser.add_argument("--reliability", help="share of right answers that is given, such as 1,.95,.9")
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -78,7 +80,7 @@ def read(options: argparse.Namespace) -> tuple[EmbeddingTable, EmbeddingTable, T
     assert isinstance(taxonomy, Taxonomy)
     leaf = (table.nodes > 0) & taxonomy.is_leaf[table.nodes.clamp(min=0)]
     parents = taxonomy.parent[table.nodes.clamp(min=0)]
-    kept = torch.isin(parents, parents[leaf].unique()[:: options.every])
+    kept = torch.isin(parents, parents[leaf].unique()[options.first :: options.every])
     table = table.rows(leaf & kept)
     pool, test = table.select(options.pool), table.select(options.test)
     if options.pool == options.test:  # halves of one split
@@ -115,6 +117,7 @@ def simulate(
     cost_of = answer_costs(taxonomy, options.costs)
     wrong = torch.tensor([float(part) for part in options.wrong.split(",")])
     known = torch.full_like(pool.nodes, -1)
+    sure = None if options.reliability is None else [float(one) for one in options.reliability.split(",")]
     spent = 0.0
     curve = []
     rule = int(depth) if depth.isdigit() else depth
@@ -129,6 +132,7 @@ def simulate(
                     strategy="random" if step == 0 else strategy,
                     depth="finest" if step == 0 else rule,
                     costs=options.costs,
+                    reliability=sure,
                     groups=pool.groups,
                     seed=1000 * seed + step,
                 )
@@ -172,25 +176,37 @@ def answered(taxonomy: Taxonomy, truth: Tensor, depth: Tensor, wrong: Tensor, se
 
 
 def markdown(results: dict[str, dict[str, list[dict[str, float]]]], budgets: list[float]) -> str:
-    """The whole table: HF1 / top-1 at each budget, and the mean of each over the budgets after the start."""
-    lines = ["| way, depth | " + " | ".join(f"{budget:g}" for budget in budgets) + " | mean |"]
-    lines.append("|---" * (len(budgets) + 2) + "|")
+    """The whole table: HF1 and top-1 at each budget, their means over the budgets after the start, and what
+    these means are above those of samples drawn at random and asked to the leaf, seed by seed."""
+    lines = ["| way, depth | " + " | ".join(f"{budget:g}" for budget in budgets) + " | mean | above random |"]
+    lines.append("|---" * (len(budgets) + 3) + "|")
+    chance = {seed: means(curve) for seed, curve in results.get("random, finest", {}).items()}
     for name, curves in results.items():
-        cells = []
-        for step in range(len(budgets) + 1):
-            parts = []
-            for measure in ("hf1", "top1"):
-                values = [
-                    curve[step][measure]
-                    if step < len(budgets)
-                    else statistics.mean(point[measure] for point in curve[1:])
-                    for curve in curves.values()
-                ]
-                sd = f" ± {statistics.stdev(values):.3f}" if len(values) > 1 else ""
-                parts.append(f"{statistics.mean(values):.3f}{sd}")
-            cells.append(", ".join(parts))
+        cells = [cell([curve[step] for curve in curves.values()]) for step in range(len(budgets))]
+        cells.append(cell([means(curve) for curve in curves.values()]))
+        above = [
+            {measure: value - chance[seed][measure] for measure, value in means(curve).items()}
+            for seed, curve in curves.items()
+            if seed in chance
+        ]
+        cells.append(cell(above, "+") if above and name != "random, finest" else "–")
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
+
+
+def means(curve: list[dict[str, float]]) -> dict[str, float]:
+    """The means over the budgets after the first, at which all ways have the same samples."""
+    return {key: statistics.mean(point[key] for point in curve[1:]) for key in ("hf1", "top1")}
+
+
+def cell(points: list[dict[str, float]], sign: str = "") -> str:
+    """Mean and standard deviation over seeds of HF1 and of top-1."""
+    parts = []
+    for key in ("hf1", "top1"):
+        values = [point[key] for point in points]
+        sd = f" ± {statistics.stdev(values):.3f}" if len(values) > 1 else ""
+        parts.append(f"{statistics.mean(values):{sign}.3f}{sd}")
+    return ", ".join(parts)
 
 
 if __name__ == "__main__":

@@ -1,162 +1,168 @@
-"""How many planted mistakes of a tree are found, and how many of those found are planted, on any table.
+"""Suspects of the tree: false alarms where there is nothing to find, and planted mistakes that are found.
 
-Planted are moved nodes (`labeltree.taxonomy.wrong_trees.perturb`), halves of one leaf (each tenth leaf is
-cut in two at random, to be merged), and two leaves under one name (pairs at random, to be split). What a tree
-has by itself that does not fit counts as found wrongly, so precision is a lower bound. Inner nodes whose
-children were exchanged are counted as `dissolve` if half of their children are strangers.
+    labeltree train --data emoji --objective simclr --epochs 6 --batch_size 256 --out runs/simclr
+    labeltree embed runs/simclr --out simclr.npz
+    python benchmarks/tree_suspects.py --emoji simclr.npz      all cells, some minutes on one core; resumable
+    python benchmarks/tree_suspects.py --emoji simclr.npz --table     tables of the cells measured so far
 
-    python benchmarks/tree_suspects.py TABLE TAXONOMY --split test --seeds 3
+Nothing to find: random vectors for the leaves of random trees with unequal parents, and emoji whose subgroups
+are dealt to the groups at random. Planted: moved nodes (`labeltree.taxonomy.wrong_trees.perturb`), parents
+all of whose children are strangers (each tenth parent), halves of one leaf (each tenth leaf, cut at random),
+and two leaves under one name (pairs at random, a tenth of the leaves keeps its name). Emoji are embedded by
+SimCLR, which sees no label; of Fashion-MNIST 128 principal components of the pixels are taken; branches that
+lie apart are made up. Units are samples.
 """
 
 from __future__ import annotations
 
 import argparse
-import statistics
+import json
+import time
 import warnings
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from labeltree.curation.tree_suspects import KINDS, TreeSuspects, find_tree_suspects
+from kept import Results, Row, Table, write
+from labeltree.cache import data_home
+from labeltree.curation.tree_suspects import Kind, find_tree_suspects
+from labeltree.data import open_source
 from labeltree.runs import EmbeddingTable
-from labeltree.taxonomy import Taxonomy, load_taxonomy
+from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.wrong_trees import perturb
 
-
-def main() -> None:
-    """Plant, look, and print a table."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("table")
-    parser.add_argument("taxonomy")
-    parser.add_argument("--split")
-    parser.add_argument("--limit", type=int)
-    parser.add_argument("--depth", type=int, help="cut the tree at this depth")
-    parser.add_argument("--shares", default="0.1,0.2")
-    parser.add_argument("--kinds", default=",".join(KINDS))
-    parser.add_argument("--seeds", type=int, default=3)
-    options = parser.parse_args()
-    warnings.simplefilter("ignore")
-    vectors, nodes, tree = read(options)
-    kinds = options.kinds.split(",")
-    print(f"{tree}; {len(nodes):,} samples", flush=True)
-    print(
-        "| planted | planted of tested | precision at the number planted | listed: precision, recall "
-        "| significant: precision, recall |\n|---|---|---|---|---|",
-        flush=True,
-    )
-    for share in map(float, options.shares.split(",")):
-        rows: dict[str, list[list[float]]] = {}
-        for seed in range(options.seeds):
-            wrong, to = perturb(tree, share, seed)
-            back = torch.empty_like(to)
-            back[to] = torch.arange(len(to))
-            strange = [int(to[tree.parent[back[v]]]) != int(wrong.parent[v]) for v in range(1, len(wrong))]
-            moved = {v for v, other in enumerate(strange, 1) if other}
-            mixed = set()
-            for v in range(len(wrong)):
-                children = (wrong.parent == v).nonzero()[:, 0].tolist()
-                if sum(child in moved for child in children) * 2 >= len(children) > 0:
-                    mixed.add(v)
-            some = tuple(kind for kind in ("move", "dissolve") if kind in kinds)
-            if some:
-                found = find_tree_suspects(vectors, to[nodes], wrong, kinds=some, seed=seed)
-                for kind, planted in (("move", moved), ("dissolve", mixed)):
-                    if kind in some:
-                        count(rows, kind, found, planted, testable(wrong, to[nodes], kind))
-        report(rows, f"share {share:g}")
-    rows = {}
-    for seed in range(options.seeds):
-        for kind, plant in (("merge", halve), ("split", join)):
-            if kind in kinds:
-                labels, changed, planted = plant(nodes, tree, seed)
-                found = find_tree_suspects(vectors, labels, changed, kinds=(kind,), seed=seed)
-                count(rows, kind, found, planted, planted)
-    report(rows, "each tenth leaf")
+CELLS = data_home() / "benchmarks" / "tree_suspects.jsonl"
+SHAPES = {
+    "20 leaves, 4 parents": (20, 4),
+    "95 leaves, 9 parents": (95, 9),
+    "300 leaves, 60 parents": (300, 60),
+}
+LAWS = ("in all directions", "in few directions", "in clusters", "parents spread unequally")
+DRAWS, SEEDS = 20, 3
+KINDS: dict[str, Kind] = {
+    "a tenth moved": "move",
+    "a fifth moved": "move",
+    "parents of strangers": "dissolve",
+    "halves of a leaf": "merge",
+    "two leaves as one": "split",
+}
+Data = tuple[Tensor, Tensor, Taxonomy]
+Planted = tuple[Tensor, Taxonomy, set[int]]
 
 
-def read(options: argparse.Namespace) -> tuple[Tensor, Tensor, Taxonomy]:
+def cells() -> list[tuple[str, str, int]]:
+    """Data, what is planted, and the seed of every cell, the cheap ones first."""
+    nothing = [f"{shape}, {law}" for shape in SHAPES for law in LAWS]
+    found = [(name, kind, seed) for name in nothing for kind in ("move", "dissolve") for seed in range(DRAWS)]
+    found += [
+        ("emoji, subgroups dealt", kind, seed) for kind in ("move", "dissolve") for seed in range(DRAWS)
+    ]
+    for data in ("branches apart", "fashion-mnist", "emoji, subgroups"):
+        # Fashion-MNIST has one parent of three or more with enough nodes beside it.
+        plants = [what for what in KINDS if data != "fashion-mnist" or what != "parents of strangers"]
+        found += [(data, what, seed) for what in plants for seed in range(SEEDS)]
+    moves = ("a tenth moved", "a fifth moved", "parents of strangers")
+    return found + [("emoji", what, seed) for what in moves for seed in range(SEEDS)]
+
+
+def random_data(name: str, seed: int) -> Data:
+    """Ten samples for each leaf of a tree at random; the leaves lie anywhere, whatever their parents."""
+    shape, law = next((shape, law) for shape in SHAPES for law in LAWS if name == f"{shape}, {law}")
+    leaves, parents = SHAPES[shape]
+    draw = np.random.default_rng(seed)
+    shares = draw.dirichlet(np.full(parents, 0.7))
+    place = np.concatenate([np.arange(parents), draw.choice(parents, leaves - parents, p=shares)])
+    width = 64
+    means = draw.standard_normal((leaves, width))
+    if law == "in few directions":
+        means /= np.arange(1, width + 1)
+    elif law == "in clusters":
+        means += 2 * draw.standard_normal((leaves // 8, width))[draw.integers(leaves // 8, size=leaves)]
+    elif law == "parents spread unequally":
+        means *= np.exp(0.7 * draw.standard_normal(parents))[place][:, None]
+    tree = Taxonomy.from_paths([f"{parent}/leaf {leaf}" for leaf, parent in enumerate(place)])
+    nodes = tree.encode([f"leaf {leaf}" for leaf in range(leaves)]).repeat_interleave(10)
+    scale = 0.3 * float(np.sqrt(np.square(means).mean()))
+    points = np.repeat(means, 10, 0) + scale * draw.standard_normal((10 * leaves, width))
+    return torch.from_numpy(points).float(), nodes, tree
+
+
+def branches_apart() -> Data:
+    """Twelve parents of eight leaves with thirty samples; leaves spread 0.4 times as far as parents."""
+    draw = np.random.default_rng(0)
+    centres, offsets = draw.standard_normal((12, 1, 16)), 0.4 * draw.standard_normal((12, 8, 16))
+    means = (centres + offsets).reshape(96, 16)
+    tree = Taxonomy.from_paths([f"{leaf // 8}/leaf {leaf}" for leaf in range(96)])
+    nodes = tree.encode([f"leaf {leaf}" for leaf in range(96)]).repeat_interleave(30)
+    points = np.repeat(means, 30, 0) + 0.2 * draw.standard_normal((96 * 30, 16))
+    return torch.from_numpy(points).float(), nodes, tree
+
+
+def read(name: str, emoji: Path) -> Data:
     """Vectors, labels, and the part of the tree that occurs."""
-    tree = load_taxonomy(options.taxonomy)
-    assert isinstance(tree, Taxonomy)
-    table = EmbeddingTable.load(options.table, tree)
-    if options.split:
-        table = table.select(options.split)
-    if options.limit:
-        table = table.rows(
-            torch.randperm(len(table), generator=torch.Generator().manual_seed(0))[: options.limit]
-        )
+    if name == "branches apart":
+        return branches_apart()
+    if name == "fashion-mnist":
+        from suspects import pixels, samples
+
+        source = samples(name)
+        return pixels(source)[0], source.nodes, source.taxonomy
+    tree = open_source("emoji").taxonomy
+    table = EmbeddingTable.load(emoji, tree)
+    vectors = table.features if table.features is not None else table.embeddings
     nodes = table.nodes
-    if options.depth:
-        tree, to = tree.cut(options.depth)
+    if "subgroups" in name:
+        tree, to = tree.cut(2)
         nodes = torch.where(nodes >= 0, to[nodes.clamp(min=0)], -1)
     known = nodes > 0
     present = torch.unique(tree.ancestors[nodes[known]])
     tree, to = tree.subgraph(present[present >= 0])
-    return (table.features if table.features is not None else table.embeddings)[known], to[nodes[known]], tree
+    return vectors[known], to[nodes[known]], tree
 
 
-def testable(tree: Taxonomy, nodes: Tensor, kind: str) -> set[int]:
-    """Moved nodes with a sibling, or inner nodes with three children or more."""
-    children = torch.bincount(tree.parent[1:], minlength=len(tree))
-    if kind == "dissolve":
-        return {v for v in range(1, len(tree)) if int(children[v]) >= 3}
-    return {v for v in range(1, len(tree)) if int(children[tree.parent[v]]) >= 2 and int(tree.depth[v]) > 1}
-
-
-def count(
-    rows: dict[str, list[list[float]]], kind: str, found: TreeSuspects, planted: set[int], tested: set[int]
-) -> None:
-    """Add precision and recall of one draw; a suspect pair is right if both leaves are halves of one."""
-    planted = planted & tested
-    listed = [one for one in found.found if one.kind == kind]
-    stems = [name.removesuffix(" (twin)") for name in found.taxonomy.names]
-    hit = [one.node in planted and (kind != "merge" or stems[one.node] == stems[one.other]) for one in listed]
-    sure = [right for right, one in zip(hit, listed, strict=True) if one.significant]
-    number = len(planted) // 2 if kind == "merge" else len(planted)
-    tests = max(found.tested[kind], 1)
-    rows.setdefault(kind, []).append(
-        [
-            number,
-            tests,
-            sum(hit[:number]) / max(number, 1),
-            *(
-                part
-                for some in (hit, sure)
-                for part in (
-                    sum(some) / len(some) if some else float("nan"),
-                    sum(some) / max(number, 1),
-                    len(some),
-                )
-            ),
-        ]
+def planted(what: str, data: Data, seed: int) -> Planted:
+    """Labels, a tree, and the nodes that are wrong in it."""
+    _, nodes, tree = data
+    if what in ("a tenth moved", "a fifth moved"):
+        wrong, to = perturb(tree, 0.1 if what == "a tenth moved" else 0.2, seed)
+        back = torch.empty_like(to)
+        back[to] = torch.arange(len(to))
+        children = torch.bincount(wrong.parent[1:], minlength=len(wrong))
+        moved = {v for v in range(1, len(wrong)) if int(to[tree.parent[back[v]]]) != int(wrong.parent[v])}
+        return to[nodes], wrong, {v for v in moved if int(children[wrong.parent[v]]) > 1}
+    return {"parents of strangers": strangers, "halves of a leaf": halve, "two leaves as one": join}[what](
+        nodes, tree, seed
     )
 
 
-def report(rows: dict[str, list[list[float]]], what: str) -> None:
-    """Print means and standard deviations over draws."""
-    for kind, values in rows.items():
-        columns = list(zip(*values, strict=True))
+def strangers(nodes: Tensor, tree: Taxonomy, seed: int) -> Planted:
+    """Each tenth parent of three or more gets the places of as many random nodes that are not its own."""
+    draw = np.random.default_rng(seed)
+    parents = tree.parent.tolist()
+    of = defaultdict(list)
+    for node in range(1, len(tree)):
+        if int(tree.depth[node]) > 1:
+            of[parents[node]].append(node)
+    large = [parent for parent, some in of.items() if len(some) >= 3]
+    chosen = draw.permutation(large)[: max(1, len(large) // 10)].tolist()
+    for parent in chosen:
+        depth = int(tree.depth[parent])
+        others = [
+            v for p, some in of.items() if p not in chosen and int(tree.depth[p]) == depth for v in some
+        ]
+        partners = draw.permutation(others)[: len(of[parent])].tolist()
+        for own, other in zip(of[parent], partners, strict=False):
+            parents[own], parents[other] = parents[other], parents[own]
+    names = [f"{name} #{node}" if node else name for node, name in enumerate(tree.names)]
+    return _renumbered(nodes, names, parents, chosen)
 
-        def told(place: int, columns: list[tuple[float, ...]] = columns) -> str:
-            some = [value for value in columns[place] if value == value]
-            if not some:
-                return "–"
-            sd = f" ± {statistics.stdev(some):.2f}" if len(some) > 1 else ""
-            return f"{statistics.mean(some):.2f}{sd}"
 
-        number, tests = (statistics.mean(columns[place]) for place in (0, 1))
-        print(
-            f"| {kind}, {what} | {number:.0f} of {tests:.0f} | {told(2)} | {told(3)}, {told(4)} "
-            f"({statistics.mean(columns[5]):.0f} listed) | {told(6)}, {told(7)} "
-            f"({statistics.mean(columns[8]):.0f}) |",
-            flush=True,
-        )
-
-
-def halve(nodes: Tensor, tree: Taxonomy, seed: int) -> tuple[Tensor, Taxonomy, set[int]]:
-    """Each tenth leaf as two leaves with samples at random: the labels, the tree, the new leaves."""
+def halve(nodes: Tensor, tree: Taxonomy, seed: int) -> Planted:
+    """Each tenth leaf as two leaves with samples at random."""
     generator = torch.Generator().manual_seed(seed)
     leaves = tree.leaves[torch.bincount(nodes, minlength=len(tree))[tree.leaves] >= 6]
     chosen = leaves[torch.randperm(len(leaves), generator=generator)[: max(1, len(leaves) // 10)]].tolist()
@@ -173,28 +179,166 @@ def halve(nodes: Tensor, tree: Taxonomy, seed: int) -> tuple[Tensor, Taxonomy, s
     return _renumbered(labels, names, parents, twins)
 
 
-def join(nodes: Tensor, tree: Taxonomy, seed: int) -> tuple[Tensor, Taxonomy, set[int]]:
-    """Pairs of leaves as one, a tenth of the leaves (at least one pair): the labels, the tree, the leaves."""
+def join(nodes: Tensor, tree: Taxonomy, seed: int) -> Planted:
+    """Pairs of leaves as one, a tenth of the leaves (at least one pair)."""
     generator = torch.Generator().manual_seed(seed)
     leaves = tree.leaves[torch.bincount(nodes, minlength=len(tree))[tree.leaves] >= 12]
     order = leaves[torch.randperm(len(leaves), generator=generator)].tolist()
     labels = nodes.clone()
     kept = []
     for place in range(max(1, len(order) // 10)):
-        if 2 * place + 1 < len(order):
-            labels[nodes == order[2 * place + 1]] = order[2 * place]
-            kept.append(order[2 * place])
+        labels[nodes == order[2 * place + 1]] = order[2 * place]
+        kept.append(order[2 * place])
     return _renumbered(labels, list(tree.names), tree.parent.tolist(), kept)
 
 
-def _renumbered(
-    labels: Tensor, names: list[str], parents: list[int], planted: list[int]
-) -> tuple[Tensor, Taxonomy, set[int]]:
+def _renumbered(labels: Tensor, names: list[str], parents: list[int], marked: list[int]) -> Planted:
     tree = Taxonomy(names, parents)
     place = torch.empty_like(tree.order)
     place[tree.order] = torch.arange(len(tree))
-    return place[labels], tree, {int(place[node]) for node in planted}
+    return place[labels], tree, {int(place[node]) for node in marked}
+
+
+def measure_cell(name: str, what: str, seed: int, data: Data) -> dict[str, Any]:
+    """What is found where nothing is planted, or how much of what is."""
+    vectors, nodes, tree = data
+    kind: Kind = KINDS.get(what) or what  # type: ignore[assignment]
+    wrong: set[int] = set()
+    if what in KINDS:
+        nodes, tree, wrong = planted(what, data, seed)
+    elif name.endswith("dealt"):
+        parents = tree.parent.clone()
+        places = (tree.depth == 2).nonzero()[:, 0]
+        generator = torch.Generator().manual_seed(seed)
+        parents[places] = parents[places[torch.randperm(len(places), generator=generator)]]
+        nodes, tree, _ = _renumbered(nodes, list(tree.names), parents.tolist(), [])
+    found = find_tree_suspects(vectors, nodes, tree, kinds=(kind,), seed=seed)
+    stems = [label.removesuffix(" (twin)") for label in tree.names]
+    hits = [
+        one.node in wrong and (kind != "merge" or stems[one.node] == stems[one.other]) for one in found.found
+    ]
+    sure = [hit for hit, one in zip(hits, found.found, strict=True) if one.significant]
+    number = len(wrong) // 2 if kind == "merge" else len(wrong)
+    return {
+        "tested": found.tested[kind],
+        "planted": number,
+        "first": sum(hits[:number]),
+        "listed": [len(hits), sum(hits)],
+        "significant": [len(sure), sum(sure)],
+    }
+
+
+def known() -> dict[tuple[Any, ...], dict[str, Any]]:
+    """The cells that are measured."""
+    lines = CELLS.read_text("utf-8").splitlines() if CELLS.is_file() else []
+    return {tuple(entry["cell"]): entry for entry in map(json.loads, lines)}
+
+
+def run(emoji: Path) -> None:
+    """Measure the cells that are missing."""
+    CELLS.parent.mkdir(parents=True, exist_ok=True)
+    done = known()
+    kept: dict[str, Data] = {}
+    for cell in cells():
+        if cell in done:
+            continue
+        name, what, seed = cell
+        start = time.perf_counter()
+        if "parents" in name:
+            data = random_data(name, seed)
+        else:
+            data = kept[name] = kept.get(name) or read(name, emoji)
+        entry = {"cell": list(cell), **measure_cell(name, what, seed, data)}
+        entry["seconds"] = round(time.perf_counter() - start, 1)
+        with CELLS.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(entry) + "\n")
+        print(json.dumps(entry), flush=True)
+
+
+def tables() -> Results:
+    """The tables of all measured cells."""
+    done = known()
+    entries: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    for cell in cells():
+        if cell in done:
+            entries[cell[:2]].append(done[cell])
+    nothing: list[Row] = []
+    mistakes: list[Row] = []
+    for (name, what), some in entries.items():
+        tested = sum(entry["tested"] for entry in some)
+        if what in KINDS:
+            mistakes.append(
+                [
+                    f"{name}: {what} ({KINDS[what]})",
+                    len(some),
+                    round(float(np.mean([entry["planted"] for entry in some])), 1),
+                    round(float(np.mean([entry["tested"] for entry in some])), 1),
+                    _spread([entry["first"] / max(entry["planted"], 1) for entry in some]),
+                    *(
+                        text
+                        for key in ("listed", "significant")
+                        for text in (
+                            _spread([entry[key][1] / entry[key][0] for entry in some if entry[key][0]]),
+                            _spread([entry[key][1] / max(entry["planted"], 1) for entry in some]),
+                            round(float(np.mean([entry[key][0] for entry in some])), 1),
+                        )
+                    ),
+                ]
+            )
+        else:
+            alarms = sum(entry["significant"][0] for entry in some)
+            listed = f"{sum(entry['listed'][0] for entry in some) / max(tested, 1):.3f}"
+            nothing.append(
+                [
+                    f"{name}: {what}",
+                    len(some),
+                    round(tested / len(some), 1),
+                    listed if what == "move" else "–",
+                    f"{alarms / max(tested, 1):.4f}",
+                    sum(entry["significant"][0] > 0 for entry in some),
+                ]
+            )
+    columns = ["data: what is planted (kind)", "seeds", "planted", "tested", "found at the number planted"]
+    columns += [
+        f"{way}: {what}" for way in ("listed", "significant") for what in ("precision", "recall", "number")
+    ]
+    return Results(
+        [
+            Table(
+                "False alarms where there is nothing to find",
+                ["data: kind", "draws", "tested", "listed, share", "significant, share", "draws with any"],
+                nothing,
+            ),
+            Table("Planted mistakes", columns, mistakes),
+        ],
+        notes=[
+            "Significant: p of at most 0.05 after correction for many nodes, so at most about one draw in "
+            "twenty should have any. Listed: p of at most 0.05 before correction (move). Random children are "
+            "rightly listed as no more alike than random ones, so that share is left out (dissolve).",
+            "Mean ± standard deviation over the seeds of planting; precision over the seeds with anything "
+            "found, – where there was none. Found at the number planted: the share of the planted among as "
+            "many as were planted, the first of the list. What the tree has by itself counts as found "
+            "wrongly, so precision is a lower bound.",
+        ],
+        seconds=sum(entry["seconds"] for entry in done.values()),
+    )
+
+
+def _spread(values: list[float]) -> str:
+    if not values:
+        return "–"
+    return f"{np.mean(values):.2f}" + (f" ± {np.std(values, ddof=1):.2f}" if len(values) > 1 else "")
 
 
 if __name__ == "__main__":
-    main()
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--emoji", type=Path, required=True, help="embeddings of emoji, see above")
+    parser.add_argument("--table", action="store_true", help="only write the tables")
+    chosen = parser.parse_args()
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    if not chosen.table:
+        run(chosen.emoji)
+    write(tables(), "tree_suspects", "full", {"emoji": chosen.emoji.name})

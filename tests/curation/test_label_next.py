@@ -153,6 +153,23 @@ def test_a_coarse_label_is_refined_at_the_rest_of_the_cost() -> None:
         label_next(vectors, labels, TREE, budget=5, candidates=only, depth=1)
 
 
+def test_costs_by_which_an_answer_is_free_are_refused() -> None:
+    vectors, nodes = clouds()
+    coarse = torch.where(torch.arange(len(nodes)) < 8, nodes, TREE.parent[nodes])
+    for depth in ("finest", "gain", 2):
+        with pytest.raises(ValueError, match=r"costs are \[1.0, 1.0\].* free for .*'animal'.*that rise"):
+            label_next(vectors, coarse, TREE, costs=[1.0, 1.0], depth=depth)  # type: ignore[arg-type]
+    unlabelled = torch.where(torch.arange(len(nodes)) < 8, nodes, -1)  # each answer costs the same: no harm
+    assert label_next(vectors, unlabelled, TREE, costs=[1.0, 1.0], budget=3).costs.tolist() == pytest.approx(
+        [1] * 3
+    )
+    tiny = label_next(vectors, unlabelled, TREE, costs=[1e-300, 2e-300], budget=3)
+    assert len(tiny) == tiny.candidates
+    for costs in ([0.0, 1.0], [0.0, 0.0], [1.0]):
+        with pytest.raises(ValueError, match="costs"):
+            label_next(vectors, unlabelled, TREE, costs=costs)
+
+
 def test_copies_are_asked_once_and_groups_take_turns() -> None:
     points = torch.cat([torch.zeros(10, 2), torch.arange(1.0, 11)[:, None].repeat(1, 2)])
     alone = torch.arange(20)

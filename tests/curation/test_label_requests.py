@@ -11,8 +11,10 @@ import torch
 
 from labeltree.cli.main import main
 from labeltree.curation.label_next import label_next
-from labeltree.curation.label_requests import COLUMNS, LabelSamples, read_samples, write_requests
+from labeltree.curation.label_requests import COLUMNS, may_be_labelled, write_requests
+from labeltree.curation.reading import LabelledVectors, read_labelled
 from labeltree.errors import DataError
+from labeltree.geometry import get_geometry
 from labeltree.index import Index, IndexRows
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
@@ -20,26 +22,30 @@ from labeltree.taxonomy import Taxonomy
 TREE = Taxonomy.from_paths(["animal/dog", "animal/cat", "plant/oak", 'plant/"fir, white"'])
 
 
-def some() -> LabelSamples:
+def some() -> LabelledVectors:
     generator = torch.Generator().manual_seed(0)
     nodes = TREE.leaves.repeat(10)
     vectors = torch.randn(len(TREE), 4, generator=generator)[nodes] * 3
     vectors = vectors + torch.randn(len(nodes), 4, generator=generator)
     labels = torch.where(torch.arange(40) < 16, nodes, -1)
     labels[16] = TREE.find("animal")
-    ids = tuple(f'a "{row}", é\u2028.png' if row == 20 else f"{row}.png" for row in range(40))
-    return LabelSamples(ids, vectors, labels, TREE, splits=("train",) * 30 + ("test",) * 10)
+    ids = [f'a "{row}", é\u2028.png' if row == 20 else f"{row}.png" for row in range(40)]
+    split = np.asarray(["train"] * 30 + ["test"] * 10)
+    contents = [f"content {row}" for row in range(40)]
+    space = get_geometry("euclidean")
+    return LabelledVectors(ids, vectors, vectors, labels, TREE, space, split=split, contents=contents)
 
 
 def test_written_and_read_back(tmp_path: Path) -> None:
     samples = some()
-    asked = label_next(samples.vectors, samples.nodes, TREE, budget=1000)
+    asked = label_next(samples.features, samples.nodes, TREE, budget=1000)
     out = tmp_path / "next.csv"
     write_requests(asked, samples, out)
     with out.open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert tuple(rows[0]) == COLUMNS
     assert {row["sample"] for row in rows} == set(samples.ids[16:])
+    assert {row["content"] for row in rows} == set((samples.contents or [])[16:])
     assert {row["label"] for row in rows} == {"", "animal"}
     assert all(TREE.find(row["suggested"]) > 0 for row in rows)
     write_requests(asked, samples, out)  # nothing is decided yet
@@ -55,7 +61,7 @@ def test_written_and_read_back(tmp_path: Path) -> None:
 def test_it_is_a_table_of_corrections(tmp_path: Path) -> None:
     corrections = pytest.importorskip("labeltree.data.corrections")
     samples = some()
-    asked = label_next(samples.vectors, samples.nodes, TREE, budget=1000)
+    asked = label_next(samples.features, samples.nodes, TREE, budget=1000)
     out = tmp_path / "next.csv"
     write_requests(asked, samples, out)
     with out.open(newline="", encoding="utf-8") as file:
@@ -71,36 +77,38 @@ def test_it_is_a_table_of_corrections(tmp_path: Path) -> None:
 
 def test_only_a_split_or_what_lies_below_a_node() -> None:
     samples = some()
-    assert samples.chosen().all()
-    assert int(samples.chosen("test").sum()) == 10
-    assert samples.chosen(within="animal").nonzero()[:, 0].tolist()[-1] == 16
+    assert may_be_labelled(samples).all()
+    assert int(may_be_labelled(samples, split="test").sum()) == 10
+    assert may_be_labelled(samples, within="animal").nonzero()[:, 0].tolist()[-1] == 16
     with pytest.raises(DataError, match=r"the splits are: \['test', 'train'\]"):
-        samples.chosen("val")
+        may_be_labelled(samples, split="val")
 
 
 def test_of_an_index(tmp_path: Path) -> None:
     pytest.importorskip("lancedb")
     samples = some()
+    assert samples.split is not None
     rows = IndexRows(
-        list(samples.ids),
-        samples.vectors.numpy(),
+        samples.ids,
+        samples.features.numpy(),
         samples.nodes.numpy(),
-        splits=list(samples.splits or ()),
+        splits=[str(one) for one in samples.split],
     )
     Index.create(tmp_path / "all.index", rows, taxonomy=TREE, geometry="euclidean")
-    read = read_samples(tmp_path / "all.index")
+    read = read_labelled(tmp_path / "all.index")
     assert read.ids == samples.ids
     assert torch.equal(read.nodes, samples.nodes)
-    assert np.allclose(read.vectors.numpy(), samples.vectors.numpy())
-    assert read.splits == samples.splits
+    assert np.allclose(read.features.numpy(), samples.features.numpy())
+    assert read.split is not None
+    assert read.split.tolist() == samples.split.tolist()
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     samples = some()
     table, out = tmp_path / "t.npz", tmp_path / "next.csv"
-    EmbeddingTable(samples.vectors, samples.nodes, geometry="euclidean").save(table)
+    EmbeddingTable(samples.features, samples.nodes, geometry="euclidean").save(table)
     assert main(["label-next", str(table), "--out", str(out)]) == 2
-    assert "no 't.taxonomy.json' lies beside it" in capsys.readouterr().err
+    assert "name it with --taxonomy" in capsys.readouterr().err
     TREE.save(tmp_path / "t.taxonomy.json")
     command = ["label-next", str(table), "--out", str(out), "--budget", "6", "--depth", "gain"]
     assert main([*command, "--costs", "1,3", "--reliability", "1,.9"]) == 0

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from labeltree.curation.reading import read_labelled
+from labeltree.curation.reading import read_labelled, read_once
+from labeltree.data.corrections import sample_contents
 from labeltree.errors import LabeltreeError
 from labeltree.index import Index, IndexRows
-from labeltree.runs import EmbeddingTable
-from labeltree.taxonomy import Taxonomy
+from labeltree.runs import EmbeddingTable, RunFolder, SampleRecord
+from labeltree.taxonomy import Taxonomy, TaxonomyMapping
 
 TREE = Taxonomy.from_paths([("animal", "dog"), ("animal", "cat"), ("plant", "oak")])
 
@@ -42,6 +43,58 @@ def test_an_index_and_its_embeddings_are_the_same_samples(tmp_path: Path) -> Non
     assert second.groups is not None
     assert len(second.groups.unique()) == 4  # two groups, and two samples alone
     assert first.paths == second.paths
+
+
+def test_an_index_that_others_change_is_read_at_one_version(tmp_path: Path) -> None:
+    new = Taxonomy.from_paths([("plant", "oak"), ("animal", "dog"), ("animal", "cat")])
+    nodes = TREE.encode(["dog", "cat", "oak", "dog"])
+    vectors = np.eye(4, dtype=np.float32)
+    Index.create(tmp_path / "index", IndexRows(list("abcd"), vectors, nodes.numpy()), taxonomy=TREE)
+    index, other = Index.open(tmp_path / "index"), Index.open(tmp_path / "index")
+    rows = Index.rows
+
+    def meanwhile(self: Index, *args: object, **options: object) -> object:
+        if other.taxonomy != new:
+            other.move(new, TaxonomyMapping.between(TREE, new)[0])
+            other.delete(["a"])
+        return rows(self, *args, **options)  # type: ignore[arg-type]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Index, "rows", meanwhile)
+        read = read_once(index, ["id", "node"])
+    assert read.rows["id"].to_pylist() == list("abcd")
+    assert read.vectors.shape == (4, 4)
+    assert read.taxonomy.decode(torch.tensor(read.rows["node"].to_pylist())) == TREE.decode(nodes)
+    assert read_once(index, ["id"]).rows["id"].to_pylist() == list("bcd")
+
+
+def test_contents_of_an_index_are_those_its_run_has_recorded(tmp_path: Path) -> None:
+    """Only of samples that are named by their rows, and only if the run knows all of them."""
+    nodes = TREE.encode(["dog", "cat", "oak"])
+    digests = np.arange(48, dtype=np.uint8).reshape(3, 16)
+
+    def index_of(ids: list[str], name: str) -> Path:
+        rows = IndexRows(ids, np.eye(3, dtype=np.float32), nodes.numpy())
+        Index.create(tmp_path / name, rows, taxonomy=TREE, model=tmp_path / "run")
+        return tmp_path / name
+
+    where = index_of(["row 1", "b.png", "c.png #7"], "index")
+    assert read_labelled(where).contents is None
+    SampleRecord(
+        instances=np.array([0, 3, 7]),
+        nodes=nodes.numpy(),
+        split=np.asarray(["train"] * 3),
+        names=["row 1", "b.png", "c.png"],
+        digests=digests,
+        given_split=np.asarray([""] * 3),
+        modalities=("image",),
+    ).save(RunFolder(tmp_path / "run").samples)
+    wanted = sample_contents(["row 1", "b.png", "c.png #7"], digests)
+    assert read_labelled(where).contents == wanted
+    assert [bool(one) for one in wanted] == [True, False, True]
+    assert read_labelled(index_of(["row 1", "b.png", "row 9"], "other")).contents is None
+    RunFolder(tmp_path / "run").samples.write_bytes(b"damaged")
+    assert read_labelled(where).contents is None
 
 
 def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+import labeltree as lt
 from labeltree.cli.main import main
 from labeltree.curation.evidence import nearest_labelled, weigh
 from labeltree.curation.expected_errors import confident_classes, expected_errors
@@ -266,6 +267,26 @@ def test_command_on_embeddings(tmp_path: Path, capsys: pytest.CaptureFixture[str
     ):
         assert main(wrong) == 2
         assert words in capsys.readouterr().err
+
+
+def test_from_python(tmp_path: Path) -> None:
+    labels: list[str | None] = list(LEAVES * 10)
+    labels[0] = "oak"
+    EmbeddingTable(clusters(LEAVES * 10), TREE.encode(labels)).save(tmp_path / "theirs.npz")
+    TREE.save(tmp_path / "theirs.taxonomy.json")
+    found = lt.suspects(tmp_path / "theirs.npz", k=5)
+    assert [one.sample for one in found.found] == ["0"]
+    assert lt.suspects(tmp_path / "theirs.npz", k=5, within="animal").found == ()
+    out = tmp_path / "found.csv"
+    assert lt.suspects(tmp_path / "theirs.npz", k=5, out=out).found == found.found
+    out.write_text(out.read_text("utf-8").replace(",\n", ",accept\n"), "utf-8")
+    assert len(Corrections.load(out)) == 1
+    with pytest.raises(DataError, match="somebody has decided"):  # before anything is read
+        lt.suspects(tmp_path / "none.npz", out=out)
+    with pytest.raises(ValueError, match=r"ends in \.csv"):
+        lt.suspects(tmp_path / "none.npz", out=tmp_path / "found.txt")
+    with pytest.raises(TypeError, match="neighbours"):
+        lt.suspects(tmp_path / "theirs.npz", neighbours=5)
 
 
 def test_help_is_short(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from labeltree.data import Source, make_splits, open_source
+from labeltree.data.correction_rounds import CorrectionRounds
 from labeltree.data.corrections import Correction, Corrections, sample_ids
 from labeltree.errors import DataError
 from labeltree.taxonomy import Taxonomy
@@ -58,6 +59,11 @@ def test_tables_as_spreadsheets_save_them(tmp_path: Path, text: str, encoding: s
     )
 
 
+def test_rows_about_one_sample_that_agree_are_one_correction(tmp_path: Path) -> None:
+    rows = HEADER + "a,dog,cat,accept\na,dog,cat,\na,dog,cat,yes\nb,dog,,reject\nb,dog,cat,no\n,,,no\n"
+    assert Corrections.load(table(tmp_path, rows)).entries == (Correction("a", "dog", "accept", "cat"),)
+
+
 @pytest.mark.parametrize(
     ("text", "match"),
     [
@@ -66,7 +72,13 @@ def test_tables_as_spreadsheets_save_them(tmp_path: Path, text: str, encoding: s
         (HEADER + "a,dog,cat,cat\n", "row 2: the decision 'cat'"),
         (HEADER + "a,dog,,accept\n", "nothing is suggested"),
         (HEADER + ",dog,cat,accept\n", "'sample' is empty"),
-        (HEADER + "a,dog,cat,accept\na,dog,oak,accept\n", "row 3: sample 'a' has two corrections"),
+        (
+            HEADER + "a,dog,cat,accept\na,dog,oak,accept\n",
+            "rows 2 and 3 decide differently about sample 'a': 'cat' is accepted where",
+        ),
+        (HEADER + "a,dog,cat,accept\n\n\na,dog,cat,reject\n", "rows 2 and 5 .* and the label is kept where"),
+        (HEADER + "a,dog,,remove\na,cat,,remove\n", "rows 2 and 3 .*where the label is 'cat'"),
+        ("sample,label,suggested,decision,Decision \na,b,c,x,\n", "more than one column 'decision'"),
         (HEADER + 'a,"dog,cat,accept\n', "it is no CSV"),
     ],
 )
@@ -149,6 +161,7 @@ def test_a_table_of_other_data_is_refused() -> None:
 def test_samples_of_one_name_have_ids_of_their_own() -> None:
     source = samples(["dog", "cat", "oak"], ["a.png", "a.png", "b.png"])
     assert sample_ids(source) == ["a.png #0", "a.png #1", "b.png"]
+    assert sample_ids(source.subset([1, 2])) == ["a.png #1", "b.png"]  # a second table finds it by that name
     wanted = Corrections((Correction("a.png", "dog", "accept", "cat"), Correction("b.png", "oak", "remove")))
     done = wanted.resolve(["a.png", "a.png", "b.png"], source.nodes, TREE)
     assert done.counts == {"ambiguous": 1, "removed": 1}
@@ -159,7 +172,7 @@ def test_samples_of_one_name_have_ids_of_their_own() -> None:
 def test_selections_are_corrected_like_the_whole() -> None:
     source = samples(["dog", "cat", "oak", "dog"], ["a", "b", "c", "d"])
     wanted = Corrections((Correction("d", "dog", "accept", "cat"), Correction("b", "cat", "remove")))
-    whole, part = wanted.apply(source, source.subset([3, 1, 0]))
+    whole, part = CorrectionRounds((wanted,)).apply(source, source.subset([3, 1, 0]))
     assert TREE.decode(whole.nodes) == ["animal/dog", "plant/oak", "animal/cat"]
     assert whole.instances.tolist() == [0, 2, 3]
     assert TREE.decode(part.nodes) == ["animal/cat", "animal/dog"]

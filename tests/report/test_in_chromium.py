@@ -8,14 +8,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from report_inputs import SMALL, large_result, random_table
 from torch import Tensor
 
 from labeltree.evaluation import ProtocolResult, compare, evaluate
+from labeltree.index import Hits
+from labeltree.index.results import Answer
 from labeltree.report import comparison_page, render_report
 from labeltree.report.document import Cell, Heading, Notes, Table, Text, to_html
+from labeltree.report.search_page import search_page
 from labeltree.taxonomy import Taxonomy
 
 pytestmark = pytest.mark.slow
@@ -489,3 +493,29 @@ def test_a_word_that_fits_on_a_line_is_not_broken(show: Any, perfect: Path) -> N
         }"""
     )
     assert [word for word in broken if len(word) <= 14] == []  # "adenocarcinoma"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_wall_of_results_fits_a_telephone(show: Any, tmp_path: Path, scheme: str) -> None:
+    tree = Taxonomy.from_paths(["animal/mammal/dog", "animal/mammal/cat", "plant/" + 80 * "oak"])
+    nodes = np.array([*range(1, tree.num_nodes), -1])
+    ids = [f"folder/{60 * 'name'}-{number}.png" for number in range(len(nodes))]
+    rows = {"text": ["<b>bold</b>", 100 * "long", *[""] * (len(nodes) - 2)]}
+    hits = Hits(ids, np.arange(len(nodes)) / 10, -np.arange(len(nodes)) / 10, nodes, rows)
+    dog = int(tree.find("dog"))
+    answers = [
+        Answer("a dog", "text", hits, dog, "results"),
+        Answer(ids[0], "id", hits, dog, "query"),
+        Answer("broken.png", "image", None, problem="it is no image"),
+    ]
+    pixel = "data:image/gif;base64,R0lGODlhAQABAIAAAAAAAP///ywAAAAAAQABAAACAUwAOw=="
+    for pictures in (None, lambda asked: dict.fromkeys(asked, pixel)):
+        path = tmp_path / "wall.html"
+        path.write_text(search_page(answers, tree, about=["Exact search."], pictures=pictures), "utf-8")
+        page = show(path, scheme, viewport={"width": 390, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        text = page.locator("body").inner_text()
+        assert "a dog" in text
+        assert "it is no image" in text
+        assert page.locator("img").count() == (0 if pictures is None else 2 * len(nodes) + 1)
+        assert faint_texts(page, least=20) == []

@@ -23,6 +23,7 @@ __all__ = ["DEPTH_RULES", "DepthRule", "LabelRequests", "label_next"]
 DepthRule = Literal["finest", "gain"]
 DEPTH_RULES: tuple[DepthRule, ...] = get_args(DepthRule)
 
+_FREE = 1e-9  # an answer that costs less, as a share of the dearest one, costs nothing
 _CLEAR = 0.8  # a guess at least so probable is called clear
 
 
@@ -112,7 +113,7 @@ def label_next(
 
     Raises:
         DataError: if there is nothing to choose from.
-        ValueError: for wrong shapes or a setting out of range.
+        ValueError: for wrong shapes or a setting out of range, or if costs make an answer free.
 
     Example:
         >>> import torch
@@ -148,21 +149,28 @@ def label_next(
     at = _depths(information, found, depth)
     each = torch.arange(len(rows))
     paid, gained = found.costs[each, at - 1], information[each, at - 1]
+    _check_costs(paid, labels[rows], taxonomy, cost_of, costs)
     if strategy in ("margin", "margin+clusters"):
         doubt = found.margin
     else:
         doubt = gained / paid.clamp_min(1e-12) if strategy == "gain" else found.information[:, -1]
     points = probes.standardized(vectors)
-    wanted = min(len(rows), max(1, math.ceil(budget / float(paid[paid > 0].min()))))
+    within = (paid <= budget + 1e-9).nonzero()[:, 0]
+    if not len(within):
+        raise DataError(
+            f"a budget of {budget:g} does not pay for one answer, the cheapest of which costs "
+            f"{float(paid.min()):.3g}; give a larger budget, or ask at a coarser depth"
+        )
+    wanted = max(1, math.ceil(min(budget / float(paid.min()), len(within))))
     order = choose(
         strategy,
-        min(len(rows), wanted + wanted // 4 + 1),
+        min(len(within), wanted + wanted // 4 + 1),
         points=points,
         labelled=labelled,
-        candidates=rows,
-        doubt=doubt,
-        guesses=found.leaf,
-        confidence=found.confidence,
+        candidates=rows[within],
+        doubt=doubt[within],
+        guesses=found.leaf[within],
+        confidence=found.confidence[within],
         seed=seed,
     )
     if strategy != "random":
@@ -170,16 +178,20 @@ def label_next(
         order = copies_apart(points, order, numbers, wanted)
     place = torch.full((len(nodes),), -1, dtype=torch.int64)
     place[rows] = each
-    chosen = place[order]
-    chosen = chosen[paid[chosen].cumsum(0) <= budget + 1e-9]
-    if not len(chosen):
-        raise DataError(
-            f"a budget of {budget:g} does not pay for one answer, the cheapest of which costs "
-            f"{float(paid.min()):.3g}; give a larger budget, or ask at a coarser depth"
-        )
+    chosen = _paid_for(place[order], paid, budget)
     return _requests(
         probes, vectors, labels, rows[chosen], at[chosen], paid[chosen], gained[chosen], strategy, len(rows)
     )
+
+
+def _paid_for(order: Tensor, paid: Tensor, budget: float) -> Tensor:
+    """Those of an order that the budget pays for; what is too dear for the rest of it is passed over."""
+    left, chosen = budget + 1e-9, []
+    for row in order.tolist():
+        if float(paid[row]) <= left:
+            left -= float(paid[row])
+            chosen.append(row)
+    return torch.tensor(chosen, dtype=torch.int64)
 
 
 def _check(
@@ -209,6 +221,20 @@ def _check(
         raise ValueError(
             f"reliability is {list(reliability)}; expected a probability above 0 for each of "
             f"{taxonomy.max_depth} depths"
+        )
+
+
+def _check_costs(
+    paid: Tensor, known: Tensor, taxonomy: Taxonomy, cost_of: Tensor, costs: str | Sequence[float]
+) -> None:
+    """Refuse costs by which an answer is free: any number of them would fit every budget."""
+    free = (paid <= _FREE * cost_of.max()).nonzero()[:, 0]
+    if len(free):
+        node = int(known[free[0]])
+        raise ValueError(
+            f"costs are {costs if isinstance(costs, str) else [*costs]}, so that a finer answer is free for "
+            f"{len(free)} samples with a coarse label, such as '{taxonomy.path_name(node)}': it costs the "
+            "difference to a coarser one; give costs that rise from depth to depth"
         )
 
 

@@ -18,16 +18,25 @@ from labeltree.atomic import atomic_write
 from labeltree.curation.evidence import Evidence, Neighbours, nearest_labelled, weigh
 from labeltree.curation.expected_errors import ExpectedErrors, expected_errors
 from labeltree.curation.out_of_fold import OutOfFold, out_of_fold
-from labeltree.data.corrections import is_decided
+from labeltree.data.corrections import CONTENT, is_decided
 from labeltree.errors import DataError
 from labeltree.geometry import Geometry
 from labeltree.metrics.search.left_out import leaves_group_out
 from labeltree.progress import Progress
 from labeltree.taxonomy import Taxonomy
 
-__all__ = ["COLUMNS", "Ranking", "Suspect", "Suspects", "find_suspects", "score_labels", "write_suspects"]
+__all__ = [
+    "COLUMNS",
+    "Ranking",
+    "Suspect",
+    "Suspects",
+    "check_free",
+    "find_suspects",
+    "score_labels",
+    "write_suspects",
+]
 
-COLUMNS = ("sample", "path", "label", "suggested", "kind", "depth", "score", "reason", "decision")
+COLUMNS = ("sample", "path", "label", "suggested", "kind", "depth", "score", "reason", CONTENT, "decision")
 Ranking = Literal["labels", "branches"]
 Kind = Literal["wrong leaf", "wrong branch", "too fine"]
 
@@ -50,6 +59,7 @@ class Suspect:
         score: weight of the strongest rival over the sum of its weight and that of the label; above 0.5 the
             rival is likelier.
         reason: why, in words.
+        content: fingerprint of the sample, if it is named by its row; see `sample_contents`.
     """
 
     row: int
@@ -61,6 +71,7 @@ class Suspect:
     depth: int
     score: float
     reason: str
+    content: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +105,7 @@ class Suspects:
             writer.writerow(COLUMNS)
             for one in self.found:
                 cells = [one.sample, one.path, one.label, one.suggested, one.kind, one.depth]
-                writer.writerow([*cells, f"{one.score:.4f}", one.reason, ""])
+                writer.writerow([*cells, f"{one.score:.4f}", one.reason, one.content, ""])
 
     def to_dict(self) -> dict[str, Any]:
         """The suspects as plain values, for JSON."""
@@ -154,15 +165,24 @@ def write_suspects(found: Suspects, path: str | Path) -> None:
 
     Raises:
         DataError: if there is a table in which somebody has decided already.
+        ValueError: if the name does not end in ``.csv``.
     """
     path = Path(path)
+    check_free(path)
+    found.save_csv(path)
+    with atomic_write(path.with_suffix(".json")) as temporary:
+        temporary.write_text(json.dumps(found.to_dict(), indent=2, ensure_ascii=False) + "\n", "utf-8")
+
+
+def check_free(path: str | Path) -> None:
+    """Refuse a file that cannot be written to; see `write_suspects`."""
+    path = Path(path)
+    if path.suffix.lower() != ".csv":
+        raise ValueError(f"--out is '{path}'; it is a table, whose name ends in .csv")
     if path.is_file() and is_decided(path):
         raise DataError(
             f"somebody has decided in '{path}', which would be lost; move it, or name another file by --out"
         )
-    found.save_csv(path)
-    with atomic_write(path.with_suffix(".json")) as temporary:
-        temporary.write_text(json.dumps(found.to_dict(), indent=2, ensure_ascii=False) + "\n", "utf-8")
 
 
 def find_suspects(
@@ -174,6 +194,7 @@ def find_suspects(
     geometry: Geometry,
     ids: Sequence[str],
     paths: Sequence[str] | None = None,
+    contents: Sequence[str] | None = None,
     groups: Tensor | None = None,
     ranking: Ranking = "labels",
     k: int = 20,
@@ -204,6 +225,7 @@ def find_suspects(
         geometry: geometry of the points.
         ids: id of each sample.
         paths: file of each sample; None if there are none.
+        contents: fingerprint of each sample that is named by its row, see `sample_contents`; None if unknown.
         groups: ``(n,)`` groups, −1 for a sample without one.
         ranking: ``labels`` or ``branches``.
         k: number of neighbours.
@@ -251,7 +273,7 @@ def find_suspects(
     if only_split is not None:
         listed = listed[torch.from_numpy(np.asarray(split)[listed.numpy()] == only_split)]
     suspects = [
-        _suspect(row, float(scores[row]), found, neighbours, evidence, nodes, ids, paths)
+        _suspect(row, float(scores[row]), found, neighbours, evidence, nodes, ids, paths, contents)
         for row in listed.tolist()
     ]
     return Suspects(
@@ -296,6 +318,7 @@ def _suspect(
     nodes: Tensor,
     ids: Sequence[str],
     paths: Sequence[str] | None,
+    contents: Sequence[str] | None,
 ) -> Suspect:
     taxonomy = found.taxonomy
     label, suggested = int(evidence.judged[row]), int(evidence.suggested[row])
@@ -325,6 +348,7 @@ def _suspect(
         depth,
         score,
         reason,
+        "" if contents is None else contents[row],
     )
 
 

@@ -6,27 +6,42 @@
 from __future__ import annotations
 
 import csv
-import dataclasses
 import io
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from labeltree.atomic import atomic_write
-from labeltree.data.source import Source
+from labeltree.data.source import Source, printable
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.safe_files import Reader, read_text
 from labeltree.taxonomy import AnyTaxonomy
 from labeltree.taxonomy.naming import some
 
-__all__ = ["COLUMNS", "DECISIONS", "Applied", "Correction", "Corrections", "is_decided", "sample_ids"]
+__all__ = [
+    "COLUMNS",
+    "CONTENT",
+    "DECISIONS",
+    "Applied",
+    "Correction",
+    "Corrections",
+    "is_decided",
+    "is_label",
+    "sample_contents",
+    "sample_ids",
+]
 
 COLUMNS = ("sample", "label", "suggested", "decision")
-"""The columns that are read; others are for the person."""
+"""The columns that a table must have; of others, `CONTENT` is read, and the rest is for the person."""
+CONTENT = "content"
+"""The column with a fingerprint of each sample that is named by its row; see `sample_contents`."""
 _WORDS = {
     "accept": ("accept", "accepted", "yes", "y", "x", "ok", "1", "true"),
     "remove": ("remove", "remove the sample", "delete"),
@@ -37,6 +52,8 @@ DECISIONS = {word: decision for decision, words in _WORDS.items() for word in wo
 """What may stand in the column ``decision``, in lower case, and what it means."""
 _READER = Reader("a table of corrections", "save it again as CSV in UTF-8", DataError)
 _DELIMITERS = ",;\t"
+_NUMBERED = re.compile(r"(.*/)?row \d+|\d+|.* #\d+", re.DOTALL)
+_DIGITS = str.maketrans("0123456789", "ghijklmnop")  # no cell that a spreadsheet could take for a number
 
 
 @dataclass(frozen=True)
@@ -49,12 +66,14 @@ class Correction:
         decision: ``accept`` (the label becomes ``node``), ``remove`` (the sample is left out) or
             ``no label``.
         node: name or path of the new label, which may be a coarser node; empty unless ``accept``.
+        content: fingerprint of the sample, see `sample_contents`; empty if it is not known.
     """
 
     sample: str
     label: str
     decision: str
     node: str = ""
+    content: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,9 +84,10 @@ class Applied:
         nodes: ``(n,)`` int64 labels afterwards.
         keep: ``(n,)`` bool, False for a sample that is removed.
         counts: number of corrections by outcome: ``relabelled``, ``unlabelled``, ``removed``, ``unchanged``
-            (the label is already as corrected), ``unknown`` (no such sample), ``ambiguous`` (several samples
-            have the id), ``changed`` (the label is no longer the one that was judged) and ``no node`` (the
-            new label is not in the taxonomy).
+            (the label is already as corrected), ``unknown`` (no such sample), ``gone`` (an earlier table has
+            removed it), ``ambiguous`` (several samples have the id), ``moved`` (another sample has its row
+            number now), ``changed`` (the label is no longer the one that was judged) and ``no node`` (the new
+            label is not in the taxonomy).
         sentence: the same for people.
     """
 
@@ -79,7 +99,7 @@ class Applied:
 
 @dataclass(frozen=True)
 class Corrections:
-    """The accepted rows of a table of corrections.
+    """The accepted rows of one table of corrections; `CorrectionRounds` holds several tables in order.
 
     Attributes:
         entries: the corrections, one for a sample.
@@ -94,9 +114,9 @@ class Corrections:
         """Read a table; rows without a decision, or with ``keep`` or ``reject``, are not corrections.
 
         The file is CSV in UTF-8, separated by commas, semicolons or tabs, with the columns ``sample``,
-        ``label``, ``suggested`` and ``decision`` in any order; other columns are ignored. ``decision`` is
-        ``accept`` (also ``yes`` or ``x``), ``remove``, ``no label``, ``reject`` or empty. To give another
-        label than the suggested one, change ``suggested`` and accept it.
+        ``label``, ``suggested`` and ``decision`` in any order; of others only ``content`` is read, if it is
+        there. ``decision`` is ``accept`` (also ``yes`` or ``x``), ``remove``, ``no label``, ``reject`` or
+        empty. To give another label than the suggested one, change ``suggested`` and accept it.
 
         Raises:
             DataError: if the file is missing or unreadable, has no such columns, a decision is another word,
@@ -106,39 +126,39 @@ class Corrections:
         if not path.is_file():
             raise DataError(f"no table of corrections at '{path}'")
         text = read_text(path, _READER).removeprefix("\ufeff")
-        header = text.split("\n", 1)[0]
-        delimiter = max(_DELIMITERS, key=header.count)
+        delimiter = max(_DELIMITERS, key=text.split("\n", 1)[0].count)
         with _READER.reading(path, "it is no CSV"):
-            rows = list(csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True))
-            names = [
-                name.strip().lower()
-                for name in next(csv.reader([header.strip("\r")], delimiter=delimiter), [])
-            ]
+            lines = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True))
+        names = [name.strip().lower() for name in lines[0]] if lines else []
         missing = [column for column in COLUMNS if column not in names]
         if missing:
             raise DataError(
                 f"'{path}' is no table of corrections: it has no column {' or '.join(map(repr, missing))}; "
                 f"'labeltree suspects' writes one, with {', '.join(COLUMNS)}"
             )
-        found: dict[str, Correction] = {}
-        for number, row in enumerate(rows, 2):
-            cells = {str(key).strip().lower(): (value or "") for key, value in row.items() if key is not None}
-            entry = _read_row(cells, f"'{path}', row {number}")
+        double = [column for column in (*COLUMNS, CONTENT) if names.count(column) > 1]
+        if double:
+            raise DataError(f"'{path}' has more than one column '{double[0]}'; leave one of them")
+        found: dict[str, tuple[Correction, int]] = {}
+        for number, line in enumerate(lines[1:], 2):
+            cells = dict.fromkeys((*COLUMNS, CONTENT), "") | dict(zip(names, line, strict=False))
+            entry = _read_row(cells, f"'{path}', row {number}") if any(line) else None
             if entry is None:
                 continue
-            if found.setdefault(entry.sample, entry) != entry:
+            first, there = found.setdefault(entry.sample, (entry, number))
+            if first != entry:
                 raise DataError(
-                    f"'{path}', row {number}: sample '{entry.sample}' has two corrections that differ; leave "
-                    "one of them empty"
+                    f"'{path}', rows {there} and {number} decide differently about sample '{entry.sample}': "
+                    f"{_in_words(first)}, and {_in_words(entry)}; empty the column 'decision' of one of them"
                 )
-        return cls(tuple(found.values()), path.name)
+        return cls(tuple(entry for entry, _ in found.values() if entry.decision != "keep"), path.name)
 
     def save(self, path: str | Path) -> None:
         """Write the corrections as `load` reads them, atomically."""
         with atomic_write(Path(path)) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
-            writer.writerow(COLUMNS)
-            writer.writerows((e.sample, e.label, e.node, e.decision) for e in self.entries)
+            writer.writerow((*COLUMNS, CONTENT))
+            writer.writerows((e.sample, e.label, e.node, e.decision, e.content) for e in self.entries)
 
     def __len__(self) -> int:
         return len(self.entries)
@@ -147,13 +167,23 @@ class Corrections:
         """Whether both correct the same samples in the same way, in whatever order."""
         return set(self.entries) == set(other.entries)
 
-    def resolve(self, ids: Sequence[str], nodes: Tensor, taxonomy: AnyTaxonomy) -> Applied:
+    def resolve(
+        self,
+        ids: Sequence[str],
+        nodes: Tensor,
+        taxonomy: AnyTaxonomy,
+        *,
+        contents: Sequence[str] | None = None,
+        gone: Collection[str] = (),
+    ) -> Applied:
         """What the corrections do to samples with these ids and labels.
 
         Args:
             ids: n ids.
             nodes: ``(n,)`` labels, −1 where missing.
             taxonomy: taxonomy of the labels, in which the new ones must be.
+            contents: n fingerprints, see `sample_contents`; None = not compared.
+            gone: ids of samples that earlier corrections have removed.
 
         Raises:
             DataError: if there are corrections and not one of their samples is known.
@@ -167,64 +197,71 @@ class Corrections:
         after, keep = nodes.clone(), torch.ones(len(nodes), dtype=torch.bool)
         outcomes: dict[str, list[str]] = {}
         for entry in self.entries:
-            outcome = "ambiguous" if entry.sample in double else "unknown"
-            if outcome == "unknown" and (row := rows.get(entry.sample, -1)) >= 0:
+            row = rows.get(entry.sample, -1)
+            if row < 0:
+                outcome = "gone" if entry.sample in gone else "unknown"
+            elif entry.sample in double:
+                outcome = "ambiguous"
+            elif contents is not None and entry.content and contents[row] not in ("", entry.content):
+                outcome = "moved"
+            else:
                 outcome, node = _outcome(entry, int(nodes[row]), taxonomy)
                 if outcome == "removed":
                     keep[row] = False
                 elif outcome in ("relabelled", "unlabelled"):
                     after[row] = node
             outcomes.setdefault(outcome, []).append(entry.node if outcome == "no node" else entry.sample)
-        if self.entries and set(outcomes) <= {"unknown", "ambiguous"}:
-            example = f"'{ids[0]}'" if len(ids) else "none"
-            raise DataError(
-                f"none of the {len(self.entries)} corrected samples of '{self.name}' is among the data "
-                f"('{self.entries[0].sample}'; the data have {example}); the table belongs to other data"
-            )
+        if self.entries and set(outcomes) <= {"unknown", "ambiguous", "moved"}:
+            raise DataError(self._refusal(outcomes, ids))
         counts = {name: len(found) for name, found in sorted(outcomes.items())}
         return Applied(after, keep, counts, _sentence(self.name, outcomes))
 
-    def apply(self, data: Source, *others: Source) -> tuple[Source, ...]:
-        """Correct a whole data set, and selections of its samples in the same way.
-
-        Args:
-            data: the whole data set, whose notes then say what was done.
-            *others: samples of the same data set.
-
-        Returns:
-            The corrected data set, then the corrected selections.
-
-        Raises:
-            DataError: if not one of the corrected samples is in the data.
-        """
-        done = self.resolve(sample_ids(data), data.nodes, data.taxonomy)
-        order = data.instances.argsort()
-        known = data.instances[order]
-        corrected = []
-        for source in (data, *others):
-            rows = order[torch.searchsorted(known, source.instances)]
-            fresh = dataclasses.replace(source, nodes=done.nodes[rows], notes=(*source.notes, done.sentence))
-            if not bool(done.keep.all()):
-                fresh = fresh.subset(done.keep[rows].nonzero()[:, 0])
-            corrected.append(fresh)
-        return tuple(corrected)
+    def _refusal(self, outcomes: dict[str, list[str]], ids: Sequence[str]) -> str:
+        if "moved" in outcomes:
+            return (
+                f"the samples of '{self.name}' are named by their rows, and rows of the data have been "
+                f"inserted, removed or changed since: '{outcomes['moved'][0]}' is another sample now; "
+                "restore the data, or look for suspects anew"
+            )
+        example = f"'{ids[0]}'" if len(ids) else "none"
+        return (
+            f"none of the {len(self.entries)} corrected samples of '{self.name}' is among the data "
+            f"('{self.entries[0].sample}'; the data have {example}); the table belongs to other data"
+        )
 
 
 def sample_ids(source: Source) -> list[str]:
     """An id for each sample that stays the same while the data set does: its name within the data set.
 
-    Where several samples share a name, such as rows of a table with one file, their numbers follow it
-    (``a.png #7``). Samples without names have numbers.
+    Where several rows of the data set share a name, such as rows of a table with one file, their numbers
+    follow it (``a.png #7``), also where the others of that name have been left out. Samples without names
+    have numbers. An id with a number stays the same only as long as no
+    row is inserted or removed before it; `sample_contents` tells whether that happened.
     """
     numbers = source.instances.tolist()
     if source.names is None:
         return [str(number) for number in numbers]
     names = source.sample_names()
-    times = Counter(names)
+    times = Counter(map(printable, source.names))
     ids = [
         name if times[name] == 1 else f"{name} #{number}" for name, number in zip(names, numbers, strict=True)
     ]
     return ids if len(set(ids)) == len(ids) else [str(number) for number in numbers]
+
+
+def sample_contents(ids: Sequence[str], digests: np.ndarray[Any, Any]) -> list[str]:
+    """A fingerprint of the content of each sample that is named by a row number; empty for the others.
+
+    A sample with a name of its own is found by it, also when its file is saved anew.
+
+    Args:
+        ids: n ids, see `sample_ids`.
+        digests: ``(n, 16)`` uint8, see `Source.sample_digests`.
+    """
+    return [
+        bytes(digest).hex()[:16].translate(_DIGITS) if _NUMBERED.fullmatch(name) else ""
+        for name, digest in zip(ids, digests, strict=True)
+    ]
 
 
 def _read_row(cells: dict[str, str], where: str) -> Correction | None:
@@ -235,14 +272,20 @@ def _read_row(cells: dict[str, str], where: str) -> Correction | None:
             f"{where}: the decision '{cells['decision'][:60]}' is none of accept, remove, no label and "
             "reject; another label than the suggested goes into the column 'suggested', and is then accepted"
         )
-    if decision == "keep":
+    if decision == "keep" and not (word and cells["sample"]):
         return None
     node = cells["suggested"].strip() if decision == "accept" else ""
     if decision == "accept" and not node:
         raise DataError(f"{where}: nothing is suggested that could be accepted; write a node, or 'no label'")
     if not cells["sample"]:
         raise DataError(f"{where}: the column 'sample' is empty, so nobody knows what is corrected")
-    return Correction(cells["sample"], cells["label"].strip(), decision, node)
+    label, content = cells["label"].strip(), cells[CONTENT].strip()
+    return Correction(cells["sample"], label, decision, node, content)
+
+
+def _in_words(entry: Correction) -> str:
+    decided = {"accept": f"'{entry.node}' is accepted", "keep": "the label is kept"}
+    return f"{decided.get(entry.decision, entry.decision)} where the label is '{entry.label}'"
 
 
 def _outcome(entry: Correction, node: int, taxonomy: AnyTaxonomy) -> tuple[str, int]:
@@ -255,7 +298,7 @@ def _outcome(entry: Correction, node: int, taxonomy: AnyTaxonomy) -> tuple[str, 
             return "no node", -1
         if target == 0:
             return "no node", -1
-    if not _is_label(entry.label, node, taxonomy):
+    if not is_label(entry.label, node, taxonomy):
         if entry.decision != "remove" and node == target:
             return "unchanged", node
         return "changed", node
@@ -266,7 +309,8 @@ def _outcome(entry: Correction, node: int, taxonomy: AnyTaxonomy) -> tuple[str, 
     return ("unlabelled" if target < 0 else "relabelled"), target
 
 
-def _is_label(text: str, node: int, taxonomy: AnyTaxonomy) -> bool:
+def is_label(text: str, node: int, taxonomy: AnyTaxonomy) -> bool:
+    """Whether a text, a name or a path, is this node; an empty one is a missing label."""
     if node <= 0 or not text:
         return node <= 0 and not text
     if text == taxonomy.path_name(node):
@@ -285,6 +329,8 @@ _DONE = {
 }
 _NOT_DONE = {
     "unknown": "{} are of no sample here ({})",
+    "gone": "{} are of samples that an earlier table removes ({})",
+    "moved": "{} are of rows that hold another sample now: rows were inserted, removed or changed ({})",
     "ambiguous": "{} are of an id that several samples have ({})",
     "changed": "{} are of samples whose label has changed since ({})",
     "no node": "{} name a node that the taxonomy does not have, or not only once ({})",

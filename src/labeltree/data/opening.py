@@ -10,7 +10,7 @@ from typing import Any, Unpack
 
 import torch
 
-from labeltree.data.corrections import Corrections
+from labeltree.data.correction_rounds import CorrectionFiles, CorrectionRounds
 from labeltree.data.folders import open_folder
 from labeltree.data.images.files import ImageSettings, check_image_settings
 from labeltree.data.names.cleaning import Names
@@ -34,7 +34,7 @@ def open_source(
     *,
     taxonomy: Taxonomy | str | Path | None = None,
     mapping: TaxonomyMapping | str | Path | None = None,
-    corrections: str | Path | None = None,
+    corrections: CorrectionFiles | None = None,
     data_path: str | Path | None = None,
     missing_labels: Sequence[str] | str | None = None,
     image_column: Sequence[str] | str | None = None,
@@ -64,7 +64,8 @@ def open_source(
             older version are read as nodes of ``taxonomy``, and labels that only ``taxonomy`` has as they
             are. Of a named data set, the older version is the taxonomy that it brings.
         corrections: A table of corrected labels, see `Corrections.load`: the accepted ones are applied, and
-            `Source.notes` says how many could not be.
+            `Source.notes` says how many could not be. Several are applied in order, each to the labels that
+            those before it have left.
         data_path: Folder of a named data set; None = in the cache folder.
         missing_labels: Names of classes that stand for missing labels, such as ``unknown``, at any depth:
             their samples have the label above, or none.
@@ -151,8 +152,8 @@ def open_source(
     return _corrected(with_missing_labels(source, missing), corrections)
 
 
-def _corrected(source: Source, corrections: str | Path | None) -> Source:
-    return source if corrections is None else Corrections.load(corrections).apply(source)[0]
+def _corrected(source: Source, corrections: CorrectionFiles | None) -> Source:
+    return source if corrections is None else CorrectionRounds.load(corrections).apply(source)[0]
 
 
 def _labelled_in_both(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from labeltree.data import Source
-from labeltree.data.corrections import Applied, Corrections, sample_ids
-from labeltree.decisions.classifiers import ClassifierChoice
+from labeltree.data.correction_rounds import CorrectionFiles, CorrectionRounds
+from labeltree.decisions.classifiers import ChosenClassifier, ClassifierChoice, Classifiers
 from labeltree.errors import RunError
 from labeltree.evaluation import (
     EvaluationResult,
@@ -32,6 +32,7 @@ from labeltree.inference.classifiers import own_scores, run_classifiers
 from labeltree.inference.embeddings import RAW_NAMES, run_tables, start_name
 from labeltree.inference.loading import TrainedRun
 from labeltree.progress import Progress, silent
+from labeltree.report.corrected_labels import CorrectedLabels, already_corrected, correct_run
 from labeltree.report.main_numbers import main_numbers_table
 from labeltree.report.page import write_report
 from labeltree.runs import EmbeddingTable, PartFolder, RunFolder
@@ -58,7 +59,7 @@ def evaluate_run(
     *,
     taxonomy: str | Path | None = None,
     mapping: str | Path | None = None,
-    corrections: str | Path | None = None,
+    corrections: CorrectionFiles | None = None,
     classifier: ClassifierChoice | None = None,
     beside: Sequence[str | Path] = (),
     split: str = "test",
@@ -76,15 +77,16 @@ def evaluate_run(
         mapping: a file that says what became of each node of the run's own taxonomy, see `TaxonomyMapping`.
             None = what is certain: nodes are found by path or by name, a removed one becomes the node above.
             In a DAG, every label must be found.
-        corrections: a table of corrected labels to measure on, see `Corrections.load`; the run answers as it
-            did. None = the labels that it was trained on.
+        corrections: a table of corrected labels to measure on, see `Corrections.load`, or several in order;
+            the run answers as it did. They come after those that it was trained with, which may be named
+            before them. None = the labels that it was trained on.
         classifier: that answers from now on, and that the main numbers are about; None: the one chosen
             before, see `run_classifiers`. Other runs have their own.
         beside: folders of other runs on the same samples, further rows of every table.
         split: that is measured.
         out: where the files go; None = the run folder, and for another taxonomy the folder ``on-NAME`` in it,
             or ``on-NAME-DIGEST`` if that holds a result on another taxonomy or by another mapping; with
-            corrections ``corrected-NAME``.
+            corrections ``corrected-NAME``, with the names of all tables.
         settings: default `EvaluationSettings()`.
         title: of the report; None = the data and the objective.
         progress: called as ``progress(message, done, total)``.
@@ -107,7 +109,7 @@ def evaluate_run(
     change = None if taxonomy is None else _change(own, judge, mapping, taxonomy)
     measured_on = _fingerprint(judge, change)
     if out is None and corrections is not None:
-        out = folder.path / f"corrected-{Path(corrections).stem}"
+        out = folder.path / f"corrected-{_stems(corrections)}"
         out = out if taxonomy is None else Path(f"{out}-on-{Path(taxonomy).stem}")
     if out is None:
         out = folder.path if taxonomy is None else _folder_in(folder, Path(taxonomy).stem, measured_on)
@@ -133,13 +135,13 @@ def evaluate_run(
             classifiers[label] = run_classifiers(
                 theirs, own_samples=partial(their_tables.__getitem__, "trained")
             )
-        corrected = None
+        corrected = plain = None
         if corrections is not None:
-            ids = sample_ids(run.source)
-            corrected = Corrections.load(corrections).resolve(ids, run.source.nodes, own)
-            changed = corrected.nodes != run.source.nodes
-            tables = {key: _corrected(entry, corrected, changed) for key, entry in tables.items()}
-            baselines = {key: _corrected(entry, corrected, changed) for key, entry in baselines.items()}
+            done = correct_run(folder, corrections, run.source)
+            corrected = CorrectedLabels.of(done, table, split)
+            plain = corrected.table(table, test=False)
+            tables = {key: corrected.table(entry) for key, entry in tables.items()}
+            baselines = {key: corrected.table(entry) for key, entry in baselines.items()}
             table = tables["trained"]
         raw = RAW_NAMES[run.network.encoder.modality]
         if "untrained" in tables:
@@ -153,11 +155,14 @@ def evaluate_run(
                 for key, entry in {name: table, **baselines}.items()
             }
             table = moved.pop(name)
+            if plain is not None:
+                plain = _carried(plain, own, judge, change, taxonomy, run)
             baselines = moved
             named += f", measured on {Path(taxonomy).stem}"
         settings = replace(settings or EvaluationSettings(), classifier=classifiers[name].chosen.asked)
         # on another taxonomy, or with other settings of the probe, all learn anew: only the choice is kept
         as_trained = taxonomy is None and _as_usual(settings)
+        given = classifiers if as_trained else {key: c.chosen for key, c in classifiers.items()}
         result = evaluate(
             table,
             judge,
@@ -165,13 +170,20 @@ def evaluate_run(
             baselines=baselines,
             split=split,
             settings=settings,
-            classifiers=classifiers if as_trained else {key: c.chosen for key, c in classifiers.items()},
+            classifiers=given,
             progress=progress,
         )
         if change is not None:
             result = _with_changes(result, change, before, Path(str(taxonomy)).name)
+        if (before_training := already_corrected(folder, run.source, split)) is not None:
+            result = replace(
+                result,
+                notes=[before_training, *result.notes],
+                cautions=[*result.cautions, before_training],
+            )
         if corrected is not None:
-            result = _said(result, corrected)
+            without = _without(plain, corrected, judge, name, split, settings, {name: given[name]})
+            result = corrected.said(result, without)
         if taxonomy is not None:
             RunFolder(out).write_json(RunFolder(out).measured_on, {"digest": measured_on})
         return _write(
@@ -188,13 +200,25 @@ def evaluate_run(
         )
 
 
-def _corrected(table: EmbeddingTable, done: Applied, changed: Tensor) -> EmbeddingTable:
-    """A table with corrected labels where they have ``changed``, without the samples that are removed."""
-    return replace(table, nodes=torch.where(changed, done.nodes, table.nodes)).rows(done.keep)
+def _without(
+    table: EmbeddingTable | None,
+    corrected: CorrectedLabels,
+    judge: AnyTaxonomy,
+    name: str,
+    split: str,
+    settings: EvaluationSettings,
+    classifiers: Mapping[str, Classifiers | ChosenClassifier] | None = None,
+) -> EvaluationResult | None:
+    """The main numbers of a table in which no label of the measured split is corrected; None if none was."""
+    if table is None or not corrected.in_test:
+        return None
+    short = replace(settings, protocols=(), options={}, resamples=0)
+    return evaluate(table, judge, name=name, split=split, settings=short, classifiers=classifiers)
 
 
-def _said(result: EvaluationResult, done: Applied) -> EvaluationResult:
-    return replace(result, notes=[done.sentence, *result.notes], cautions=[*result.cautions, done.sentence])
+def _stems(corrections: CorrectionFiles) -> str:
+    files = [corrections] if isinstance(corrections, str | Path) else corrections
+    return "+".join(Path(file).stem for file in files)
 
 
 def _fingerprint(judge: AnyTaxonomy, change: VersionChange | None) -> str:
@@ -298,7 +322,7 @@ def evaluate_embeddings(
     taxonomy: str | Path,
     *,
     mapping: str | Path | None = None,
-    corrections: str | Path | None = None,
+    corrections: CorrectionFiles | None = None,
     out: str | Path,
     split: str = "test",
     settings: EvaluationSettings | None = None,
@@ -313,7 +337,7 @@ def evaluate_embeddings(
         mapping: a file that says what became of each node of the taxonomy of the labels, see
             `TaxonomyMapping`. None = what is certain, where the taxonomy of the labels is known: a folder of
             parts holds it, and for a file it lies beside it, as ``FILE.taxonomy.json``.
-        corrections: a table of corrected labels to measure on, see `Corrections.load`.
+        corrections: a table of corrected labels to measure on, see `Corrections.load`, or several in order.
         out: the folder that the files go to.
         split: that is measured, where the table has splits.
         settings: default `EvaluationSettings()`.
@@ -326,20 +350,23 @@ def evaluate_embeddings(
         change = _change(own, judge, mapping, taxonomy)
     labelled_in = own or (judge if change is None else change.mapping.old)
     table = EmbeddingTable.load(embeddings, labelled_in, by_name=change is not None and own is None)
-    corrected = None
+    corrected = plain = None
     if corrections is not None:
         rows, _ = rows_of_embeddings(embeddings, labelled_in)
-        corrected = Corrections.load(corrections).resolve(rows.ids, table.nodes, labelled_in)
-        table = _corrected(table, corrected, corrected.nodes != table.nodes)
+        done = CorrectionRounds.load(corrections).resolve(rows.ids, table.nodes, labelled_in)
+        corrected = CorrectedLabels.of(done, table, split)
+        plain = corrected.table(table, test=False)
+        table = corrected.table(table)
     before, name = table, Path(embeddings).stem
     if change is not None or labelled_in != judge:
         table = _carried(table, labelled_in, judge, change, taxonomy)
+        plain = None if plain is None else _carried(plain, labelled_in, judge, change, taxonomy)
     with RunFolder(out).locked():
         result = evaluate(table, judge, name=name, split=split, settings=settings, progress=progress)
         if change is not None:
             result = _with_changes(result, change, before, Path(taxonomy).name)
         if corrected is not None:
-            result = _said(result, corrected)
+            result = corrected.said(result, _without(plain, corrected, judge, name, split, result.settings))
         return _write(result, table, judge, RunFolder(out), progress, title=title or name)
 
 

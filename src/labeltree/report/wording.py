@@ -75,8 +75,26 @@ def _classification(prefix: str, role: str) -> tuple[Measure, ...]:
     )  # fmt: skip
 
 
+_GRADED = (
+    Measure(
+        "h_ap", "embeddings", "Nearer kinds before farther ones", "H-AP (relevance pop, α = 1)",
+        "The precision of the whole list, in which every result counts as far down the tree as it shares "
+        "the {sample}'s path; all results that share equally far count as much as one.",
+    ),
+    Measure(
+        "ndcg", "embeddings", "Nearest kinds early in the list", "NDCG",
+        "Results count 1, 3, 7 … for one, two, three shared groups, less the later they come; compared with "
+        "the best possible list.",
+    ),
+    Measure(
+        "asi", "embeddings", "The right mix at every length", "ASI",
+        "How far the first results are those of the best possible list, in any order, over all lengths.",
+    ),
+)  # fmt: skip
+
+
 def _retrieval(role: str) -> tuple[Measure, ...]:
-    return (
+    found = (
         Measure(
             "recall_at_1", role, "Most similar one is alike", "recall@1",
             "Share of {samples} whose most similar other has the same class, of those that have any to find.",
@@ -99,6 +117,7 @@ def _retrieval(role: str) -> tuple[Measure, ...]:
             "list and averaged over list lengths up to {hp_k}.",
         ),
     )  # fmt: skip
+    return found + _GRADED if role == "embeddings" else found
 
 
 _CLASSIFY = MeasureGroup(
@@ -147,6 +166,15 @@ _ARRANGE = MeasureGroup(
             "pair violations",
             "How often a more closely related pair is further apart than a less related one.",
             larger_is_better=False,
+        ),
+        Measure(
+            "cpcc",
+            "embeddings",
+            "Distances follow the tree",
+            "CPCC",
+            "Correlation of the distances between class means with those in the tree: 1 if they are in "
+            "proportion, 0 if unrelated.",
+            share=False,
         ),
     ),
 )

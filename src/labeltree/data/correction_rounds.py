@@ -1,0 +1,146 @@
+"""Several tables of corrections: each is about the labels that those before it have left."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import torch
+from torch import Tensor
+
+from labeltree.data.corrections import Applied, Corrections, is_label, sample_contents, sample_ids
+from labeltree.data.source import Source
+from labeltree.errors import DataError
+from labeltree.taxonomy import AnyTaxonomy
+
+__all__ = ["CorrectionFiles", "CorrectionRounds", "table_names"]
+
+CorrectionFiles: TypeAlias = str | Path | Sequence[str | Path]
+"""A table of corrections, or several in the order in which they are applied."""
+
+
+@dataclass(frozen=True)
+class CorrectionRounds:
+    """Tables of corrections in order; each is compared with the labels that those before it have left.
+
+    Attributes:
+        tables: the corrections of each table.
+    """
+
+    tables: tuple[Corrections, ...]
+
+    @classmethod
+    def load(cls, files: CorrectionFiles) -> CorrectionRounds:
+        """Read one table or several; see `Corrections.load`.
+
+        Raises:
+            DataError: if one cannot be read, or is named twice.
+        """
+        paths = [Path(file).expanduser() for file in ([files] if isinstance(files, str | Path) else files)]
+        seen: set[Path] = set()
+        for path in paths:
+            if path.resolve() in seen:
+                raise DataError(f"the corrections '{path}' are named twice; name each table once, in order")
+            seen.add(path.resolve())
+        named = zip(map(Corrections.load, paths), table_names(paths), strict=True)
+        return cls(tuple(dataclasses.replace(table, name=name) for table, name in named))
+
+    def without(self, known: CorrectionRounds) -> CorrectionRounds:
+        """The tables that come after the known ones, if they begin with these; else all."""
+        begin = CorrectionRounds(self.tables[: len(known.tables)])
+        return CorrectionRounds(self.tables[len(known.tables) :]) if begin.same_as(known) else self
+
+    def same_as(self, other: CorrectionRounds) -> bool:
+        """Whether both correct the same samples in the same way; see `Corrections.same_as`."""
+        return len(self.tables) == len(other.tables) and all(
+            first.same_as(second) for first, second in zip(self.tables, other.tables, strict=True)
+        )
+
+    def corrected_in(self, ids: Sequence[str], nodes: Tensor, taxonomy: AnyTaxonomy) -> int:
+        """How many of n samples have the label that the last decision about them gave them."""
+        last = {entry.sample: entry for table in self.tables for entry in table.entries}
+        return sum(
+            name in last and is_label(last[name].node, node, taxonomy)
+            for name, node in zip(ids, nodes.tolist(), strict=True)
+        )
+
+    @property
+    def need_contents(self) -> bool:
+        """Whether a sample is named by its row, so that its content must be compared."""
+        return any(entry.content for table in self.tables for entry in table.entries)
+
+    def resolve(
+        self,
+        ids: Sequence[str],
+        nodes: Tensor,
+        taxonomy: AnyTaxonomy,
+        *,
+        contents: Sequence[str] | None = None,
+    ) -> Applied:
+        """What the tables do to samples one after the other; arguments as of `Corrections.resolve`.
+
+        Raises:
+            DataError: if of one table not one sample is known.
+        """
+        after, keep = nodes.clone(), torch.ones(len(nodes), dtype=torch.bool)
+        counts: Counter[str] = Counter()
+        sentences = []
+        gone: set[str] = set()
+        for table in self.tables:
+            rows = keep.nonzero()[:, 0]
+            left = rows.tolist()
+            done = table.resolve(
+                [ids[row] for row in left],
+                after[rows],
+                taxonomy,
+                contents=None if contents is None else [contents[row] for row in left],
+                gone=gone,
+            )
+            after[rows], keep[rows] = done.nodes, done.keep
+            gone |= {ids[row] for row in rows[~done.keep].tolist()}
+            counts.update(done.counts)
+            sentences.append(done.sentence)
+        return Applied(after, keep, dict(sorted(counts.items())), ". ".join(sentences))
+
+    def of_source(self, source: Source) -> Applied:
+        """What the tables do to a whole data set; see `resolve`."""
+        ids = sample_ids(source)
+        contents = sample_contents(ids, source.sample_digests()) if self.need_contents else None
+        return self.resolve(ids, source.nodes, source.taxonomy, contents=contents)
+
+    def apply(self, data: Source, *others: Source) -> tuple[Source, ...]:
+        """Correct a whole data set, and selections of its samples in the same way.
+
+        Args:
+            data: the whole data set, whose notes then say what was done.
+            *others: samples of the same data set.
+
+        Returns:
+            The corrected data set, then the corrected selections.
+
+        Raises:
+            DataError: if not one of the corrected samples is in the data.
+        """
+        done = self.of_source(data)
+        order = data.instances.argsort()
+        known = data.instances[order]
+        notes = (done.sentence,) if self.tables else ()
+        corrected = []
+        for source in (data, *others):
+            rows = order[torch.searchsorted(known, source.instances)]
+            fresh = dataclasses.replace(source, nodes=done.nodes[rows], notes=(*source.notes, *notes))
+            if not bool(done.keep.all()):
+                fresh = fresh.subset(done.keep[rows].nonzero()[:, 0])
+            corrected.append(fresh)
+        return tuple(corrected)
+
+
+def table_names(files: Sequence[str | Path]) -> list[str]:
+    """What tables are called in messages: the name of the file, or all of its path where names are equal."""
+    paths = [Path(file) for file in files]
+    times = Counter(path.name for path in paths)
+    return [path.name if times[path.name] == 1 else str(path) for path in paths]

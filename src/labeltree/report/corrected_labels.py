@@ -1,0 +1,133 @@
+"""Measuring on corrected labels: the tables with them, and what must be said about corrected test labels."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from labeltree.data import Source
+from labeltree.data.correction_rounds import CorrectionFiles, CorrectionRounds
+from labeltree.data.corrections import Applied, sample_ids
+from labeltree.evaluation import EvaluationResult
+from labeltree.runs import EmbeddingTable, RunFolder
+
+__all__ = ["CorrectedLabels", "already_corrected", "correct_run"]
+
+_FLATTERED = (
+    "Only labels that somebody looked at were corrected. If those were the suspects of this model, or of one "
+    "like it, the corrections flatter it: nobody looked at wrong labels that agree with its answers"
+)
+_SHOWN = ("top1", "hierarchical_f1")
+
+
+@dataclass(frozen=True, eq=False)
+class CorrectedLabels:
+    """What corrections do to the samples of tables that are evaluated.
+
+    Attributes:
+        done: labels afterwards, and which samples stay.
+        before: ``(n,)`` labels before.
+        measured: ``(n,)`` bool, the samples of the split that is measured.
+        split: its name; empty if the table has no splits.
+    """
+
+    done: Applied
+    before: Tensor
+    measured: Tensor
+    split: str
+
+    @classmethod
+    def of(cls, done: Applied, table: EmbeddingTable, split: str) -> CorrectedLabels:
+        """What was done to the samples of a table, of which a split is measured."""
+        measured = torch.ones(len(done.nodes), dtype=torch.bool)
+        if table.split is not None:
+            measured = torch.from_numpy(np.asarray(table.split) == split)
+        return cls(done, table.nodes, measured, "" if table.split is None else split)
+
+    @property
+    def in_test(self) -> int:
+        """How many labels of the measured split were replaced or taken away, and how many samples removed."""
+        return int((self._touched & self.measured).sum())
+
+    @property
+    def _touched(self) -> Tensor:
+        return (self.done.nodes != self.before) | ~self.done.keep
+
+    def table(self, table: EmbeddingTable, *, test: bool = True) -> EmbeddingTable:
+        """A table with corrected labels, without the samples that are removed.
+
+        Args:
+            table: of the same samples, whose other labels stay as they are.
+            test: also correct the samples of the measured split.
+        """
+        here = torch.ones_like(self.measured) if test else ~self.measured
+        changed = (self.done.nodes != self.before) & here
+        nodes = torch.where(changed, self.done.nodes, table.nodes)
+        return replace(table, nodes=nodes).rows(self.done.keep | ~here)
+
+    def said(self, result: EvaluationResult, without: EvaluationResult | None = None) -> EvaluationResult:
+        """A result that says what was corrected.
+
+        Args:
+            result: measured on all corrections.
+            without: the same model measured without the corrections of the measured split.
+        """
+        said = [self.done.sentence]
+        if self.in_test:
+            said.append(self._of_test_labels())
+            if without is not None:
+                said.append(_both(result, without))
+        return replace(result, notes=[*said, *result.notes], cautions=[*result.cautions, *said])
+
+    def _of_test_labels(self) -> str:
+        touched, total = self._touched & self.measured, int(self.measured.sum())
+        removed = int((touched & ~self.done.keep).sum())
+        taken = int((touched & self.done.keep & (self.done.nodes <= 0)).sum())
+        kinds = {"replaced": len(touched[touched]) - removed - taken, "taken away": taken, "removed": removed}
+        listed = ", ".join(f"{count:,} {kind}" for kind, count in kinds.items() if count)
+        name = f"{self.split} labels" if self.split else "labels"
+        return f"Of {total:,} {name}, {self.in_test:,} were corrected ({listed}). {_FLATTERED}."
+
+
+def correct_run(folder: RunFolder, files: CorrectionFiles, source: Source) -> Applied:
+    """What corrections do to the samples of a run.
+
+    The tables that the run was trained with are done already: if the files begin with the same ones, those
+    after them are applied.
+    """
+    own = CorrectionRounds.load(folder.correction_files)
+    further = CorrectionRounds.load(files).without(own)
+    done = further.of_source(source)
+    if not further.tables:
+        return replace(done, sentence="The run was trained with these corrections already")
+    return done
+
+
+def already_corrected(folder: RunFolder, source: Source, split: str) -> str | None:
+    """What to say of labels of a split that were corrected before training; None if none was."""
+    own = CorrectionRounds.load(folder.correction_files)
+    if not own.tables or source.split is None:
+        return None
+    chosen = source.subset(np.flatnonzero(np.asarray(source.split) == split).tolist())
+    count = own.corrected_in(sample_ids(chosen), chosen.nodes, chosen.taxonomy)
+    if not count:
+        return None
+    return (
+        f"Of {len(chosen):,} {split} labels, {count:,} are as corrected before the run was trained; samples "
+        f"that were removed then are not counted. {_FLATTERED}."
+    )
+
+
+def _both(result: EvaluationResult, without: EvaluationResult) -> str:
+    """The main numbers with and without the corrections of test labels."""
+    parts = []
+    for metric in _SHOWN:
+        after, before = result.main.answer_score(metric), without.main.answer_score(metric)
+        if not math.isnan(after) and not math.isnan(before):
+            parts.append(f"{metric.replace('_', ' ')} {after:.4f} with, {before:.4f} without")
+    listed = "; ".join(parts) or "its answers were not measured"
+    return f"With and without the corrections of labels that are measured on: {listed}."
