@@ -1,4 +1,4 @@
-"""The goals P1 to P20, beside what was measured and the command that repeats it.
+"""The goals P1 to P21, beside what was measured and the command that repeats it.
 
     python benchmarks/goals.py [--short] [--write]
 
@@ -84,6 +84,11 @@ GOALS = (
     Goal("P16 growth", "memory when the number of files doubles", "≤", 1.05, "×", "bulk"),
     Goal("P16 kills", "kills, after which the output equals the undisturbed one", "≥", 20, "", "bulk"),
     Goal(
+        "P17 step", "a step of `tree-proxies`, 1,644 classes, over cross entropy's", "≤", 1.2, "×", "proxies"
+    ),
+    Goal("P17 pairs", "a step of `hwc+tree-proxies` over SupCon's, 1,644 classes", "≤", 1.2, "×", "proxies"),
+    Goal("P17 memory", "memory of `tree-proxies`, 100,000 classes, over baseline", "≤", 1, "GB", "proxies"),
+    Goal(
         "P18 exact",
         "index, 1M rows (`--short`: 100,000): exact query over its product",
         "≤",
@@ -106,6 +111,7 @@ GOALS = (
     Goal("P20", "service with 16 clients over the bare model, requests a second", "≥", 0.8, "×", "serving"),
     Goal("P20 latency", "p99 latency over the time of a batch", "≤", 3, "×", "serving"),
     Goal("P20 failed", "requests with an unexpected answer", "≤", 0, "", "serving"),
+    Goal("P21", "cubic form of HAPPIER's surrogate over ours, n = 512", "≥", 20, "×", "happier"),
 )
 
 

@@ -4,7 +4,8 @@
 
 Every sample searches all others: n × n pairs of 128 dimensions, float32, labels 8/64/512. `random` embeddings
 know nothing of the labels; those of `clusters` do, as trained ones. "All" is recall@k, MAP@R, mAP, HP@k and
-AHP@250; "by depth" adds the first three at each of three depths; "whole" takes AHP over whole rankings.
+AHP@250; "by depth" adds the first three at each of three depths; "whole" takes AHP over whole rankings;
+"graded" adds H-AP, NDCG, ASI and AP at each depth, of all queries or, as an evaluation does, of 2,500.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from retrieval_loops import loop_metrics
 D = 128
 GEOMETRIES = ("sphere", "euclidean", "poincare")
 ASKED = ("HP@1..250", "all", "all, by depth", "all, whole")
+SMALL = (*ASKED, "all, graded", "all, 2,500 graded")
 
 
 def tree(n: int) -> Taxonomy:
@@ -58,8 +60,10 @@ def asked(
         everything,
         partial(everything, depths=(1, 2, 3)),
         partial(everything, ahp_k=len(points)),
+        partial(everything, graded=True),
+        partial(everything, graded=torch.arange(len(points)) % max(1, len(points) // 2500) == 0),
     )
-    return dict(zip(ASKED, calls, strict=True))
+    return dict(zip(SMALL, calls, strict=True))
 
 
 def timed(call: Callable[[], object]) -> tuple[float, float, float]:
@@ -148,7 +152,7 @@ def measure(size: Size) -> Results:
     large = choose(size, full=50_000, short=50_000, tiny=600)
     kinds = choose(size, full=["random", "clusters"], short=["random"], tiny=["clusters"])
     spaces = choose(size, full=GEOMETRIES, short=("sphere",), tiny=GEOMETRIES)
-    first, _ = table(small, {(name, kind): ASKED for name in spaces for kind in kinds})
+    first, _ = table(small, {(name, kind): SMALL for name in spaces for kind in kinds})
     wanted = choose(size, full=ASKED, short=ASKED[:2], tiny=ASKED)
     second, seconds = table(
         large,

@@ -13,14 +13,16 @@ from labeltree.data import open_source as open_data
 from labeltree.runs import PartFolder, RunFolder
 
 if TYPE_CHECKING:  # each function imports what it needs: a service that loads a model does not train
+    from labeltree.curation.suspects import Suspects
     from labeltree.data import DataSummary
+    from labeltree.data.correction_rounds import CorrectionFiles
     from labeltree.decisions.classifiers import ClassifierChoice
     from labeltree.evaluation.compare_runs import Compared
     from labeltree.inference.model import Model
     from labeltree.progress import Progress
     from labeltree.report.evaluate_and_report import Evaluated
 
-__all__ = ["compare", "evaluate", "load", "open_data", "train"]
+__all__ = ["compare", "evaluate", "load", "open_data", "suspects", "train"]
 
 
 def train(
@@ -100,7 +102,7 @@ def evaluate(
     taxonomy: str | Path | None = None,
     *,
     mapping: str | Path | None = None,
-    corrections: str | Path | None = None,
+    corrections: CorrectionFiles | None = None,
     beside: Sequence[str | Path] = (),
     split: str = "test",
     out: str | Path | None = None,
@@ -123,7 +125,7 @@ def evaluate(
             writes it. None = what is certain: nodes are found by path or by name, a removed one becomes the
             node above.
         corrections: a table of corrected labels to measure on, as ``labeltree suspects`` writes it and a
-            person has gone through it. None = the labels as they are.
+            person has gone through it, or several in order. None = the labels as they are.
         beside: folders of other runs on the same samples, to be shown beside the run (runs only).
         split: the split to measure.
         out: the folder that the files are written to; None = the run folder, or a folder named after the
@@ -184,6 +186,70 @@ def evaluate(
         progress=progress,
         verify=verify,
     )
+
+
+def suspects(
+    what: str | Path | RunFolder,
+    taxonomy: str | Path | None = None,
+    *,
+    within: str | None = None,
+    split: str | None = None,
+    out: str | Path | None = None,
+    progress: Progress | None = None,
+    verify: bool = False,
+    **settings: Any,
+) -> Suspects:
+    """Find the labels of a run, an index or embeddings that look wrong, as ``labeltree suspects`` does.
+
+    Args:
+        what: a run folder, an index (its folder or URL), or a file of embeddings with labels.
+        taxonomy: taxonomy file of embeddings; None = the one that ``labeltree embed`` has written beside. A
+            run and an index have their own.
+        within: name or path of a node: only labels at or below it are listed.
+        split: only samples of this split are listed; all are learned from.
+        out: a new ``.csv`` file for a person to decide in, which ``corrections`` of `train` and `evaluate`
+            read; a ``.json`` file is written beside it. None = nothing is written.
+        progress: called as ``progress(message, done, total)``.
+        verify: read all files of a run's samples again.
+        **settings: ``ranking``, ``k``, ``folds``, ``fewest``, ``least_score`` and ``seed``; see
+            `labeltree.curation.suspects.find_suspects`.
+
+    Returns:
+        the suspects, most suspicious first: ``found``, the ``scores`` of all samples, and how many labels are
+        ``expected`` to be wrong.
+
+    Raises:
+        LabeltreeError: if there is nothing of the kind, it cannot be read, or somebody has decided in
+            ``out``.
+        TaxonomyError: if there is no such node.
+        ValueError: if a setting is out of range, or ``out`` does not end in ``.csv``.
+    """
+    from labeltree.curation.reading import read_labelled
+    from labeltree.curation.suspects import check_free, find_suspects, write_suspects
+
+    where = what.path if isinstance(what, RunFolder) else what
+    if out is not None:
+        check_free(out)  # before samples are embedded
+    read = read_labelled(where, taxonomy=taxonomy, progress=progress, verify=verify)
+    found = find_suspects(
+        read.features,
+        read.points,
+        read.nodes,
+        read.taxonomy,
+        geometry=read.geometry,
+        ids=read.ids,
+        paths=read.paths,
+        contents=read.contents,
+        groups=read.groups,
+        split=read.split,
+        only_split=split,
+        within=None if within is None else read.taxonomy.find(within),
+        progress=progress,
+        **settings,
+    )
+    if out is not None:
+        write_suspects(found, out)
+    return found
 
 
 def compare(

@@ -53,7 +53,12 @@ def test_committed_results(path: Path) -> None:
     kept = json.loads(path.read_text("utf-8"))
     assert kept["size"] in ("full", "short")
     form = [] if kept["size"] == "full" else ["--short"]
-    assert kept["command"].split()[2:] == form or path.stem in ("taxonomy", "index", "shorter_vectors")
+    assert kept["command"].split()[2:] == form or path.stem in (
+        "taxonomy",
+        "index",
+        "shorter_vectors",
+        "tree_suspects",
+    )
     assert_well_formed(kept, path.stem)
     assert path.with_suffix(".md").read_text("utf-8") == importlib.import_module("kept").markdown(kept)
     assert not re.search(r"/(home|root|tmp|work)\b", path.read_text("utf-8"))

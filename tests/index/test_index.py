@@ -422,6 +422,24 @@ def test_changes_by_others_are_seen_at_once(index: Index, tmp_path: Path) -> Non
     assert "new 0" not in index.search(points("cosine", 1), k=100)[0].ids
 
 
+def test_what_is_read_at_once_is_of_one_version(index: Index, tmp_path: Path) -> None:
+    new = Taxonomy.from_paths(["b/w", "a/x", "c/z", "a/y"])
+    other, before = Index.open(tmp_path / "index"), index.labels().copy()
+
+    def read(seen: Index) -> tuple[int, Taxonomy, object, list[str]]:
+        ids = seen.rows(["id"])["id"].to_pylist()
+        if other.taxonomy != new:
+            other.move(new, TaxonomyMapping.between(TREE, new)[0])
+            other.delete(ids[:7])
+        assert len(seen) == len(seen.vectors()) == len(seen.rows()) == len(ids)
+        return len(ids), seen.taxonomy, seen.labels().copy(), seen.search(np.ones(6), k=99)[0].ids
+
+    size, taxonomy, nodes, found = index.at_once(read)
+    assert (size, taxonomy, len(found)) == (60, TREE, 60)
+    np.testing.assert_array_equal(nodes, before)
+    assert index.at_once(read)[:2] == (53, new)
+
+
 def test_a_name_is_read_on_the_taxonomy_that_is_searched(index: Index, tmp_path: Path) -> None:
     other = Index.open(tmp_path / "index")
     wanted = index.search_node("b/z", k=3).ids
@@ -485,6 +503,8 @@ def test_damaged_settings_and_tables_are_named(index: Index, tmp_path: Path) -> 
         manifest.write_bytes(b"nonsense")
     with pytest.raises(DataError, match="cannot be opened"):
         Index.open(index.where)
+    with pytest.raises(DataError, match=r"cannot be opened .* delete the folder"):
+        Index.create(index.where, IndexRows(["a"], np.ones((1, 6))), taxonomy=TREE, overwrite=True)
 
 
 def test_an_index_is_part_of_the_front_door(index: Index) -> None:

@@ -17,7 +17,7 @@ from labeltree.index import Hits, Index, IndexRows, queries
 from labeltree.index.queries import Query, queries_in, run_queries
 from labeltree.index.results import Answer, likely_label, place_of, results_text
 from labeltree.report.search_page import search_page
-from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy import Taxonomy, TaxonomyMapping
 
 TREE = Taxonomy.from_paths(["animal/mammal/dog", "animal/mammal/cat", "animal/bird", "plant/oak"])
 ANIMAL, MAMMAL, DOG, CAT, BIRD, OAK = (
@@ -99,6 +99,25 @@ def test_images_that_cannot_be_read_have_a_problem(index: Index, monkeypatch: py
     assert third.hits.ids == ["o1", "o2"]
     known = run_queries(index, asked, k=2, label="cat")[0]
     assert (known.label, known.label_from) == (CAT, "query")
+
+
+def test_all_queries_are_answered_by_one_version(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if somebody changes the labels between two of them: the numbers of nodes are of one taxonomy."""
+    new = Taxonomy.from_paths(["plant/oak", "animal/mammal/dog", "animal/mammal/cat", "animal/bird"])
+    own = queries._own_label
+
+    def meanwhile(seen: Index, name: str) -> int | None:
+        if (other := Index.open(index.where)).taxonomy != new:
+            other.move(new, TaxonomyMapping.between(TREE, new)[0])
+        return own(seen, name)
+
+    monkeypatch.setattr(queries, "_own_label", meanwhile)
+    first, second = run_queries(index, [Query("id", "d1"), Query("node", "mammal")], k=3)
+    assert first.label == DOG
+    assert first.hits is not None
+    assert first.hits.nodes[0] == DOG
+    assert second.label == MAMMAL
+    assert index.taxonomy == new
 
 
 def test_an_unknown_id_has_a_problem(index: Index, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from labeltree.errors import DataError
 from labeltree.index import Filter, Index, IndexRows, approximate
 from labeltree.index.distances import distances
 from labeltree.index.postgres import PostgresStore
+from labeltree.index.qdrant import QdrantStore
 from labeltree.index.store import ServerStore
 from labeltree.taxonomy import Taxonomy, TaxonomyMapping
 
@@ -256,6 +258,8 @@ def test_add_replace_delete(index: Index, place: str) -> None:
     index = reopened(place)
     assert len(index) == 61
     info = index.info()
+    read = index.rows(["split"])["split"].to_pylist()
+    assert info.splits == {name: read.count(name) for name in ("test", "train", "val") if name in read}
     assert (info.size, info.labelled) == (61, int((np.delete(labels(60), [0, 3]) >= 0).sum()) + 3)
     x = np.concatenate(
         [points("cosine", 60)[1:], points("cosine", 1, seed=5), -points("cosine", 2, seed=5)[1:]]
@@ -362,6 +366,28 @@ def test_writers_wait_for_each_other_while_others_read(index: Index, place: str)
     assert not problems
     read_rows = index.rows(["id", "row"])
     assert len(set(read_rows["id"].to_pylist())) == len(set(read_rows["row"].to_pylist())) == 60 + 45
+
+
+def test_a_writer_that_is_followed_at_once_has_not_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next writer takes the lock of Qdrant the moment that it is free."""
+    place = "qdrant::memory:#followed"
+    index = Index.create(place, rows(), taxonomy=TREE)
+    store = index._store
+    assert isinstance(store, QdrantStore)
+    write, others = QdrantStore._write_over, []
+
+    def followed(self: QdrantStore, **changes: Any) -> Any:
+        written = write(self, **changes)
+        if "writer" in changes and changes["writer"] is None and not others:
+            others.append(store.writer())
+            others[0].__enter__()
+        return written
+
+    monkeypatch.setattr(QdrantStore, "_write_over", followed)
+    with store.writer() as mine:
+        mine.append(rows(n=61).to_arrow(0).slice(60).cast(store.schema))
+    others[0].__exit__(None, None, None)
+    assert len(reopened(place)) == 61
 
 
 ODD = [

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import csv
 import json
+import sys
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from explorer_inputs import COLOURS, ODD, ColourEngine, make_collection, make_show, square
 
 pytest.importorskip("fastapi")
@@ -22,8 +25,8 @@ from labeltree.errors import DataError
 from labeltree.serving import ServiceSettings
 from labeltree.serving.explorer.app import create_explorer
 from labeltree.serving.explorer.corrections import CorrectionsFile, read_suspects
-from labeltree.serving.explorer.guard import host_of
-from labeltree.serving.explorer.maps import Maps, compute_map
+from labeltree.serving.explorer.guard import Guard, host_of
+from labeltree.serving.explorer.maps import _LANDMARKS, Maps, compute_map
 from labeltree.serving.explorer.nodes import count_below, facts_of_node
 from labeltree.serving.explorer.opening import explore
 from labeltree.serving.explorer.pictures import Pictures
@@ -31,6 +34,7 @@ from labeltree.serving.explorer.review import Conflict, Decision
 
 HEAD = "sample,label,suggested,decision\n"
 TOKEN = "0123456789abcdef-token"
+JSON = {"Content-Type": "application/json"}
 
 
 def open_client(show: Any, engine: Any = None, **options: Any) -> TestClient:
@@ -305,11 +309,36 @@ def test_a_token_guards_everything_but_the_bare_page(show: Any) -> None:
         assert client.get("/api/info", headers={"Authorization": f"Bearer {TOKEN}x"}).status_code == 401
         assert client.get("/api/info", headers={"Cookie": f"labeltree={TOKEN}"}).status_code == 401
         assert client.post("/api/session", json={"token": "wrong"}).status_code == 401
+        half = client.post("/api/session", content=r'{"token": "\ud800"}', headers=JSON)
+        assert half.status_code in (401, 422)
         given = client.post("/api/session", json={"token": TOKEN})
         assert given.status_code == 204
         assert TOKEN not in given.headers["set-cookie"]
         assert "HttpOnly; SameSite=Strict" in given.headers["set-cookie"]
         assert client.get("/api/info").status_code == 200  # by the cookie
+
+
+def test_any_text_may_be_sent_as_token() -> None:
+    for text in ("", "\ud800", "é", TOKEN + "\0"):
+        assert Guard(None, TOKEN).cookie_for(text, "localhost") is None
+        assert Guard(None, text + "x").cookie_for(text + "x", "localhost") is not None
+
+
+def test_explorers_on_one_host_keep_their_cookies_apart() -> None:
+    guards = [Guard(None, TOKEN) for _ in range(2)]
+    cookies = [
+        guard.cookie_for(TOKEN, f"localhost:{port}") for guard, port in zip(guards, (8000, 8001), strict=True)
+    ]
+    sent = "; ".join(cookie.partition(";")[0] for cookie in cookies if cookie)
+    for guard, port in zip(guards, (8000, 8001), strict=True):
+        assert guard.refusal("/api/info", "GET", {"host": f"localhost:{port}", "cookie": sent}) is None
+    assert guards[0].refusal("/api/info", "GET", {"host": "localhost:8001", "cookie": sent}) is not None
+
+
+@pytest.mark.parametrize("path", ["/api/review", "/api/search"])
+def test_halves_of_characters_are_no_failure_of_the_server(client: TestClient, path: str) -> None:
+    body = r'{"id": "\ud800", "action": "keep", "seen": "", "texts": ["\ud800"]}'
+    assert 400 <= client.post(path, content=body, headers=JSON).status_code < 500
 
 
 def test_hosts_of_headers() -> None:
@@ -376,7 +405,18 @@ def test_an_odd_name_goes_through_the_file(client: TestClient, corrections: Path
     assert post(client, id=ODD, action="accept", node=odd, seen="").status_code == 200
     assert read(corrections)[0]["sample"] == ODD
     again = CorrectionsFile(corrections, show.collection)
-    assert again.read() == {ODD: Decision("accept", odd)}
+    assert again.read().decisions == {ODD: Decision("accept", odd)}
+
+
+def test_samples_named_by_rows_keep_their_fingerprint(show: Any, corrections: Path) -> None:
+    corrections.write_text(HEAD + "sample 003,red,orange,yes\n")
+    kept = CorrectionsFile(corrections, show.collection, {"sample 000": "qqqq", "sample 003": ""})
+    kept.write(kept.read().decisions | {"sample 000": Decision("remove", -1)})
+    assert [(row["sample"], row["content"]) for row in read(corrections)] == [
+        ("sample 003", ""),
+        ("sample 000", "qqqq"),
+    ]
+    assert [entry.content for entry in Corrections.load(corrections).entries] == ["", "qqqq"]
 
 
 @pytest.mark.parametrize(
@@ -450,9 +490,8 @@ def test_what_others_wrote_into_the_file_stays(client: TestClient, corrections: 
     ("text", "why"),
     [
         ("sample\nx\n", "no column 'label'"),
+        ("sample,label,suggested,decision,Label\n", "more than one column 'label'"),
         ("", "no column 'sample'"),
-        (HEAD + "sample 001,,nowhere,yes\n", "row 2: 'nowhere' is no node of the taxonomy"),
-        (HEAD + "sample 001,,warm,perhaps\n", "row 2: the decision 'perhaps' is none of accept"),
         (HEAD + '"a,b\n', "it is no CSV"),
         (HEAD + "\udcff,b\n", "not text in UTF-8"),
     ],
@@ -462,6 +501,97 @@ def test_damaged_files_of_corrections(tmp_path: Path, text: str, why: str) -> No
     path.write_bytes(text.encode("utf-8", "surrogateescape"))
     with pytest.raises(DataError, match=why):
         CorrectionsFile(path, make_collection(tmp_path, each=1))
+
+
+def test_short_names_are_read_as_training_reads_them(show: Any, corrections: Path) -> None:
+    corrections.write_text(HEAD + "sample 003,red,orange,yes\nsample 004,warm/red,cold/blue,yes\n")
+    find = show.collection.taxonomy.find
+    wanted = {
+        "sample 003": Decision("accept", find("orange")),
+        "sample 004": Decision("accept", find("blue")),
+    }
+    assert show.review.read().decisions == wanted
+    ids, nodes = show.collection.ids.tolist(), torch.from_numpy(show.collection.nodes)
+    applied = Corrections.load(corrections).resolve(ids, nodes, show.collection.taxonomy)
+    assert {name: int(applied.nodes[ids.index(name)]) for name in wanted} == {
+        name: one.node for name, one in wanted.items()
+    }
+    suspects = corrections.with_name("suspects.csv")
+    suspects.write_text("sample,suggested\nsample 003,orange\n")
+    assert [s.suggested for s in read_suspects(suspects, show.collection)] == [find("orange")]
+
+
+BAD_ROWS = [
+    ("sample 003,,nowhere,yes", "row 3 (sample 'sample 003'): label 'nowhere' is not in the taxonomy"),
+    ("sample 003,,,yes", "row 3 (sample 'sample 003'): nothing is suggested that could be accepted"),
+    ("sample 003,,warm,perhaps", "row 3 (sample 'sample 003'): the decision 'perhaps' is none of accept"),
+    ("elsewhere,,warm,perhaps", "row 3 (sample 'elsewhere'): the decision 'perhaps' is none of accept"),
+    (",,warm,yes", "row 3: the column 'sample' is empty"),
+    (
+        "sample 003,,warm,yes\nsample 003,,cold,yes",
+        "row 4 (sample 'sample 003'): the sample has two corrections",
+    ),
+    (
+        "sample 003,,warm,yes\nsample 003,,,remove",
+        "row 4 (sample 'sample 003'): the sample has two corrections",
+    ),
+]
+
+
+@pytest.mark.parametrize(("bad", "why"), BAD_ROWS)
+def test_a_bad_row_is_told_and_stays_while_the_rest_goes_on(
+    client: TestClient, corrections: Path, bad: str, why: str
+) -> None:
+    corrections.write_text(f"{HEAD}sample 012,,warm,yes\n{bad}\n")
+    info = client.get("/api/info").json()
+    assert len(info["problems"]) == 1
+    assert info["problems"][0].startswith(f"'corrections.csv', {why}")
+    assert info["decided"] == 1
+    assert post(client, id="sample 000", action="keep", seen="").status_code == 200
+    assert bad in corrections.read_text()
+    if "sample 003" in bad:
+        refused = post(client, id="sample 003", action="keep", seen="")
+        assert (refused.status_code, why in refused.json()["detail"]) == (422, True)
+
+
+def test_a_file_that_is_damaged_meanwhile_is_told_and_not_written(
+    client: TestClient, corrections: Path
+) -> None:
+    corrections.write_text("nothing\nof that kind\n")
+    assert "no column 'sample'" in client.get("/api/info").json()["problems"][0]
+    reply = post(client, id="sample 000", action="keep", seen="")
+    assert (reply.status_code, "no column 'sample'" in reply.json()["detail"]) == (422, True)
+    assert corrections.read_text() == "nothing\nof that kind\n"
+
+
+def test_rows_that_agree_are_no_conflict(client: TestClient, corrections: Path) -> None:
+    same = "sample 003,,warm,yes\nsample 003,,warm,accept\nsample 004,,red,\nsample 004,,cold,x\n"
+    corrections.write_text(HEAD + same)
+    assert client.get("/api/info").json()["problems"] == []
+    assert len(Corrections.load(corrections)) == 2
+    assert post(client, id="sample 000", action="keep", seen="").status_code == 200
+    assert same in corrections.read_text()  # nobody decided anew
+    item = post(client, id="sample 004", action="undo", seen="accept 4").json()
+    assert item["action"] is None
+    assert [row["decision"] for row in read(corrections) if row["sample"] == "sample 004"] == ["", ""]
+
+
+def test_a_label_that_is_kept_and_replaced_is_a_conflict(client: TestClient, corrections: Path) -> None:
+    """One person has looked at it and kept it, another has not: neither is taken, here or in training."""
+    corrections.write_text(HEAD + "sample 004,,red,keep\nsample 004,,cold,x\n")
+    assert "row 3 (sample 'sample 004')" in client.get("/api/info").json()["problems"][0]
+    with pytest.raises(DataError, match="rows 2 and 3 decide differently"):
+        Corrections.load(corrections)
+
+
+def test_the_queue_goes_on_after_a_suspect(client: TestClient) -> None:
+    def rows(**params: Any) -> list[int]:
+        return [item["sample"]["row"] for item in client.get("/api/review", params=params).json()["items"]]
+
+    assert (rows(), rows(after=0), rows(after=12)) == ([0, 12], [12], [])
+    assert post(client, id="sample 000", action="keep", seen="").status_code == 200
+    assert rows(after=0) == [12]
+    assert client.get("/api/review?after=5").status_code == 422
 
 
 def test_suspects_are_read_in_their_order(tmp_path: Path) -> None:
@@ -503,7 +633,7 @@ def test_maps_are_computed_once(tmp_path: Path) -> None:
 def test_samples_that_are_not_laid_out_stand_beside_their_like(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(__import__("labeltree.serving.explorer.maps", fromlist=["x"])._LANDMARKS, "t-SNE", 32)
+    monkeypatch.setitem(_LANDMARKS, "t-SNE", 32)
     it = make_collection(tmp_path, each=40)
     points = compute_map(it, "t-SNE").points
     labels = it.predictions
@@ -522,3 +652,56 @@ def test_hyperbolic_samples_lie_in_a_disk(tmp_path: Path) -> None:
     assert "distances from the centre are exact" in found.note
     assert Maps(hyperbolic, None).default == "disk"
     assert "disk" not in Maps(it, None).names
+
+
+def wait_for(maps: Maps, name: str) -> str:
+    maps.start(name)
+    for _ in range(600):
+        if (state := next(one for one in maps.states() if one.name == name)).state != "computing":
+            break
+        time.sleep(0.02)
+    return f"{state.state} {state.problem}"
+
+
+@pytest.mark.parametrize(("geometry", "metric"), [("sphere", "cosine"), ("euclidean", "euclidean")])
+def test_umap_is_given_the_samples(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, geometry: str, metric: str
+) -> None:
+    given: dict[str, Any] = {}
+
+    class Umap:
+        def __init__(self, **options: Any) -> None:
+            given.update(options)
+
+        def fit_transform(self, vectors: Any) -> Any:
+            given["shape"] = vectors.shape
+            return 7 * vectors[:, :2] + 3
+
+    monkeypatch.setitem(sys.modules, "umap", SimpleNamespace(UMAP=Umap))
+    monkeypatch.setitem(_LANDMARKS, "UMAP", 32)
+    it = make_collection(tmp_path, geometry=geometry)
+    maps = Maps(it, None)
+    assert wait_for(maps, "UMAP") == "ready "
+    found = maps.get("UMAP")
+    assert found is not None
+    assert (given["metric"], given["random_state"], given["shape"]) == (metric, 0, (32, 8))
+    assert found.points.shape == (40, 2)
+    assert np.abs(found.points).max() <= 1
+    assert found.note.startswith("UMAP; only neighbourhoods mean something")
+    assert "32 samples were laid out" in found.note
+
+
+def test_without_umap_there_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "umap", None)
+    maps = Maps(make_collection(tmp_path), None)
+    assert wait_for(maps, "UMAP").startswith("failed the map UMAP needs umap-learn; install it with: pip")
+
+
+def test_pca_does_not_wait_for_other_maps(tmp_path: Path) -> None:
+    maps = Maps(make_collection(tmp_path), None)
+    with maps._one:  # as while another is computed
+        found: list[Any] = []
+        asking = threading.Thread(target=lambda: found.append(maps.get("PCA")), daemon=True)
+        asking.start()
+        asking.join(60)
+        assert found

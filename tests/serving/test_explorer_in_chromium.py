@@ -225,6 +225,25 @@ def test_the_map_moves_and_fills_in(serve: Any, visit: Any, show: Any) -> None:
     assert page.evaluate("explorer.map.zoom") == 1
 
 
+def test_points_that_are_filled_in_make_the_picture_of_all_at_once(serve: Any, visit: Any, show: Any) -> None:
+    page = settled(visit(f"{serve(show)}?draw=pixels"))
+    for choose in ("label", "suspect"):
+        page.locator("#colour").select_option(choose)
+        page.locator("#nodes .node", has_text="warm").first.click()
+        page.locator("#count", has_text="19 samples of 40").wait_for()
+        pictures = page.evaluate(
+            """() => [1e9, 7, 1].map((most) => {
+              const { painter, paper, count, view } = explorer.map;
+              painter.begin({ ...view, size: 20 }, paper);
+              for (let at = 0; at < count;) [at] = painter.draw(at, most);
+              return [painter.pixels.reduce((sum, one, i) => (sum * 31 + one * (i % 97 + 1)) % 1000003, 0),
+                new Set(painter.pixels).size];
+            })"""
+        )
+        assert pictures[0] == pictures[1] == pictures[2]
+        assert pictures[0][1] > 2
+
+
 @pytest.mark.parametrize("way", ["webgl", "pixels"])
 def test_both_ways_of_drawing_show_the_points(serve: Any, visit: Any, show: Any, way: str) -> None:
     page = settled(visit(f"{serve(show)}?draw={way}"))
@@ -275,6 +294,84 @@ def test_a_correction_is_accepted_by_one_and_told_to_the_other(
     pages[1].locator("h2", has_text="All decided").wait_for()
     pages[1].locator("#review .done button").click()
     pages[1].locator("#progress", has_text="1 of 2 decided").wait_for()
+
+
+def test_the_hits_of_a_slow_search_do_not_replace_newer_ones(serve: Any, visit: Any, show: Any) -> None:
+    page = ready(visit(serve(show, ColourEngine())))
+    page.evaluate(
+        """() => {
+          const [make, give, ask] = [URL.createObjectURL, URL.revokeObjectURL, window.fetch];
+          Object.assign(window, { made: 0, given: 0, slow: () => {} });
+          URL.createObjectURL = (file) => { window.made++; return make(file); };
+          URL.revokeObjectURL = (url) => { window.given++; give(url); };
+          window.fetch = async (path, options) => {
+            const reply = await ask(path, options);
+            if (path.includes("row=1&")) await new Promise((done) => { window.slow = done; });
+            return reply;
+          };
+        }"""
+    )
+    cards = page.locator("#wall .card")
+    with page.expect_response("**/api/search/sample?row=1&*"):
+        cards.nth(1).click()
+    cards.nth(5).click()
+    asked = page.locator("#asked p", has_text="sample 005")
+    asked.wait_for()
+    page.evaluate("slow()")
+    page.evaluate("new Promise((done) => setTimeout(done))")
+    assert asked.count() == 1
+    image = {"name": "a.png", "mimeType": "image/png", "buffer": square((30, 40, 200))}
+    page.locator("#file").set_input_files(image)
+    page.locator("#asked h2", has_text="a.png").wait_for()
+    page.locator("#nodes .node", has_text="cold").first.click()  # the same image, within the node
+    page.locator("#count", has_text="20 nearest within the node").wait_for()
+    page.locator("#asked button", has_text="Close").click()
+    assert page.evaluate("[made, given]") == [2, 2]
+
+
+def test_the_review_stays_open_and_its_keys_act_in_it_alone(serve: Any, visit: Any, show: Any) -> None:
+    page = ready(visit(serve(show)))
+    page.locator("#wall .card").nth(5).click()  # hits are asked for anew in a chosen node
+    page.locator("#asked h2").wait_for()
+    page.locator("#tab-review").click()
+    label = page.locator("#review dl")
+    label.wait_for()
+    with page.expect_response("**/api/search/sample?row=5&within=*"):
+        page.locator("#nodes .node", has_text="cold").first.click()
+    page.locator("#progress", has_text="0 of 1 decided within cold").wait_for()
+    page.locator("#nodes .node", has_text="All samples").click()
+    page.locator("#progress", has_text="0 of 2 decided").wait_for()
+    page.keyboard.press("s")
+    page.locator("#review dl", has_text="warm › orange").wait_for()
+    page.locator("#tab-samples").click()
+    for key in "aknr":
+        page.keyboard.press(key)
+    page.locator("#tab-review").click()
+    page.locator("#progress", has_text="0 of 2 decided").wait_for()
+    page.locator("#review dl", has_text="warm › orange").wait_for()  # what was skipped comes last
+    page.keyboard.press("k")
+    page.locator("#progress", has_text="1 of 2 decided").wait_for()
+    page.locator("#review dl", has_text="cold › blue").wait_for()
+    page.locator("#review .done button").click()
+    page.locator("#progress", has_text="0 of 2 decided").wait_for()
+    page.locator("#review dl", has_text="warm › orange").wait_for()  # what was taken back
+
+
+def test_what_was_taken_back_by_others_can_be_taken_back(serve: Any, visit: Any, show: Any) -> None:
+    page = ready(visit(serve(show)))
+    page.locator("#tab-review").click()
+    page.locator("#review .decide").wait_for()
+    page.keyboard.press("a")
+    undo = page.locator("#review .done button")
+    undo.wait_for()
+    taken = show.review.read().decisions["sample 000"]
+    show.review.decide("sample 000", type(taken)("remove", -1), str(taken))
+    undo.click()
+    page.locator("#notice", has_text="Somebody else has decided meanwhile: left out").wait_for()
+    page.locator("#review .done span", has_text="left out").wait_for()
+    undo.click()
+    page.locator("#progress", has_text="0 of 2 decided").wait_for()
+    assert show.review.read().decisions == {}
 
 
 def test_names_are_text_and_never_html(serve: Any, visit: Any, show: Any) -> None:

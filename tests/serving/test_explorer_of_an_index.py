@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
 import pytest
-from explorer_inputs import make_collection, square
+import torch
+from explorer_inputs import COLOURS, make_collection, square
+from PIL import Image
 
 pytest.importorskip("fastapi")
 pytest.importorskip("lancedb")
@@ -15,9 +18,11 @@ from fastapi.testclient import TestClient
 import labeltree as lt
 from labeltree.errors import DataError
 from labeltree.index import Index, IndexRows
+from labeltree.index.reading import index_run
 from labeltree.serving import ServiceSettings
 from labeltree.serving.explorer.app import create_explorer
 from labeltree.serving.explorer.opening import open_collection, open_show
+from labeltree.training.experiment import open_recipe_data
 
 
 @pytest.fixture
@@ -101,6 +106,71 @@ def test_an_image_is_searched_by_the_run_of_the_index(image_run: Path, photos: P
             "/api/search", content=square((1, 2, 3))[:40], headers={"Content-Type": "image/png"}
         )
         assert broken.status_code == 400
+
+
+@pytest.mark.slow
+def test_samples_without_files_are_drawn_from_the_data_of_the_run(image_run: Path, tmp_path: Path) -> None:
+    model = lt.load(image_run)
+    source = open_recipe_data(model.recipe)
+    vectors = np.eye(len(source), model.network.objective.dim, dtype=np.float32) + 0.1
+    numbers = [*source.instances.tolist()[1:], 10**6]
+    rows = IndexRows(list(map(str, numbers)), vectors, columns={"instance": numbers})
+    Index.create(tmp_path / "index", rows, taxonomy=model.taxonomy, model=image_run)
+    show, engine = open_show(tmp_path / "index", settings=ServiceSettings(), devices=["cpu"])
+    assert engine is not None
+    with TestClient(create_explorer(show, engine), base_url="http://localhost") as client:
+        assert client.get("/api/info").json()["pictures"]
+        drawn = Image.open(BytesIO(client.get("/api/pictures/0?size=64").content)).convert("RGB")
+        gone = client.get(f"/api/pictures/{len(numbers) - 1}")
+        assert (gone.status_code, gone.json()["detail"]) == (
+            404,
+            "the sample is no longer in the data of the run",
+        )
+    pixels = source.load(torch.tensor([1]))[0].numpy().transpose(1, 2, 0)
+    sides = np.asarray(drawn.size) // pixels.shape[1]
+    assert np.abs(np.asarray(drawn)[:: sides[1], :: sides[0]].mean((0, 1)) - pixels.mean((0, 1))).max() < 4
+
+
+@pytest.mark.slow
+def test_a_run_on_images_and_texts_is_searched_by_either(tmp_path: Path) -> None:
+    lines = ["image,text,depth1,depth2"]
+    for number, path in enumerate(4 * list(COLOURS)[:3]):
+        (tmp_path / f"{number}.png").write_bytes(square(COLOURS[path]))
+        photo, text = f"{number}.png", f"a {path[1]} square"
+        lines.append(f"{photo if number else ''},{text if number != 1 else ''},{path[0]},{path[1]}")
+    (tmp_path / "table.csv").write_text("\n".join(lines))
+    settings = {"epochs": 1, "batch_size": 8, "image_size": 16, "val": 0.3, "monitor": "map_at_r"}
+    trained = lt.train(
+        tmp_path / "table.csv",
+        "hwc",
+        out=tmp_path / "run",
+        encoder="small-conv+small-text",
+        accelerator="cpu",
+        progress_bar=False,
+        **settings,
+    )
+    index = index_run(trained.path)
+    show, engine = open_show(index.where, settings=ServiceSettings(), devices=["cpu"])
+    assert engine is not None
+    model = engine.model
+    with TestClient(create_explorer(show, engine), base_url="http://localhost") as client:
+        assert client.get("/api/info").json()["reads"] == ["image", "text"]
+        by_text = client.post("/api/search?k=3", json={"texts": ["a blue square"]})
+        image, kind = (tmp_path / "2.png").read_bytes(), {"Content-Type": "image/png"}
+        by_image = client.post("/api/search?k=3", content=image, headers=kind)
+        wanted = (model.embed(texts=["a blue square"]), model.embed(tmp_path / "2.png"))
+        for reply, table in zip((by_text, by_image), wanted, strict=True):
+            found = index.search(table.embeddings.numpy(), k=3)[0]
+            assert [hit["sample"]["id"] for hit in reply.json()["hits"]] == list(found.ids)
+            assert [hit["distance"] for hit in reply.json()["hits"]] == pytest.approx(
+                found.distances, abs=1e-4
+            )
+        rows = {row: client.get(f"/api/pictures/{row}").status_code for row in range(len(show.collection))}
+        paths = show.collection.paths
+        assert paths is not None
+        assert sorted(rows.values()) == [*[200] * 11, 404]
+        both = [client.post("/api/search", json={"texts": [text]}).status_code for text in ("", "x" * 10**6)]
+        assert both == [400, 413]
 
 
 def test_decisions_do_not_go_into_the_record_of_a_run(index: Index, tmp_path: Path) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import csv
+import html
 import json
 import logging
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,10 +14,14 @@ import pytest
 
 import labeltree as lt
 from labeltree.cli.main import main
+from labeltree.cli.train import _with_one_list
 from labeltree.data.corrections import Correction, Corrections
 from labeltree.errors import OtherSettingsError, RunError
 from labeltree.inference.loading import load_run
+from labeltree.report.corrected_labels import already_corrected, correct_run
+from labeltree.training.experiment import open_recipe_source
 from labeltree.training.fit import train
+from labeltree.training.reading import RecipeParser, make_recipe, with_absolute_paths
 from labeltree.training.recipe import Recipe
 
 
@@ -86,3 +93,83 @@ def test_a_command_finds_suspects_and_an_evaluation_uses_the_decisions(
     assert done.metrics.parent == run.path / "corrected-suspects"
     assert any("3 samples removed" in note for note in done.result.notes)
     assert not run.metrics.exists()
+    # what is corrected in what is measured is told, with the numbers with and without it
+    total = source.split.tolist().count("test")  # type: ignore[union-attr]
+    report = done.report.read_text("utf-8")
+    for told in (done.result.cautions, [done.headline], [html.unescape(report)]):
+        text = " ".join(told)
+        assert f"Of {total} test labels, 3 were corrected (3 removed). Only labels that somebody" in text
+        assert "the corrections flatter it" in text
+        assert re.search(r"top1 \d\.\d{4} with, (\d\.\d{4}) without; hierarchical f1", text)
+
+
+def test_corrections_go_on_from_round_to_round(
+    recipe_of: Callable[..., Recipe], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = open_recipe_source(recipe_of(epochs=1))
+    names, labels = source.sample_names(), source.taxonomy.decode(source.nodes)
+    split = source.split.tolist()  # type: ignore[union-attr]
+    test, gone = split.index("test"), split.index("train")
+    leaves = [source.taxonomy.path_name(int(leaf)) for leaf in source.taxonomy.leaves]
+    other, third = [leaf for leaf in leaves if leaf != labels[test]][:2]
+    first, second = tmp_path / "first.csv", tmp_path / "second.csv"
+    Corrections(
+        (
+            Correction(names[test], str(labels[test]), "accept", other),
+            Correction(names[gone], str(labels[gone]), "remove"),
+        )
+    ).save(first)
+    Corrections((Correction(names[test], other, "accept", third),)).save(second)
+    recipe = recipe_of(epochs=1, corrections=[str(first), str(second)])
+    run = train(recipe, tmp_path / "run", progress_bar=False)
+    own = [run.path / "corrections.csv", run.path / "corrections-2.csv"]
+    assert run.correction_files == own
+    notes = " ".join(json.loads(run.data.read_text("utf-8"))["notes"])
+    assert "'first.csv': 1 labels replaced, 1 samples removed" in notes
+    assert "'second.csv': 1 labels replaced" in notes
+
+    # the record is complete, and a table that changes is told
+    first.unlink()
+    assert train(recipe, run.path, progress_bar=False).path == run.path
+    Corrections((Correction(names[test], other, "accept", str(labels[test])),)).save(second)
+    with pytest.raises(OtherSettingsError, match=r"'.*second.csv' have changed .*corrections-2\.csv"):
+        train(recipe, run.path, progress_bar=False)
+    second.unlink()
+
+    # its suspects are judged by their corrected labels, and the next command names all tables
+    assert main(["suspects", str(run.path), "--least-score", "0", "--quiet"]) == 0
+    said = capsys.readouterr().out
+    assert f"--corrections {own[0]} {own[1]} {run.path / 'suspects.csv'}" in said
+    with (run.path / "suspects.csv").open(encoding="utf-8", newline="") as file:
+        assert {row["label"] for row in csv.DictReader(file) if row["sample"] == names[test]} <= {third}
+    seen = load_run(run.path).source
+    assert seen.taxonomy.decode(seen.nodes)[seen.sample_names().index(names[test])] == third
+    assert names[gone] not in seen.sample_names()
+
+    # measured: the tables of the run itself are done already, whether they are named or not
+    more = tmp_path / "more.csv"
+    Corrections((Correction(names[test], third, "no label"),)).save(more)
+    alone, named = correct_run(run, more, seen), correct_run(run, [*own, more], seen)
+    assert alone.counts == named.counts == {"unlabelled": 1}
+    assert str(already_corrected(run, seen, "test")).startswith(
+        f"Of {split.count('test')} test labels, 1 are as corrected before the run was trained"
+    )
+    assert already_corrected(run, seen, "val") is None
+
+
+def test_settings_from_python_may_be_paths(tmp_path: Path) -> None:
+    """Tables of corrections are one or several, and come from wherever the caller is."""
+    first, second = tmp_path / "first.csv", tmp_path / "a, b: [ü].csv"
+    first.touch()
+    for given in (first, [first], str(first)):
+        one = make_recipe({"data": "emoji", "corrections": given})
+        assert with_absolute_paths(one).corrections == str(first)
+    two = make_recipe({"data": "emoji", "corrections": (first, str(second)), "taxonomy": tmp_path / "t.yaml"})
+    assert two.corrections == [str(first), str(second)]
+    assert two.taxonomy == str(tmp_path / "t.yaml")
+    assert with_absolute_paths(make_recipe({"data": "emoji", "corrections": []})).corrections is None
+    arguments = _with_one_list(["--corrections", str(first), str(second), "--data", "emoji"], "--corrections")
+    assert RecipeParser("supcon").recipe(arguments).corrections == [str(first), str(second)]
+    again = _with_one_list(["--corrections=a", "--data", "emoji", "--corrections", "b"], "--corrections")
+    assert RecipeParser("supcon").recipe(again).corrections == ["a", "b"]
+    assert _with_one_list(["--corrections", "a"], "--corrections") == ["--corrections", "a"]

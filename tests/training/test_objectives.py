@@ -25,7 +25,8 @@ pytestmark = pytest.mark.slow
 NAMES = ["simclr", "supcon", "himulcon", "hicone", "himulcone", "hiercon", "hwc", "lam"]
 OTHERS = [
     *("ce", "supce", "supfine", "hxe", "soft-labels", "guided", "center", "label-embedding"),
-    *("corr", "cls", "devise", "mlcl"),
+    *("corr", "cls", "devise", "mlcl", "cpcc", "csl", "hierarchical-proxies", "haf"),
+    *("normalised-softmax", "tree-proxies", "haframe", "happier"),
     *("selfcon", "grafit", "coins", "maskcon", "nnclr", "ascl"),
 ]
 
@@ -70,7 +71,8 @@ def test_names_and_sources() -> None:
     names = [entry.name for entry in list_objectives() if entry.name not in TWO_MODALITIES]
     assert names[: len(NAMES)] == NAMES
     assert all(entry.summary and entry.source for entry in list_objectives())
-    assert [entry.name for entry in list_objectives("hi*")] == ["himulcon", "hicone", "himulcone", "hiercon"]
+    found = [entry.name for entry in list_objectives("hi*con*")]
+    assert found == ["himulcon", "hicone", "himulcone", "hiercon"]
     assert [entry.name for entry in objective_terms("hwc + lam")] == ["hwc", "lam"]
 
 
@@ -157,7 +159,7 @@ def test_every_pairwise_objective_lowers_its_loss_in_every_geometry(
     assert values[-1] < values[0]
 
 
-@pytest.mark.parametrize("name", [*OTHERS, "corr+cls", "hwc+maskcon", "ce+selfcon"])
+@pytest.mark.parametrize("name", [*OTHERS, "corr+cls", "hwc+maskcon", "ce+selfcon", "supcon+cpcc"])
 def test_every_other_objective_lowers_its_loss(
     name: str, taxonomy: Taxonomy, recipe_of: Callable[..., Recipe], word_vectors: dict[str, Any]
 ) -> None:
@@ -202,6 +204,21 @@ def test_gain_starts_inside_the_ball(taxonomy: Taxonomy, recipe_of: Callable[...
     clipped = math.tanh(2.3)
     assert radii(1.0).min() == pytest.approx(clipped, abs=1e-4)
     assert radii(0.25).max() < clipped - 0.01
+
+
+def test_a_regulariser_of_features_needs_no_head(
+    taxonomy: Taxonomy, recipe_of: Callable[..., Recipe]
+) -> None:
+    nodes = taxonomy.leaves.repeat(2)
+    features = torch.randn(len(nodes), 6)
+    for geometry in ("euclidean", "poincare"):
+        recipe = recipe_of("ce+cpcc", cpcc__reads="features", geometry=geometry)
+        objective = Objective(recipe, taxonomy, 6)
+        assert objective.head is None
+        losses = objective(features, nodes, torch.arange(len(nodes)))
+        term = objective.terms["cpcc"].loss
+        assert torch.equal(losses["cpcc"], term(features, nodes))
+    assert Objective(recipe_of("ce+cpcc"), taxonomy, 6).head is not None
 
 
 def test_weights_of_terms(taxonomy: Taxonomy, recipe_of: Callable[..., Recipe]) -> None:

@@ -39,10 +39,10 @@ def run(arguments: list[str]) -> None:
     parser.add_argument(
         "--mapping",
         metavar="FILE",
-        help="what became of the old nodes, by 'labeltree taxonomy map'",
+        help="what became of old nodes, by 'taxonomy map'",
     )
-    parser.add_argument("--corrections", metavar="FILE", help="measure on corrected labels")
-    parser.add_argument("--split", default="test", help="the split that is measured (default test)")
+    parser.add_argument("--corrections", nargs="+", metavar="CSV", help="measure on corrected labels")
+    parser.add_argument("--split", default="test", help="the split to measure (default test)")
     parser.add_argument(
         "--out",
         metavar="FOLDER",
@@ -67,14 +67,14 @@ def run(arguments: list[str]) -> None:
         nargs="+",
         default=[],
         metavar="NAME",
-        help="further protocols to run, or 'all'; their scores go into metrics.json too",
+        help="further protocols for metrics.json, or 'all'",
     )
     parser.add_argument(
         "--option",
         action="append",
         default=[],
         metavar="NAME.OPTION=VALUE",
-        help="an option of a protocol, as in knn.ks=1,5; may be repeated",
+        help="option of a protocol, as knn.ks=1,5; repeatable",
     )
     parser.add_argument(
         "--frequency-bounds",

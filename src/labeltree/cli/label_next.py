@@ -63,11 +63,12 @@ def run(arguments: list[str]) -> None:
 
     from labeltree.curation.answer_costs import read_costs
     from labeltree.curation.label_next import label_next
-    from labeltree.curation.label_requests import read_samples, write_requests
+    from labeltree.curation.label_requests import may_be_labelled, write_requests
+    from labeltree.curation.reading import read_labelled
 
-    samples = read_samples(options.source, options.taxonomy)
+    samples = read_labelled(options.source, taxonomy=options.taxonomy)
     asked = label_next(
-        samples.vectors,
+        samples.features,
         samples.nodes,
         samples.taxonomy,
         budget=options.budget,
@@ -75,7 +76,7 @@ def run(arguments: list[str]) -> None:
         reliability=_shares(options.reliability),
         depth=_depth(options.depth),
         groups=samples.groups,
-        candidates=samples.chosen(options.split, options.within),
+        candidates=may_be_labelled(samples, split=options.split, within=options.within),
         seed=options.seed,
         **({} if options.strategy is None else {"strategy": options.strategy}),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 from pathlib import Path
 
 
@@ -69,8 +70,7 @@ def run(arguments: list[str]) -> None:
     if options.top < 0:
         raise ValueError(f"--top is {options.top}; it must be 0 or more rows")
 
-    from labeltree.curation.reading import read_labelled
-    from labeltree.curation.suspects import find_suspects, write_suspects
+    from labeltree.api import suspects
     from labeltree.errors import DataError
     from labeltree.progress import progress_line
     from labeltree.runs import RunFolder
@@ -78,39 +78,28 @@ def run(arguments: list[str]) -> None:
     what = options.embeddings or options.what
     if options.embeddings is not None and not Path(what).exists():
         raise DataError(f"--embeddings: there is no file '{what}'")
-    folder = RunFolder(what) if options.embeddings is None else None
-    own = folder is not None and folder.recipe.is_file()
-    out = Path(options.out or (folder.path / "suspects.csv" if folder and own else "suspects.csv"))
-    if out.suffix.lower() != ".csv":
-        raise ValueError(f"--out is '{out}'; it is a table, whose name ends in .csv")
+    run = RunFolder(what) if options.embeddings is None and RunFolder(what).recipe.is_file() else None
+    out = Path(options.out or ("suspects.csv" if run is None else run.path / "suspects.csv"))
     with progress_line(not options.quiet, only_terminal=True) as progress:
-        read = read_labelled(what, taxonomy=options.taxonomy, progress=progress)
-        within = None if options.within is None else read.taxonomy.find(options.within)
-        found = find_suspects(
-            read.features,
-            read.points,
-            read.nodes,
-            read.taxonomy,
-            geometry=read.geometry,
-            ids=read.ids,
-            paths=read.paths,
-            groups=read.groups,
-            split=read.split,
-            only_split=options.split,
+        found = suspects(
+            what,
+            options.taxonomy,
+            within=options.within,
+            split=options.split,
+            out=out,
             ranking=options.rank,
             k=options.neighbours,
             folds=options.folds,
             fewest=options.fewest,
             least_score=options.least_score,
-            within=within,
             seed=options.seed,
             progress=progress,
         )
-    write_suspects(found, out)
     if options.json:
         print(json.dumps(found.to_dict(), indent=2, ensure_ascii=False))
         return
     print(f"{found.table(options.top)}\n\n{found.summary()}\n")
     print(f"table: {out}\njson:  {out.with_suffix('.json')}")
     if found.found:
-        print(f"next:  write into the column 'decision', then labeltree train … --corrections {out}")
+        tables = " ".join(map(shlex.quote, map(str, [*(run.correction_files if run else []), out])))
+        print(f"next:  write into the column 'decision', then labeltree train … --corrections {tables}")

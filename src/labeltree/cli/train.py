@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import sys
 from typing import TYPE_CHECKING
@@ -44,7 +45,7 @@ def run(arguments: list[str]) -> None:
     if "--list-recipes" in arguments:
         print("\n".join(list_recipes()))
         return
-    arguments = [_underscored(argument) for argument in arguments]
+    arguments = _with_one_list([_underscored(argument) for argument in arguments], "--corrections")
     own = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     own.add_argument("--out")
     own.add_argument("--quiet", action="store_true")
@@ -106,3 +107,23 @@ def _underscored(argument: str) -> str:
         if re.match(r"--\w", name)
         else argument
     )
+
+
+def _with_one_list(arguments: list[str], flag: str) -> list[str]:
+    """Several values after a flag, or after the flag given again, as one list, as recipes are parsed."""
+    found: list[str] = []
+    others: list[str] = []
+    taking = False
+    for argument in arguments:
+        name, equals, value = argument.partition("=")
+        if name == flag:
+            taking = not equals
+            found += [value] if equals else []
+        elif taking and not argument.startswith("--"):
+            found.append(argument)
+        else:
+            taking = False
+            others.append(argument)
+    if len(found) < 2:
+        return arguments
+    return [*others, f"{flag}={json.dumps(found)}"]

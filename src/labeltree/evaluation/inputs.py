@@ -42,7 +42,6 @@ from labeltree.evaluation.settings import EvaluationSettings
 from labeltree.evaluation.statistics import Resampling, Statistic
 from labeltree.evaluation.subsampling import stratified_subsample
 from labeltree.metrics.functional import (
-    average_hierarchical_precision,
     hierarchical_f1,
     mistake_severity,
     retrieval_metrics,
@@ -54,6 +53,8 @@ from labeltree.taxonomy import AnyTaxonomy
 from labeltree.taxonomy.label_sets import shared_depth
 
 __all__ = ["Inputs", "Second", "answer_columns", "micro_f1_column"]
+
+_GRADED = {"h_ap": "h_ap", "h_ap/map": "h_ap_map", "ndcg": "ndcg", "asi": "asi"}
 
 
 @dataclass(frozen=True)
@@ -312,12 +313,15 @@ class Inputs:
         *,
         ks: tuple[int, ...] = (),
         by_depth: bool = True,
+        graded: bool = True,
         progress: Progress | None = None,
     ) -> tuple[list[Column], list[float]]:
         """The columns of `judge_retrieval`, and the means of HP@1 … HP@K.
 
         The columns are ``recall_at_1`` …, ``map_at_r`` and ``mean_average_precision`` with flat relevance
         (``by_depth`` adds them for every depth), ``ahp``, and ``hp_at_1`` …, which serve comparisons only.
+        ``graded`` adds ``h_ap`` (relevance "pop"), ``h_ap_map``, ``ndcg``, ``asi`` and
+        ``ap_at_depth_1`` …, which sort whole rankings.
         """
         tree, judge, in_judge = self.judging.tree, self.judging.judge, self.judging.in_judge
         ks, hp_k = ks or self.settings.recall_ks, self.settings.hp_k
@@ -333,10 +337,13 @@ class Inputs:
         }
         depths = range(1, tree.max_depth + 1) if by_depth else range(0)
         sides = (points, nodes, tree, keys, key_nodes) if by_depth else (points, own, judge, keys, other)
-        values = retrieval_metrics(*sides, ks=ks, ahp_k=hp_k, depths=depths, progress=progress, **among)
+        asked = graded and self._drawn(len(queries))
+        one = retrieval_metrics
+        values = one(*sides, ks=ks, ahp_k=hp_k, depths=depths, graded=asked, progress=progress, **among)
         if by_depth and tree is not judge:
-            of_judge = (points, own, judge, keys, other)
-            values[f"ahp@{hp_k}"] = average_hierarchical_precision(*of_judge, k=hp_k, **among)
+            of_judge = one(points, own, judge, keys, other, ks=(), ahp_k=hp_k, graded=asked, **among)
+            by_tree = ("ahp@", *_GRADED, "ap/")
+            values |= {name: found for name, found in of_judge.items() if name.startswith(by_tree)}
         searched = nodes if key_nodes is None else torch.cat([nodes, key_nodes])
         if len(torch.unique(searched)) < 2:  # with a single class every result is correct
             values = {
@@ -351,15 +358,30 @@ class Inputs:
             for key, name in names.items()
         ]
         columns += [column(f"hp_at_{k}", values[f"hp@{k}"], kind=None) for k in ks]
+        columns += [column(name, values[key]) for key, name in _GRADED.items() if graded]
+        everywhere = shared_depth(searched, tree)  # to this depth every result is correct
+        for depth in range(1, judge.max_depth + 1) if graded else ():
+            found = values[f"ap/depth{depth}"]
+            found = found if depth > everywhere else torch.full_like(found, torch.nan)
+            columns.append(column(f"ap_at_depth_{depth}", found))
         for depth in depths:
-            # if all samples share one node at this depth, every result is correct
-            known = depth > shared_depth(searched, tree)
+            known = depth > everywhere
             for key, name in names.items():
                 if name != "ahp":
                     found = values[f"{key}/depth{depth}"]
                     found = found if known else torch.full_like(found, torch.nan)
                     columns.append(column(name, found, kind="by_depth", at=depth - 1))
         return columns, values["hp_curve"].tolist()
+
+    def _drawn(self, count: int) -> bool | Tensor:
+        """The queries (count,) that graded scores are computed for; true where all are."""
+        limit = self.settings.max_graded_queries
+        if count <= limit:
+            return True
+        chosen = torch.zeros(count, dtype=torch.bool)
+        generator = torch.Generator().manual_seed(self.settings.seed)
+        chosen[torch.randperm(count, generator=generator)[:limit]] = True
+        return chosen
 
     def plan(self, queries: Tensor, gallery: Tensor) -> SearchPlan:
         """The search plan of the rows ``queries``, among each other or in ``gallery``; see `plan_search`."""

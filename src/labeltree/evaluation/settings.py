@@ -31,7 +31,10 @@ class EvaluationSettings:
             the linear probe, so that its penalty means the same for every method.
         max_probe_samples: more training samples than this are subsampled evenly over the labels.
         max_retrieval_samples: the same for the samples that retrieval searches among.
-        max_pairs: pair violations are counted over at most about this many pairs.
+        max_graded_queries: with more queries, H-AP, NDCG, ASI and AP at each depth, which sort all results of
+            a query, are those of so many queries drawn at random.
+        max_pairs: pair violations are counted over at most about this many pairs, and CPCC takes as many
+            pairs of classes.
         confusions: how many of the most frequent wrong pairs are kept.
         feature_geometry: how features are compared: `sphere` by their direction alone (L2-normalised),
             `euclidean` by the distance of what the encoder gives. The linear probe reads the same for both.
@@ -57,6 +60,7 @@ class EvaluationSettings:
     standardize: bool = True
     max_probe_samples: int = 50_000
     max_retrieval_samples: int = 20_000
+    max_graded_queries: int = 2_500
     max_pairs: int = 200_000
     confusions: int = 50
     feature_geometry: FeatureGeometry = "sphere"
@@ -74,7 +78,7 @@ class EvaluationSettings:
         check_leave_group_out(self.leave_group_out)
         if not self.recall_ks or min(self.recall_ks) < 1:
             raise ValueError(f"recall_ks must be one or more integers above 0, got {self.recall_ks}")
-        for name in ("hp_k", "max_probe_samples", "max_retrieval_samples", "max_pairs"):
+        for name in ("hp_k", "max_probe_samples", "max_retrieval_samples", "max_graded_queries", "max_pairs"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
         if self.feature_geometry not in get_args(FeatureGeometry):

@@ -30,8 +30,8 @@ Array = np.ndarray[Any, Any]
 
 EXACT_UP_TO = 50_000_000
 """Numbers (rows × dimensions) up to which search is exact: 200,000 rows of 256. At half of that an
-approximate query took 13 to 19 CPU ms and an exact one 17 to 23 (`python benchmarks/index.py --short`):
-hardly a gain, and what is exact needs no tuning and misses nothing."""
+approximate query took 6 to 15 CPU ms and an exact one 13 to 14 (`python benchmarks/index.py --short`): little
+gain, and what is exact needs no tuning and misses nothing."""
 TARGET = 0.95
 GROWTH = 1.1
 """The index is tuned again when it has this many times the rows of the last tuning."""

@@ -18,7 +18,7 @@ import numpy as np
 from labeltree.errors import DataError
 from labeltree.index.store import GeometryName
 
-__all__ = ["FastScores", "distances", "lorentz", "lorentz_queries", "outside_ball"]
+__all__ = ["FastScores", "cosine_factors", "distances", "lorentz", "lorentz_queries", "outside_ball"]
 
 Array = np.ndarray[Any, Any]
 _EPS = 2.0**-24  # of float32, to half of which every operation rounds
@@ -105,30 +105,27 @@ class FastScores:
         with np.errstate(over="ignore"):
             self._queries = np.ascontiguousarray(q, np.float32)
 
-    def __call__(self, rows: Array, squares: Array) -> tuple[Array, Array]:
+    def products(self, rows: Array) -> Array:
+        """Inner products ``(q, m)`` float32 with rows ``(m, d)``; for cosine, queries have length 1."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.asarray(self._queries @ rows.T)
+
+    def __call__(self, products: Array, squares: Array, factors: Array) -> tuple[Array, Array]:
         """Scores and bounds of their errors.
 
         Args:
-            rows: ``(m, d)`` float32.
+            products: with m rows, as of `products`; scores take their place.
             squares: ``(m,)`` float64, the rows' squared lengths.
+            factors: ``(m,)`` float32, of these as of `cosine_factors`; other geometries do not use them.
 
         Returns:
             scores ``(q, m)``, and bounds that broadcast with them; NaN or infinity where float32 does not
             suffice.
         """
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            products = self._queries @ rows.T
             if self._geometry == "cosine":
-                inverse = 1.0 / np.sqrt(np.where(squares > 0, squares, np.inf))
-                # products of numbers near the smallest ones lose digits: such rows are compared in float64
-                tiny = (squares > 0) & (squares < 1e-30)
-                error = (
-                    np.where(tiny, np.inf, 2.0 * self._share)[None, :]
-                    if tiny.any()
-                    else _one(2 * self._share)
-                )
-                products *= -inverse.astype(np.float32)
-                return products, error
+                products *= factors
+                return products, np.full((1, 1), 2.0 * self._share)
             products *= np.float32(-2.0)
             products += squares.astype(np.float32)
             longest = math.sqrt(float(squares.max(initial=0.0)))
@@ -142,8 +139,17 @@ class FastScores:
             return products, (self._share * 4.0 / self._c) * weight[None, :]
 
 
-def _one(value: float) -> Array:
-    return np.full((1, 1), value)
+def cosine_factors(squares: Array) -> Array:
+    """What turns products with rows into cosine scores: -1 / length ``(n,)`` float32.
+
+    It is 0 for vectors of length 0. It is NaN near that, where products lose digits, so that such rows are
+    compared in float64.
+
+    Args:
+        squares: ``(n,)`` float64, squared lengths.
+    """
+    inverse = 1.0 / np.sqrt(np.where(squares > 0, squares, np.inf))
+    return np.asarray(np.where((squares > 0) & (squares < 1e-30), np.nan, -inverse), np.float32)
 
 
 def check_inside(vectors: Array, curvature: float, names: list[str]) -> None:

@@ -14,6 +14,7 @@ import shutil
 import threading
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,8 @@ import numpy as np
 
 from labeltree.atomic import new_folder_in, writing
 from labeltree.errors import WriteError
-from labeltree.index.distances import FastScores, distances
+from labeltree.index.distances import FastScores, cosine_factors, distances
+from labeltree.index.filters import Filter
 from labeltree.index.rows import vectors_from_arrow
 from labeltree.index.store import GeometryName, Store
 
@@ -33,6 +35,7 @@ __all__ = ["ExactMatrix", "keep_matrix", "open_matrix"]
 Array = np.ndarray[Any, Any]
 _BLOCK = 2**24  # scores at once
 _ROWS = 2**16  # rows of a block
+_GATHERED = 2**18  # numbers of vectors that are copied at a time
 _ARRAYS = ("vectors", "rows", "nodes", "squares")
 _COLUMNS = "columns.arrow"
 _FILES = (*(f"{name}.npy" for name in _ARRAYS), _COLUMNS)
@@ -101,11 +104,13 @@ class ExactMatrix:
         self, score: FastScores, num_queries: int, k: int, among: Array | None, total: int
     ) -> list[Array]:
         """For each query the positions of rows that may be among its k nearest."""
+        factors = self._factors
         kept = [_Kept(k) for _ in range(num_queries)]
         limits = np.full(num_queries, np.inf)
         for at in range(0, total, _ROWS):
             here: Any = slice(at, min(at + _ROWS, total)) if among is None else among[at : at + _ROWS]
-            scores, errors = score(self.vectors[here], self.squares[here])
+            products = score.products(self.vectors[here]) if among is None else self._gathered(score, here)
+            scores, errors = score(products, self.squares[here], factors[here])
             positions = np.arange(at, at + scores.shape[1]) if among is None else here
             spread = np.broadcast_to(errors, scores.shape)
             with np.errstate(invalid="ignore"):
@@ -116,6 +121,37 @@ class ExactMatrix:
                     kept[query].add(positions[places], scores[query, places], spread[query, places])
                     limits[query] = kept[query].limit
         return [one.positions() for one in kept]
+
+    def _gathered(self, score: FastScores, positions: Array) -> Array:
+        """Products with rows that lie apart; few are copied at a time, so that they stay in the processor."""
+        step = max(1, _GATHERED // self.vectors.shape[1])
+        rows = np.empty((min(step, len(positions)), self.vectors.shape[1]), np.float32)
+        parts = []
+        for at in range(0, len(positions), step):
+            some = positions[at : at + step]
+            parts.append(score.products(np.take(self.vectors, some, 0, rows[: len(some)], mode="clip")))
+        return np.concatenate(parts, axis=1)
+
+    def labelled(self, chosen: Filter) -> Array:
+        """Positions of the rows whose labels pass a filter, ascending."""
+        if chosen.within is not None and not chosen.not_within:
+            order, nodes = self._by_node
+            parts = [order[slice(*np.searchsorted(nodes, ends))] for ends in chosen.within]
+            if sum(map(len, parts)) <= len(self) // 8:  # else a look at all labels takes no longer
+                return (
+                    np.sort(parts[0]) if len(parts) == 1 else np.unique(np.concatenate([order[:0], *parts]))
+                )
+        return np.flatnonzero(chosen.mask_of_nodes(self.nodes))
+
+    @cached_property
+    def _factors(self) -> Array:
+        return cosine_factors(self.squares)
+
+    @cached_property
+    def _by_node(self) -> tuple[Array, Array]:
+        """Positions in the order of labels, and these labels."""
+        order = np.argsort(self.nodes, kind="stable")
+        return order, self.nodes[order]
 
 
 class _Kept:

@@ -79,6 +79,7 @@ class IndexInfo:
 
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T")
 _TRIES = 10
 
 
@@ -223,24 +224,18 @@ class Index:
     def info(self) -> IndexInfo:
         """What the index is, as it is now."""
         store = self._latest()
-        splits: dict[str, int] = {}
-        labelled = 0
-        for batch in store.scan(["node", "split"]):
-            labelled += int((batch.column("node").to_numpy() >= 0).sum())
-            for pair in batch.column("split").value_counts().to_pylist():
-                if pair["values"] is not None:
-                    splits[pair["values"]] = splits.get(pair["values"], 0) + int(pair["counts"])
         settings = store.settings
+        everywhere = Filter(within=((0, settings.taxonomy.num_nodes),))
         return IndexInfo(
             where=store.name,
             size=store.count(),
-            labelled=labelled,
+            labelled=store.count(everywhere),
             dim=settings.dim,
             geometry=settings.geometry,
             nodes=settings.taxonomy.num_nodes,
             release=settings.taxonomy.release,
             columns=tuple(_shown_columns(store)),
-            splits=dict(sorted(splits.items())),
+            splits=dict(sorted(store.count_texts("split").items())),
             model=self.model,
             exact_up_to=exact_up_to(settings.dim),
             version=store.version,
@@ -535,6 +530,22 @@ class Index:
         """Labels ``(n,)`` int64 of all samples, in the order of `rows`."""
         return self._matrix_of(self._latest()).nodes
 
+    @_tried_again
+    def at_once(self, read: Callable[[Index], T]) -> T:
+        """What a function reads of the index as it is now, all of it of one version.
+
+        Each search and each reading by itself takes the newest version. Where several belong together, such
+        as labels and the taxonomy that they are of, the function is given an index that stays as it is.
+
+        Args:
+            read: is given the index. It must not change it, and is called again if others changed the index
+                meanwhile in a store that keeps no old versions.
+
+        Raises:
+            StoreChangedError: if the index of a server is changed too often to be read.
+        """
+        return read(_OneVersion(self, self._latest()))
+
     # Inside
 
     def _latest(self) -> Store:
@@ -681,6 +692,23 @@ class Index:
         return found
 
 
+class _OneVersion(Index):
+    """An index that does not go on to newer versions; matrix and model are those of the index it is of."""
+
+    def __init__(self, index: Index, store: Store) -> None:
+        super().__init__(store)
+        self._index = index
+
+    def _latest(self) -> Store:
+        return self._store
+
+    def _matrix_of(self, store: Store) -> ExactMatrix:
+        return self._index._matrix_of(store)
+
+    def open_model(self) -> Model:
+        return self._index.open_model()
+
+
 @dataclass(frozen=True)
 class _Found:
     """Rows found for one query: numbers, labels and distances, nearest first."""
@@ -697,11 +725,11 @@ def _positions(store: Store, matrix: ExactMatrix, chosen: Filter) -> Array | Non
     """Positions in the matrix of the rows that pass; None if all do."""
     if chosen.all_rows:
         return None
-    passes = chosen.mask_of_nodes(matrix.nodes)
+    found = matrix.labelled(chosen)
     if chosen.conditions:
         rows = _read(store, ["row"], replace(chosen, within=None, not_within=()))["row"].to_numpy()
-        passes &= np.isin(matrix.rows, rows)
-    return np.flatnonzero(passes)
+        found = found[np.isin(matrix.rows[found], rows)]
+    return found
 
 
 def _nearest(store: Store, matrix: ExactMatrix, queries: Array, k: int, among: Array | None) -> list[_Found]:
@@ -905,6 +933,8 @@ def _with_old_values(table: pa.Table, store: Store, numbers: Array, new: Array, 
 
 def _checked_conditions(store: Store, chosen: Filter) -> Filter:
     """The filter with values of the columns' types; a `DataError` if a column does not exist or suit."""
+    if not chosen.conditions:
+        return chosen
     shown = ["id", *_shown_columns(store)]
     for condition in chosen.conditions:
         if condition.column not in shown:

@@ -15,6 +15,8 @@ from labeltree.atomic import new_folder_in, writing
 from labeltree.errors import DataError, FolderInUseError
 from labeltree.index.approximate import Tuning
 from labeltree.index.filters import Filter
+from labeltree.index.lance_search import LanceSearch
+from labeltree.index.rows import count_texts
 from labeltree.index.store import IndexSettings, Store
 from labeltree.lock import lock_folder
 
@@ -50,6 +52,7 @@ class LanceStore:
         self.folder = folder
         self._table = table
         self._version = int(table.version)
+        self._search = LanceSearch(folder, _TABLE, self._version)
         self._schema = table.schema
         names = self._schema.names
         text = (self._schema.field("id").metadata or {}).get(_SETTINGS) if "id" in names else None
@@ -146,6 +149,10 @@ class LanceStore:
         """See `Store`."""
         return int(self._table.count_rows(None if filter is None else filter.sql()))
 
+    def count_texts(self, column: str) -> dict[str, int]:
+        """See `Store`."""
+        return count_texts(self.scan([column]))
+
     def scan(self, columns: list[str], filter: Filter | None = None) -> Iterator[pa.RecordBatch]:
         """See `Store`."""
         query = self._table.search().select(columns)
@@ -172,25 +179,9 @@ class LanceStore:
             probes: in how many partitions of the approximate index to look; None: LanceDB's default.
             filter: rows to search among.
         """
-        settings = self._settings
         condition = None if filter is None else filter.sql()
-        if not len(queries):
-            return []
-        asked = queries[0] if len(queries) == 1 else queries
-        search = self._table.search(asked, vector_column_name=settings.search_column)
-        search = search.distance_type(settings.metric).limit(count).select(["row", "_distance"])
-        if probes is not None:
-            search = search.nprobes(probes)
-        if condition is not None:
-            search = search.where(condition, prefilter=True)
-        found = search.to_arrow()
-        rows = found["row"].to_numpy()
-        if len(queries) == 1:
-            return [rows]
-        query = found["query_index"].to_numpy()
-        order = np.lexsort((found["_distance"].to_numpy(), query))
-        ends = np.searchsorted(query[order], np.arange(1, len(queries)))
-        return list(np.split(rows[order], ends))
+        column, metric = self._settings.search_column, self._settings.metric
+        return self._search.nearest(queries, column, metric, count, probes, condition)
 
     def build_approximate(self, kind: str, partitions: int) -> None:
         """Make the approximate index of all rows, or make it anew; and one of their numbers."""
@@ -204,6 +195,7 @@ class LanceStore:
         )
         self._table.create_index(self._settings.search_column, config=made, name=_APPROXIMATE, replace=True)
         self._table.create_index("row", config=BTree(), name=_BY_ROW, replace=True)
+        self._search = LanceSearch(self.folder, _TABLE, int(self._table.version))
 
     def approximate_rows(self) -> tuple[int, int]:
         """How many rows the approximate index holds, and how many came after it."""
@@ -262,11 +254,14 @@ class LanceStore:
 
 
 def _check_ours(folder: Path) -> None:
-    """Raise a `DataError` if a table in a folder is another program's; a damaged one may be replaced."""
+    """Raise a `DataError` if a table in a folder is another program's, or cannot be read to tell."""
     try:
         names = _connect(folder).open_table(_TABLE).schema
-    except (OSError, ValueError, RuntimeError):
-        return
+    except (OSError, ValueError, RuntimeError) as error:
+        raise DataError(
+            f"the table in '{folder}' cannot be opened ({_first_line(error)}); if it was an index of yours, "
+            "delete the folder, or else name another one"
+        ) from error
     if "id" not in names.names or _SETTINGS not in (names.field("id").metadata or {}):
         raise DataError(
             f"'{folder}' holds a table of LanceDB that is no index of labeltree; name another folder"

@@ -157,6 +157,15 @@ class PostgresStore:
         with self._reading() as connection:
             return int(self._one(connection, "SELECT count(*) FROM {rows} r", condition, values))
 
+    def count_texts(self, column: str) -> dict[str, int]:
+        """See `Store`."""
+        from psycopg import sql
+
+        name = sql.Identifier("r", column)
+        query = sql.SQL("SELECT {0}, count(*) {1} WHERE {0} IS NOT NULL GROUP BY {0}")
+        with self._reading() as connection:
+            return dict(connection.execute(query.format(name, self._sql("FROM {rows} r"))).fetchall())
+
     def rows_of(self, ids: Sequence[str]) -> dict[str, int]:
         """See `Store`."""
         with self._reading() as connection:

@@ -35,7 +35,7 @@ from labeltree.errors import DataError, LabeltreeError
 from labeltree.index.addresses import Address
 from labeltree.index.distances import distances
 from labeltree.index.filters import Condition, Filter
-from labeltree.index.rows import vectors_to_arrow
+from labeltree.index.rows import count_texts, vectors_to_arrow
 from labeltree.index.store import IndexSettings, StoreChangedError
 
 if TYPE_CHECKING:
@@ -203,6 +203,10 @@ class QdrantStore:
         with self._reading():
             return int(self._client.count(self._rows, count_filter=self._filter(filter), exact=True).count)
 
+    def count_texts(self, column: str) -> dict[str, int]:
+        """See `Store`."""
+        return count_texts(self.scan([column]))
+
     def rows_of(self, ids: Sequence[str]) -> dict[str, int]:
         """See `Store`."""
         found: dict[str, int] = {}
@@ -364,7 +368,20 @@ class QdrantStore:
             ) from None
 
     def _swap(self, **changes: Any) -> None:
-        """Write the head, if it is still the one that was read."""
+        """Write the head, if it is still the one that was read. Only for who holds the lock, or takes it."""
+        new = self._write_over(**changes)
+        if self._read_head().token != new.token:
+            raise StoreChangedError(f"another process is changing the index '{self.name}'; run it again")
+        self._head = new
+
+    def _release(self) -> None:
+        """Give the lock back, if it is still held.
+
+        Nothing is read to confirm that: the next writer may have the lock before it could be.
+        """
+        self._head = self._write_over(writer=None, unfinished=False)
+
+    def _write_over(self, **changes: Any) -> _Head:
         from qdrant_client import models
 
         new = replace(self._head, token=uuid.uuid4().hex, **changes)
@@ -376,9 +393,7 @@ class QdrantStore:
             ordering=models.WriteOrdering.STRONG,
             wait=True,
         )
-        if self._read_head().token != new.token:
-            raise StoreChangedError(f"another process is changing the index '{self.name}'; run it again")
-        self._head = new
+        return new
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -406,14 +421,14 @@ class QdrantStore:
                 self._read_document()
                 self._clean()
             yield
-            self._swap(writer=None, unfinished=False)
+            self._release()
         except StoreChangedError:
             raise
         except BaseException:  # also an interruption by the user: others need not wait for a dead writer
             with suppress(Exception):
                 if self._head.document:
                     self._clean()
-                self._swap(writer=None, unfinished=False)
+                self._release()
             raise
         finally:
             self._writer = None

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -30,6 +30,7 @@ _COLUMNS: dict[str, Kind] = {
     "id": "id",
     "node": "node",
 }
+_Embedded: TypeAlias = tuple[np.ndarray[Any, Any], dict[int, str]]
 
 
 @dataclass(frozen=True)
@@ -100,6 +101,8 @@ def run_queries(
 ) -> list[Answer]:
     """The answer to each query, in the given order; one that cannot be read has a ``problem``.
 
+    All are answered by one version of the index, also if others change it meanwhile.
+
     Args:
         index: what to search in.
         queries: images and texts are embedded by the run of the index.
@@ -119,30 +122,46 @@ def run_queries(
         DataError: if the run of the index cannot embed the queries, or an argument does not suit.
         TaxonomyError: if a node is unknown.
     """
-    view = _View(index.taxonomy, taxonomy, mapping)
-    if diverse is not None and view.changed:
-        raise ValueError("diverse counts nodes of the index's own taxonomy; leave it out, or move the index")
-    options: dict[str, Any] = {
-        "k": k,
-        "within": view.ranges(within),
-        "not_within": view.ranges(not_within),
-        "where": where,
-        "diverse": diverse,
-        "exact": exact,
-    }
-    known = -1 if label is None else _node(view.taxonomy, label)
-    found: dict[int, Answer] = {}
+
+    def on(seen: Index) -> tuple[_View, int, dict[str, Any]]:
+        """What was asked for, on the taxonomy that the index has now."""
+        view = _View(seen.taxonomy, taxonomy, mapping)
+        if diverse is not None and view.changed:
+            raise ValueError(
+                "diverse counts nodes of the index's own taxonomy; leave it out, or move the index"
+            )
+        known = -1 if label is None else _node(view.taxonomy, label)
+        nodes = {"within": view.ranges(within), "not_within": view.ranges(not_within)}
+        return view, known, {"k": k, "where": where, "diverse": diverse, "exact": exact, **nodes}
+
+    on(index)  # wrong arguments are told before anything is embedded
+    embedded: dict[str, _Embedded] = {}
     for kind in ("image", "text"):
+        values = [query.value for query in queries if query.kind == kind]
+        if values:
+            embedded[kind] = _embedded(index, kind, values)
+    return index.at_once(lambda seen: _answers(seen, queries, embedded, *on(seen)))
+
+
+def _answers(
+    index: Index,
+    queries: Sequence[Query],
+    embedded: dict[str, _Embedded],
+    view: _View,
+    known: int,
+    options: dict[str, Any],
+) -> list[Answer]:
+    """The answers by one version of an index, with the vectors of images and texts."""
+    found: dict[int, Answer] = {}
+    for kind, (vectors, problems) in embedded.items():
         places = [place for place, query in enumerate(queries) if query.kind == kind]
-        if places:
-            vectors, problems = _embedded(index, kind, [queries[place].value for place in places])
-            readable = [place for at, place in enumerate(places) if at not in problems]
-            hits = index.search(vectors, **options) if readable else []
-            found |= {
-                place: _answer(queries[place], view.of(one), known)
-                for place, one in zip(readable, hits, strict=True)
-            }
-            found |= {places[at]: _unread(queries[places[at]], reason) for at, reason in problems.items()}
+        readable = [place for at, place in enumerate(places) if at not in problems]
+        hits = index.search(vectors, **options) if readable else []
+        found |= {
+            place: _answer(queries[place], view.of(one), known)
+            for place, one in zip(readable, hits, strict=True)
+        }
+        found |= {places[at]: _unread(queries[places[at]], reason) for at, reason in problems.items()}
     for place, query in enumerate(queries):
         if query.kind == "id":
             own = _own_label(index, query.value)
@@ -222,7 +241,7 @@ def _of_node(index: Index, query: Query, view: _View, options: dict[str, Any]) -
     return _answer(query, view.of(hits), node)
 
 
-def _embedded(index: Index, kind: str, values: list[str]) -> tuple[np.ndarray[Any, Any], dict[int, str]]:
+def _embedded(index: Index, kind: str, values: list[str]) -> _Embedded:
     """Vectors of the values that can be read, and the reasons why others cannot, by position."""
     from labeltree.inference.embeddings import embed_source
     from labeltree.inference.samples import open_images, open_texts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -170,6 +170,16 @@ def vectors_from_arrow(column: Any) -> Array:
     dim = column.type.list_size
     flat = column.flatten().to_numpy(zero_copy_only=False)
     return np.asarray(flat, np.float32).reshape(-1, dim)
+
+
+def count_texts(batches: Iterable[pa.RecordBatch]) -> dict[str, int]:
+    """How many rows of batches of one column of texts have each; those without one are left out."""
+    counts: Counter[str] = Counter()
+    for batch in batches:
+        for pair in batch.column(0).value_counts().to_pylist():
+            if pair["values"] is not None:
+                counts[pair["values"]] += int(pair["counts"])
+    return dict(counts)
 
 
 def _checked_ids(given: Sequence[str]) -> list[str]:

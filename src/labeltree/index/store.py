@@ -144,6 +144,9 @@ class Store(Protocol):
     def scan(self, columns: list[str], filter: Filter | None = None) -> Iterator[pa.RecordBatch]:
         """These columns of the rows that pass, in any order, in batches."""
 
+    def count_texts(self, column: str) -> dict[str, int]:
+        """How many rows have each text in a column; rows without one are left out."""
+
     def nearest(self, queries: Array, k: int, filter: Filter | None = None) -> list[Array]:
         """About the nearest rows of each query, by an approximate index if there is one.
 

@@ -73,8 +73,20 @@ class RunFolder:
 
     @property
     def corrections(self) -> Path:
-        """The corrections of labels that the run began with (CSV), if there are any."""
-        return self.path / "corrections.csv"
+        """The corrections of labels that the run began with (CSV), or the first of several tables."""
+        return self.correction_file(1)
+
+    def correction_file(self, number: int) -> Path:
+        """The first, second … table of the corrections that the run began with, in the order of their use."""
+        return self.path / ("corrections.csv" if number == 1 else f"corrections-{number}.csv")
+
+    @property
+    def correction_files(self) -> list[Path]:
+        """The tables of corrections that the run began with."""
+        files: list[Path] = []
+        while (file := self.correction_file(len(files) + 1)).is_file():
+            files.append(file)
+        return files
 
     @property
     def unused_rows(self) -> Path:
@@ -236,7 +248,8 @@ class RunFolder:
                      self.corrections, self.last_checkpoint, self.best_checkpoint, self.encoder, self.history,
                      self.versions, self.metrics, self.outcomes, self.measured_on, self.comparison,
                      self.comparison_text, self.comparison_page, self.report, self.decisions, self.classifier,
-                     self.chosen_classifier, self.reference, self.embeddings("*"))  # fmt: skip
+                     self.chosen_classifier, self.reference, self.embeddings("*"),
+                     *map(self.correction_file, range(2, 2 + len(self.correction_files))))  # fmt: skip
             clear_leftovers(*files, self.embeddings("*").with_suffix(".parquet"))
             yield
 

@@ -132,12 +132,14 @@ async def read_samples(request: Request, lease: Lease, settings: ServiceSettings
         request: the request, whose body has not been read.
         lease: grows with the body and the samples.
         settings: the limits.
-        reads: ``image`` or ``text``.
+        reads: ``image``, ``text`` or ``both``; of both, JSON holds texts, and every other body an image.
 
     Raises:
         HTTPException: 400, 413, 415 or 422, with one sentence.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if reads == "both":
+        reads = "text" if kind == "application/json" else "image"
     length = request.headers.get("content-length", "0")
     if length.isdecimal() and int(length[:20]) > settings.max_upload:
         raise too_large(settings)

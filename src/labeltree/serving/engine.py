@@ -24,6 +24,7 @@ from labeltree.runs import EmbeddingTable
 from labeltree.serving.batching import Batcher, Job
 from labeltree.serving.memory import MemoryLimit
 from labeltree.serving.settings import ServiceSettings
+from labeltree.training.inputs import Inputs
 
 __all__ = ["Engine", "Question", "TooLargeError", "measure_upload", "read_upload"]
 
@@ -61,9 +62,10 @@ class Engine:
         devices: devices such as ``cpu`` or ``cuda:0``, with a copy of the model each; none = the usual one.
         threads: threads of torch; None: all cores but one, which is left to decoding and to the network, and
             no more than torch takes by itself (``OMP_NUM_THREADS``).
+        either: take a run on images and texts, too; each sample is then an image or a text alone.
 
     Raises:
-        RunError: if the folder is not a finished run.
+        RunError: if the folder is not a finished run, or one on images and texts without ``either``.
         ValueError: if a device or the number of threads is not valid.
     """
 
@@ -74,6 +76,7 @@ class Engine:
         *,
         devices: Sequence[str] = (),
         threads: int | None = None,
+        either: bool = False,
     ) -> None:
         cores = available_cores()
         if threads is not None and threads < 1:
@@ -84,7 +87,7 @@ class Engine:
         self.settings = settings
         self.models = [Model(run, device=device) for device in devices or (None,)]
         self.model = self.models[0]
-        if self.model.encoder.modality == "both":
+        if self.model.encoder.modality == "both" and not either:
             raise RunError(
                 "a run on images and texts cannot be served yet, because a request holds images or texts; "
                 "use 'labeltree predict' or lt.load(run).embed_batch, which take both"
@@ -103,7 +106,7 @@ class Engine:
 
     @property
     def modality(self) -> str:
-        """What the run reads: ``image`` or ``text``."""
+        """What the run reads: ``image``, ``text`` or ``both``."""
         return self.model.encoder.modality
 
     def about(self, asked: str) -> dict[str, str]:
@@ -199,10 +202,7 @@ class _Compute:
 
     def __call__(self, samples: list[_Sample]) -> list[dict[str, Any]]:
         model = self._model
-        contents = [sample.content for sample in samples]
-        inputs = (
-            model.inputs(contents) if isinstance(contents[0], str) else torch.from_numpy(np.stack(contents))
-        )
+        inputs = _inputs(model, [sample.content for sample in samples])
         features, embeddings = model.embed_inputs(inputs)
         rows: list[dict[str, Any]] = [{} for _ in samples]
         places: dict[Question, list[int]] = {}
@@ -234,6 +234,19 @@ class _Compute:
             for place, row in zip(which, made, strict=True):
                 rows[place] = row
         return rows
+
+
+def _inputs(model: Model, contents: list[Any]) -> Inputs:
+    """What the network reads: of pixels ``(c, h, w)`` uint8 of the right size, or of texts, or of either."""
+    if model.encoder.modality == "both":
+        shown = [
+            one if isinstance(one, str) else one[0] if len(one) == 1 else np.moveaxis(one, 0, -1)
+            for one in contents
+        ]
+        return model.inputs(shown)
+    if model.encoder.modality == "text":
+        return model.inputs(contents)
+    return torch.from_numpy(np.stack(contents))
 
 
 def measure_upload(content: bytes, size: int, max_pixels: int) -> int:

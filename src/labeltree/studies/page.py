@@ -20,6 +20,7 @@ _DEFAULT_COLUMNS = (
     "features/top1",
     "features/hierarchical_f1",
     "embeddings/ahp",
+    "embeddings/h_ap",
     "embeddings/pair_violations",
 )
 

@@ -27,6 +27,13 @@ SIGNIFICANCE = (
     "≈ marks what is not significantly worse than the best: Welch's t-test over the seeds, two-sided, "
     "corrected by Holm for the methods that are compared with it, p ≥ 0.05"
 )
+_TERMS = {
+    "h_ap": "H-AP (pop)",
+    "h_ap_map": "H-AP (map)",
+    "ndcg": "NDCG",
+    "asi": "ASI",
+    "cpcc": "CPCC",
+}
 _LOWER = ("violations", "severity", "error", "cost")
 
 
@@ -37,7 +44,8 @@ def lower_is_better(column: str) -> bool:
 
 def metric_title(column: str) -> str:
     """A column's metric as a table heading, with an arrow for the better direction."""
-    return f"{column.split('/', 1)[1].replace('_', ' ')} {'↓' if lower_is_better(column) else '↑'}"
+    metric = column.split("/", 1)[1]
+    return f"{_TERMS.get(metric, metric.replace('_', ' '))} {'↓' if lower_is_better(column) else '↑'}"
 
 
 @dataclass(frozen=True)

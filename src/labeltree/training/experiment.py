@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import lightning as L
 
 from labeltree.data import Source, hold_out_fold, ignore_cache, make_splits, open_source
-from labeltree.data.corrections import Corrections
+from labeltree.data.correction_rounds import CorrectionRounds
 from labeltree.errors import DataError
 from labeltree.models import encoder_modality, usual_image_shape
 from labeltree.progress import Progress
@@ -64,7 +64,7 @@ def open_recipe_source(recipe: Recipe, progress: Progress | None = None) -> Sour
     source = split_by_recipe(recipe, data)
     if recipe.corrections is None:
         return source
-    return Corrections.load(recipe.corrections).apply(data, source)[1]
+    return CorrectionRounds.load(recipe.corrections).apply(data, source)[1]
 
 
 def open_recipe_data(

@@ -77,7 +77,8 @@ class Term(nn.Module):
         of_aspects: whether the loss is computed from the samples' aspects instead of their labels.
 
     Attributes:
-        asks: names of the inputs that the loss is called with.
+        asks: names of the inputs that the loss reads. A loss with ``reads = "features"`` is called with these
+            as its ``embeddings``.
         classifier: linear classifier from features or embeddings to ``loss.classes``; None unless the loss
             asks for ``logits``.
         of_aspects: whether the loss is computed from aspects.
@@ -100,10 +101,12 @@ class Term(nn.Module):
         self.name = entry.name
         self.loss = loss
         self.weight = weight
-        self.asks = self._asked(loss.forward)
+        self._embeddings = str(getattr(loss, "reads", "embeddings"))
+        self._inputs = self._asked(loss.forward)
+        self.asks = frozenset(self._source(key) for key in self._inputs)
         parameters = inspect.signature(loss.forward).parameters
         self._needs = frozenset(
-            key for key in self.asks if parameters[key].default is inspect.Parameter.empty
+            key for key in self._inputs if parameters[key].default is inspect.Parameter.empty
         )
         self._reads = entry.classifier
         self.of_aspects = of_aspects
@@ -152,7 +155,7 @@ class Term(nn.Module):
                 raise ValueError(f"objective '{self.name}' needs {key}, which this batch does not have")
         if self.of_aspects:
             offered = {**offered, "nodes": offered["aspects"]}
-        loss: Tensor = self.loss(**self._feed(self.asks, offered))
+        loss: Tensor = self.loss(**self._feed(self._inputs, offered))
         if loss.ndim:
             raise ValueError(
                 f"the loss of objective '{self.name}' has shape {tuple(loss.shape)}; expected one number"
@@ -194,7 +197,11 @@ class Term(nn.Module):
             made["logits"] = self.classifier(offered[self._reads])
         if "heads" in asked:
             made["heads"] = [head(offered["features"]) for head in self.heads]
-        return {key: made[key] if key in made else offered[key] for key in asked}
+        return {key: made[key] if key in made else offered[self._source(key)] for key in asked}
+
+    def _source(self, asked: str) -> str:
+        """The name under which what a loss asks for is offered."""
+        return self._embeddings if asked == "embeddings" else asked
 
     def _wish(self, asked: str, attribute: str) -> Any:
         if not hasattr(self.loss, attribute):
@@ -222,7 +229,8 @@ class Objective(nn.Module):
     The parameter names of a loss's ``forward`` determine its inputs:
 
     - ``embeddings (n, d)``: of one projection head that all losses share, in the run's geometry; all views;
-    - ``features (n, f)``: outputs of the encoder;
+    - ``features (n, f)``: outputs of the encoder; a loss with ``reads = "features"`` has them as its
+      ``embeddings``;
     - ``logits (n, C)``: of the loss's own linear classifier, whose columns are the nodes ``loss.classes``;
     - ``heads``: a list of ``loss.num_heads`` raw outputs ``(n, d)`` of the loss's own projection heads;
     - ``queries (b, d)``, ``keys (b, d)``, ``queue``: embeddings of the first view, the momentum encoder's

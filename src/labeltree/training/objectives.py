@@ -35,6 +35,7 @@ _FENG = "Feng & Patras 2023, MaskCon"
 _CE = "cross entropy; logit adjustment: Menon et al. 2021, Long-Tail Learning via Logit Adjustment"
 _BERTINETTO = "Bertinetto et al. 2020, Making Better Mistakes"
 _CLIP = "Radford et al. 2021, CLIP; soft positives: Yang et al. 2022, UniCL"
+_ZENG = "Zeng et al. 2023, Learning Structured Representations by Embedding Class Hierarchy"
 _BARZ = "Barz & Denzler 2019, Hierarchy-based Image Embeddings"
 
 _RANDOM: dict[str, Any] = {"sampler": "random"}
@@ -62,6 +63,9 @@ _OBJECTIVES: tuple[tuple[str, Callable[..., nn.Module], dict[str, Any], str, str
      "images and texts in one space; related labels attract, too", _CLIP),
     ("lam", losses.LevelAwareMarginLoss, {},
      "inner nodes have prototypes; their own lies nearer by a margin", f"{_HWC}, Eq. 11"),
+    ("cpcc", losses.CPCCLoss, {},
+     "the distances of class means correlate with those in the tree; to be added: supcon+cpcc",
+     f"{_ZENG}; in the ball Sinha et al. 2024, HypStructure"),
     ("mlcl", losses.MLCLLoss, {},
      "SupCon on a head of its own for every depth, or every aspect of the samples",
      "Ghanooni et al., Multi-level Supervised Contrastive Learning, Eq. 2 and 3"),
@@ -87,6 +91,24 @@ _OBJECTIVES: tuple[tuple[str, Callable[..., nn.Module], dict[str, Any], str, str
      "each class has a fixed place by the tree, and its samples are drawn there", f"{_BARZ}, Eq. 8"),
     ("devise", DeViSE, _EUCLIDEAN,
      "features are mapped to the word vectors of their classes' names", "Frome et al. 2013, DeViSE, Eq. 1"),
+    ("haframe", losses.HAFrameLoss, _EUCLIDEAN,
+     "features collapse to fixed class vectors that follow the tree",
+     "Liang & Davis 2023, Inducing Neural Collapse to a Fixed Hierarchy-Aware Frame"),
+    # A learnt unit vector for each class.
+    ("normalised-softmax", losses.NormalisedSoftmaxLoss, _SPHERE,
+     "cross entropy over the cosines of embeddings and learnt proxies",
+     "Wang et al. 2017, NormFace; Zhai & Wu 2019; Teh et al. 2020, ProxyNCA++"),
+    ("tree-proxies", losses.TreeProxyLoss, _SPHERE,
+     "the same, with proxies held to the similarities of the tree", "ours"),
+    ("csl", losses.CSLLoss, _SPHERE,
+     "a proxy for each leaf; proxies of other branches are held off by wider margins",
+     "Sun et al. 2021, Dynamic Metric Learning, cross-scale learning"),
+    ("hierarchical-proxies", losses.HierarchicalProxyLoss, _SPHERE,
+     "a softmax over proxies at every depth; coarse proxies are means of the finer",
+     "Yang et al. 2022, Hierarchical Proxy-based Loss"),
+    ("happier", losses.HAPPIERLoss, {"geometry": "sphere"},
+     "every sample ranks the others by the tree, and a normalised softmax beside it",
+     "Ramzi et al. 2022, Hierarchical Average Precision Training for Pertinent Image Retrieval"),
     # Classifiers: cross entropy at any depth, and what the tree, centres or prototypes add.
     ("ce", losses.CrossEntropyLoss, _RANDOM,
      "a linear classifier of the leaves, or of one depth", _CE),
@@ -96,6 +118,9 @@ _OBJECTIVES: tuple[tuple[str, Callable[..., nn.Module], dict[str, Any], str, str
      "cross entropy on the finest labels, also where the others train on coarse ones", f"{_FENG}, section 4"),
     ("hxe", losses.HXELoss, _RANDOM,
      "cross entropy of every step from the root to the leaf, weighted by depth", f"{_BERTINETTO}, HXE"),
+    ("haf", losses.HAFLoss, _RANDOM,
+     "a classifier at every depth, each in agreement with the next finer one",
+     "Garg, Sani & Anand 2022, Learning Hierarchy Aware Features for Reducing Mistake Severity"),
     ("soft-labels", losses.SoftLabelLoss, _RANDOM,
      "the target is spread over leaves that lie near in the tree", f"{_BERTINETTO}, soft labels"),
     ("guided", losses.GuidedPrototypeLoss, _EUCLIDEAN,

@@ -22,16 +22,21 @@ def build_optimizer(
     """AdamW or SGD over all trainable parameters, with separate learning rates for the encoder and the rest.
 
     Biases and normalisation parameters (fewer than two dimensions) have no weight decay unless `decay_all`.
+    A loss with an attribute `lr_factors`, pairs of a parameter and a number, has the learning rates of these
+    parameters multiplied.
     """
     groups: list[dict[str, Any]] = []
     for module, rate in zip((encoder, rest), rates, strict=True):
-        trainable = [p for p in module.parameters() if p.requires_grad]
-        for parameters, decay in (
-            ([p for p in trainable if p.ndim >= 2], recipe.weight_decay),
-            ([p for p in trainable if p.ndim < 2], recipe.weight_decay if recipe.decay_all else 0.0),
-        ):
-            if parameters:
-                groups.append({"params": parameters, "lr": rate, "weight_decay": decay})
+        factors = {id(p): x for part in module.modules() for p, x in getattr(part, "lr_factors", ())}
+        for factor in sorted({1.0, *factors.values()}):
+            trainable = [p for p in module.parameters() if p.requires_grad]
+            trainable = [p for p in trainable if factors.get(id(p), 1.0) == factor]
+            for parameters, decay in (
+                ([p for p in trainable if p.ndim >= 2], recipe.weight_decay),
+                ([p for p in trainable if p.ndim < 2], recipe.weight_decay if recipe.decay_all else 0.0),
+            ):
+                if parameters:
+                    groups.append({"params": parameters, "lr": rate * factor, "weight_decay": decay})
     if not groups:
         raise ValueError("nothing is trainable: the encoder is frozen and the objective has no parameters")
     if recipe.name == "adamw":

@@ -6,7 +6,7 @@ import argparse
 import dataclasses
 import difflib
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -227,10 +227,19 @@ def make_recipe(settings: Mapping[str, Any], config: str | Path | None = None) -
     """
     below = {} if config is None else recipe_settings(find_recipe(str(config)))
     merged = nested_settings(below)
-    for key, value in nested_settings(settings).items():
+    for key, value in nested_settings({name: _as_text(value) for name, value in settings.items()}).items():
         known = merged.get(key)
         merged[key] = {**known, **value} if isinstance(known, dict) and isinstance(value, dict) else value
     return RecipeParser(str(merged.get("objective", Recipe.objective))).recipe(settings=merged)
+
+
+def _as_text(value: Any) -> Any:
+    """A setting from Python as a recipe file would have it: paths as texts."""
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {name: _as_text(one) for name, one in value.items()}
+    return [_as_text(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def with_absolute_paths(recipe: Recipe) -> Recipe:
@@ -264,13 +273,23 @@ def with_absolute_paths(recipe: Recipe) -> Recipe:
         encoder=encoder_with_absolute_path(recipe.encoder),
         taxonomy=whole(recipe.taxonomy),
         mapping=whole(recipe.mapping),
-        corrections=whole(recipe.corrections),
+        corrections=_one_or_more(recipe.corrections, whole),
         train_taxonomy=whole(recipe.train_taxonomy),
         weights=whole(recipe.weights),
         logger_folder=None
         if recipe.logger_folder is None
         else str(Path(recipe.logger_folder).expanduser().resolve()),
     )
+
+
+def _one_or_more(
+    files: list[str] | str | None, whole: Callable[[str | None], str | None]
+) -> list[str] | str | None:
+    """Files as absolute paths; a list of one is that one."""
+    if files is None or isinstance(files, str):
+        return whole(files)
+    found = [whole(file) or file for file in files]
+    return found[0] if len(found) == 1 else found or None
 
 
 def default_folder(recipe: Recipe) -> Path:

@@ -184,7 +184,8 @@ class Recipe:
         mapping: what became of the nodes of an older version of ``taxonomy``, a file of 'labeltree taxonomy
             map': labels of the older version are read on the new one.
         corrections: a table of corrected labels, as 'labeltree suspects' writes it and a person has gone
-            through it; splits are drawn by the labels as they were.
+            through it, or several (``[first.csv, second.csv]``), each about the labels that those before it
+            have left; splits are drawn by the labels as they were.
         table: the columns of the data, if they are a table.
         missing_labels: names of classes that stand for missing labels (``[unknown, n/a]``), at any depth;
             their samples get the label above, or none.
@@ -298,7 +299,7 @@ class Recipe:
     data_path: str | None = None
     taxonomy: str | None = None
     mapping: str | None = None
-    corrections: str | None = None
+    corrections: list[str] | str | None = None
     table: TableRecipe = field(default_factory=TableRecipe)
     missing_labels: list[str] | str | None = None
     coarsen: int | None = None

@@ -16,6 +16,7 @@ from lightning.pytorch.utilities import rank_zero_only
 from torch import Tensor
 
 from labeltree.data import DataSummary, Source
+from labeltree.data.correction_rounds import CorrectionRounds, table_names
 from labeltree.data.corrections import Corrections
 from labeltree.errors import OtherSettingsError, RunError
 from labeltree.progress import Progress
@@ -116,30 +117,33 @@ def open_samples(
     return data, source
 
 
-def run_corrections(folder: RunFolder, recipe: Recipe) -> Corrections | None:
+def run_corrections(folder: RunFolder, recipe: Recipe) -> CorrectionRounds | None:
     """The corrections of a run: those that it began with, else those of the recipe; None without any.
 
     Raises:
-        OtherSettingsError: if the recipe's file has other accepted rows than the run began with.
-        RunError: if the run's own table is gone.
+        OtherSettingsError: if a file of the recipe has other accepted rows than the run began with.
+        RunError: if a table of the run's own is gone.
     """
     if recipe.corrections is None:
         return None
-    file = Path(recipe.corrections)
     if not folder.recipe.is_file():
-        return Corrections.load(file)
-    if not folder.corrections.is_file():
-        raise RunError(
-            f"run '{folder.path}' has no {folder.corrections.name}; restore it, or train again into another "
-            "--out"
-        )
-    known = dataclasses.replace(Corrections.load(folder.corrections), name=file.name)
-    if file.is_file() and not Corrections.load(file).same_as(known):
-        raise OtherSettingsError(
-            f"the accepted rows of '{file}' have changed since the run in '{folder.path}' began; give "
-            f"another --out to train with them, or restore them: they are in '{folder.corrections}'"
-        )
-    return known
+        return CorrectionRounds.load(recipe.corrections)
+    files = [recipe.corrections] if isinstance(recipe.corrections, str) else recipe.corrections
+    tables = []
+    for number, (file, name) in enumerate(zip(map(Path, files), table_names(files), strict=True), 1):
+        own = folder.correction_file(number)
+        if not own.is_file():
+            raise RunError(
+                f"run '{folder.path}' has no {own.name}; restore it, or train again into another --out"
+            )
+        known = dataclasses.replace(Corrections.load(own), name=name)
+        if file.is_file() and not Corrections.load(file).same_as(known):
+            raise OtherSettingsError(
+                f"the accepted rows of '{file}' have changed since the run in '{folder.path}' began; give "
+                f"another --out to train with them, or restore them: they are in '{own}'"
+            )
+        tables.append(known)
+    return CorrectionRounds(tuple(tables))
 
 
 def _check_data(folder: RunFolder, known: Recipe, recipe: Recipe, data: Source, source: Source) -> None:
@@ -201,8 +205,11 @@ def begin_run(
     if labels.taxonomy != source.taxonomy:
         labels.taxonomy.save(folder.training_taxonomy)
     folder.write_json(folder.data, summary.to_dict())
+    for left in folder.correction_files:  # of a run that was begun here and has no recipe
+        left.unlink()
     if recipe.corrections is not None:
-        Corrections.load(recipe.corrections).save(folder.corrections)
+        for number, table in enumerate(CorrectionRounds.load(recipe.corrections).tables, 1):
+            table.save(folder.correction_file(number))
     if data.unused is not None and len(data.unused):
         data.unused.save(folder.unused_rows)
     description_of(module, source, labels).save(folder.description)
@@ -235,7 +242,7 @@ def abandon_run(folder: RunFolder) -> None:
         folder.samples,
         folder.data,
         folder.unused_rows,
-        folder.corrections,
+        *folder.correction_files,
         folder.description,
         folder.word_vectors,
         folder.training_taxonomy,

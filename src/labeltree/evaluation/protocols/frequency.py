@@ -57,7 +57,7 @@ def frequency(inputs: Inputs, options: FrequencyOptions) -> ProtocolResult:
         for role, reading in inputs.readings().items():
             progress = inputs.titled(f"retrieval by {role}")
             found[f"retrieval.{role}"], _ = inputs.rankings(
-                reading, plan.queries, plan.gallery, by_depth=False, progress=progress
+                reading, plan.queries, plan.gallery, by_depth=False, graded=False, progress=progress
             )
     parts = {}
     for name, columns in found.items():

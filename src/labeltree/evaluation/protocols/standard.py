@@ -16,9 +16,16 @@ from labeltree.evaluation.columns import Column
 from labeltree.evaluation.inputs import Inputs, micro_f1_column
 from labeltree.evaluation.registry import ProtocolResult, register
 from labeltree.evaluation.result import PREFIX
-from labeltree.metrics.functional import class_prototypes, pair_violations, parent_violations
+from labeltree.metrics.functional import (
+    class_prototypes,
+    cophenetic_correlation,
+    pair_violations,
+    parent_violations,
+)
 
 __all__ = ["own", "probe", "prototypes", "retrieval", "violations"]
+
+_OF_EMBEDDINGS = ("h_ap", "ndcg", "asi", "ap_at_depth")
 
 
 @register(
@@ -89,11 +96,12 @@ def _answers(inputs: Inputs, name: ClassifierKind, role: str, notes: Sequence[st
 @register(
     "violations",
     summary="do samples lie nearer to their own branch than to others, by prototypes and by pairs?",
-    source="Climbing the Label Tree, Section 4.4; pairs: Zhang et al. 2022, supplement E",
+    source="Climbing the Label Tree, Section 4.4; pairs: Zhang et al. 2022, supplement E; CPCC: Zeng et al. "
+    "2022",
     standard=True,
 )
 def violations(inputs: Inputs, options: Any) -> ProtocolResult:
-    """Parent violations and pair violations of the embeddings.
+    """Parent violations, pair violations and CPCC of the embeddings.
 
     Means and distances are those of the embeddings' geometry. Every training sample contributes to the
     prototypes of its label and of the label's ancestors.
@@ -105,19 +113,23 @@ def violations(inputs: Inputs, options: Any) -> ProtocolResult:
     violated = parent_violations(
         points[tested], nodes[tested], judging.tree, means, geometry=geometry, reduction="none"
     )
-    pairs = pair_violations(
-        points[tested],
-        judging.in_judge(nodes[tested]),
-        judging.judge,
-        geometry,
-        max_pairs=settings.max_pairs,
-        seed=settings.seed,
-        reduction="none",
+    pairs, follows = (
+        measure(
+            points[tested],
+            judging.in_judge(nodes[tested]),
+            judging.judge,
+            geometry,
+            max_pairs=settings.max_pairs,
+            seed=settings.seed,
+            reduction="none",
+        )
+        for measure in (pair_violations, cophenetic_correlation)
     )
     columns = [
         Column("embeddings.parent_violations", violated, tested, larger_is_better=False),
         Column("embeddings.parent_order_accuracy", 1 - violated, tested),
         Column("embeddings.pair_violations", pairs, tested, larger_is_better=False, whole=True),
+        Column("embeddings.cpcc", follows, tested, share=False, whole=True),
     ]
     judged = int((~violated.isnan()).sum())
     notes, under_root = [], int((judging.tree.parent[nodes[tested]] <= 0).sum())
@@ -140,24 +152,30 @@ def violations(inputs: Inputs, options: Any) -> ProtocolResult:
 @register(
     "retrieval",
     summary="each sample looks for its like among the others, or in the training split",
-    source="recall@k and MAP@R: Musgrave et al. 2020; AHP: Barz & Denzler 2019, Section 4",
+    source="recall@k and MAP@R: Musgrave et al. 2020; AHP: Barz & Denzler 2019, Section 4; H-AP: Ramzi et "
+    "al. 2022; ASI: Sun et al. 2021",
     standard=True,
 )
 def retrieval(inputs: Inputs, options: Any) -> ProtocolResult:
-    """Scores of the rankings of the samples' search plan, and the means of HP@1 … HP@K."""
+    """Scores of the rankings of the samples' search plan, and the means of HP@1 … HP@K.
+
+    H-AP, NDCG, ASI and AP at each depth, which sort whole rankings, are those of the embeddings.
+    """
     plan, columns = inputs.samples.plan, list[Column]()
     ranked: list[Column] = []
     curve: list[float] = []
     curves: dict[str, list[float]] = {}
-    first = None
+    first, judged = None, inputs.reading("embeddings").representation
     for role, reading in inputs.standard_readings().items():
         if reading.representation != first:
+            graded = reading.representation == judged
             progress = inputs.titled(f"retrieval by {role}")
             ranked, curve = inputs.rankings(
-                reading, plan.queries, plan.gallery, by_depth=False, progress=progress
+                reading, plan.queries, plan.gallery, by_depth=False, graded=graded, progress=progress
             )
             first = first or reading.representation
-        columns += [column.alone(f"{role}.{column.name}") for column in ranked]
+        shown = [c for c in ranked if role == "embeddings" or not c.name.startswith(_OF_EMBEDDINGS)]
+        columns += [column.alone(f"{role}.{column.name}") for column in shown]
         curves[f"{role}.hp"] = curve
     result = _summarised(inputs, columns)
     if inputs.samples.one_class is not None:

@@ -119,7 +119,7 @@ def _add_page(app: FastAPI, guard: Guard) -> None:
     async def session(request: Request) -> Response:
         """A cookie for the token, which browsers send with every request, for pictures, too."""
         asked = await read_json(request, SessionRequest, _SMALL)
-        cookie = guard.cookie_for(asked.token)
+        cookie = guard.cookie_for(asked.token, request.headers.get("host", ""))
         if cookie is None:
             await asyncio.sleep(0.5)
             raise HTTPException(401, "this is not the token of this service")
@@ -240,9 +240,10 @@ def _add_review(app: FastAPI, show: Show) -> None:
         node: int = 0,
         offset: Annotated[int, Query(ge=0)] = 0,
         limit: Annotated[int, Query(ge=1, le=100)] = 20,
+        after: Annotated[int | None, Query(description="row of a suspect: only those that follow it")] = None,
     ) -> ReviewPage:
         """Suspects at or below a node, the most suspicious first."""
-        return show.review_page(state, _node(show.collection, node), offset, limit)
+        return show.review_page(state, _node(show.collection, node), offset, limit, after)
 
     @app.post("/api/review", responses={409: {"model": Changed}, **_PROBLEMS})
     async def decide(request: Request) -> ReviewItem:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from labeltree.atomic import atomic_write
-from labeltree.data.corrections import COLUMNS, DECISIONS
-from labeltree.errors import DataError
+from labeltree.data.corrections import COLUMNS, CONTENT, DECISIONS
+from labeltree.errors import DataError, TaxonomyError
 from labeltree.safe_files import Reader, read_text
 from labeltree.serving.explorer.collection import Collection
-from labeltree.serving.explorer.review import Action, Decision, Suspect
+from labeltree.serving.explorer.review import Action, Decision, Kept, Suspect
 
 __all__ = ["CorrectionsFile", "read_suspects"]
 
@@ -23,76 +23,93 @@ _ACTIONS: tuple[Action, ...] = ("accept", "keep", "remove", "no label")
 class CorrectionsFile:
     """A table of corrections as `labeltree.data.corrections.Corrections` reads it, changed row by row.
 
-    Rows of samples that are not in the collection, rows without a decision and further columns stay as they
-    are, so that the table of `labeltree suspects` itself can be the file.
+    Rows of samples that are not in the collection, rows without a decision, rows that cannot be understood
+    and further columns stay as they are, so that the table of `labeltree suspects` itself can be the file.
 
     Args:
         path: the file; it need not exist.
         collection: whose samples are decided about.
+        contents: fingerprints of samples that are named by their rows, see `sample_contents`, by id.
 
     Raises:
-        DataError: if the file cannot be read.
+        DataError: if the file cannot be read at all.
     """
 
-    def __init__(self, path: Path, collection: Collection) -> None:
+    def __init__(self, path: Path, collection: Collection, contents: Mapping[str, str] | None = None) -> None:
         self.path = path
         self._collection = collection
-        self._nodes = _nodes_by_path(collection)
-        self.read()
+        self._contents = {one: content for one, content in (contents or {}).items() if content}
+        self._rows()
 
-    def read(self) -> dict[str, Decision]:
+    def read(self) -> Kept:
         """See `DecisionFile`."""
-        _, rows = self._rows()
-        decisions = {}
+        return self._understood(self._rows()[1])
+
+    def _understood(self, rows: Sequence[Mapping[str, str]]) -> Kept:
+        """What the rows say, as training takes them."""
+        decisions: dict[str, Decision] = {}
+        problems: dict[str, str] = {}
+        corrected: dict[str, tuple[str, ...]] = {}
         for line, row in enumerate(rows, 2):
-            found = self._decision(row, f"'{self.path}', row {line}")
-            if found is not None:
-                decisions[row["sample"]] = found
-        return decisions
+            sample = row["sample"]
+            try:
+                found = self._decision(row)
+                if found is None:
+                    continue
+                new = row["suggested"].strip() if found.action == "accept" else ""
+                said = (found.action, row["label"].strip(), new)
+                if corrected.setdefault(sample, said) != said:
+                    raise DataError("the sample has two corrections that differ; leave one of them empty")
+                decisions[sample] = found
+            except DataError as error:
+                name = f" (sample '{sample[:100]}')" if sample else ""
+                problems.setdefault(sample, f"'{self.path.name}', row {line}{name}: {error}")
+        return Kept({one: found for one, found in decisions.items() if one not in problems}, problems)
 
     def write(self, decisions: Mapping[str, Decision]) -> None:
         """See `DecisionFile`; what was taken back keeps its row, without a decision."""
         columns, rows = self._rows()
-        seen = set()
+        now = self._understood(rows).decisions
+        changed = {one for one in (*now, *decisions) if now.get(one) != decisions.get(one)}
+        seen: set[str] = set()
         for row in rows:
             sample = row["sample"]
-            if sample in self._collection.row_of:
-                decision = None if sample in seen else decisions.get(sample)
-                if decision is not None and decision == self._decision(row, str(self.path)):
-                    pass  # what nobody decided anew keeps the label that it was decided on
-                elif decision is not None:
-                    row |= self._row(sample, decision, row["suggested"])
-                elif row["decision"]:
-                    row["decision"] = ""
-                seen.add(sample)
-        rows += [self._row(sample, one, "") for sample, one in decisions.items() if sample not in seen]
+            if sample not in changed:
+                continue  # so that it keeps the label that it was decided on
+            decision = None if sample in seen else decisions.get(sample)
+            if decision is not None:
+                row |= self._row(sample, decision, row["suggested"])
+            elif row["decision"]:
+                row["decision"] = ""
+            seen.add(sample)
+        rows += [self._row(one, said, "") for one, said in decisions.items() if one in changed - seen]
         with atomic_write(self.path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
             writer = csv.DictWriter(file, columns, restval="", lineterminator="\n")
             writer.writeheader()
             writer.writerows(rows)
 
-    def _decision(self, row: Mapping[str, str], where: str) -> Decision | None:
-        """The decision of a row; None if it has none, or is of another collection's sample."""
-        place = self._collection.row_of.get(row["sample"])
+    def _decision(self, row: Mapping[str, str]) -> Decision | None:
+        """The decision of a row; None if it has none, or is of another collection's sample.
+
+        Raises:
+            DataError: if it cannot be understood.
+        """
         word = " ".join(row["decision"].lower().split())
-        if place is None or not word:
+        if not word:
             return None
         action: Action | None = next((one for one in _ACTIONS if one == DECISIONS.get(word)), None)
         if action is None:
-            raise DataError(
-                f"{where}: the decision '{word[:60]}' is none of {', '.join(_ACTIONS)}; correct it"
-            )
+            raise DataError(f"the decision '{word[:60]}' is none of {', '.join(_ACTIONS)}; correct it")
+        if not row["sample"]:
+            raise DataError("the column 'sample' is empty, so nobody knows what is corrected; fill it in")
+        place = self._collection.row_of.get(row["sample"])
+        if place is None:
+            return None
         if action == "keep":
             return Decision(action, int(self._collection.nodes[place]))
         if action != "accept":
             return Decision(action, -1)
-        node = self._nodes.get(row["suggested"].strip())
-        if node is None:
-            raise DataError(
-                f"{where}: '{row['suggested'][:100]}' is no node of the taxonomy; write its path, such as "
-                "animal/mammal/dog"
-            )
-        return Decision(action, node)
+        return Decision(action, _node(self._collection, row["suggested"]))
 
     def _row(self, sample: str, decision: Decision, suggested: str) -> dict[str, str]:
         label = int(self._collection.nodes[self._collection.row_of[sample]])
@@ -102,12 +119,13 @@ class CorrectionsFile:
             "label": name(label) if label > 0 else "",
             "suggested": name(decision.node) if decision.action == "accept" else suggested,
             "decision": decision.action,
-        }
+        } | ({CONTENT: self._contents.get(sample, "")} if self._contents else {})
 
     def _rows(self) -> tuple[list[str], list[dict[str, str]]]:
-        if not self.path.exists():
-            return list(COLUMNS), []
-        return _read_table(self.path, COLUMNS)
+        columns, rows = _read_table(self.path, COLUMNS) if self.path.exists() else (list(COLUMNS), [])
+        if self._contents and CONTENT not in columns:
+            columns.append(CONTENT)
+        return columns, rows
 
 
 def read_suspects(path: Path, collection: Collection) -> list[Suspect]:
@@ -117,14 +135,13 @@ def read_suspects(path: Path, collection: Collection) -> list[Suspect]:
         DataError: if it cannot be read, or none of its samples is in the collection.
     """
     _, rows = _read_table(path, ("sample", "suggested"))
-    nodes = _nodes_by_path(collection)
     found: dict[int, Suspect] = {}
     for row in rows:
         place = collection.row_of.get(row["sample"])
         if place is not None and place not in found:
             found[place] = Suspect(
                 row=place,
-                suggested=nodes.get(row["suggested"].strip(), -1),
+                suggested=_suggested(collection, row["suggested"]),
                 reason=row.get("reason", ""),
                 score=_number(row.get("score", "")),
             )
@@ -133,9 +150,26 @@ def read_suspects(path: Path, collection: Collection) -> list[Suspect]:
     return list(found.values())
 
 
-def _nodes_by_path(collection: Collection) -> dict[str, int]:
-    taxonomy = collection.taxonomy
-    return {taxonomy.path_name(node): node for node in range(taxonomy.num_nodes - 1, 0, -1)}
+def _node(collection: Collection, text: str) -> int:
+    """The node of a path, or of a name that only one node has, as training finds it.
+
+    Raises:
+        DataError: if there is none, or several.
+    """
+    try:
+        node = collection.taxonomy.find(text.strip())
+    except TaxonomyError as error:
+        raise DataError(str(error)) from None
+    if node == 0:
+        raise DataError("nothing is suggested that could be accepted; write a node, or 'no label'")
+    return node
+
+
+def _suggested(collection: Collection, text: str) -> int:
+    try:
+        return _node(collection, text)
+    except DataError:
+        return -1
 
 
 def _number(text: str) -> float | None:
@@ -152,10 +186,18 @@ def _read_table(path: Path, needed: tuple[str, ...]) -> tuple[list[str], list[di
     with _READER.reading(path, "it is no CSV"):
         lines = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True, restval="")
         columns = [name.strip() for name in lines.fieldnames or []]
-        lines.fieldnames = [name.lower() if name.lower() in needed else name for name in columns]
+        lines.fieldnames = [name.lower() if name.lower() in {*needed, CONTENT} else name for name in columns]
         columns = list(lines.fieldnames)
-        rows = [{name: value for name, value in row.items() if name is not None} for row in lines]
+        rows = [dict(row) for row in lines]
+    if twice := [name for name in columns if columns.count(name) > 1]:
+        raise DataError(f"'{path}' has more than one column '{twice[0]}'; rename one, so that none is lost")
+    if any(None in row for row in rows):
+        number = next(place for place, row in enumerate(rows, start=1) if None in row)
+        raise DataError(f"row {number} of '{path}' has more cells than there are columns; mend it first")
     missing = [name for name in needed if name not in columns]
     if missing:
         raise _READER.failure(path, f"it has no column '{missing[0]}'")
+    double = [name for name in needed if columns.count(name) > 1]
+    if double:
+        raise _READER.failure(path, f"it has more than one column '{double[0]}'")
     return columns, rows

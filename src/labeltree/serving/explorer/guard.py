@@ -27,7 +27,8 @@ class Guard:
       made to point here (DNS rebinding) sends its own name, and learns nothing.
     - Browsers say where a request comes from; requests from other pages are refused.
     - With a token, everything under ``/api``, and ``/docs``, needs it: as a bearer token, or as the cookie
-      that ``POST /api/session`` gives for it. Page, script and style hold no data.
+      that ``POST /api/session`` gives for it. Page, script and style hold no data. Browsers send a cookie to
+      all ports of a host, so its name has the port, and explorers on one host leave each other's alone.
 
     Args:
         app: what is guarded.
@@ -46,7 +47,7 @@ class Guard:
             await self._app(scope, receive, send)
             return
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        problem = self._problem(scope["path"], scope["method"], headers)
+        problem = self.refusal(scope["path"], scope["method"], headers)
         if problem is not None:
             await _refuse(send, *problem)
             return
@@ -69,18 +70,23 @@ class Guard:
         """Whether there is a token."""
         return self._token is not None
 
-    def cookie_for(self, token: str) -> str | None:
-        """The cookie, with its attributes, for the right token; None for any other."""
-        if self._token is None or not hmac.compare_digest(token.encode(), self._token.encode()):
+    def cookie_for(self, token: str, host: str) -> str | None:
+        """The cookie, with its attributes, for the right token; None for any other.
+
+        Args:
+            token: that was sent.
+            host: the header Host of the request.
+        """
+        if self._token is None or not _same(token, self._token):
             return None
-        return f"{_COOKIE}={self._cookie}; HttpOnly; SameSite=Strict; Path=/"
+        return f"{_cookie_name(host)}={self._cookie}; HttpOnly; SameSite=Strict; Path=/"
 
     @property
     def _cookie(self) -> str:
         assert self._token is not None
-        return hmac.new(self._key, self._token.encode(), hashlib.sha256).hexdigest()
+        return hmac.new(self._key, _bytes(self._token), hashlib.sha256).hexdigest()
 
-    def _problem(self, path: str, method: str, headers: Headers) -> tuple[int, str] | None:
+    def refusal(self, path: str, method: str, headers: Headers) -> tuple[int, str] | None:
         host = headers.get("host", "")
         name = host_of(host)
         if name is None or not (name in self._names or _is_address(name)):
@@ -100,13 +106,25 @@ class Guard:
     def _knows(self, headers: Headers) -> bool:
         assert self._token is not None
         kind, _, sent = headers.get("authorization", "").partition(" ")
-        if kind.lower() == "bearer" and hmac.compare_digest(sent.strip().encode(), self._token.encode()):
+        if kind.lower() == "bearer" and _same(sent.strip(), self._token):
             return True
         try:
-            found = SimpleCookie(headers.get("cookie", "")).get(_COOKIE)
+            found = SimpleCookie(headers.get("cookie", "")).get(_cookie_name(headers.get("host", "")))
         except CookieError:
             return False
-        return found is not None and hmac.compare_digest(found.value.encode(), self._cookie.encode())
+        return found is not None and _same(found.value, self._cookie)
+
+
+def _cookie_name(host: str) -> str:
+    return f"{_COOKIE}-{urlsplit(f'//{host}').port or 'explore'}"
+
+
+def _same(one: str, other: str) -> bool:
+    return hmac.compare_digest(_bytes(one), _bytes(other))
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")  # JSON can hold halves of characters
 
 
 def host_of(host: str) -> str | None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -77,6 +80,7 @@ class Maps:
         self._computing: set[str] = set()
         self._lock = threading.Lock()
         self._one = threading.Lock()  # a map at a time: they take all of a core
+        self._pca = threading.Lock()  # but PCA, which is shown meanwhile, waits for none
         for name in self.names[1:]:
             kept = self._kept(name)
             if kept is not None:
@@ -119,7 +123,7 @@ class Maps:
     def get(self, name: str) -> PlaneMap | None:
         """A map; None while it is not ready. PCA is computed at once."""
         if name == "PCA" and name not in self._maps:
-            with self._one:
+            with self._pca:
                 if name not in self._maps:
                     self._maps[name] = compute_map(self._collection, name)
         return self._maps.get(name)
@@ -135,6 +139,9 @@ class Maps:
 
     def _compute(self, name: str) -> None:
         problem = ""
+        if sys.platform == "linux":  # where a thread has a priority of its own: pages go first
+            with suppress(OSError):
+                os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 15)
         try:
             with self._one:
                 found = compute_map(self._collection, name)

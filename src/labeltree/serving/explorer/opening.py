@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from labeltree.cache import data_home
+from labeltree.data.correction_rounds import CorrectionRounds
 from labeltree.errors import DataError, LabeltreeError
 from labeltree.runs import RunFolder
 from labeltree.serving.engine import Engine
@@ -26,6 +27,7 @@ from labeltree.serving.settings import ServiceSettings
 
 if TYPE_CHECKING:
     from labeltree.index import Index
+    from labeltree.taxonomy import Taxonomy
 
 __all__ = ["explore", "open_collection", "open_show"]
 
@@ -90,6 +92,7 @@ def explore(
             threads=threads,
             warn=warn,
         )
+        threading.Thread(target=show.prepare, name="prepare", daemon=True).start()
         try:
             app = create_explorer(show, engine, token=token, names=(*names, host))
             run_app(app, listener, settings, access_log=access_log, say=say)
@@ -110,6 +113,7 @@ def open_show(
     warn: Callable[[str], None] = print,
 ) -> tuple[Show, Engine | None]:
     """What the explorer shows of an index, and the model that it searches by; arguments as of `explore`."""
+    from labeltree.curation.reading import recorded_contents
     from labeltree.index import Index
 
     index = Index.open(where)
@@ -118,7 +122,7 @@ def open_show(
     run = index.model
     if run is not None:
         try:
-            engine = Engine(run, settings, devices=devices, threads=threads)
+            engine = Engine(run, settings, devices=devices, threads=threads, either=True)
         except (LabeltreeError, OSError) as error:
             why = f"the run of the index cannot be opened: {error}"
             warn(why)
@@ -128,12 +132,20 @@ def open_show(
     found = [] if suspects is None else read_suspects(Path(suspects), collection)
     if corrections is None and suspects is not None:
         corrections = Path(suspects).with_name("reviewed.csv")
-    if corrections is not None and _is_record(Path(corrections)):
+    if corrections is not None and (_is_record(Path(corrections)) or _was_used(Path(corrections), index)):
         raise DataError(
-            f"'{corrections}' is the record of the corrections that a run was trained with; name another "
-            "file for new decisions"
+            f"'{corrections}' holds the corrections that a run was trained with; name another file for new "
+            "decisions, and train with both"
         )
-    kept = None if corrections is None else CorrectionsFile(Path(corrections), collection)
+    kept = None
+    if corrections is not None:
+        ids = collection.ids.tolist()
+        contents = recorded_contents(index, ids)
+        kept = CorrectionsFile(
+            Path(corrections), collection, None if contents is None else dict(zip(ids, contents, strict=True))
+        )
+    for problem in [] if kept is None else list(kept.read().problems.values())[:5]:
+        warn(problem)
     show = Show(
         collection,
         pictures,
@@ -148,19 +160,36 @@ def open_show(
 def _is_record(path: Path) -> bool:
     """Whether a file is where a run keeps the corrections that it began with."""
     run = RunFolder(path.parent)
-    return path.absolute() == run.corrections.absolute() and run.recipe.is_file()
+    records = [run.corrections, *run.correction_files]
+    return path.name in [file.name for file in records] and run.recipe.is_file()
+
+
+def _was_used(path: Path, index: Index) -> bool:
+    """Whether the run of the index was trained with this file: its labels are corrected already."""
+    if index.model is None or not path.is_file():
+        return False
+    records = RunFolder(index.model).correction_files
+    try:
+        given = CorrectionRounds.load(path) if records else None
+        return given is not None and any(given.same_as(CorrectionRounds.load(file)) for file in records)
+    except LabeltreeError:  # it has rows to be mended, which are told when it is read
+        return False
 
 
 def open_collection(index: Index) -> Collection:
     """The samples of an index as they are now."""
-    version = str(index.version)
-    known = index.info().columns
+    return index.at_once(lambda seen: _collection(index, seen))
+
+
+def _collection(index: Index, seen: Index) -> Collection:
+    """The samples of an index as one version of it, ``seen``, has them; searches take the newest."""
+    version = str(seen.version)
+    known = seen.info().columns
     wanted = [name for name in ("split", "path", "text", "prediction") if name in known]
-    table = index.rows(["id", "node", *wanted])
+    table = seen.rows(["id", "node", *wanted])
     columns: dict[str, list[Any]] = {name: table[name].to_pylist() for name in wanted}
     ids = np.array(table["id"].to_pylist(), object)
     row_of = {one: row for row, one in enumerate(ids.tolist())}
-    geometry = {"cosine": "sphere"}.get(index.geometry, index.geometry)
 
     def texts(name: str) -> Array | None:
         values = columns.get(name)
@@ -180,14 +209,14 @@ def open_collection(index: Index) -> Collection:
         name=_name_of(index),
         ids=ids,
         nodes=np.array(table["node"].to_numpy(), np.int64),
-        taxonomy=index.taxonomy,
-        vectors=index.vectors(),
+        taxonomy=seen.taxonomy,
+        vectors=seen.vectors(),
         nearest=nearest,
-        geometry=geometry,
-        curvature=index.settings.curvature,
+        geometry=seen.settings.space.name,
+        curvature=seen.settings.curvature,
         version=version,
         splits=texts("split"),
-        predictions=_predictions(columns.get("prediction"), index),
+        predictions=_predictions(columns.get("prediction"), seen.taxonomy),
         paths=texts("path"),
         texts=texts("text"),
     )
@@ -198,11 +227,10 @@ def _name_of(index: Index) -> str:
     return place.parent.name if place.name == "index" and place.parent.name else place.name or index.where
 
 
-def _predictions(values: list[Any] | None, index: Index) -> Array | None:
+def _predictions(values: list[Any] | None, taxonomy: Taxonomy) -> Array | None:
     """Nodes ``(n,)`` of the column ``prediction``, whose values are nodes by number or by path."""
     if values is None:
         return None
-    taxonomy = index.taxonomy
     if any(isinstance(value, str) for value in values):
         nodes = {taxonomy.path_name(node): node for node in range(taxonomy.num_nodes)}
         return np.array([nodes.get(str(value), -1) for value in values], np.int64)
@@ -212,7 +240,7 @@ def _predictions(values: list[Any] | None, index: Index) -> Array | None:
 
 def _drawer(engine: Engine, index: Index) -> Callable[[int], Array] | None:
     """Draws samples that are no files but parts of the run's data set, by their number in it."""
-    if engine.modality != "image" or "instance" not in index.info().columns:
+    if engine.modality == "text" or "instance" not in index.info().columns:
         return None
     instances = index.rows(["instance"])["instance"].to_pylist()
     opening = threading.Lock()
@@ -228,7 +256,10 @@ def _drawer(engine: Engine, index: Index) -> Callable[[int], Array] | None:
             source, places = opened[0]
             if instances[row] not in places:
                 raise DataError("the sample is no longer in the data of the run")
-            return np.asarray(source.load(torch.tensor([places[instances[row]]]))[0].numpy())
+            place = torch.tensor([places[instances[row]]])
+            if not bool(source.present(source.rows[place])[0, 0]):
+                raise DataError("the sample has no image")
+            return np.asarray(source.load(place)[0].numpy())
 
     return draw
 

@@ -55,6 +55,7 @@ class ExplorerInfo(BaseModel):
     suspects: int
     decided: int
     corrections: str | None = Field(description="name of the file that decisions are written to")
+    problems: list[str] = Field(description="rows of that file that are not understood, and stay as they are")
     maps: list[MapInfo]
     map: str = Field(description="the map to show first")
 

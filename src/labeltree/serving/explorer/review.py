@@ -6,14 +6,14 @@ import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
 
 from labeltree.atomic import wait_for_lock, writing
 from labeltree.errors import DataError
 
-__all__ = ["Action", "Conflict", "Decision", "Review", "Suspect"]
+__all__ = ["Action", "Conflict", "Decision", "Kept", "Review", "Suspect"]
 
 Action = Literal["accept", "keep", "remove", "no label"]
 """What is decided: another node, the label as it is, that the sample be left out, or have no label."""
@@ -47,6 +47,19 @@ class Decision:
         return f"{self.action} {self.node}"
 
 
+@dataclass(frozen=True)
+class Kept:
+    """What a file of decisions says.
+
+    Attributes:
+        decisions: by sample id.
+        problems: what is wrong, by the sample id of the rows that cannot be understood.
+    """
+
+    decisions: dict[str, Decision]
+    problems: dict[str, str] = field(default_factory=dict)
+
+
 class Conflict(Exception):
     """Somebody else has decided about the sample since the page showed it."""
 
@@ -56,11 +69,15 @@ class DecisionFile(Protocol):
 
     path: Path
 
-    def read(self) -> dict[str, Decision]:
-        """The decisions by sample id."""
+    def read(self) -> Kept:
+        """What the file says.
+
+        Raises:
+            DataError: if it cannot be read at all.
+        """
 
     def write(self, decisions: Mapping[str, Decision]) -> None:
-        """Replace the file, as a whole or not at all."""
+        """Replace the file, as a whole or not at all; rows that cannot be understood stay as they are."""
 
 
 class Review:
@@ -68,7 +85,8 @@ class Review:
 
     Every decision is written at once, on top of what the file says at that moment and under a lock, so that
     nothing is lost that another process, or a person with an editor, has written before. A decision about a
-    sample that somebody else has decided on since the page showed it is refused.
+    sample that somebody else has decided on since the page showed it is refused, and so is one about a sample
+    whose row in the file cannot be understood.
 
     Args:
         suspects: the most suspicious first.
@@ -80,9 +98,13 @@ class Review:
         self.kept = kept
         self._lock = threading.Lock()
 
-    def decisions(self) -> dict[str, Decision]:
-        """What the file says now, by sample id."""
-        return {} if self.kept is None else self.kept.read()
+    def read(self) -> Kept:
+        """What the file says now.
+
+        Raises:
+            DataError: if it cannot be read at all.
+        """
+        return Kept({}) if self.kept is None else self.kept.read()
 
     def decide(self, sample: str, decision: Decision | None, seen: str) -> Decision | None:
         """Write a decision about a sample, or take it back (None).
@@ -94,12 +116,15 @@ class Review:
 
         Raises:
             Conflict: if the file has another decision by now.
-            DataError: if there is no file.
+            DataError: if there is no file, it cannot be read, or its row of the sample cannot be understood.
         """
         if self.kept is None:
             raise DataError("decisions are not kept; start the explorer with --corrections FILE")
         with self._lock, _locked(self.kept.path):
-            decisions = self.kept.read()
+            kept = self.kept.read()
+            if sample in kept.problems:
+                raise DataError(f"{kept.problems[sample]}; nothing is decided until then")
+            decisions = kept.decisions
             now = decisions.get(sample)
             if now == decision:
                 return now  # asked twice

@@ -41,6 +41,7 @@ __all__ = ["Show"]
 Array = np.ndarray[Any, Any]
 _LONGEST_TEXT = 2000  # characters of a text that a card has
 _MATCHES = 8
+_PROBLEMS = 20  # rows of the corrections that are told
 _EVIDENCE = 6  # neighbours shown beside a suspect
 
 
@@ -74,12 +75,19 @@ class Show:
         self._version_now = version_now
         self._has_pictures = pictures.any
         self._suspects = {suspect.row: suspect for suspect in review.suspects}
+        self._ranks = {suspect.row: rank for rank, suspect in enumerate(review.suspects)}
         self._plain_names = [_plain(name) for name in collection.taxonomy.names]
+
+    def prepare(self) -> None:
+        """Compute what the page asks for first, so that the first visitor need not wait for it."""
+        self.maps.get("PCA")
+        self.tree()
+        self.rows()
 
     def info(self, engine: Engine | None) -> ExplorerInfo:
         """See `ExplorerInfo`."""
         it = self.collection
-        decided = self.review.decisions()
+        kept, problems = self._kept()
         now = it.version if self._version_now is None else self._version_now()
         return ExplorerInfo(
             title=it.name,
@@ -89,7 +97,7 @@ class Show:
             dimensions=int(it.vectors.shape[1]),
             version=it.version,
             changed=now != it.version,
-            reads=[] if engine is None else [engine.modality],
+            reads=_reads(engine),
             why_not=self.why_no_model if engine is None else "",
             max_upload=0 if engine is None else engine.settings.max_upload,
             max_text=0 if engine is None else engine.settings.max_text,
@@ -97,11 +105,20 @@ class Show:
             splits=it.split_names,
             judged=it.judged[1],
             suspects=len(self.review.suspects),
-            decided=sum(str(it.ids[suspect.row]) in decided for suspect in self.review.suspects),
+            decided=sum(str(it.ids[suspect.row]) in kept for suspect in self.review.suspects),
+            problems=problems,
             corrections=None if self.review.kept is None else self.review.kept.path.name,
             maps=[MapInfo(name=m.name, state=m.state, problem=m.problem) for m in self.maps.states()],
             map=self.maps.default,
         )
+
+    def _kept(self) -> tuple[dict[str, Decision], list[str]]:
+        """The decisions by sample id, and what is wrong with their file."""
+        try:
+            kept = self.review.read()
+        except DataError as error:
+            return {}, [str(error)]
+        return kept.decisions, list(kept.problems.values())[:_PROBLEMS]
 
     def tree(self) -> TreeReply:
         """See `TreeReply`."""
@@ -256,16 +273,32 @@ class Show:
     def _count(self, node: int, count: int) -> NodeCount:
         return NodeCount(node=node, path=self._path(node), count=count)
 
-    def review_page(self, state: str, node: int, offset: int, limit: int) -> ReviewPage:
-        """A part of the queue."""
-        it, decisions = self.collection, self.review.decisions()
+    def review_page(
+        self, state: str, node: int, offset: int, limit: int, after: int | None = None
+    ) -> ReviewPage:
+        """A part of the queue.
+
+        Args:
+            state: ``open``, ``decided`` or ``all``.
+            node: that the labels lie at or below.
+            offset: how many to leave out.
+            limit: how many at most.
+            after: the row of a suspect; only those that follow it in the queue. None: all.
+
+        Raises:
+            DataError: if that row is no suspect.
+        """
+        it, decisions = self.collection, self.review.read().decisions
         end = int(it.taxonomy.subtree_end[node])
         suspects = [s for s in self.review.suspects if node == 0 or node <= it.nodes[s.row] < end]
         decided = [str(it.ids[s.row]) in decisions for s in suspects]
+        if after is not None and after not in self._ranks:
+            raise DataError(f"row {after} is no suspect; give the row of one, or none")
+        from_rank = -1 if after is None else self._ranks[after]
         wanted = [
             s
             for s, done in zip(suspects, decided, strict=True)
-            if state == "all" or done == (state == "decided")
+            if (state == "all" or done == (state == "decided")) and self._ranks[s.row] > from_rank
         ]
         return ReviewPage(
             total=len(suspects),
@@ -276,7 +309,7 @@ class Show:
 
     def review_item(self, sample: str) -> ReviewItem:
         """The item of a sample."""
-        return self._item(self._row_of(sample), self.review.decisions())
+        return self._item(self._row_of(sample), self.review.read().decisions)
 
     def decide(self, asked: Decided) -> ReviewItem:
         """Decide about a sample.
@@ -324,6 +357,13 @@ class Show:
             seen="" if decision is None else str(decision),
             neighbours=self.samples([other for other in near.tolist() if other != row][:_EVIDENCE]),
         )
+
+
+def _reads(engine: Engine | None) -> list[str]:
+    """What can be searched by."""
+    if engine is None:
+        return []
+    return ["image", "text"] if engine.modality == "both" else [engine.modality]
 
 
 def _plain(text: str) -> str:

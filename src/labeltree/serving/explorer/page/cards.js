@@ -7,7 +7,8 @@ export function element(tag, content = {}, ...children) {
   return made;
 }
 
-export const whole = (number) => number.toLocaleString("en");
+const plain = new Intl.NumberFormat("en");
+export const whole = (number) => plain.format(number);
 export const percent = (share) => `${Math.round(100 * share)}\u202f%`;
 export const spell = (path) => path.join(" › ");
 

@@ -5,7 +5,7 @@ import { TreeView } from "./tree.js";
 
 const by = (id) => document.getElementById(id);
 const PAGE = 60, HUES = ["m0", "m1", "m4", "m3", "m5", "m6", "m7", "m2"];
-const chosen = { node: 0, split: 255, state: 0, lasso: null, hits: null, row: -1 };
+const chosen = { node: 0, split: 255, state: 0, lasso: null, hits: null, image: null, row: -1 };
 let info, tree, rows, map, view, shown = [], count = 0, serial = 0;
 
 async function ask(path, options = {}) {
@@ -47,6 +47,7 @@ function tell(text) {
   by("notice").hidden = !text;
 }
 const failed = (error) => tell(`${error.message[0].toUpperCase()}${error.message.slice(1)}.`);
+const pause = (milliseconds) => new Promise((done) => { setTimeout(done, milliseconds); });
 const guarded = (task) => (...given) => Promise.resolve().then(() => task(...given)).catch(failed);
 
 // What is chosen
@@ -62,15 +63,19 @@ const passes = (row) => (chosen.node === 0 || below(chosen.node, rows.node[row])
   && (chosen.state === 0 || (chosen.state === 1 ? rows.state[row] & 1 : (rows.state[row] & 6) === 2));
 
 function follow() {  // everything that follows from what is chosen
+  filter();
+  dress();
+  chips();
+  drawWall();
+}
+
+function filter() {
   const picked = chosen.lasso && new Set(chosen.lasso), inside = new Uint8Array(count);
   shown = [];
   for (let row = 0; row < count; row++) {
     if (passes(row)) { inside[row] = 1; if (!picked || picked.has(row)) shown.push(row); }
   }
   rows.inside = inside;
-  dress();
-  chips();
-  drawWall();
 }
 
 function chips() {
@@ -87,7 +92,7 @@ function chips() {
   if (!made.length || !chosen.state) {
     const offer = (text, state) => {
       const one = element("button", { className: "link quiet", type: "button", textContent: text });
-      one.addEventListener("click", () => { chosen.state = state; chosen.hits = null; by("asked").replaceChildren(); follow(); });
+      one.addEventListener("click", () => { chosen.state = state; leaveHits(); follow(); });
       made.push(one);
     };
     if (!chosen.state && info.suspects) offer("only suspects", 1);
@@ -102,6 +107,7 @@ function choose(node) {
   if (chosen.hits?.again) guarded(chosen.hits.again)();
   follow();
   guarded(showNode)(node);
+  queue.after = null;
   if (reviewing()) guarded(showReview)();
   keepPlace();
 }
@@ -139,7 +145,7 @@ function dress() {
   const colours = new Uint32Array(count);
   for (let row = 0; row < count; row++) colours[row] = rows.inside[row] ? colour(row) : faint;
   map.marks = chosen.hits ? chosen.hits.rows.slice(0, 24) : [];
-  map.dress(colours, rows.inside, abgr(style("paper")), style("ink"));
+  map.dress(colours, rows.inside, faint, abgr(style("paper")), style("ink"));
   legend(way);
 }
 
@@ -164,14 +170,15 @@ function branches() {  // the nodes whose hues the map has
   return all.filter((node) => tree.colours[node] !== grey).slice(0, 12);
 }
 
-async function showMap(name) {
-  const turn = ++serial;
-  let reply = await ask(`/api/maps/${encodeURIComponent(name)}`);
+const askMap = (name) => ask(`/api/maps/${encodeURIComponent(name)}`);
+
+async function showMap(name, coming = null) {  // coming: a reply that was asked for already
+  const turn = ++serial, reply = await coming || await askMap(name);
   if (reply.status === 202) {
     const { state, problem } = await reply.json();
     if (state === "failed") { tell(`The map ${name} is not there: ${problem}`); by("method").value = by("method").dataset.last; return; }
     by("note").textContent = `${name} is being computed, once; until then the map is PCA.`;
-    if (!map.points) await place(await ask("/api/maps/PCA"), "PCA", turn);
+    if (!map.points) await place(await askMap("PCA"), "PCA", turn);
     by("note").textContent = `${name} is being computed, once; until then the map is ${by("method").dataset.last}.`;
     setTimeout(guarded(async () => { if (turn === serial) await showMap(name); }), 1500);
     return;
@@ -190,27 +197,28 @@ async function place(reply, name, turn) {
   by("method").dataset.last = name;
   map.rim = name === "disk";
   map.load(points);
-  map.labels = labels(points);
+  map.labels = [];
   map.centre = [0, 0];
   map.zoom = 1;
   dress();
+  requestAnimationFrame(() => setTimeout(() => {  // points first, then names
+    if (map.points === points) map.name(labels(points));
+  }));
 }
 
-function labels(points) {  // where the names of nodes stand: at the median of their samples; coarser nodes first
-  const members = new Map();
+function labels(points) {  // where the names of nodes stand: at the median of 400 of their samples; coarser nodes first
+  const members = tree.names.map(() => []), seen = new Int32Array(tree.names.length);
   for (let row = 0; row < count; row++) {
     for (let node = rows.node[row]; node > 0; node = tree.parents[node]) {
-      if (!members.has(node)) members.set(node, []);
-      const some = members.get(node);
-      if (some.length < 400 || row % 8 === 0) some.push(row);
+      if (seen[node]++ % Math.ceil(tree.samples[node] / 400) === 0) members[node].push(row);
     }
   }
-  const middle = (numbers) => numbers.sort((a, b) => a - b)[numbers.length >> 1];
-  const found = [...members].map(([node, some]) => {
-    const x = middle(some.map((row) => points.x[row])), y = middle(some.map((row) => points.y[row]));
-    const spread = middle(some.map((row) => Math.hypot(points.x[row] - x, points.y[row] - y)));
+  const middle = (some, number) => Float64Array.from(some, number).sort()[some.length >> 1];
+  const found = members.map((some, node) => {
+    const x = middle(some, (row) => points.x[row]), y = middle(some, (row) => points.y[row]);
+    const spread = middle(some, (row) => Math.hypot(points.x[row] - x, points.y[row] - y));
     return { x, y, spread, name: tree.names[node], depth: view.depth[node], node };
-  });
+  }).filter(({ node }) => seen[node]);
   return found.sort((a, b) => a.depth - b.depth || tree.samples[b.node] - tree.samples[a.node] || a.node - b.node);
 }
 
@@ -227,7 +235,7 @@ async function sampleOf(row) {
 const hover = guarded(async (row, x, y) => {
   const tip = by("tip"), turn = ++hovering;
   if (row < 0) { tip.hidden = true; return; }
-  await new Promise((done) => { setTimeout(done, known.has(row) ? 0 : 60); });
+  await pause(known.has(row) ? 0 : 60);
   if (turn !== hovering) return;
   const sample = await sampleOf(row);
   if (turn !== hovering) return;
@@ -279,27 +287,37 @@ const FRAMES = {
   none: () => "without a label there are no frames",
 };
 
-async function search(asked) {
-  let found, image = null;
-  const within = chosen.node && chosen.within !== false ? `within=${chosen.node}` : "";
+async function search(asked, stay = false) {  // stay: in the tab that is open
+  const turn = ++searches, within = chosen.node ? `within=${chosen.node}` : "";
+  let found;
   if (asked.file) {
     const type = /^image\//.test(asked.file.type) ? asked.file.type : "application/octet-stream";
     if (asked.file.size > info.max_upload) throw new Error(`the file has more than ${whole(info.max_upload)} bytes`);
-    image = URL.createObjectURL(asked.file);
     found = await json(`/api/search?${within}`, { method: "POST", headers: { "Content-Type": type }, body: asked.file });
     found.query = asked.file.name;
   } else if (asked.text !== undefined) {
     found = await json(`/api/search?${within}`, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ texts: [asked.text] }) });
     found.query = `“${asked.text}”`;
   } else found = await json(`/api/search/sample?row=${asked.row}&${within}`);
+  if (turn !== searches) return;  // another search began meanwhile, or its results were closed
   const frames = FRAMES[found.reference_is](tree.names[found.reference]);
-  chosen.hits = { list: found.hits, rows: found.hits.map((hit) => hit.sample.row), frames, again: () => search(asked) };
+  leaveHits();
+  if (asked.file) chosen.image = URL.createObjectURL(asked.file);
+  chosen.hits = { list: found.hits, rows: found.hits.map((hit) => hit.sample.row), frames, again: () => search(asked, true) };
   chosen.row = asked.row ?? -1;
-  showAsked(found, image);
-  openTab("samples");
+  showAsked(found, chosen.image);
+  if (!stay) openTab("samples");
   if (map.points) { map.picked = chosen.row; dress(); }
   drawWall();
   by("samples").scrollTop = 0;
+}
+let searches = 0;
+
+function leaveHits() {
+  searches++;
+  if (chosen.image) URL.revokeObjectURL(chosen.image);
+  Object.assign(chosen, { hits: null, image: null, row: -1 });
+  by("asked").replaceChildren();
 }
 
 function showAsked(found, image) {
@@ -313,7 +331,7 @@ function showAsked(found, image) {
   const steps = element("div", { className: "steps" });
   const step = (text, action) => { const made = element("button", { type: "button", textContent: text }); made.addEventListener("click", action); steps.append(made); };
   if (sample) step("Show on the map", () => { map.look(map.points.x[sample.row], map.points.y[sample.row], Math.max(map.zoom, 6)); pane("map"); });
-  step("Close", () => { chosen.hits = null; chosen.row = -1; map.picked = -1; by("asked").replaceChildren(); follow(); });
+  step("Close", () => { leaveHits(); map.picked = -1; follow(); });
   words.append(steps);
   if (sample?.picture) box.append(picture(sample.row, 480));
   else if (image) box.append(element("img", { src: image, alt: "the uploaded image" }));
@@ -384,19 +402,19 @@ const line = (tag, cells) => element("tr", {}, ...cells.map((text, i) => element
 
 // Review
 
-const reviewing = () => !by("review").hidden;
-const queue = { item: null, skipped: 0, done: [] };
+const reviewing = () => by("review").getClientRects().length > 0;  // in view, also on a telephone
+const queue = { item: null, after: null, done: [], busy: false };  // after: the row of the last one skipped
 
-async function showReview() {
+async function showReview(item = null) {  // of an item, or of the next that is open
   const box = by("review"), turn = ++reviewSerial;
   if (!info.suspects) {
     box.replaceChildren(element("h2", { textContent: "No suspects" }), element("p", { textContent: "Find labels that look wrong with “labeltree suspects”, and start the explorer with its file: --suspects FILE." }));
     return;
   }
-  const page = await json(`/api/review?node=${chosen.node}&offset=${queue.skipped}&limit=1`);
+  const page = await json(`/api/review?node=${chosen.node}&limit=1${queue.after === null ? "" : `&after=${queue.after}`}`);
   if (turn !== reviewSerial) return;
-  if (!page.items.length && queue.skipped) { queue.skipped = 0; await showReview(); return; }
-  queue.item = page.items[0] || null;
+  if (!item && !page.items.length && queue.after !== null) { queue.after = null; await showReview(); return; }
+  queue.item = item || page.items[0] || null;
   const parts = [element("p", { className: "quiet", id: "progress", role: "status", textContent:
     `${whole(page.decided)} of ${whole(page.total)} decided${chosen.node ? ` within ${tree.names[chosen.node]}` : ""}${info.corrections ? ` · written to ${info.corrections}` : ""}` }),
     element("progress", { max: page.total || 1, value: page.decided })];
@@ -437,7 +455,7 @@ function oneOf(item) {
   button("Leave it out", "R", () => decide(item, "remove"));
   if (item.sample.node >= 0) button("No label", "N", () => decide(item, "no label"));
   button("Other…", "O", () => { other.hidden = !other.hidden; field.focus(); });
-  button("Skip", "S", () => { queue.skipped++; guarded(showReview)(); });
+  button("Skip", "S", () => { queue.after = item.sample.row; guarded(showReview)(); });
   const field = element("input", { type: "search", placeholder: "name of the right node", ariaLabel: "Name of the right node" });
   const other = element("form", { className: "other", hidden: true }, field, element("button", { textContent: "Set" }));
   field.setAttribute("list", "nodes-found");
@@ -466,18 +484,20 @@ const decide = guarded(async (item, action, node = null) => {
   if (queue.busy) return;
   queue.busy = true;
   tell("");
+  let now, theirs = false;
   try {
-    const changed = await post("/api/review", { id: item.sample.id, action, node, seen: item.seen });
-    queue.done = queue.done.filter((done) => done.sample.id !== item.sample.id);
-    if (changed.action) queue.done.unshift(changed);
+    now = await post("/api/review", { id: item.sample.id, action, node, seen: item.seen });
   } catch (error) {
     if (error.status !== 409) throw error;
-    const now = error.said.item;
+    now = error.said.item;
     tell(`Somebody else has decided meanwhile: ${now.action ? outcome(now) : "it is open again"}.`);
+    theirs = !queue.done.some((done) => done.sample.id === now.sample.id);
   } finally {
     queue.busy = false;
   }
-  await showReview();
+  queue.done = queue.done.filter((done) => done.sample.id !== item.sample.id);
+  if (now.action && !theirs) queue.done.unshift(now);
+  await showReview(action === "undo" && !now.action ? now : null);
 });
 
 // Search box
@@ -606,10 +626,10 @@ function listen() {
     by("lasso").setAttribute("aria-pressed", String(map.lassoing));
   });
   document.addEventListener("keydown", (event) => {
-    if (event.target.closest("input, select, textarea, dialog") || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.target.closest("input, select, textarea, dialog, [contenteditable]") || event.ctrlKey || event.metaKey || event.altKey) return;
     const item = queue.item, key = event.key.toLowerCase();
     if (event.key === "/") { query.focus(); query.select(); event.preventDefault(); }
-    else if (event.key === "Escape") { chosen.lasso = null; chosen.hits = null; by("asked").replaceChildren(); follow(); }
+    else if (event.key === "Escape") { chosen.lasso = null; leaveHits(); follow(); }
     else if (reviewing() && item && !event.repeat && "akosrn".includes(key)) {
       const label = { a: "Accept", k: "Keep", o: "Other", s: "Skip", r: "Leave it out", n: "No label" }[key];
       [...by("review").querySelectorAll(".decide button")].find((one) => one.title.startsWith(label))?.click();
@@ -624,8 +644,14 @@ function listen() {
 }
 
 const start = guarded(async () => {
-  info = await json("/api/info");
-  const [nodes, state] = await Promise.all([json("/api/tree"), ask("/api/rows").then((reply) => reply.arrayBuffer())]);
+  const params = new URLSearchParams(location.search), asked = params.get("map");
+  let method = "", coming = null;
+  const [nodes, state] = await Promise.all([json("/api/tree"), ask("/api/rows").then((reply) => reply.arrayBuffer()),
+    json("/api/info").then((said) => {
+      info = said;
+      method = info.maps.some((one) => one.name === asked) ? asked : info.map;
+      if (info.samples) coming = askMap(method).catch(() => null);  // it is asked again, and then the reason is told
+    })]);
   tree = nodes;
   count = info.samples;
   rows = { node: new Int32Array(state, 0, count), state: new Uint8Array(state, 4 * count, count),
@@ -637,29 +663,31 @@ const start = guarded(async () => {
   if (info.why_not) by("query").title = info.why_not;
   if (!info.judged) by("tree").classList.add("unjudged");
   else by("judged").title = `share of right predictions, of ${info.judged === "all" ? "all samples" : `the split ${info.judged}`}`;
+  if (info.problems.length) tell(`${info.problems[0]}${info.problems.length > 1 ? `; and ${whole(info.problems.length - 1)} more` : ""}. Such rows stay as they are.`);
   if (info.changed) tell("The index has changed since the explorer was started; start it again to see the change.");
   for (const option of [...by("colour").options]) {
     const there = { label: true, right: info.judged, split: info.splits.length, suspect: info.suspects }[option.value];
     if (!there) option.remove();
   }
   by("method").replaceChildren(...info.maps.map((one) => element("option", { value: one.name, textContent: one.name === "disk" ? "Poincaré disk" : one.name })));
-  const params = new URLSearchParams(location.search), asked = params.get("map");
-  by("method").value = info.maps.some((one) => one.name === asked) ? asked : info.map;
+  by("method").value = method;
   if (info.suspects) by("tab-review").textContent = `Review (${whole(info.suspects)})`;
   view = new TreeView(by("nodes"), tree, { total: count, pick: (node) => { tell(""); choose(node); if (!by("node").hidden) by("node").scrollTop = 0; } });
   map = new PointMap(by("plane"), {
     hover,
     pick: told.open,
-    lasso: (picked) => { chosen.lasso = picked.length ? picked : null; chosen.hits = null; by("asked").replaceChildren(); openTab("samples"); follow(); },
+    lasso: (picked) => { chosen.lasso = picked.length ? picked : null; leaveHits(); openTab("samples"); follow(); },
   }, params.get("draw") || "");
   window.explorer = { map };  // for tests and measurements
   listen();
   pane("map");
   const wanted = new URLSearchParams(location.hash.slice(1)).get("node");
   const node = wanted ? tree.names.findIndex((_, i) => i && path(i).join("/") === wanted) : 0;
-  if (count) guarded(showMap)(by("method").value);
+  chosen.node = Math.max(node, 0);
+  filter();
+  if (count) await Promise.race([guarded(showMap)(method, coming), pause(1500)]);  // points first, then pictures
   else by("drawing").textContent = "The index has no samples.";
-  if (node > 0) choose(node);
+  if (chosen.node) choose(chosen.node);
   else follow();
   by("node").dataset.stale = "yes";
 });

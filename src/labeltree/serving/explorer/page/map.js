@@ -20,7 +20,7 @@ void main() {
   paint = vec4(shade.rgb, 1.0);
 }`;
 const SOFTWARE = /swiftshader|llvmpipe|softpipe|software|basic render/i;
-const FRAME = 1000 / 30, LEAST = 2000;
+const FRAME = 1000 / 40;  // milliseconds; fewer points are drawn where a frame takes longer
 
 class CardPainter {  // draws on a graphics card
   constructor(canvas) {
@@ -38,6 +38,7 @@ class CardPainter {  // draws on a graphics card
     gl.useProgram(program);
     gl.enable(gl.DEPTH_TEST);
     this.gl = gl;
+    this.least = 2000;
     this.uniform = (name) => gl.getUniformLocation(program, name);
     this.buffers = Object.fromEntries(["place", "colour", "layer"].map((name) => [name, gl.createBuffer()]));
     this.place = (name, data, width, type, normalised) => {
@@ -50,15 +51,16 @@ class CardPainter {  // draws on a graphics card
     gl.bindBuffer(gl.ELEMENT_ARRAY_BUFFER, gl.createBuffer());
   }
 
-  load(points) {
+  load(points, order) {
     const both = new Float32Array(2 * points.x.length);
     points.x.forEach((x, i) => { both[2 * i] = x; both[2 * i + 1] = points.y[i]; });
     this.place("place", both, 2, this.gl.FLOAT, false);
+    Object.assign(this, { points, order, rows: new Uint32Array(order.length) });
   }
 
-  dress(colours, inside) {
+  dress(colours, above) {
     this.place("colour", new Uint8Array(colours.buffer), 4, this.gl.UNSIGNED_BYTE, true);
-    this.place("layer", Float32Array.from(inside, (yes) => (yes ? -0.5 : 0.5)), 1, this.gl.FLOAT, false);
+    this.place("layer", Float32Array.from(above, (yes) => (yes ? -0.5 : 0.5)), 1, this.gl.FLOAT, false);
   }
 
   begin(view, paper) {
@@ -69,64 +71,112 @@ class CardPainter {  // draws on a graphics card
     gl.uniform1f(this.uniform("size"), view.size);
     gl.clearColor((paper & 255) / 255, (paper >> 8 & 255) / 255, (paper >> 16 & 255) / 255, 1);
     gl.clear(gl.COLOR_BUFFER_BIT | gl.DEPTH_BUFFER_BIT);
+    this.view = view;
   }
 
-  draw(rows) {
-    const gl = this.gl;
-    gl.bufferData(gl.ELEMENT_ARRAY_BUFFER, rows, gl.STREAM_DRAW);
-    gl.drawElements(gl.POINTS, rows.length, gl.UNSIGNED_INT, 0);
+  draw(from, most) {  // [place in the order after the last one drawn, points drawn]
+    const { gl, view, order, rows, points: { x, y } } = this;
+    const wide = view.width / 2 / view.scale + 0.01, high = view.height / 2 / view.scale + 0.01;
+    const [left, right, low, top] = [view.x - wide, view.x + wide, view.y - high, view.y + high];
+    let at = from, drawn = 0;
+    for (; at < order.length && drawn < most; at++) {
+      const row = order[at];
+      if (x[row] >= left && x[row] <= right && y[row] >= low && y[row] <= top) rows[drawn++] = row;
+    }
+    gl.bufferData(gl.ELEMENT_ARRAY_BUFFER, rows.subarray(0, drawn), gl.STREAM_DRAW);
+    gl.drawElements(gl.POINTS, drawn, gl.UNSIGNED_INT, 0);
+    return [at, drawn];
   }
 }
+
+const MARGIN = 24;  // pixels around the canvas, so that no point needs care at its edge; twice the largest radius
 
 class PixelPainter {  // draws into the pixels of the canvas: faster than WebGL without a graphics card
   constructor(canvas) {
     this.context = canvas.getContext("2d", { alpha: false });
+    this.least = 20000;
   }
 
-  load(points) { this.points = points; }
+  load(points, order) {  // in the order of drawing, so that memory is read in one go
+    this.order = order;
+    this.x = Float32Array.from(order, (row) => points.x[row]);
+    this.y = Float32Array.from(order, (row) => points.y[row]);
+    this.colours = new Uint32Array(order.length);
+    this.above = new Uint8Array(order.length);
+    this.pixel = new Int32Array(order.length + 1);  // of the points in sight
+    this.place = new Int32Array(order.length + 1);  // in the order
+  }
 
-  dress(colours, inside) { this.colours = colours; this.inside = inside; }
+  dress(colours, above, outside) {
+    const { order } = this;
+    for (let at = 0; at < order.length; at++) {
+      this.colours[at] = colours[order[at]];
+      this.above[at] = above[order[at]];
+    }
+    this.outside = outside;
+  }
 
   begin(view, paper) {
-    if (!this.image || this.image.width !== view.width || this.image.height !== view.height) {
-      this.image = this.context.createImageData(view.width, view.height);
+    const width = view.width + 2 * MARGIN, height = view.height + 2 * MARGIN;
+    if (!this.image || this.image.width !== width || this.image.height !== height) {
+      this.image = new ImageData(width, height);
       this.pixels = new Uint32Array(this.image.data.buffer);
-      this.taken = new Uint8Array(this.pixels.length);  // 1: by a point outside the filter, 2: by one inside
     }
-    this.view = view;
+    Object.assign(this, { view, paper });
     this.pixels.fill(paper);
-    this.taken.fill(0);
-    this.stamps = [view.size - 1, view.size].map((size) => stamp(Math.max(Math.round(size), 1)));
+    this.stamps = [view.size - 1, view.size].map((size) => stamp(Math.max(Math.round(size), 1), width));
   }
 
-  draw(rows) {
-    const { width, height, scale } = this.view, { x, y } = this.points;
-    const left = width / 2 - this.view.x * scale, top = height / 2 + this.view.y * scale;
-    const { pixels, taken, colours, inside } = this;
-    for (const row of rows) {
-      const px = left + x[row] * scale | 0, py = top - y[row] * scale | 0;
-      const rank = inside[row] + 1, colour = colours[row];
-      for (const [dy, from, to] of this.stamps[inside[row]]) {
-        const line = py + dy;
-        if (line < 0 || line >= height) continue;
-        const last = line * width + Math.min(px + to, width - 1);
-        for (let at = line * width + Math.max(px + from, 0); at <= last; at++) {
-          if (taken[at] < rank) { taken[at] = rank; pixels[at] = colour; }
-        }
+  // Of the points at a pixel, the first one has it; but one above goes before one that is pale.
+  draw(from, most) {  // [place in the order after the last one drawn, points drawn]
+    const { x, y, pixel, place, view, image: { width, height } } = this, { scale } = view;
+    const left = width / 2 - view.x * scale, top = height / 2 + view.y * scale, near = MARGIN / 2;
+    let at = from, found = 0;
+    for (; at < x.length && found < most; at++) {
+      const px = left + x[at] * scale | 0, py = top - y[at] * scale | 0;
+      pixel[found] = py * width + px;
+      place[found] = at;
+      if (px >= near && py >= near && px < width - near && py < height - near) found++;
+    }
+    if (from) this.fillIn(found);
+    else this.cover(found);
+    this.context.putImageData(this.image, -MARGIN, -MARGIN, MARGIN, MARGIN, view.width, view.height);
+    return [at, found];
+  }
+
+  cover(found) {  // onto bare paper: backwards, so that no pixel need be looked at
+    const { pixel, place, pixels, colours, above, stamps } = this;
+    for (const own of [0, 1]) {
+      const steps = stamps[own];
+      for (let i = found - 1; i >= 0; i--) {
+        const at = place[i];
+        if (above[at] !== own) continue;
+        const middle = pixel[i], colour = colours[at];
+        for (let j = 0; j < steps.length; j++) pixels[middle + steps[j]] = colour;
       }
     }
-    this.context.putImageData(this.image, 0, 0);
+  }
+
+  fillIn(found) {  // between what is there
+    const { pixel, place, pixels, colours, above, stamps, paper, outside } = this;
+    for (let i = 0; i < found; i++) {
+      const at = place[i], own = above[at], steps = stamps[own], colour = colours[at], over = own ? outside : paper;
+      for (let j = 0; j < steps.length; j++) {
+        const here = pixel[i] + steps[j], now = pixels[here];
+        if (now === paper || now === over) pixels[here] = colour;
+      }
+    }
   }
 }
 
-function stamp(size) {  // the rows of a disc: [dy, from dx, to dx]
-  const half = (size - 1) / 2, spans = [];
+function stamp(size, width) {  // the pixels of a disc, as steps from its middle in an image of that width
+  const half = (size - 1) / 2, middle = Math.floor(half), most = size > 3 ? size * size / 4 : Infinity, steps = [];
   for (let row = 0; row < size; row++) {
-    const dy = row - half, reach = size > 3 ? Math.sqrt(Math.max(size * size / 4 - dy * dy, 0)) : size / 2;
-    const from = Math.ceil(half - reach), to = Math.floor(half + reach);
-    spans.push([row - Math.floor(half), from - Math.floor(half), Math.min(to, size - 1) - Math.floor(half)]);
+    for (let column = 0; column < size; column++) {
+      if ((row - half) ** 2 + (column - half) ** 2 <= most) steps.push((row - middle) * width + column - middle);
+    }
   }
-  return spans;
+  return Int32Array.from(steps);
 }
 
 function shuffled(count) {  // the same for the same number, so that the map looks alike every time
@@ -134,8 +184,9 @@ function shuffled(count) {  // the same for the same number, so that the map loo
   let state = 1;
   for (let i = count - 1; i > 0; i--) {
     state = Math.imul(state, 1664525) + 1013904223 >>> 0;
-    const other = Math.floor(state / 4294967296 * (i + 1));
-    [order[i], order[other]] = [order[other], order[i]];
+    const other = Math.floor(state / 4294967296 * (i + 1)), kept = order[i];
+    order[i] = order[other];
+    order[other] = kept;
   }
   return order;
 }
@@ -172,14 +223,13 @@ export class PointMap {
 
   load(points) {
     Object.assign(this, { points, count: points.x.length, hovered: -1, picked: -1 });
-    this.order = shuffled(this.count);
-    this.buffer = new Uint32Array(this.count);
-    this.painter.load(points);
+    this.painter.load(points, shuffled(this.count));
   }
 
-  dress(colours, inside, paper, ink) {  // (n,) Uint32 ABGR, (n,) Uint8
+  dress(colours, inside, outside, paper, ink) {  // (n,) Uint32 ABGR, (n,) Uint8; the colour outside the filter
     Object.assign(this, { colours, inside, paper, ink });
-    this.painter.dress(colours, inside);
+    const above = inside.map((yes, row) => (yes && colours[row] !== outside ? 1 : 0));  // what is pale lies below
+    this.painter.dress(colours, above, outside);
     this.refresh();
   }
 
@@ -226,7 +276,7 @@ export class PointMap {
     if (took > 0 && took < 250) {  // a longer one was a pause
       this.frames.push(took);
       if (this.frames.length > 600) this.frames.shift();
-      if (took > FRAME) this.budget = Math.max(this.budget * 0.75, Math.min(LEAST, this.count));
+      if (took > FRAME) this.budget = Math.max(this.budget * 0.75, Math.min(this.painter.least, this.count));
       else if (took < 0.7 * FRAME) this.budget = Math.min(this.budget * 1.08, this.count);
     }
     const view = this.view;
@@ -235,22 +285,9 @@ export class PointMap {
       this.clean = false;
       this.annotate(view);
     }
-    this.painter.draw(this.collect(view));
+    [this.drawn, this.painted] = this.painter.draw(this.drawn, this.budget);
     if (this.drawn < this.count && !this.moving) this.next();
     this.box.dataset.drawn = this.drawn >= this.count ? "all" : String(this.drawn);
-  }
-
-  collect(view) {  // the next rows in sight, of the fixed order, as many as the budget allows
-    const { points: { x, y }, order, buffer } = this;
-    const wide = view.width / 2 / view.scale + 0.01, high = view.height / 2 / view.scale + 0.01;
-    const [left, right, low, top] = [view.x - wide, view.x + wide, view.y - high, view.y + high];
-    let found = 0, at = this.drawn;
-    for (; at < order.length && found < this.budget; at++) {
-      const row = order[at];
-      if (x[row] >= left && x[row] <= right && y[row] >= low && y[row] <= top) buffer[found++] = row;
-    }
-    this.drawn = at;
-    return buffer.subarray(0, found);
   }
 
   onPage(x, y) {
@@ -346,6 +383,8 @@ export class PointMap {
       context.fillText(name, px, py + 4);
     }
   }
+
+  name(labels) { this.labels = labels; this.annotate(this.view); }
 
   mark(row) { this.picked = row; if (this.count) this.annotate(this.view); }
 
