@@ -177,6 +177,6 @@ def test_decisions_do_not_go_into_the_record_of_a_run(index: Index, tmp_path: Pa
     (tmp_path / "recipe.yaml").write_text("data: photos\n")
     record = tmp_path / "corrections.csv"
     record.write_text("sample,label,suggested,decision\n")
-    with pytest.raises(DataError, match="record of the corrections"):
+    with pytest.raises(DataError, match="a run was trained with"):
         open_show(index.where, settings=ServiceSettings(), corrections=record)
     assert record.read_text() == "sample,label,suggested,decision\n"
