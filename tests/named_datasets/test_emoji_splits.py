@@ -13,7 +13,7 @@ from labeltree.datasets.emoji_icons import STYLES, Emoji, family_of
 
 pytestmark = pytest.mark.slow
 
-NAMES = ["emoji", "emoji-near", "emoji-far", "emoji-unseen", "emoji-seen"]
+NAMES = ["emoji", "emoji-near", "emoji-far", "emoji-other", "emoji-unseen", "emoji-seen"]
 NAMES += [f"emoji-few-{count}" for count in splits.FEW]
 
 
@@ -91,6 +91,14 @@ def test_near_and_far_make_up_the_test(images):
     for part in (near, far):
         assert torch.equal(part["train"].instances, whole["train"].instances)
         assert torch.equal(part["val"].instances, whole["val"].instances)
+
+
+def test_other_styles_are_tested_on_than_those_of_emoji(images):
+    whole, other = parts("emoji"), parts("emoji-other")
+    assert styles_of(other["test"]) == {"noto", "emojione-v1"}
+    assert styles_of(other["test"]) <= styles_of(whole["train"])
+    assert styles_of(whole["test"]) <= styles_of(other["train"])
+    assert torch.equal(other["val"].instances, whole["val"].instances)
 
 
 def test_classes_without_training_images_are_not_tested_on(images):
