@@ -1,5 +1,6 @@
 """What tests of several rooms share: small images and folders of them, empty caches, one thread of torch."""
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,6 +17,14 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Image caches of the tests' folders do not go to the user's cache."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LABELTREE_DATA", str(tmp_path_factory.mktemp("data")))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_waiting_for_the_disk() -> Iterator[None]:
+    """What tests write need not outlive a power cut; waiting for the disk is a fifth of a small training."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda handle: None)
         yield
 
 

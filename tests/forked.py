@@ -3,9 +3,12 @@
 import multiprocessing
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
+from typing import Any
+
+import torch.multiprocessing
 
 _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(["labeltree.training.fit", "labeltree.inference.bulk", "labeltree.cli.main"])
@@ -20,6 +23,15 @@ def start_forked(
     )
     process.start()
     return process
+
+
+def start_ranks(function: Callable[..., object], arguments: tuple[Any, ...], nprocs: int) -> None:
+    """Run ``function(rank, *arguments)`` in as many processes, and wait for them.
+
+    Processes of `torch.multiprocessing.spawn` would import everything anew, which costs more than most of
+    what is tested so.
+    """
+    torch.multiprocessing.start_processes(function, arguments, nprocs, start_method="forkserver")
 
 
 def end_forked(process: ForkServerProcess, patience: float) -> int:

@@ -522,7 +522,7 @@ def _add(where: str, number: int) -> None:
 
 @pytest.mark.slow
 def test_processes_wait_for_each_other(index: Index) -> None:
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
     processes = [context.Process(target=_add, args=(index.where, number)) for number in range(3)]
     for process in processes:
         process.start()

@@ -415,7 +415,7 @@ sys.exit(main(sys.argv[2:]))
 
 def test_killed_in_the_middle(run: Path, photos: Path, tmp_path: Path, undisturbed: Path) -> None:
     words = ["embed", str(run), "--data", str(photos), "--out", f"{tmp_path}/out/", "--part-size", str(SIZE)]
-    for calls in (0, 1, 3, 4, 2, 3, 3):  # at each kind of step, the last one before the end
+    for calls in (0, 1, 3, 4, 2):  # at each kind of step; `make campaign-bulk` kills more often
         killed = start_forked(KILLED, [str(calls), *words], tmp_path / "errors.txt")
         assert end_forked(killed, 400) == -9, (tmp_path / "errors.txt").read_text()
     assert main(words) == 0

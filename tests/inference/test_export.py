@@ -185,8 +185,10 @@ def test_texts(encoder: str, tmp_path: Path) -> None:
     assert not places_in(folder, [str(tmp_path), "secret", "notes"])
 
 
-@pytest.mark.parametrize("calibration", ["none", "temperature", "vector", "depth"])
-@pytest.mark.parametrize("descent", ["child", "leaf"])
+@pytest.mark.parametrize(
+    ("calibration", "descent"),
+    [("none", "child"), ("none", "leaf"), ("temperature", "leaf"), ("vector", "child"), ("depth", "leaf")],
+)
 def test_calibrations_and_descents(
     calibration: str, descent: str, run: Path, photos: Path, images: list[Path], tmp_path: Path
 ) -> None:

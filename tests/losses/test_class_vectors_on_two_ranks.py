@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 import torch
 from slow_losses import random_batch, random_tree
-from torch import Tensor, distributed, multiprocessing, nn
+from torch import Tensor, distributed, nn
 
+from forked import start_ranks
 from labeltree.losses import CorrelationLoss, DeViSELoss
 from labeltree.taxonomy import Taxonomy
 
@@ -50,7 +51,7 @@ def test_two_ranks_equal_one_process_over_the_union(tmp_path: Path) -> None:
     rows = torch.randn(len(TREE), TREE.num_leaves).tolist()
     lines = [f"node{number} {' '.join(map(str, row))}" for number, row in enumerate(rows)]
     (tmp_path / "vectors.txt").write_text("\n".join(lines))
-    multiprocessing.spawn(_rank, (tmp_path,), nprocs=2)
+    start_ranks(_rank, (tmp_path,), nprocs=2)
     first, second = (torch.load(tmp_path / f"{rank}.pt") for rank in (0, 1))
     for name in LOSSES:
         loss = make(name, tmp_path)

@@ -3,8 +3,9 @@
 import pytest
 import torch
 from slow_losses import even_tree, random_tree
-from torch import distributed, multiprocessing
+from torch import distributed
 
+from forked import start_ranks
 from labeltree.losses import (
     CenterLoss,
     CrossEntropyLoss,
@@ -235,7 +236,7 @@ def _rank(rank: int, store: str) -> None:
 
 def test_two_ranks_equal_one_process_over_the_union(tmp_path):
     store = str(tmp_path / "store")
-    multiprocessing.spawn(_rank, (store,), nprocs=2)
+    start_ranks(_rank, (store,), nprocs=2)
     first, second = (torch.load(f"{store}.{rank}") for rank in (0, 1))
     tree = random_tree(3)
     close = {"rtol": 1e-11, "atol": 1e-13}

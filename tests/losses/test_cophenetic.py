@@ -8,8 +8,9 @@ import pytest
 import torch
 from slow_classifiers import below, line, same_value_and_gradient
 from slow_losses import even_tree, random_batch, random_tree
-from torch import distributed, multiprocessing
+from torch import distributed
 
+from forked import start_ranks
 from labeltree.geometry import Euclidean, PoincareBall, Sphere
 from labeltree.losses import CPCCLoss
 from labeltree.taxonomy import Taxonomy
@@ -232,7 +233,7 @@ def _rank(rank: int, store: str) -> None:
 @pytest.mark.slow
 def test_two_ranks_are_one_batch(tmp_path):
     store = str(tmp_path / "store")
-    multiprocessing.spawn(_rank, (store,), nprocs=2)
+    start_ranks(_rank, (store,), nprocs=2)
     first, second = (torch.load(f"{store}.{rank}") for rank in (0, 1))
     tree = random_tree(3)
     z, nodes, _ = random_batch(tree, 5, n=9)

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 import torch
 from slow_losses import agree, line, random_batch, random_tree
-from torch import Tensor, distributed, multiprocessing
+from torch import Tensor, distributed
 
+from forked import start_ranks
 from labeltree.geometry import PoincareBall
 from labeltree.losses import ImageTextLoss
 from labeltree.taxonomy import Taxonomy
@@ -173,7 +174,7 @@ def _on_rank(rank: int, folder: str) -> None:
 
 @pytest.mark.slow
 def test_three_uneven_ranks_compute_the_loss_of_their_joint_batch(tmp_path):
-    multiprocessing.spawn(_on_rank, (str(tmp_path),), nprocs=len(PARTS))
+    start_ranks(_on_rank, (str(tmp_path),), nprocs=len(PARTS))
     rows = batch(8)
     leaves = [x.clone().requires_grad_() for x in rows[:2]]
     value = ImageTextLoss(TREE, TAU)(*leaves, *rows[2:])

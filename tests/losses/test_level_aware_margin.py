@@ -5,8 +5,9 @@ import pickle
 import pytest
 import torch
 from slow_losses import even_tree, line, random_batch, random_tree, slow_margin
-from torch import distributed, multiprocessing
+from torch import distributed
 
+from forked import start_ranks
 from labeltree.geometry import Euclidean, PoincareBall, Sphere
 from labeltree.losses import LevelAwareMarginLoss
 from labeltree.taxonomy import Taxonomy
@@ -229,7 +230,7 @@ def _rank(rank: int, store: str) -> None:
 
 def test_two_ranks_equal_one_process_over_the_union(tmp_path):
     store = str(tmp_path / "store")
-    multiprocessing.spawn(_rank, (store,), nprocs=2)
+    start_ranks(_rank, (store,), nprocs=2)
     first, second = (torch.load(f"{store}.{rank}") for rank in (0, 1))
     for name in RANKED:
         tree, loss = _start(name)

@@ -6,8 +6,9 @@ import pytest
 import torch
 from slow_losses import random_tree
 from slow_queue_losses import random_queries
-from torch import Tensor, distributed, multiprocessing
+from torch import Tensor, distributed
 
+from forked import start_ranks
 from labeltree.losses import ASCLLoss, CoInsLoss, CorrelationLoss, DeViSELoss, GrafitLoss, MLCLLoss
 from labeltree.taxonomy import Taxonomy
 
@@ -65,7 +66,7 @@ def _rank(rank: int, folder: str, vectors: str) -> None:
 def ranks(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[dict]]:
     folder = tmp_path_factory.mktemp("ranks")
     vectors = word_vectors(folder)
-    multiprocessing.spawn(_rank, (str(folder), vectors), nprocs=len(PARTS))
+    start_ranks(_rank, (str(folder), vectors), nprocs=len(PARTS))
     return vectors, [torch.load(folder / str(rank)) for rank in range(len(PARTS))]
 
 

@@ -6,8 +6,9 @@ import pytest
 import torch
 from slow_losses import even_tree, random_tree
 from slow_queue_losses import Stored, random_queries
-from torch import distributed, multiprocessing
+from torch import distributed
 
+from forked import start_ranks
 from labeltree.geometry import PoincareBall, Sphere
 from labeltree.losses import ASCLLoss, CoInsLoss, GrafitLoss, MaskConLoss, NNCLRLoss, SelfConLoss
 from labeltree.models import KeyQueue
@@ -217,4 +218,4 @@ def _rank(rank: int, store: str) -> None:
 
 
 def test_two_ranks_are_one_batch(tmp_path):
-    multiprocessing.spawn(_rank, (str(tmp_path / "store"),), nprocs=2)
+    start_ranks(_rank, (str(tmp_path / "store"),), nprocs=2)

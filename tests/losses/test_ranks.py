@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 from slow_losses import even_tree, random_batch, random_tree
-from torch import Tensor, distributed, multiprocessing, nn
+from torch import Tensor, distributed, nn
 
+from forked import start_ranks
 from labeltree.geometry import Euclidean, PoincareBall
 from labeltree.losses import (
     HiConELoss,
@@ -182,7 +183,7 @@ def _errors(rank: int, rows: slice) -> list[str]:
 @pytest.fixture(scope="module", params=PARTS)
 def ranks(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[dict]:
     folder: Path = tmp_path_factory.mktemp("ranks")
-    multiprocessing.spawn(_rank, (request.param, str(folder)), nprocs=request.param)
+    start_ranks(_rank, (request.param, str(folder)), nprocs=request.param)
     return [torch.load(folder / str(rank)) for rank in range(request.param)]
 
 

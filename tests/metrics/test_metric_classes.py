@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 from metric_loops import ragged_tree
 from torch import Tensor
 from torchmetrics import Metric, MetricCollection
 
+from forked import start_ranks
 from labeltree import metrics
 from labeltree.geometry import Euclidean, PoincareBall
 from labeltree.metrics import functional
@@ -364,7 +364,7 @@ def work(rank: int, folder: str) -> None:
 
 @pytest.mark.filterwarnings("ignore:The ``compute`` method:UserWarning")
 def test_two_processes_equal_one(tmp_path: Path) -> None:
-    mp.spawn(work, args=(str(tmp_path),), nprocs=2)
+    start_ranks(work, (str(tmp_path),), nprocs=2)
     found = [torch.load(tmp_path / f"{rank}.pt") for rank in range(2)]
     for name, (_, names, function) in CASES.items():
         expected = plain(function(*(DATA[key] for key in names)))
@@ -437,7 +437,7 @@ def validate_the_same(rank: int, folder: str) -> None:
 
 
 def test_two_ranks_with_the_same_samples(tmp_path: Path) -> None:
-    mp.spawn(validate_the_same, args=(str(tmp_path),), nprocs=2)
+    start_ranks(validate_the_same, (str(tmp_path),), nprocs=2)
     points = torch.randn(12, 4, generator=torch.Generator().manual_seed(3))
     one = functional.recall_at_k(points, TAXONOMY.leaves[torch.arange(12) % 3], ks=(1,))[1]
     assert one < 1

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 from metric_loops import ragged_tree
 from torch import Tensor
 
+from forked import start_ranks
 from labeltree.geometry import Euclidean, PoincareBall
 from labeltree.metrics import functional, modular
 from labeltree.metrics.search import score_rankings
@@ -70,7 +70,7 @@ def work(rank: int, folder: str) -> None:
 
 @pytest.mark.filterwarnings("ignore")
 def test_two_ranks_equal_one(tmp_path: Path) -> None:
-    mp.spawn(work, args=(str(tmp_path),), nprocs=2)
+    start_ranks(work, (str(tmp_path),), nprocs=2)
     expected = results(shard=False)
     of_metric = functional.retrieval_metrics(*sample(43, 3, -1), TAXONOMY, ahp_k=9, depths=(1,))
     del of_metric["hp_curve"]  # the class has float64 scalars alone

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch import Tensor, distributed, multiprocessing, nn
+from torch import Tensor, distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from forked import start_ranks
 from labeltree.models import encode_in_chunks
 from labeltree.pairs import gather_rows
 
@@ -45,7 +46,7 @@ def _rank(rank: int, folder: Path) -> None:
 
 
 def test_two_ranks_in_chunks_learn_what_one_process_does(tmp_path: Path) -> None:
-    multiprocessing.spawn(_rank, (tmp_path,), nprocs=2)
+    start_ranks(_rank, (tmp_path,), nprocs=2)
     first, second = (torch.load(tmp_path / f"{rank}.pt") for rank in (0, 1))
     alone = Model()
     (sum(alone(batch(rank), None) for rank in (0, 1)) / 2).backward()

@@ -4,9 +4,10 @@ import doctest
 
 import pytest
 import torch
-from torch import distributed, multiprocessing, nn
+from torch import distributed, nn
 
 import labeltree.models.momentum as momentum_module
+from forked import start_ranks
 from labeltree.models import MomentumEncoder, ProjectionHead, build_encoder, set_trainable
 from labeltree.pairs import gather_rows
 
@@ -118,7 +119,7 @@ def _rank(rank: int, folder: str) -> None:
 
 
 def test_two_ranks_are_one_model_and_shuffle_by_the_seed(tmp_path):
-    multiprocessing.spawn(_rank, (str(tmp_path),), nprocs=2)
+    start_ranks(_rank, (str(tmp_path),), nprocs=2)
     first, second = (torch.load(tmp_path / f"{rank}.pt", weights_only=True) for rank in range(2))
     assert all(torch.equal(first[name], second[name]) for name in first)
     alone = MomentumEncoder(*make())

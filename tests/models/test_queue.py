@@ -5,9 +5,10 @@ import doctest
 
 import pytest
 import torch
-from torch import distributed, multiprocessing
+from torch import distributed
 
 import labeltree.models.queue as queue_module
+from forked import start_ranks
 from labeltree.models import KeyQueue
 
 pytestmark = pytest.mark.slow
@@ -123,7 +124,7 @@ def _rank(rank: int, folder: str) -> None:
 
 
 def test_ranks_hold_the_same_keys_in_the_same_order(tmp_path):
-    multiprocessing.spawn(_rank, (str(tmp_path),), nprocs=2)
+    start_ranks(_rank, (str(tmp_path),), nprocs=2)
     states = [torch.load(tmp_path / f"{rank}.pt", weights_only=True) for rank in range(2)]
     assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
     alone = KeyQueue(7, 3)

@@ -5,8 +5,9 @@ from math import inf
 import pytest
 import torch
 from pair_batches import random_batch, random_tree
-from torch import distributed, multiprocessing
+from torch import distributed
 
+from forked import start_ranks
 from labeltree.geometry import Sphere
 from labeltree.pairs import (
     PairRelation,
@@ -125,7 +126,7 @@ def _statistics(rank: int) -> None:
 
 
 def test_three_ranks_with_different_numbers_of_rows(tmp_path):
-    multiprocessing.spawn(_rank, (str(tmp_path / "store"),), nprocs=3)
+    start_ranks(_rank, (str(tmp_path / "store"),), nprocs=3)
 
 
 def test_a_single_process_needs_no_group():

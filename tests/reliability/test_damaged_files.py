@@ -19,7 +19,7 @@ from labeltree.safe_files import value_from_json, value_from_yaml
 
 pytestmark = pytest.mark.slow
 
-CASES, IN_PROCESSES = 150, 3
+CASES, IN_PROCESSES = 100, 1
 LAUGHS = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"{there}: &{there} [{', '.join(['*' + here] * 9)}]\n"
     for here, there in zip("abcdefgh", "bcdefghi", strict=True)

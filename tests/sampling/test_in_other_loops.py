@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 from sampling_trees import even_tree
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
+from forked import start_ranks
 from labeltree.sampling import (
     BalancedBatchSampler,
     BatchSampler,
@@ -82,7 +82,7 @@ def two_ranks(rank: int, folder: str) -> None:
 
 
 def test_ranks_find_their_place_themselves(tmp_path: Path) -> None:
-    mp.spawn(two_ranks, args=(str(tmp_path),), nprocs=2)
+    start_ranks(two_ranks, (str(tmp_path),), nprocs=2)
     results = [torch.load(tmp_path / f"{rank}.pt", weights_only=False) for rank in range(2)]
     for lengths, now, found, late in results:
         assert lengths == [6] * 4
@@ -111,7 +111,7 @@ LIGHTNING = textwrap.dedent(
     from labeltree.taxonomy import Taxonomy
     warnings.simplefilter("ignore"); logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
 
-    folder, divides = sys.argv[1], sys.argv[2] == "lightning"
+    folder = sys.argv[1]
     tree = Taxonomy.from_nested({"a": ["b", "c"], "d": ["e", "f"]})
     nodes = np.resize(tree.leaves.numpy(), 48)
     loader = DataLoader(
@@ -132,12 +132,12 @@ LIGHTNING = textwrap.dedent(
 
     L.Trainer(accelerator="cpu", devices=2, strategy="ddp", max_epochs=2, logger=False,
               enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False,
-              use_distributed_sampler=divides, default_root_dir=folder).fit(Module(), loader)
+              use_distributed_sampler=False, default_root_dir=folder).fit(Module(), loader)
     """
 )
 
 
-def run_lightning(folder: Path, divides: str) -> subprocess.CompletedProcess[str]:
+def run_lightning(folder: Path) -> subprocess.CompletedProcess[str]:
     script = folder / "script.py"
     script.write_text(LIGHTNING)
     with socket.socket() as meeting:
@@ -149,25 +149,18 @@ def run_lightning(folder: Path, divides: str) -> subprocess.CompletedProcess[str
         "OMP_NUM_THREADS": "1",
         "MASTER_PORT": str(port),
     }
-    command = [sys.executable, str(script), str(folder), divides]
+    command = [sys.executable, str(script), str(folder)]
     return subprocess.run(command, env=environment, capture_output=True, text=True)
 
 
 def test_lightning_on_two_devices(tmp_path: Path) -> None:
-    done = run_lightning(tmp_path, "sampler")
+    done = run_lightning(tmp_path)
     assert done.returncode == 0, done.stderr
     seen = [torch.load(tmp_path / f"seen{rank}.pt") for rank in range(2)]
     tree_nodes = np.resize(TREE_OF_LIGHTNING.leaves.numpy(), 48)
     for rank in range(2):
         sampler = HierarchicalBatchSampler(TREE_OF_LIGHTNING, tree_nodes, 8, rank=rank, world_size=2)
         assert seen[rank] == [(epoch, batch) for epoch in range(2) for batch in drawn(sampler, epoch)]
-
-
-def test_lightning_that_divides_by_itself_is_told(tmp_path: Path) -> None:
-    done = run_lightning(tmp_path, "lightning")
-    assert done.returncode != 0
-    assert "Trainer(use_distributed_sampler=False)" in done.stderr
-    assert "this sampler does that itself" in done.stderr
 
 
 TREE_OF_LIGHTNING = type(TREE).from_nested({"a": ["b", "c"], "d": ["e", "f"]})

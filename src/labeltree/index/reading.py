@@ -118,12 +118,19 @@ def rows_of_run(run: str | Path, progress: Progress | None = None) -> tuple[Inde
         rows.ids,
         rows.vectors,
         rows.nodes,
-        paths=[str(Path(file).absolute()) for file in files] if files else None,
+        paths=_places(files),
         texts=source.read(everything) if source.texts is not None else None,
         splits=rows.splits,
         groups=rows.groups,
         columns=columns,
     ), table
+
+
+def _places(files: list[str]) -> list[str] | None:
+    """Where files lie; names of samples within a larger file, which are no places, stay as they are."""
+    if not files or not Path(files[0]).exists():
+        return files or None
+    return [str(Path(file).absolute()) for file in files]
 
 
 def rows_of_embeddings(path: str | Path, taxonomy: AnyTaxonomy) -> tuple[IndexRows, EmbeddingTable]:
