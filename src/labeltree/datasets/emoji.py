@@ -38,7 +38,7 @@ __all__ = [
 # figures are in the data card. Two families validate, as two test: retrieval among the validation images has
 # to have something to find, another drawing of the same emoji.
 VALIDATION, NEAR, FAR = ("noto-v1", "fxemoji"), "twemoji", "openmoji"
-# Tested in emoji-other, where twemoji and openmoji are trained on: for questions that were developed on emoji.
+# Tested in emoji-other, which trains on twemoji and openmoji: for questions that were developed on emoji.
 OTHER = ("noto", "emojione-v1")
 FEW = (1, 2, 4, 8)
 _UNSEEN = 0.2
