@@ -86,7 +86,7 @@ def test_wrong_batches(batch, message):
         (lambda: HWCLoss(TREE, control="outside_softmax"), "does nothing at alpha=0; set alpha"),
         (
             lambda: HWCLoss(TREE, control="omega"),
-            "control must be None, 'constant_omega' or 'outside_softmax'",
+            "control must be None, 'constant_omega', 'outside_softmax' or 'flat'",
         ),
         (
             lambda: HWCLoss(TREE, rho="depth"),

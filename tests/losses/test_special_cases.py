@@ -96,6 +96,21 @@ def test_constant_omega_is_a_change_of_temperature():
     assert values[None] != pytest.approx(float(expected), rel=1e-3)
 
 
+@pytest.mark.parametrize("gamma", [0.5, 1.0])
+def test_flat_gamma_is_a_weight_on_hard_negatives(gamma):
+    """Competitors weigh exp(γ·s), whatever the tree, as in Robinson et al. 2021 without their normalisation."""
+    tree = even_tree(2, 3)
+    z, nodes, instances = random_batch(tree, 0, leaves=True)
+    s = (z @ z.T) / z.norm(dim=1).outer(z.norm(dim=1)) / TAU
+    other = ~torch.eye(len(z), dtype=torch.bool)
+    positive = ((nodes[:, None] == nodes) | (instances[:, None] == instances)) & other
+    mass = s.exp() * torch.where(positive, 1.0, (gamma * s).exp()) * other
+    terms = (mass.sum(1, keepdim=True).log() - s)[positive]
+    loss = HWCLoss(tree, 0.0, gamma, TAU, control="flat")(z, nodes, instances)
+    assert float(loss) == pytest.approx(float(terms.mean()), rel=1e-12)
+    assert float(loss) != pytest.approx(float(HWCLoss(tree, 0.0, gamma, TAU)(z, nodes, instances)), rel=1e-3)
+
+
 def test_outside_weights_of_same_leaves_at_one_depth_only_scale_supcon():
     tree = even_tree(2, 2)
     batch = random_batch(tree, 0, leaves=True)

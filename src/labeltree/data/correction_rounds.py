@@ -50,9 +50,17 @@ class CorrectionRounds:
         return cls(tuple(dataclasses.replace(table, name=name) for table, name in named))
 
     def without(self, known: CorrectionRounds) -> CorrectionRounds:
-        """The tables that come after the known ones, if they begin with these; else all."""
-        begin = CorrectionRounds(self.tables[: len(known.tables)])
-        return CorrectionRounds(self.tables[len(known.tables) :]) if begin.same_as(known) else self
+        """The tables after those at the beginning that are among the known ones, in the same order.
+
+        Of three known tables the second alone is known, too: it would undo what the third says.
+        """
+        rest, done = list(known.tables), 0
+        for table in self.tables:
+            place = next((at for at, other in enumerate(rest) if table.same_as(other)), None)
+            if place is None:
+                break
+            rest, done = rest[place + 1 :], done + 1
+        return CorrectionRounds(self.tables[done:])
 
     def same_as(self, other: CorrectionRounds) -> bool:
         """Whether both correct the same samples in the same way; see `Corrections.same_as`."""

@@ -20,7 +20,7 @@ from labeltree.taxonomy.relations import INSTANCE
 __all__ = ["HWCLoss", "hwc_table", "mean_omega"]
 
 Positives = Literal["same", "instance"]
-Control = Literal["constant_omega", "outside_softmax"]
+Control = Literal["constant_omega", "outside_softmax", "flat"]
 
 
 def hwc_table(
@@ -32,6 +32,7 @@ def hwc_table(
     positives: Positives = "same",
     omega_max: float | None = None,
     undecided: Undecided = "ignore",
+    flat: bool = False,
 ) -> LossTable:
     """One term with the scales ω of Eq. 5 and 6 of Climbing the Label Tree; see `HWCLoss`."""
     if positives == "same":
@@ -41,7 +42,8 @@ def hwc_table(
     else:
         raise ValueError(f"positives must be 'same' or 'instance'; got {positives!r}")
     r = space.rho(rho)
-    omega = torch.where(positive, 1 + alpha * r, 1 + gamma * (1 - r))
+    apart = torch.zeros_like(r) if flat else r
+    omega = torch.where(positive, 1 + alpha * r, 1 + gamma * (1 - apart))
     if omega_max is not None:
         omega = omega.clamp(1.0, omega_max)
     return LossTable.single(positive, members(space, undecided), scale=omega)
@@ -72,7 +74,8 @@ class HWCLoss(RelationLoss):
         positives: `"same"`, or `"instance"`: only views of one sample, other rows of the leaf compete.
         control: `"constant_omega"` replaces every ω by the batch's mean over the pairs that take part (the
             paper's ω̄, a change of temperature); `"outside_softmax"` multiplies each pair's loss by 1 + αρ
-            and leaves the softmax alone, so it needs α > 0. None: the loss itself.
+            and leaves the softmax alone, so it needs α > 0; `"flat"` takes ρ = 0 for all that are no
+            positives, so that γ does not see the tree. None: the loss itself.
         omega_max: ω is clamped to [1, omega_max]; None: no clamp.
         undecided: pairs whose labels leave open whether they are of one leaf are left out (`"ignore"`) or
             count as negatives (`"negative"`), with the ρ of the path that they are known to share.
@@ -109,8 +112,10 @@ class HWCLoss(RelationLoss):
             raise ValueError(f"alpha and gamma must not be negative; got alpha={alpha}, gamma={gamma}")
         if omega_max is not None and not omega_max >= 1:
             raise ValueError(f"omega_max must be at least 1; got {omega_max}")
-        if control not in (None, "constant_omega", "outside_softmax"):
-            raise ValueError(f"control must be None, 'constant_omega' or 'outside_softmax'; got {control!r}")
+        if control not in (None, "constant_omega", "outside_softmax", "flat"):
+            raise ValueError(
+                f"control must be None, 'constant_omega', 'outside_softmax' or 'flat'; got {control!r}"
+            )
         space = relation_codes(taxonomy.max_depth, refined=rho == "own_depth")
         if control == "outside_softmax":
             if positives != "same" or omega_max is not None:
@@ -123,7 +128,14 @@ class HWCLoss(RelationLoss):
             table = outside_table(space, "same", alpha, rho, undecided)
         else:
             table = hwc_table(
-                space, alpha, gamma, rho=rho, positives=positives, omega_max=omega_max, undecided=undecided
+                space,
+                alpha,
+                gamma,
+                rho=rho,
+                positives=positives,
+                omega_max=omega_max,
+                undecided=undecided,
+                flat=control == "flat",
             )
         super().__init__(
             taxonomy,

@@ -96,8 +96,8 @@ class CorrectedLabels:
 def correct_run(folder: RunFolder, files: CorrectionFiles, source: Source) -> Applied:
     """What corrections do to the samples of a run.
 
-    The tables that the run was trained with are done already: if the files begin with the same ones, those
-    after them are applied.
+    The tables that the run was trained with are done already: those of the files that come first and are
+    among them, in their order, are left out.
     """
     own = CorrectionRounds.load(folder.correction_files)
     further = CorrectionRounds.load(files).without(own)
