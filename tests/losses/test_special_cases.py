@@ -98,7 +98,7 @@ def test_constant_omega_is_a_change_of_temperature():
 
 @pytest.mark.parametrize("gamma", [0.5, 1.0])
 def test_flat_gamma_is_a_weight_on_hard_negatives(gamma):
-    """Competitors weigh exp(γ·s), whatever the tree, as in Robinson et al. 2021 without their normalisation."""
+    """Competitors weigh exp(γ·s), as in Robinson et al. 2021 without their normalisation."""
     tree = even_tree(2, 3)
     z, nodes, instances = random_batch(tree, 0, leaves=True)
     s = (z @ z.T) / z.norm(dim=1).outer(z.norm(dim=1)) / TAU

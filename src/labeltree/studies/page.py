@@ -12,6 +12,7 @@ from markupsafe import Markup
 from labeltree.report.charts import Band, band_chart, cell_chart
 from labeltree.report.document import Block, Cell, Figure, Heading, Notes, Table, Text
 from labeltree.studies.plan import Axis, PaperTable, Study, slug
+from labeltree.studies.shortfall import shortfall_blocks
 from labeltree.studies.summary import SIGNIFICANCE, Entry, Summary, lower_is_better, metric_title
 
 __all__ = ["study_blocks", "study_figures"]
@@ -63,6 +64,9 @@ def study_blocks(
                 blocks += [Heading(role.capitalize()), _flat(summary, own)]
         if elsewhere:
             blocks.append(Text(f"All numbers of {', '.join(elsewhere)}: `table.csv`."))
+    if study.margins:
+        own = [method.name for method in study.methods if method.name in summary.methods]
+        blocks += shortfall_blocks(summary, own, study.margins)
     blocks += _paper_blocks(study, summary)
     if not study.grid:
         blocks += _losses(results)

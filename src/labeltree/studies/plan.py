@@ -98,6 +98,8 @@ class Study:
             settings that select its samples.
         claim: the claim under test, in one sentence with its source.
         paper: numbers of a paper, shown beside this study's.
+        margins: for columns (``role/metric``), how far a method may be behind the best one and still count as
+            not behind; see `labeltree.studies.shortfall`.
     """
 
     title: str
@@ -113,6 +115,7 @@ class Study:
     transfer: dict[str, Any] = field(default_factory=dict)
     claim: str = ""
     paper: tuple[PaperTable, ...] = ()
+    margins: dict[str, float] = field(default_factory=dict)
 
     @property
     def evaluation_settings(self) -> EvaluationSettings:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, fields
 from difflib import get_close_matches
@@ -36,6 +37,7 @@ _KINDS: dict[str, tuple[tuple[type, ...], str]] = {
     "transfer": ((dict,), "settings by name"),
     "claim": ((str,), "text"),
     "paper": ((list, type(None)), "a list of tables"),
+    "margins": ((dict,), "margins by column, such as {features/top1: 0.01}"),
 }
 _MOST_POINTS = 10_000
 
@@ -188,6 +190,11 @@ def _check(study: Study) -> None:
         raise ValueError(f"methods must have equally many trials, got {counts}")
     if any("/" not in column for column in study.columns):
         raise ValueError(f"columns are role/metric, such as features/top1; got {', '.join(study.columns)}")
+    for column, margin in study.margins.items():
+        if not (isinstance(column, str) and "/" in column):
+            raise ValueError(f"margins has '{column}'; columns are role/metric, such as features/top1")
+        if isinstance(margin, bool) or not isinstance(margin, int | float) or not 0 < margin < math.inf:
+            raise ValueError(f"the margin of {column} is {_shown(margin)}; it must be a number above 0")
     if study.transfer and ("data" not in study.transfer or set(study.transfer) - _TRANSFER):
         raise ValueError(
             f"transfer has {sorted(study.transfer)}; it needs data, and may have {sorted(_TRANSFER)}"

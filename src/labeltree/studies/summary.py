@@ -82,11 +82,11 @@ class Summary:
     def __init__(self, results: Sequence[dict[str, Any]]) -> None:
         self.methods = list(dict.fromkeys(result["method"] for result in results))
         self.columns = list(dict.fromkeys(name for result in results for name in result["scores"]))
-        self._values: dict[tuple[str, str], list[float]] = {}
+        self._values: dict[tuple[str, str], list[tuple[int, float]]] = {}
         for result in results:
             for column, value in result["scores"].items():
                 if value is not None and math.isfinite(value):  # an undefined value cannot be best
-                    self._values.setdefault((result["method"], column), []).append(value)
+                    self._values.setdefault((result["method"], column), []).append((result["seed"], value))
 
     @property
     def roles(self) -> list[str]:
@@ -95,7 +95,11 @@ class Summary:
 
     def values(self, method: str, column: str) -> list[float]:
         """The values of all seeds, in the order of the results."""
-        return self._values.get((method, column), [])
+        return [value for _, value in self._values.get((method, column), [])]
+
+    def by_seed(self, method: str, column: str) -> dict[int, float]:
+        """The values by seed."""
+        return dict(self._values.get((method, column), []))
 
     def mean(self, method: str, column: str) -> float | None:
         """Unrounded mean over the seeds; None without values."""

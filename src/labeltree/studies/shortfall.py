@@ -1,0 +1,153 @@
+"""How far each method of a study falls behind the best one, over all columns that have a margin."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from labeltree.report.document import Block, Cell, Heading, Table, Text
+from labeltree.studies.summary import Summary, lower_is_better, metric_title
+
+__all__ = ["Shortfall", "pareto_set", "shortfall_blocks", "shortfalls"]
+
+_LEVEL = 0.95
+
+
+@dataclass(frozen=True)
+class Shortfall:
+    """A method beside the best method of a column.
+
+    Attributes:
+        column: the column, as ``role/metric``.
+        best: the method with the best mean of the column.
+        mean: by how much the method is behind it, in the column's own unit; mean over the seeds of both.
+        upper: upper limit of the one-sided 95 % interval of that mean: paired t over the seeds; 0 for the
+            best method itself, NaN with fewer than two seeds in common.
+        margin: the shortfall up to which a method counts as not behind.
+    """
+
+    column: str
+    best: str
+    mean: float
+    upper: float
+    margin: float
+
+    @property
+    def within(self) -> bool:
+        """Whether the method is not behind by the margin or more, at 95 %."""
+        return self.upper < self.margin
+
+    @property
+    def in_margins(self) -> float:
+        """The upper limit in units of the margin; below 1 is within."""
+        return self.upper / self.margin
+
+
+def shortfalls(
+    summary: Summary, methods: Sequence[str], margins: Mapping[str, float]
+) -> dict[str, list[Shortfall]]:
+    """The shortfalls of every method in every column of ``margins`` that all methods have.
+
+    Args:
+        summary: the results of a study.
+        methods: the methods that are compared, such as all but the baselines.
+        margins: margin of each column, above 0.
+    """
+    found: dict[str, list[Shortfall]] = {name: [] for name in methods}
+    for column, margin in margins.items():
+        values = {name: summary.by_seed(name, column) for name in methods}
+        if not all(values.values()):
+            continue
+        sign = -1.0 if lower_is_better(column) else 1.0
+        best = max(methods, key=lambda name: sign * statistics.mean(values[name].values()))
+        for name in methods:
+            seeds = sorted(values[name].keys() & values[best].keys())
+            behind = [sign * (values[best][seed] - values[name][seed]) for seed in seeds]
+            mean, upper = _upper_limit(behind) if name != best else (0.0, 0.0)
+            found[name].append(Shortfall(column, best, mean, upper, margin))
+    return found
+
+
+def pareto_set(summary: Summary, methods: Sequence[str], columns: Sequence[str]) -> list[str]:
+    """The methods to which no other one is at least equal in every column's mean and better in one."""
+    places = {}
+    for name in methods:
+        signed = []
+        for column in columns:
+            mean = summary.mean(name, column)
+            signed.append(-math.inf if mean is None else -mean if lower_is_better(column) else mean)
+        places[name] = signed
+    return [
+        name
+        for name in methods
+        if not any(
+            all(a >= b for a, b in zip(places[other], places[name], strict=True))
+            and places[other] != places[name]
+            for other in methods
+        )
+    ]
+
+
+def shortfall_blocks(summary: Summary, methods: Sequence[str], margins: Mapping[str, float]) -> list[Block]:
+    """The section of a study's page; nothing without margins, or without columns that all methods have."""
+    behind = shortfalls(summary, methods, margins)
+    measured = [shortfall.column for shortfall in next(iter(behind.values()), [])]
+    if not measured:
+        return []
+    worst = {name: max(own, key=_weight) for name, own in behind.items()}
+    front = pareto_set(summary, methods, measured)
+    rows = []
+    for name in sorted(methods, key=lambda name: _weight(worst[name])):
+        one = worst[name]
+        rows.append(
+            [
+                Cell(name, name == min(worst, key=lambda other: _weight(worst[other]))),
+                Cell(f"{sum(own.within for own in behind[name])} of {len(measured)}"),
+                Cell(_title(one.column)),
+                Cell(one.best),
+                Cell(f"{one.mean:.4f}"),
+                Cell("–" if math.isnan(one.upper) else f"{one.upper:.4f}"),
+                Cell(f"{one.margin:g}"),
+                Cell("yes" if name in front else ""),
+            ]
+        )
+    header = ["method", "columns within", "worst column", "best there", "behind by", "up to", "margin"]
+    listed = ", ".join(f"{_title(column)} {margins[column]:g}" for column in measured)
+    missing = [column for column in margins if column not in measured]
+    left = f" Not measured for all methods: {', '.join(map(_title, missing))}." if missing else ""
+    return [
+        Heading("Behind the best"),
+        Text(
+            "For each method the column in which it may be furthest behind the best method of that column, "
+            "in units of the column's margin. “Up to” is the upper limit of the one-sided 95 % interval (t, "
+            "paired by seed); a column counts as within if that is below the margin. The best is chosen "
+            "among the same runs, so a method looks further behind than it is. Pareto: no other method is at least "
+            f"equal in every mean and better in one. Margins: {listed}.{left}"
+        ),
+        Table([*header, "Pareto"], rows),
+    ]
+
+
+def _weight(shortfall: Shortfall) -> float:
+    """The order of shortfalls: without an interval by the mean, after all that have one."""
+    value = shortfall.in_margins
+    return 1e6 + shortfall.mean / shortfall.margin if math.isnan(value) else value
+
+
+def _upper_limit(values: Sequence[float]) -> tuple[float, float]:
+    """The mean, and the upper limit of its one-sided interval by Student's t; NaN with too few values."""
+    if not values:
+        return math.nan, math.nan
+    mean = statistics.mean(values)
+    if len(values) < 2:
+        return mean, math.nan
+    from scipy.stats import t
+
+    spread = statistics.stdev(values) / math.sqrt(len(values))
+    return mean, mean + float(t.ppf(_LEVEL, len(values) - 1)) * spread
+
+
+def _title(column: str) -> str:
+    return f"{column.split('/')[0]} {metric_title(column)}"

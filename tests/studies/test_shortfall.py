@@ -1,0 +1,108 @@
+"""How far methods are behind the best: margins, intervals, what is undefined, and the Pareto set."""
+
+import math
+from typing import Any
+
+import pytest
+import scipy.stats
+
+from labeltree.report.document import to_markdown
+from labeltree.studies.plan import StudyError
+from labeltree.studies.shortfall import pareto_set, shortfall_blocks, shortfalls
+from labeltree.studies.study_file import read_study
+from labeltree.studies.summary import Summary
+
+MARGINS = {"features/top1": 0.01, "embeddings/pair_violations": 0.02}
+
+
+def results(values: dict[str, dict[str, list[float | None]]]) -> list[dict[str, Any]]:
+    """One entry a run; values by method and column, in the order of the seeds."""
+    return [
+        {"method": method, "seed": seed, "scores": {name: column[seed] for name, column in columns.items()}}
+        for method, columns in values.items()
+        for seed in range(len(next(iter(columns.values()))))
+    ]
+
+
+def summary_of(**values: dict[str, list[float | None]]) -> Summary:
+    return Summary(results(values))
+
+
+A = {"features/top1": [0.80, 0.82, 0.81], "embeddings/pair_violations": [0.10, 0.11, 0.12]}
+B = {"features/top1": [0.795, 0.812, 0.806], "embeddings/pair_violations": [0.05, 0.06, 0.08]}
+
+
+def test_shortfalls_are_paired_by_seed_and_have_the_sign_of_the_column() -> None:
+    found = shortfalls(summary_of(a=A, b=B), ["a", "b"], MARGINS)
+    top, violations = found["b"]
+    assert (top.best, violations.best) == ("a", "b")
+    assert (violations.mean, violations.upper, violations.within) == (0.0, 0.0, True)
+    behind = [0.005, 0.008, 0.004]
+    test = scipy.stats.ttest_1samp(behind, 0)
+    assert top.mean == pytest.approx(sum(behind) / 3)
+    assert top.upper == pytest.approx(test.confidence_interval(0.90).high)  # two-sided 90 % = one-sided 95 %
+    assert top.within == (top.upper < 0.01)
+    other = found["a"][1]
+    assert other.mean == pytest.approx((0.05 + 0.05 + 0.04) / 3)
+    assert not other.within
+    assert other.in_margins > 1
+
+
+def test_the_order_of_the_runs_does_not_matter() -> None:
+    rows = results({"a": A, "b": B})
+    first = shortfalls(Summary(rows), ["a", "b"], MARGINS)
+    again = shortfalls(Summary(rows[::-1]), ["a", "b"], MARGINS)
+    for name in first:
+        for one, two in zip(first[name], again[name], strict=True):
+            assert one.mean == pytest.approx(two.mean)
+            assert one.upper == pytest.approx(two.upper)
+
+
+def test_one_seed_is_no_interval_and_never_within() -> None:
+    one = {"features/top1": [0.8]}
+    other = {"features/top1": [0.7999]}
+    (found,) = shortfalls(summary_of(a=one, b=other), ["a", "b"], MARGINS)["b"]
+    assert math.isnan(found.upper)
+    assert not found.within
+    text = to_markdown(shortfall_blocks(summary_of(a=one, b=other), ["a", "b"], MARGINS))
+    assert "| b | 0 of 1 |" in text.replace("**", "")
+    assert "Not measured for all methods: embeddings pair violations" in text
+
+
+def test_columns_that_a_method_lacks_are_left_out_and_said() -> None:
+    broken = {**B, "features/top1": [None, None, None]}
+    found = shortfalls(summary_of(a=A, b=broken), ["a", "b"], MARGINS)
+    assert [shortfall.column for shortfall in found["a"]] == ["embeddings/pair_violations"]
+    assert shortfall_blocks(summary_of(a={"x/y": [1.0]}), ["a"], MARGINS) == []
+
+
+def test_the_pareto_set() -> None:
+    worse = {"features/top1": [0.79, 0.81, 0.80], "embeddings/pair_violations": [0.2, 0.2, 0.2]}
+    summary = summary_of(a=A, b=B, c=worse, twin=A)
+    assert pareto_set(summary, ["a", "b", "c", "twin"], list(MARGINS)) == ["a", "b", "twin"]
+
+
+def test_the_least_worst_shortfall_comes_first() -> None:
+    middle = {"features/top1": [0.799, 0.818, 0.809], "embeddings/pair_violations": [0.055, 0.065, 0.085]}
+    text = to_markdown(shortfall_blocks(summary_of(a=A, b=B, middle=middle), ["a", "b", "middle"], MARGINS))
+    rows = [line.split("|")[1].strip(" *") for line in text.splitlines() if line.startswith("| ")]
+    assert rows == ["method", "middle", "b", "a"]
+
+
+@pytest.mark.parametrize(
+    ("margins", "what"),
+    [
+        ("{features/top1: 0}", "it must be a number above 0"),
+        ("{features/top1: x}", "it must be a number above 0"),
+        ("{top1: 0.1}", "columns are role/metric"),
+        ("[1]", "margins by column"),
+    ],
+)
+def test_margins_that_are_none(margins: str, what: str, tmp_path: Any) -> None:
+    file = tmp_path / "study.yaml"
+    file.write_text(
+        "{title: x, shared: {data: fashion-mnist}, methods: {a: }, seeds: [0], trial_seed: 0, "
+        f"select: val_map_at_r, margins: {margins}}}"
+    )
+    with pytest.raises(StudyError, match=what):
+        read_study(file)
