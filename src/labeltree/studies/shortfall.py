@@ -123,8 +123,8 @@ def shortfall_blocks(summary: Summary, methods: Sequence[str], margins: Mapping[
             "For each method the column in which it may be furthest behind the best method of that column, "
             "in units of the column's margin. “Up to” is the upper limit of the one-sided 95 % interval (t, "
             "paired by seed); a column counts as within if that is below the margin. The best is chosen "
-            "among the same runs, so a method looks further behind than it is. Pareto: no other method is at least "
-            f"equal in every mean and better in one. Margins: {listed}.{left}"
+            "among the same runs, so a method looks further behind than it is. Pareto: no other method is "
+            f"at least equal in every mean and better in one. Margins: {listed}.{left}"
         ),
         Table([*header, "Pareto"], rows),
     ]
