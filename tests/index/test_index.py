@@ -180,6 +180,27 @@ def test_search_by_id_and_by_node(index: Index) -> None:
         index.search_node("mammal")
 
 
+@pytest.mark.parametrize("options", [{}, {"within": "a"}, {"diverse": 2}, {"exact": False}])
+def test_many_ids_at_once_are_each_alone(
+    index: Index, options: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ["s7", "nobody", "s0", "s7", *(f"s{number}" for number in range(59, 0, -7))]
+    alone = {name: index.search_id(name, k=5, **options) for name in {*names} - {"nobody"}}
+    monkeypatch.setattr("labeltree.index.index._FEW", 3)  # looked up in parts
+    found = index.search_ids(names, k=5, **options)
+    assert [hits is None for hits in found] == [name == "nobody" for name in names]
+    for name, hits in zip(names, found, strict=True):
+        if hits is not None:
+            assert hits.ids == alone[name].ids
+            assert name not in hits.ids
+            np.testing.assert_allclose(hits.distances, alone[name].distances, atol=1e-12)
+            expected = alone[name].lca_depths
+            assert (hits.lca_depths is None) == (expected is None)
+            assert expected is None or hits.lca_depths.tolist() == expected.tolist()
+    assert index.search_ids(["nobody"]) == [None]
+    assert index.search_ids([]) == []
+
+
 def test_diverse_takes_one_of_each_branch(index: Index) -> None:
     nodes, x = labels(60), points("cosine", 60)
     hits = index.search(x[1], k=9, diverse=2)[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -104,14 +105,14 @@ def test_images_that_cannot_be_read_have_a_problem(index: Index, monkeypatch: py
 def test_all_queries_are_answered_by_one_version(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also if somebody changes the labels between two of them: the numbers of nodes are of one taxonomy."""
     new = Taxonomy.from_paths(["plant/oak", "animal/mammal/dog", "animal/mammal/cat", "animal/bird"])
-    own = queries._own_label
+    own = queries._own_labels
 
-    def meanwhile(seen: Index, name: str) -> int | None:
+    def meanwhile(seen: Index, names: Sequence[str]) -> dict[str, int]:
         if (other := Index.open(index.where)).taxonomy != new:
             other.move(new, TaxonomyMapping.between(TREE, new)[0])
-        return own(seen, name)
+        return own(seen, names)
 
-    monkeypatch.setattr(queries, "_own_label", meanwhile)
+    monkeypatch.setattr(queries, "_own_labels", meanwhile)
     first, second = run_queries(index, [Query("id", "d1"), Query("node", "mammal")], k=3)
     assert first.label == DOG
     assert first.hits is not None

@@ -414,20 +414,62 @@ class Index:
         chosen = Filter.of(store.settings.taxonomy, within=within, not_within=not_within, where=where)
         return self._search(store, queries, k, chosen, diverse, exact, columns, labels)
 
-    @_tried_again
     def search_id(self, id: str, *, k: int = 20, **options: Any) -> Hits:
         """The samples nearest to one of the index, without itself; further arguments are those of `search`.
 
         Raises:
             DataError: if there is no sample of that id.
         """
-        store = self._latest()
-        found = _read(store, ["row", "node", "vector"], Filter(ids=(str(id),)))
-        if not len(found):
+        (hits,) = self.search_ids([id], k=k, **options)
+        if hits is None:
             raise DataError(f"there is no sample '{id}' in the index '{self.where}'")
-        vector = vectors_from_arrow(found["vector"])
-        options.setdefault("labels", found["node"].to_numpy())
-        return self._without(store, vector, int(found["row"][0].as_py()), k, options)
+        return hits
+
+    @_tried_again
+    def search_ids(self, ids: Sequence[str], *, k: int = 20, **options: Any) -> list[Hits | None]:
+        """The samples nearest to each of several of the index, without itself; all in one search.
+
+        Args:
+            ids: of the samples.
+            k: how many for each.
+            **options: further arguments of `search`; labels are those of the samples.
+
+        Returns:
+            The hits of each, in the order of ``ids``; None where there is no such sample.
+        """
+        store, names = self._latest(), [str(id) for id in ids]
+        given = {n: options.pop(n, None) for n in ("diverse", "exact", "columns", "labels")}
+        chosen = Filter.of(store.settings.taxonomy, **options)
+        asked = list(dict.fromkeys(names))
+        parts = [
+            _read(store, ["id", "row", "node", "vector"], Filter(ids=tuple(asked[at : at + _FEW])))
+            for at in range(0, len(asked), _FEW)
+        ]
+        place = {name: at for at, name in enumerate(n for part in parts for n in part["id"].to_pylist())}
+        there = [at for at, name in enumerate(names) if name in place]
+        found: list[Hits | None] = [None] * len(names)
+        if not there:
+            return found
+        order = np.array([place[names[at]] for at in there])
+        rows, nodes = (
+            np.concatenate([part[name].to_numpy() for part in parts])[order] for name in ("row", "node")
+        )
+        vectors = np.concatenate([vectors_from_arrow(part["vector"]) for part in parts])[order]
+        labels = nodes if given["labels"] is None else np.asarray(given["labels"])[there]
+        hits = self._search(
+            store,
+            vectors,
+            k,
+            chosen,
+            given["diverse"],
+            given["exact"],
+            given["columns"],
+            labels,
+            left_out=rows,
+        )
+        for at, one in zip(there, hits, strict=True):
+            found[at] = one
+        return found
 
     @_tried_again
     def search_node(self, node: str | int, *, k: int = 20, **options: Any) -> Hits:
@@ -581,13 +623,6 @@ class Index:
             self._counted = store, store.count()
         return self._counted[1]
 
-    def _without(self, store: Store, vector: Array, row: int, k: int, options: dict[str, Any]) -> Hits:
-        diverse, exact, columns, labels = (
-            options.pop(n, None) for n in ("diverse", "exact", "columns", "labels")
-        )
-        chosen = Filter.of(store.settings.taxonomy, **options)
-        return self._search(store, vector, k, chosen, diverse, exact, columns, labels, left_out=row)[0]
-
     def _search(
         self,
         store: Store,
@@ -598,7 +633,7 @@ class Index:
         exact: bool | None,
         columns: Sequence[str] | None,
         labels: Any,
-        left_out: int | None = None,
+        left_out: Array | None = None,
     ) -> list[Hits]:
         settings = store.settings
         if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
@@ -612,7 +647,7 @@ class Index:
             exact = not (chosen.all_rows and self._approximate_by_default(store))
         near = self._exact if exact else self._approximate
         places = _Picker(
-            k, branches, left_out, lambda: self._branches_there(store, chosen, branches, left_out)
+            k, branches, left_out, lambda row: self._branches_there(store, chosen, branches, row)
         )
         found = places(lambda m, some: near(store, queries[some], m, chosen), len(queries))
         matrix = None if isinstance(store, ServerStore) else self._matrix_of(store)
@@ -745,7 +780,11 @@ class _Picker:
     """
 
     def __init__(
-        self, k: int, branches: Array | None, left_out: int | None, num_branches: Callable[[], int]
+        self,
+        k: int,
+        branches: Array | None,
+        left_out: Array | None,
+        num_branches: Callable[[int | None], int],
     ) -> None:
         self._k, self._branches, self._left_out = k, branches, left_out
         self._num_branches = num_branches
@@ -753,23 +792,24 @@ class _Picker:
     def __call__(self, near: Callable[[int, list[int]], list[_Found]], num_queries: int) -> list[_Found]:
         most = self._k + (self._left_out is not None)
         chosen: dict[int, _Found] = {}
-        wanted: int | None = None if self._branches is not None else 0
+        wanted: dict[int, int] = {}
         while len(chosen) < num_queries:
             open_queries = [query for query in range(num_queries) if query not in chosen]
             for query, found in zip(open_queries, near(most, open_queries), strict=True):
-                picked = self._pick(found)
+                own = None if self._left_out is None else int(self._left_out[query])
+                picked = self._pick(found, own)
                 enough = len(picked.rows) == self._k or len(found.rows) < most
-                if not enough and wanted is None:
-                    wanted = min(self._k, self._num_branches())
-                if enough or (wanted is not None and len(picked.rows) >= wanted):
+                if not enough and self._branches is not None and query not in wanted:
+                    wanted[query] = min(self._k, self._num_branches(own))
+                if enough or (query in wanted and len(picked.rows) >= wanted[query]):
                     chosen[query] = picked
             most *= 4
         return [chosen[query] for query in range(num_queries)]
 
-    def _pick(self, found: _Found) -> _Found:
+    def _pick(self, found: _Found, left_out: int | None) -> _Found:
         places = np.arange(len(found.rows))
-        if self._left_out is not None:
-            places = places[found.rows != self._left_out]
+        if left_out is not None:
+            places = places[found.rows != left_out]
         if self._branches is not None:
             _, first = np.unique(self._branches[found.nodes[places]], return_index=True)
             places = places[np.sort(first)]

@@ -30,6 +30,7 @@ _COLUMNS: dict[str, Kind] = {
     "id": "id",
     "node": "node",
 }
+_FEW = 1000  # ids that are looked up one by one
 _Embedded: TypeAlias = tuple[np.ndarray[Any, Any], dict[int, str]]
 
 
@@ -162,16 +163,18 @@ def _answers(
             for place, one in zip(readable, hits, strict=True)
         }
         found |= {places[at]: _unread(queries[places[at]], reason) for at, reason in problems.items()}
+    of_ids = [place for place, query in enumerate(queries) if query.kind == "id"]
+    names = [queries[place].value for place in of_ids]
+    own = _own_labels(index, names)
+    hits_of_ids = index.search_ids(names, **options) if names else []
+    for place, name, of_id in zip(of_ids, names, hits_of_ids, strict=True):
+        if of_id is None:
+            problem = f"there is no sample '{name}' in the index '{index.where}'"
+            found[place] = _unread(queries[place], problem)
+        else:
+            found[place] = _answer(queries[place], view.of(of_id), view.node(own[name]))
     for place, query in enumerate(queries):
-        if query.kind == "id":
-            own = _own_label(index, query.value)
-            if own is None:
-                problem = f"there is no sample '{query.value}' in the index '{index.where}'"
-                found[place] = _unread(query, problem)
-                continue
-            hits_of_id = index.search_id(query.value, **options)
-            found[place] = _answer(query, view.of(hits_of_id), view.node(own))
-        elif query.kind == "node":
+        if query.kind == "node":
             found[place] = _of_node(index, query, view, options)
     return [found[place] for place in range(len(queries))]
 
@@ -222,12 +225,15 @@ def _node(taxonomy: Taxonomy, node: str | int) -> int:
     return number
 
 
-def _own_label(index: Index, name: str) -> int | None:
-    """The label of a sample, -1 where it has none; None if there is no such sample."""
+def _own_labels(index: Index, names: Sequence[str]) -> dict[str, int]:
+    """The labels of samples by name, -1 where they have none; without samples that are not there."""
     from labeltree.index.filters import Filter
 
-    labels = index.rows(["node"], Filter(ids=(name,)))["node"].to_pylist()
-    return int(labels[0]) if labels else None
+    labels: dict[str, int] = {}
+    for at in range(0, len(names), _FEW):
+        read = index.rows(["id", "node"], Filter(ids=tuple(names[at : at + _FEW])))
+        labels |= dict(zip(read["id"].to_pylist(), read["node"].to_pylist(), strict=True))
+    return labels
 
 
 def _of_node(index: Index, query: Query, view: _View, options: dict[str, Any]) -> Answer:
