@@ -117,6 +117,19 @@ def test_length_of_log_is_the_distance(curvature):
     torch.testing.assert_close(ball.log(base, point).norm(dim=1) * factor, ball.distance(base, point))
 
 
+@pytest.mark.parametrize("curvature", [-0.25, -3.0])
+def test_the_curvature_is_a_unit_of_length(curvature):
+    """A ball of curvature κ is that of curvature −1 with lengths √−κ times as long, clipping included."""
+    root = (-curvature) ** 0.5
+    x = torch.randn(20, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    ball, unit = PoincareBall(curvature), PoincareBall(max_tangent_norm=2.3 * root)
+    here, there = ball.embed(x), unit.embed(root * x)
+    torch.testing.assert_close(root * here, there)
+    torch.testing.assert_close(
+        root * ball.pairwise_distance(here, here), unit.pairwise_distance(there, there), atol=1e-6, rtol=1e-9
+    )
+
+
 def test_the_ball_flattens_as_curvature_vanishes():
     x, y = points(Euclidean(), 9, spread=0.3), points(Euclidean(), 9, seed=1, spread=0.3)
     ball = PoincareBall(-1e-9)
