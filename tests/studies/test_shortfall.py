@@ -66,13 +66,19 @@ def test_one_seed_is_no_interval_and_never_within() -> None:
     assert not found.within
     text = to_markdown(shortfall_blocks(summary_of(a=one, b=other), ["a", "b"], MARGINS))
     assert "| b | 0 of 1 |" in text.replace("**", "")
-    assert "Not measured for all methods: embeddings pair violations" in text
+    assert "Not of all methods" not in text
 
 
-def test_columns_that_a_method_lacks_are_left_out_and_said() -> None:
+def test_a_method_is_compared_in_the_columns_that_it_has() -> None:
     broken = {**B, "features/top1": [None, None, None]}
-    found = shortfalls(summary_of(a=A, b=broken), ["a", "b"], MARGINS)
-    assert [shortfall.column for shortfall in found["a"]] == ["embeddings/pair_violations"]
+    summary = summary_of(a=A, b=broken)
+    found = shortfalls(summary, ["a", "b"], MARGINS)
+    assert [shortfall.column for shortfall in found["a"]] == list(MARGINS)
+    assert [shortfall.column for shortfall in found["b"]] == ["embeddings/pair_violations"]
+    text = to_markdown(shortfall_blocks(summary, ["a", "b", "not run yet"], MARGINS))
+    assert "Not of all methods, and so not in the Pareto set: features top1" in text
+    assert "1 of 1" in text
+    assert "not run yet" not in text
     assert shortfall_blocks(summary_of(a={"x/y": [1.0]}), ["a"], MARGINS) == []
 
 

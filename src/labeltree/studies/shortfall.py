@@ -48,7 +48,9 @@ class Shortfall:
 def shortfalls(
     summary: Summary, methods: Sequence[str], margins: Mapping[str, float]
 ) -> dict[str, list[Shortfall]]:
-    """The shortfalls of every method in every column of ``margins`` that all methods have.
+    """The shortfalls of every method in every column of ``margins`` that it has.
+
+    Not every method has every column: without a classifier there are no answers of its own.
 
     Args:
         summary: the results of a study.
@@ -57,12 +59,13 @@ def shortfalls(
     """
     found: dict[str, list[Shortfall]] = {name: [] for name in methods}
     for column, margin in margins.items():
-        values = {name: summary.by_seed(name, column) for name in methods}
-        if not all(values.values()):
+        measured = {name: summary.by_seed(name, column) for name in methods}
+        values = {name: by_seed for name, by_seed in measured.items() if by_seed}
+        if not values:
             continue
         sign = -1.0 if lower_is_better(column) else 1.0
-        best = max(methods, key=lambda name: sign * statistics.mean(values[name].values()))
-        for name in methods:
+        best = max(values, key=lambda name: sign * statistics.mean(values[name].values()))
+        for name in values:
             seeds = sorted(values[name].keys() & values[best].keys())
             behind = [sign * (values[best][seed] - values[name][seed]) for seed in seeds]
             mean, upper = _upper_limit(behind) if name != best else (0.0, 0.0)
@@ -92,19 +95,20 @@ def pareto_set(summary: Summary, methods: Sequence[str], columns: Sequence[str])
 
 def shortfall_blocks(summary: Summary, methods: Sequence[str], margins: Mapping[str, float]) -> list[Block]:
     """The section of a study's page; nothing without margins, or without columns that all methods have."""
-    behind = shortfalls(summary, methods, margins)
-    measured = [shortfall.column for shortfall in next(iter(behind.values()), [])]
-    if not measured:
+    behind = {name: own for name, own in shortfalls(summary, methods, margins).items() if own}
+    if not behind:
         return []
+    common = [column for column in margins if all(summary.mean(name, column) is not None for name in behind)]
     worst = {name: max(own, key=_weight) for name, own in behind.items()}
-    front = pareto_set(summary, methods, measured)
+    order = sorted(behind, key=lambda name: _weight(worst[name]))
+    front = pareto_set(summary, order, common)
     rows = []
-    for name in sorted(methods, key=lambda name: _weight(worst[name])):
+    for name in order:
         one = worst[name]
         rows.append(
             [
-                Cell(name, name == min(worst, key=lambda other: _weight(worst[other]))),
-                Cell(f"{sum(own.within for own in behind[name])} of {len(measured)}"),
+                Cell(name, name == order[0]),
+                Cell(f"{sum(own.within for own in behind[name])} of {len(behind[name])}"),
                 Cell(_title(one.column)),
                 Cell(one.best),
                 Cell(f"{one.mean:.4f}"),
@@ -114,9 +118,11 @@ def shortfall_blocks(summary: Summary, methods: Sequence[str], margins: Mapping[
             ]
         )
     header = ["method", "columns within", "worst column", "best there", "behind by", "up to", "margin"]
-    listed = ", ".join(f"{_title(column)} {margins[column]:g}" for column in measured)
-    missing = [column for column in margins if column not in measured]
-    left = f" Not measured for all methods: {', '.join(map(_title, missing))}." if missing else ""
+    listed = ", ".join(f"{_title(column)} {margin:g}" for column, margin in margins.items())
+    rest = [column for column in margins if column not in common]
+    left = (
+        f" Not of all methods, and so not in the Pareto set: {', '.join(map(_title, rest))}." if rest else ""
+    )
     return [
         Heading("Behind the best"),
         Text(
