@@ -119,10 +119,9 @@ def shortfall_blocks(summary: Summary, methods: Sequence[str], margins: Mapping[
         )
     header = ["method", "columns within", "worst column", "best there", "behind by", "up to", "margin"]
     listed = ", ".join(f"{_title(column)} {margin:g}" for column, margin in margins.items())
-    rest = [column for column in margins if column not in common]
-    left = (
-        f" Not of all methods, and so not in the Pareto set: {', '.join(map(_title, rest))}." if rest else ""
-    )
+    some = {one.column for own in behind.values() for one in own}
+    rest = ", ".join(_title(column) for column in margins if column in some and column not in common)
+    left = f" Not of all methods, so not in the Pareto set: {rest}." if rest else ""
     return [
         Heading("Behind the best"),
         Text(
