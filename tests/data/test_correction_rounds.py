@@ -58,6 +58,20 @@ def test_a_table_of_only_removed_samples_is_no_table_of_other_data() -> None:
         CorrectionRounds((FIRST, Corrections((Correction("z", "", "remove"),), "other.csv"))).resolve(
             list("abc"), TREE.encode(["dog", "cat", "oak"]), TREE
         )
+    # a run that was trained with the first has no longer the sample that the second is about
+    known = CorrectionRounds((FIRST,))
+    left, nodes = list("ac"), TREE.encode(["cat", "oak"])
+    assert known.removed == {"b"}
+    further = CorrectionRounds((FIRST, again)).without(known)
+    assert further.resolve(left, nodes, TREE, gone=known.removed).counts == {"gone": 1}
+    with pytest.raises(DataError, match=r"'again\.csv' is among the data"):
+        further.resolve(left, nodes, TREE)
+
+
+def test_a_table_in_which_nothing_is_decided_does_not_hide_those_after_it() -> None:
+    empty, known = Corrections((), "empty.csv"), CorrectionRounds((FIRST,))
+    assert CorrectionRounds((empty, FIRST)).without(known).tables == ()
+    assert CorrectionRounds((FIRST, empty)).without(known).tables == ()
 
 
 def test_tables_are_read_in_order_and_named_apart(tmp_path: Path) -> None:

@@ -201,6 +201,34 @@ def test_many_ids_at_once_are_each_alone(
     assert index.search_ids([]) == []
 
 
+def test_arguments_of_many_ids_are_checked_also_if_none_is_there(index: Index) -> None:
+    for wrong in ({"k": 0}, {"diverse": 99}, {"columns": ["nope"]}, {"labels": [0, 0]}, {"labels": [999]}):
+        for name in ("s0", "nobody"):
+            with pytest.raises(DataError):
+                index.search_ids([name], **wrong)
+    with pytest.raises(DataError, match="search_id"):
+        index.search_ids("s0")
+    hits = index.search_ids(["nobody", "s0", "s1"], k=3, labels=[0, -1, TREE.find("a/x")])
+    assert hits[0] is None
+    assert hits[1] is not None
+    assert hits[1].lca_depths is None
+    assert hits[2] is not None
+    assert hits[2].lca_depths is not None
+
+
+def test_branches_are_counted_once_for_many_diverse_queries(
+    index: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"s{number}" for number in range(60)]
+    alone = [index.search_id(name, k=10, diverse=1) for name in names]
+    times: list[int] = []
+    counted = Index._nodes_there
+    monkeypatch.setattr(Index, "_nodes_there", lambda *given: times.append(1) or counted(*given))
+    found = index.search_ids(names, k=10, diverse=1)
+    assert [hits.ids for hits in found if hits is not None] == [hits.ids for hits in alone]
+    assert len(times) == 1
+
+
 def test_diverse_takes_one_of_each_branch(index: Index) -> None:
     nodes, x = labels(60), points("cosine", 60)
     hits = index.search(x[1], k=9, diverse=2)[0]

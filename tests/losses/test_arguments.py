@@ -84,6 +84,7 @@ def test_wrong_batches(batch, message):
         (lambda: HWCLoss(TREE, -0.1), "alpha and gamma must not be negative; got alpha=-0.1, gamma=0.5"),
         (lambda: HWCLoss(TREE, omega_max=0.5), "omega_max must be at least 1; got 0.5"),
         (lambda: HWCLoss(TREE, control="outside_softmax"), "does nothing at alpha=0; set alpha"),
+        (lambda: HWCLoss(TREE, gamma=0.0, control="flat"), "does nothing at gamma=0; set gamma"),
         (
             lambda: HWCLoss(TREE, control="omega"),
             "control must be None, 'constant_omega', 'outside_softmax' or 'flat'",

@@ -35,8 +35,10 @@ B = {"features/top1": [0.795, 0.812, 0.806], "embeddings/pair_violations": [0.05
 def test_shortfalls_are_paired_by_seed_and_have_the_sign_of_the_column() -> None:
     found = shortfalls(summary_of(a=A, b=B), ["a", "b"], MARGINS)
     top, violations = found["b"]
-    assert (top.best, violations.best) == ("a", "b")
-    assert (violations.mean, violations.upper, violations.within) == (0.0, 0.0, True)
+    assert (top.best, violations.best) == ("a", "a"), "the best of the others"
+    assert violations.mean == pytest.approx(-(0.05 + 0.05 + 0.04) / 3)
+    assert violations.upper < 0
+    assert violations.within
     behind = [0.005, 0.008, 0.004]
     test = scipy.stats.ttest_1samp(behind, 0)
     assert top.mean == pytest.approx(sum(behind) / 3)
@@ -69,10 +71,38 @@ def test_one_seed_is_no_interval_and_never_within() -> None:
     assert "Not of all methods" not in text
 
 
+def test_a_method_with_easy_seeds_alone_is_not_the_best() -> None:
+    rows = results({"a": A, "b": B})
+    rows.append({"method": "lucky", "seed": 1, "scores": {"features/top1": 0.9}})
+    found = shortfalls(Summary(rows), ["a", "b", "lucky"], {"features/top1": 0.01})
+    assert [found[name][0].best for name in ("a", "b", "lucky")] == ["b", "a", "a"]
+    assert found["lucky"][0].mean == pytest.approx(0.82 - 0.9)
+    assert not found["lucky"][0].within
+    far = [{"method": "far", "seed": seed, "scores": {"features/top1": 0.1}} for seed in (7, 8, 9)]
+    for order in (far + rows, rows + far):
+        text = to_markdown(shortfall_blocks(Summary(order), ["far", "a", "b"], {"features/top1": 0.01}))
+        assert "nan" not in text
+        assert text.index("| far |") > text.index("| b |")
+
+
+def test_equal_means_are_treated_alike() -> None:
+    first, second = {"features/top1": [0.8, 0.9]}, {"features/top1": [0.9, 0.8]}
+    found = shortfalls(summary_of(a=first, b=second), ["a", "b"], MARGINS)
+    assert found["a"][0].upper == pytest.approx(found["b"][0].upper)
+
+
+def test_a_column_that_nobody_has_is_said() -> None:
+    text = to_markdown(shortfall_blocks(summary_of(a=A, b=B), ["a", "b"], {**MARGINS, "features/tpo1": 1}))
+    assert "Not measured: features/tpo1." in text
+
+
 def test_a_method_is_compared_in_the_columns_that_it_has() -> None:
     broken = {**B, "features/top1": [None, None, None]}
     summary = summary_of(a=A, b=broken)
-    found = shortfalls(summary, ["a", "b"], MARGINS)
+    for name in "ab":
+        alone = shortfalls(summary, ["a", "b"], MARGINS)[name]
+        assert [shortfall.column for shortfall in alone] == ["embeddings/pair_violations"]
+    found = shortfalls(summary_of(a=A, b=broken, c=A), ["a", "b", "c"], MARGINS)
     assert [shortfall.column for shortfall in found["a"]] == list(MARGINS)
     assert [shortfall.column for shortfall in found["b"]] == ["embeddings/pair_violations"]
     text = to_markdown(shortfall_blocks(summary, ["a", "b", "not run yet"], MARGINS))
@@ -102,6 +132,7 @@ def test_the_least_worst_shortfall_comes_first() -> None:
         ("{features/top1: x}", "it must be a number above 0"),
         ("{top1: 0.1}", "columns are role/metric"),
         ("[1]", "margins by column"),
+        ("{a/b: 1}, grid: {epochs: [1, 2]}", "margins compare methods"),
     ],
 )
 def test_margins_that_are_none(margins: str, what: str, tmp_path: Any) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -52,10 +52,14 @@ class CorrectionRounds:
     def without(self, known: CorrectionRounds) -> CorrectionRounds:
         """The tables after those at the beginning that are among the known ones, in the same order.
 
-        Of three known tables the second alone is known, too: it would undo what the third says.
+        Of three known tables the second alone is known, too: it would undo what the third says. A table in
+        which nothing is decided stands nowhere in particular.
         """
         rest, done = list(known.tables), 0
         for table in self.tables:
+            if not table.entries:
+                done += 1
+                continue
             place = next((at for at, other in enumerate(rest) if table.same_as(other)), None)
             if place is None:
                 break
@@ -88,6 +92,7 @@ class CorrectionRounds:
         taxonomy: AnyTaxonomy,
         *,
         contents: Sequence[str] | None = None,
+        gone: Collection[str] = (),
     ) -> Applied:
         """What the tables do to samples one after the other; arguments as of `Corrections.resolve`.
 
@@ -97,7 +102,7 @@ class CorrectionRounds:
         after, keep = nodes.clone(), torch.ones(len(nodes), dtype=torch.bool)
         counts: Counter[str] = Counter()
         sentences = []
-        gone: set[str] = set()
+        removed = set(gone)
         for table in self.tables:
             rows = keep.nonzero()[:, 0]
             left = rows.tolist()
@@ -106,19 +111,26 @@ class CorrectionRounds:
                 after[rows],
                 taxonomy,
                 contents=None if contents is None else [contents[row] for row in left],
-                gone=gone,
+                gone=removed,
             )
             after[rows], keep[rows] = done.nodes, done.keep
-            gone |= {ids[row] for row in rows[~done.keep].tolist()}
+            removed |= {ids[row] for row in rows[~done.keep].tolist()}
             counts.update(done.counts)
             sentences.append(done.sentence)
         return Applied(after, keep, dict(sorted(counts.items())), ". ".join(sentences))
 
-    def of_source(self, source: Source) -> Applied:
-        """What the tables do to a whole data set; see `resolve`."""
+    @property
+    def removed(self) -> frozenset[str]:
+        """Ids of the samples that a table removes."""
+        return frozenset(
+            entry.sample for table in self.tables for entry in table.entries if entry.decision == "remove"
+        )
+
+    def of_source(self, source: Source, *, gone: Collection[str] = ()) -> Applied:
+        """What the tables do to a whole data set, from which others were removed before; see `resolve`."""
         ids = sample_ids(source)
         contents = sample_contents(ids, source.sample_digests()) if self.need_contents else None
-        return self.resolve(ids, source.nodes, source.taxonomy, contents=contents)
+        return self.resolve(ids, source.nodes, source.taxonomy, contents=contents, gone=gone)
 
     def apply(self, data: Source, *others: Source) -> tuple[Source, ...]:
         """Correct a whole data set, and selections of its samples in the same way.

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -84,11 +84,14 @@ _TRIES = 10
 
 
 def _tried_again(method: Callable[P, R]) -> Callable[P, R]:
-    """The method, which begins with the latest store, begun anew where others change that meanwhile."""
+    """The method, which begins with the latest store, begun anew where others change that meanwhile.
+
+    An index of one version (see `Index.at_once`) has no newer store to begin with: who holds it begins anew.
+    """
 
     @wraps(method)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        for _ in range(_TRIES - 1):
+        for _ in range(0 if isinstance(args[0], _OneVersion) else _TRIES - 1):
             with suppress(StoreChangedError):
                 return method(*args, **kwargs)
         return method(*args, **kwargs)
@@ -436,10 +439,17 @@ class Index:
 
         Returns:
             The hits of each, in the order of ``ids``; None where there is no such sample.
+
+        Raises:
+            DataError: if an argument does not suit.
+            TaxonomyError: if a node is unknown.
         """
+        if isinstance(ids, str):
+            raise DataError(f"ids is the text '{ids}'; give a list of ids, or use search_id for one")
         store, names = self._latest(), [str(id) for id in ids]
         given = {n: options.pop(n, None) for n in ("diverse", "exact", "columns", "labels")}
         chosen = Filter.of(store.settings.taxonomy, **options)
+        known = _checked_labels(given["labels"], len(names), store.settings.taxonomy)
         asked = list(dict.fromkeys(names))
         parts = [
             _read(store, ["id", "row", "node", "vector"], Filter(ids=tuple(asked[at : at + _FEW])))
@@ -447,15 +457,14 @@ class Index:
         ]
         place = {name: at for at, name in enumerate(n for part in parts for n in part["id"].to_pylist())}
         there = [at for at, name in enumerate(names) if name in place]
-        found: list[Hits | None] = [None] * len(names)
-        if not there:
-            return found
-        order = np.array([place[names[at]] for at in there])
-        rows, nodes = (
-            np.concatenate([part[name].to_numpy() for part in parts])[order] for name in ("row", "node")
-        )
-        vectors = np.concatenate([vectors_from_arrow(part["vector"]) for part in parts])[order]
-        labels = nodes if given["labels"] is None else np.asarray(given["labels"])[there]
+        order = np.array([place[names[at]] for at in there], np.int64)
+        rows, nodes, vectors = np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros((0, store.settings.dim))
+        if there:
+            rows, nodes = (
+                np.concatenate([part[name].to_numpy() for part in parts])[order] for name in ("row", "node")
+            )
+            vectors = np.concatenate([vectors_from_arrow(part["vector"]) for part in parts])[order]
+        labels = nodes if known is None else known[there]
         hits = self._search(
             store,
             vectors,
@@ -467,6 +476,7 @@ class Index:
             labels,
             left_out=rows,
         )
+        found: list[Hits | None] = [None] * len(names)
         for at, one in zip(there, hits, strict=True):
             found[at] = one
         return found
@@ -646,29 +656,19 @@ class Index:
         if exact is None:
             exact = not (chosen.all_rows and self._approximate_by_default(store))
         near = self._exact if exact else self._approximate
-        places = _Picker(
-            k, branches, left_out, lambda row: self._branches_there(store, chosen, branches, row)
-        )
+        places = _Picker(k, branches, left_out, partial(self._nodes_there, store, chosen))
         found = places(lambda m, some: near(store, queries[some], m, chosen), len(queries))
         matrix = None if isinstance(store, ServerStore) else self._matrix_of(store)
         return _hits(store, matrix, found, columns, _checked_labels(labels, len(queries), settings.taxonomy))
 
-    def _branches_there(
-        self, store: Store, chosen: Filter, branches: Array | None, left_out: int | None
-    ) -> int:
-        """Of how many branches rows pass."""
-        if branches is None:
-            return 0
+    def _nodes_there(self, store: Store, chosen: Filter) -> tuple[Array, Array]:
+        """Row numbers and labels of the rows that pass."""
         if isinstance(store, ServerStore):
             read = _read(store, ["row", "node"], chosen)
-            rows, nodes = read["row"].to_numpy(), read["node"].to_numpy()
-        else:
-            matrix = self._matrix_of(store)
-            among = _positions(store, matrix, chosen)
-            rows, nodes = matrix.rows[among], matrix.nodes[among]
-        if left_out is not None:
-            nodes = nodes[rows != left_out]
-        return len(np.unique(branches[nodes]))
+            return read["row"].to_numpy(), read["node"].to_numpy()
+        matrix = self._matrix_of(store)
+        among = _positions(store, matrix, chosen)
+        return (matrix.rows, matrix.nodes) if among is None else (matrix.rows[among], matrix.nodes[among])
 
     def _approximate_by_default(self, store: Store) -> bool:
         tuning = Tuning.of(store.settings.approximate)
@@ -776,7 +776,7 @@ def _nearest(store: Store, matrix: ExactMatrix, queries: Array, k: int, among: A
 class _Picker:
     """Take k rows for each query: without the query itself, and of different branches if these are given.
 
-    How many branches there are is asked only if the first rows were of fewer than k.
+    How many branches there are is counted only if the first rows were of fewer than k, once for all queries.
     """
 
     def __init__(
@@ -784,10 +784,11 @@ class _Picker:
         k: int,
         branches: Array | None,
         left_out: Array | None,
-        num_branches: Callable[[int | None], int],
+        nodes_there: Callable[[], tuple[Array, Array]],
     ) -> None:
         self._k, self._branches, self._left_out = k, branches, left_out
-        self._num_branches = num_branches
+        self._nodes_there = nodes_there
+        self._counted: tuple[int, set[int]] | None = None
 
     def __call__(self, near: Callable[[int, list[int]], list[_Found]], num_queries: int) -> list[_Found]:
         most = self._k + (self._left_out is not None)
@@ -800,11 +801,20 @@ class _Picker:
                 picked = self._pick(found, own)
                 enough = len(picked.rows) == self._k or len(found.rows) < most
                 if not enough and self._branches is not None and query not in wanted:
-                    wanted[query] = min(self._k, self._num_branches(own))
+                    wanted[query] = min(self._k, self._num_branches(self._branches, own))
                 if enough or (query in wanted and len(picked.rows) >= wanted[query]):
                     chosen[query] = picked
             most *= 4
         return [chosen[query] for query in range(num_queries)]
+
+    def _num_branches(self, branches: Array, left_out: int | None) -> int:
+        """Of how many branches rows pass, one of them left out."""
+        if self._counted is None:
+            rows, nodes = self._nodes_there()
+            _, branch, count = np.unique(branches[nodes], return_inverse=True, return_counts=True)
+            self._counted = len(count), set(rows[count[branch] == 1].tolist())  # those alone in their branch
+        num_branches, alone = self._counted
+        return num_branches - (left_out in alone)
 
     def _pick(self, found: _Found, left_out: int | None) -> _Found:
         places = np.arange(len(found.rows))

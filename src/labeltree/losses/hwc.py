@@ -116,6 +116,10 @@ class HWCLoss(RelationLoss):
             raise ValueError(
                 f"control must be None, 'constant_omega', 'outside_softmax' or 'flat'; got {control!r}"
             )
+        if control == "flat" and gamma == 0:
+            raise ValueError(
+                "control='flat' takes the tree away from gamma, which does nothing at gamma=0; set gamma"
+            )
         space = relation_codes(taxonomy.max_depth, refined=rho == "own_depth")
         if control == "outside_softmax":
             if positives != "same" or omega_max is not None:

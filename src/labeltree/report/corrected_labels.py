@@ -101,7 +101,7 @@ def correct_run(folder: RunFolder, files: CorrectionFiles, source: Source) -> Ap
     """
     own = CorrectionRounds.load(folder.correction_files)
     further = CorrectionRounds.load(files).without(own)
-    done = further.of_source(source)
+    done = further.of_source(source, gone=own.removed)
     if not further.tables:
         return replace(done, sentence="The run was trained with these corrections already")
     return done

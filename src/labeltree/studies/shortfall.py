@@ -17,14 +17,15 @@ _LEVEL = 0.95
 
 @dataclass(frozen=True)
 class Shortfall:
-    """A method beside the best method of a column.
+    """A method beside the best other method of a column.
 
     Attributes:
         column: the column, as ``role/metric``.
-        best: the method with the best mean of the column.
-        mean: by how much the method is behind it, in the column's own unit; mean over the seeds of both.
-        upper: upper limit of the one-sided 95 % interval of that mean: paired t over the seeds; 0 for the
-            best method itself, NaN with fewer than two seeds in common.
+        best: the other method with the best mean of the column.
+        mean: by how much the method is behind it, in the column's own unit, mean over the seeds of both;
+            below 0 if it is ahead, NaN without a seed in common.
+        upper: upper limit of the one-sided 95 % interval of that mean: paired t over the seeds; NaN with
+            fewer than two seeds in common, or if the method lacks seeds that others have.
         margin: the shortfall up to which a method counts as not behind.
     """
 
@@ -48,7 +49,7 @@ class Shortfall:
 def shortfalls(
     summary: Summary, methods: Sequence[str], margins: Mapping[str, float]
 ) -> dict[str, list[Shortfall]]:
-    """The shortfalls of every method in every column of ``margins`` that it has.
+    """The shortfalls of every method in every column of ``margins`` that it and another method have.
 
     Not every method has every column: without a classifier there are no answers of its own.
 
@@ -61,15 +62,19 @@ def shortfalls(
     for column, margin in margins.items():
         measured = {name: summary.by_seed(name, column) for name in methods}
         values = {name: by_seed for name, by_seed in measured.items() if by_seed}
-        if not values:
-            continue
+        # In a study that is half done, a method with easy seeds alone would be the best.
+        most = max(map(len, values.values()), default=0)
+        whole = [name for name, by_seed in values.items() if len(by_seed) == most]
         sign = -1.0 if lower_is_better(column) else 1.0
-        best = max(values, key=lambda name: sign * statistics.mean(values[name].values()))
+        order = sorted(whole, key=lambda name: -sign * statistics.mean(values[name].values()))
         for name in values:
+            best = next((other for other in order if other != name), None)
+            if best is None:
+                continue
             seeds = sorted(values[name].keys() & values[best].keys())
             behind = [sign * (values[best][seed] - values[name][seed]) for seed in seeds]
-            mean, upper = _upper_limit(behind) if name != best else (0.0, 0.0)
-            found[name].append(Shortfall(column, best, mean, upper, margin))
+            mean, upper = _upper_limit(behind)
+            found[name].append(Shortfall(column, best, mean, upper if name in whole else math.nan, margin))
     return found
 
 
@@ -101,7 +106,7 @@ def shortfall_blocks(summary: Summary, methods: Sequence[str], margins: Mapping[
     common = [column for column in margins if all(summary.mean(name, column) is not None for name in behind)]
     worst = {name: max(own, key=_weight) for name, own in behind.items()}
     order = sorted(behind, key=lambda name: _weight(worst[name]))
-    front = pareto_set(summary, order, common)
+    front = pareto_set(summary, order, common) if common else []
     rows = []
     for name in order:
         one = worst[name]
@@ -111,7 +116,7 @@ def shortfall_blocks(summary: Summary, methods: Sequence[str], margins: Mapping[
                 Cell(f"{sum(own.within for own in behind[name])} of {len(behind[name])}"),
                 Cell(_title(one.column)),
                 Cell(one.best),
-                Cell(f"{one.mean:.4f}"),
+                Cell("–" if math.isnan(one.mean) else f"{one.mean:.4f}"),
                 Cell("–" if math.isnan(one.upper) else f"{one.upper:.4f}"),
                 Cell(f"{one.margin:g}"),
                 Cell("yes" if name in front else ""),
@@ -119,17 +124,21 @@ def shortfall_blocks(summary: Summary, methods: Sequence[str], margins: Mapping[
         )
     header = ["method", "columns within", "worst column", "best there", "behind by", "up to", "margin"]
     listed = ", ".join(f"{_title(column)} {margin:g}" for column, margin in margins.items())
-    some = {one.column for own in behind.values() for one in own}
+    some = {column for column in margins if any(summary.mean(name, column) is not None for name in behind)}
     rest = ", ".join(_title(column) for column in margins if column in some and column not in common)
+    none = ", ".join(column for column in margins if column not in some)
     left = f" Not of all methods, so not in the Pareto set: {rest}." if rest else ""
+    left += f" Not measured: {none}." if none else ""
     return [
         Heading("Behind the best"),
         Text(
-            "For each method the column in which it may be furthest behind the best method of that column, "
-            "in units of the column's margin. “Up to” is the upper limit of the one-sided 95 % interval (t, "
-            "paired by seed); a column counts as within if that is below the margin. The best is chosen "
-            "among the same runs, so a method looks further behind than it is. Pareto: no other method is "
-            f"at least equal in every mean and better in one. Margins: {listed}.{left}"
+            "For each method the column in which it may be furthest behind the best other method of that "
+            "column, in units of the column's margin. “Up to” is the upper limit of the one-sided 95 % "
+            "interval (t, paired by seed); a column counts as within if that is below the margin. The best "
+            "is chosen among the same runs, so others look further behind than they are. A method that "
+            "lacks columns, such as answers of its own, is judged on fewer, and a column that one method "
+            "alone has judges nobody. Pareto: no other method is at least equal in every mean and better in "
+            f"one. Margins: {listed}.{left}"
         ),
         Table([*header, "Pareto"], rows),
     ]
@@ -137,6 +146,8 @@ def shortfall_blocks(summary: Summary, methods: Sequence[str], margins: Mapping[
 
 def _weight(shortfall: Shortfall) -> float:
     """The order of shortfalls: without an interval by the mean, after all that have one."""
+    if math.isnan(shortfall.mean):
+        return math.inf
     value = shortfall.in_margins
     return 1e6 + shortfall.mean / shortfall.margin if math.isnan(value) else value
 

@@ -190,6 +190,8 @@ def _check(study: Study) -> None:
         raise ValueError(f"methods must have equally many trials, got {counts}")
     if any("/" not in column for column in study.columns):
         raise ValueError(f"columns are role/metric, such as features/top1; got {', '.join(study.columns)}")
+    if study.margins and study.grid:
+        raise ValueError("margins compare methods, and a grid has many points of each; leave one out")
     for column, margin in study.margins.items():
         if not (isinstance(column, str) and "/" in column):
             raise ValueError(f"margins has '{column}'; columns are role/metric, such as features/top1")
