@@ -22,7 +22,8 @@ Start = Literal["tree", "random"]
 class TreeProxyLoss(NormalisedSoftmaxLoss):
     """A normalised softmax whose proxies follow the tree (ours).
 
-        L = mean over labelled rows of  −log p(y_i) + a·(1 − z_i · P_{y_i})
+        L = mean over labelled rows of
+              −log p(y_i) − b·mean over v above y_i of log p(v) + a·(1 − z_i · P_{y_i})
           + g·mean over classes c of Σ_{c'} (P_c · P_{c'} − S'_{cc'})²
         S'_{cc'} = (1 − s)·(1 − height(lca(c, c'))/H) for c ≠ c', and 1 for c = c'
 
@@ -40,6 +41,8 @@ class TreeProxyLoss(NormalisedSoftmaxLoss):
         temperature: τ > 0.
         align: a ≥ 0, weight of the alignment of embeddings with their class's proxy.
         gram: g ≥ 0, weight of the proxies' similarities.
+        ancestors: b ≥ 0, weight of the likelihood of the label's ancestors, p(v) = Σ_{c∈v} p(c), without the
+            root.
         identity: s in [0, 1].
         start: `"tree"`: the proxies start with the inner products S', exactly where `dim` is at least the
             number of classes, else on average. `"random"`: in random directions.
@@ -67,10 +70,11 @@ class TreeProxyLoss(NormalisedSoftmaxLoss):
         True
     """
 
-    schedulable = ("align", "gram")
+    schedulable = ("align", "gram", "ancestors")
     place: Tensor
     inner_increments: Tensor
     above_leaf: Tensor
+    above: Tensor
 
     def __init__(
         self,
@@ -80,6 +84,7 @@ class TreeProxyLoss(NormalisedSoftmaxLoss):
         *,
         align: float = 1.0,
         gram: float = 1.0,
+        ancestors: float = 0.0,
         identity: float = 0.5,
         start: Start = "tree",
         learn_temperature: bool = False,
@@ -87,15 +92,20 @@ class TreeProxyLoss(NormalisedSoftmaxLoss):
     ) -> None:
         super().__init__(taxonomy, dim, temperature, learn_temperature=learn_temperature, lr_factor=lr_factor)
         check_choice("start", start, Start)
-        for name, value in (("align", align), ("gram", gram)):
+        for name, value in (("align", align), ("gram", gram), ("ancestors", ancestors)):
             if not 0 <= value < float("inf"):
                 raise ValueError(f"{name} must be finite and not negative; got {value}")
         if not 0 <= identity <= 1:
             raise ValueError(f"identity must lie between 0 and 1; got {identity}")
         self.align = float(align)
         self.gram = float(gram)
+        self.ancestors = float(ancestors)
         self.identity = identity
         self.start = start
+        self.most_above = taxonomy.max_depth - 1
+        parent = taxonomy.parent.clone()
+        parent[parent <= 0] = -1
+        self.register_buffer("above", torch.cat([parent, torch.tensor([-1])]), persistent=False)
         # likeness(v) = (1 − s)·(1 − height(v)/H); w_v = likeness(v) − likeness(parent of v)
         likeness = (1 - identity) * (1 - taxonomy.height.double() / taxonomy.max_height)
         above = likeness[taxonomy.parent.clamp(min=0)]
@@ -123,6 +133,8 @@ class TreeProxyLoss(NormalisedSoftmaxLoss):
         """Evaluate the loss of a batch; see the class."""
         nodes = self.checked(embeddings, nodes)
         rows = -self.row_likelihood(embeddings, nodes)
+        if self.ancestors:
+            rows = rows - self.ancestors * self._above_likelihood(embeddings, nodes)
         if not self.align and not self.gram:
             return propagate_nan(self.mean(rows, nodes), embeddings)
         unit = Sphere().project(self.proxies)
@@ -135,6 +147,15 @@ class TreeProxyLoss(NormalisedSoftmaxLoss):
         if self.gram:
             loss = loss + self.gram * self._distance(unit, sums).to(loss.dtype)
         return propagate_nan(loss, embeddings)
+
+    def _above_likelihood(self, embeddings: Tensor, nodes: Tensor) -> Tensor:
+        """The mean of log p over the ancestors of each row's label, without the root; 0 if there are none."""
+        total, count, above = 0.0, torch.zeros_like(nodes), nodes
+        for _ in range(self.most_above):
+            above = self.above[above]
+            total = total + self.row_likelihood(embeddings, above)
+            count += above > 0
+        return total / count.clamp(min=1)
 
     def gram_distance(self) -> Tensor:
         """The mean over classes of the squared differences of the proxies' inner products from S'."""
