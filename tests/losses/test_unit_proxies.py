@@ -47,6 +47,18 @@ def likeness(tree, identity):
     return torch.tensor(rows, dtype=torch.float64).fill_diagonal_(1.0)
 
 
+def slow_ancestors(tree, z, nodes, proxies, temperature):
+    """−log p of the ancestors of every row's label, without the root, in their mean."""
+    classes = classes_at(tree)
+    rows = []
+    for x, node in zip(z, nodes.tolist(), strict=True):
+        logits = [cosine(x, p) / temperature for p in proxies]
+        above = [v for v in tree.ancestors_of(node) if v > 0] if node >= 0 else []
+        terms = [-torch.log(probability(logits, columns_of(tree, v, classes))) for v in above]
+        rows.append(sum(terms) / len(terms) if terms else z.sum() * 0)
+    return labelled_mean(rows, nodes, z.sum() * 0)
+
+
 def slow_tree_proxies(tree, z, nodes, proxies, temperature, align, gram, identity):
     classes = classes_at(tree)
     unit = [p / p.norm() for p in proxies]
@@ -78,6 +90,35 @@ def test_tree_proxies_are_their_slow_loop(seed, start):
     loss = TreeProxyLoss(tree, 3, 0.5, align=0.7, gram=0.3, identity=0.4, start=start).double()
     expected = slow_tree_proxies(tree, z, nodes, loss.proxies, 0.5, 0.7, 0.3, 0.4)
     same(loss(z, nodes), expected, z, loss.proxies)
+
+
+@pytest.mark.parametrize("temperature", [0.5, 0.02])  # sums in float32, and in float64
+@pytest.mark.parametrize("seed", range(len(TREES)))
+def test_ancestors_are_their_slow_loop(seed, temperature, monkeypatch):
+    tree = TREES[seed]
+    z, nodes = given(tree, seed)
+    loss = TreeProxyLoss(tree, 3, temperature, align=0.0, gram=0.0, ancestors=0.6).double()
+    expected = slow_softmax(tree, z, nodes, loss.proxies, temperature)
+    expected = expected + 0.6 * slow_ancestors(tree, z, nodes, loss.proxies, temperature)
+    same(loss(z, nodes), expected, z, loss.proxies)
+    monkeypatch.setattr("labeltree.losses.normalised_softmax._ENTRIES", 0)
+    same(loss(z, nodes), expected, z, loss.proxies)
+
+
+@pytest.mark.parametrize("temperature", [0.1, 0.01, 0.001])
+def test_ancestors_that_are_far_away_are_finite(temperature):
+    """A class on the other side of the sphere has no share that float32, or even float64, could hold."""
+    tree = even_tree(2, 2)
+    loss = TreeProxyLoss(tree, 3, temperature, ancestors=1.0, align=0.0, gram=0.0)
+    with torch.no_grad():
+        loss.proxies.copy_(torch.tensor([[1.0, 0, 0], [1, 0.01, 0], [-1, 0, 0], [-1, 0.01, 0]]))
+    z = torch.tensor([[-1.0, 0.0, 0.001]], requires_grad=True)
+    value = loss(z, tree.leaves[:1])
+    value.backward()
+    assert value.isfinite()
+    assert z.grad.isfinite().all()
+    if temperature > 0.003:
+        assert float(value.detach()) == pytest.approx(4 / temperature, rel=0.05)
 
 
 def test_without_its_terms_it_is_the_normalised_softmax():
@@ -136,7 +177,7 @@ def test_streaming_is_the_matrix_of_all_classes(tile, scale):
 def test_many_classes_are_streamed(monkeypatch):
     tree = TREES[2]
     z, nodes = given(tree, 2)
-    whole = TreeProxyLoss(tree, 3, learn_temperature=True).double()
+    whole = TreeProxyLoss(tree, 3, learn_temperature=True, ancestors=0.5).double()
     expected = whole(z, nodes)
     gradient = torch.autograd.grad(expected, [z, whole.proxies, whole.log_scale])
     monkeypatch.setattr("labeltree.losses.normalised_softmax._ENTRIES", 0)

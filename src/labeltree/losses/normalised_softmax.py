@@ -107,9 +107,13 @@ class NormalisedSoftmaxLoss(ProxyLoss):
         follow_device(self, self.classes, embeddings.device)
         return found
 
+    def keeps_logits(self, rows: int) -> bool:
+        """Whether the logits of a batch of so many rows are few enough to be kept."""
+        return rows * len(self.classes) <= _ENTRIES
+
     def row_likelihood(self, embeddings: Tensor, nodes: Tensor) -> Tensor:
         """log p of every row's label, `(n,)`; see `node_log_likelihood`."""
-        if len(embeddings) * len(self.classes) <= _ENTRIES:
+        if self.keeps_logits(len(embeddings)):
             return node_log_likelihood(self.logits(embeddings), nodes, self.ranges)
         points, proxies = Sphere().project(embeddings), Sphere().project(self.proxies)
         return streamed_log_likelihood(points, proxies.to(points.dtype), self.scale, self.ranges[nodes])

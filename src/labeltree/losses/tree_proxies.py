@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal
 
 import torch
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 from labeltree.geometry import Sphere
 from labeltree.geometry.precision import widen
 from labeltree.losses.batch import check_choice
+from labeltree.losses.classes import node_log_likelihood
 from labeltree.losses.normalised_softmax import NormalisedSoftmaxLoss
 from labeltree.losses.reduction import propagate_nan
 from labeltree.taxonomy import Taxonomy
@@ -17,6 +19,7 @@ from labeltree.taxonomy import Taxonomy
 __all__ = ["Start", "TreeProxyLoss"]
 
 Start = Literal["tree", "random"]
+_LARGEST_SCALE = 40.0
 
 
 class TreeProxyLoss(NormalisedSoftmaxLoss):
@@ -102,7 +105,7 @@ class TreeProxyLoss(NormalisedSoftmaxLoss):
         self.ancestors = float(ancestors)
         self.identity = identity
         self.start = start
-        self.most_above = taxonomy.max_depth - 1
+        self._most_above = taxonomy.max_depth - 1
         parent = taxonomy.parent.clone()
         parent[parent <= 0] = -1
         self.register_buffer("above", torch.cat([parent, torch.tensor([-1])]), persistent=False)
@@ -132,13 +135,11 @@ class TreeProxyLoss(NormalisedSoftmaxLoss):
     def forward(self, embeddings: Tensor, nodes: Tensor) -> Tensor:
         """Evaluate the loss of a batch; see the class."""
         nodes = self.checked(embeddings, nodes)
-        rows = -self.row_likelihood(embeddings, nodes)
-        if self.ancestors:
-            rows = rows - self.ancestors * self._above_likelihood(embeddings, nodes)
+        rows = -self._likelihoods(embeddings, nodes)
         if not self.align and not self.gram:
             return propagate_nan(self.mean(rows, nodes), embeddings)
         unit = Sphere().project(self.proxies)
-        sums = self._sums(unit)
+        sums = self._sums(widen(unit))
         if self.align:
             own = self._of_labels(unit, sums, nodes)
             cosine = (Sphere().project(embeddings).to(own.dtype) * own).sum(1)
@@ -148,25 +149,46 @@ class TreeProxyLoss(NormalisedSoftmaxLoss):
             loss = loss + self.gram * self._distance(unit, sums).to(loss.dtype)
         return propagate_nan(loss, embeddings)
 
-    def _above_likelihood(self, embeddings: Tensor, nodes: Tensor) -> Tensor:
-        """The mean of log p over the ancestors of each row's label, without the root; 0 if there are none."""
-        total, count, above = 0.0, torch.zeros_like(nodes), nodes
-        for _ in range(self.most_above):
-            above = self.above[above]
-            total = total + self.row_likelihood(embeddings, above)
+    def _likelihoods(self, embeddings: Tensor, nodes: Tensor) -> Tensor:
+        """log p of each row's label, and b times the mean of those of its ancestors without the root."""
+        if not self.ancestors:
+            return self.row_likelihood(embeddings, nodes)
+        if not self.keeps_logits(len(embeddings)):
+            own = self.row_likelihood(embeddings, nodes)
+            found = [self.row_likelihood(embeddings, above) for above in self._above(nodes)]
+        else:
+            logits = self.logits(embeddings)
+            own = node_log_likelihood(logits, nodes, self.ranges)
+            # cosines are 2 apart at most, so that from this scale on float32 could lose a class
+            shifted = logits - logits.detach().amax(1, keepdim=True)
+            narrow = self.log_scale is None and self.scale < _LARGEST_SCALE
+            sums = self._sums((shifted if narrow else widen(shifted)).exp().T)
+            least = torch.finfo(sums.dtype).tiny
+            of_nodes = (sums / sums[0]).clamp(min=least).log()  # (I, n), that of the root is 0
+            rows = torch.arange(len(nodes), device=nodes.device)
+            found = [of_nodes[self.place[above].clamp(min=0), rows] for above in self._above(nodes)]
+        total, count = torch.zeros_like(own), torch.zeros_like(nodes)
+        for above, likelihood in zip(self._above(nodes), found, strict=True):
+            total = total + likelihood.to(own.dtype)
             count += above > 0
-        return total / count.clamp(min=1)
+        return own + self.ancestors * total / count.clamp(min=1)
+
+    def _above(self, nodes: Tensor) -> Iterator[Tensor]:
+        """Parents, grandparents and so on of labels, `(n,)` each; −1 at and above the root."""
+        for _ in range(self._most_above):
+            nodes = self.above[nodes]
+            yield nodes
 
     def gram_distance(self) -> Tensor:
         """The mean over classes of the squared differences of the proxies' inner products from S'."""
         unit = Sphere().project(self.proxies)
-        return self._distance(unit, self._sums(unit))
+        return self._distance(unit, self._sums(widen(unit)))
 
-    def _sums(self, unit: Tensor) -> Tensor:
-        """Sums of the unit proxies below each inner node, `(I, dim)` float64, in ascending order of nodes."""
-        with torch.autocast(unit.device.type, enabled=False):
-            sums = widen(unit).new_zeros(len(self.inner_increments), self.dim)
-            sums = sums.index_add(0, self.above_leaf, widen(unit))
+    def _sums(self, of_classes: Tensor) -> Tensor:
+        """Sums of rows `(C, k)` over the classes below each inner node, `(I, k)`, the root first."""
+        with torch.autocast(of_classes.device.type, enabled=False):
+            sums = of_classes.new_zeros(len(self.inner_increments), of_classes.shape[1])
+            sums = sums.index_add(0, self.above_leaf, of_classes)
             for depth in self._depths:
                 children, parents = (getattr(self, f"{name}_{depth}") for name in ("children", "parents"))
                 sums = sums.index_add(0, parents, sums[children])
