@@ -27,7 +27,7 @@ def run(arguments: list[str]) -> None:
         objective_of,
         with_absolute_paths,
     )
-    from labeltree.training.record import is_first_rank
+    from labeltree.training.record import as_begun, is_first_rank
     from labeltree.training.registry import list_objectives
 
     if "--list-objectives" in arguments:
@@ -82,8 +82,9 @@ def run(arguments: list[str]) -> None:
     finish_run(folder, progress_bar=not options.quiet)
     history = folder.read_history()
     best = best_row(history, f"val_{recipe.monitor}")
+    trained = as_begun(folder, recipe).objective
     print(
-        f"trained {recipe.objective} on {recipe.data}: {len(history)} epoch{'s' * (len(history) > 1)}, "
+        f"trained {trained} on {recipe.data}: {len(history)} epoch{'s' * (len(history) > 1)}, "
         f"best after {best['epoch'] + 1:.0f} with validation {recipe.monitor} "
         f"{best[f'val_{recipe.monitor}']:.4f}\n"
         f"run folder: {folder.path}\nnext: labeltree evaluate {folder.path}"

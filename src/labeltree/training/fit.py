@@ -8,6 +8,7 @@ import signal
 import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,6 +40,7 @@ from labeltree.training.checkpoints import (
     TrainingInterrupted,
     VersionRecord,
 )
+from labeltree.training.choose_objective import choose_objective
 from labeltree.training.divergence import (
     DivergenceWatch,
     TrainingDiverged,
@@ -58,12 +60,14 @@ from labeltree.training.reading import read_recipe
 from labeltree.training.recipe import Recipe
 from labeltree.training.record import (
     abandon_run,
+    as_begun,
     begin_run,
     check_settings,
     is_first_rank,
     open_samples,
     run_corrections,
 )
+from labeltree.training.registry import AUTO_OBJECTIVE
 from labeltree.training.resolution import AUTO_SETTINGS
 
 if TYPE_CHECKING:
@@ -124,6 +128,7 @@ def train(
     # A finished run is only checked.
     with folder.locked() if is_first_rank() and not finished else nullcontext():
         known = read_recipe(folder.recipe) if folder.recipe.is_file() else recipe
+        known, recipe = as_begun(folder, known), as_begun(folder, recipe)
         check_settings(folder, known, recipe, but=AUTO_SETTINGS)
         run_corrections(folder, recipe)
         if folder.encoder.is_file() and not known.differences(recipe) and not verify:
@@ -138,6 +143,9 @@ def train(
         if folder.encoder.is_file():
             return folder
         summary = summarize(source)
+        if recipe.objective == AUTO_OBJECTIVE:
+            choice = choose_objective(recipe, source)
+            summary = replace(summary, notes=(f"objective: {choice}", *summary.notes))
         if is_first_rank():
             (on_data or _log_warnings)(summary)
         experiment = prepare(recipe, source)

@@ -260,6 +260,11 @@ class Objective(nn.Module):
     ) -> None:
         super().__init__()
         entries = objective_terms(recipe.objective)
+        if not entries:
+            raise ValueError(
+                f"objective '{recipe.objective}' stands for one that is chosen by the samples; name it, or "
+                "let 'prepare' or 'train' choose"
+            )
         check_terms(recipe, entries)
         self.geometry = get_geometry(chosen_geometry(recipe, entries), recipe.curvature)
         self.sampler_name = entries[0].sampler if recipe.sampler == "auto" else recipe.sampler

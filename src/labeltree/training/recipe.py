@@ -178,7 +178,8 @@ class Recipe:
 
     Attributes:
         data: a data set by name, a folder of nested folders, or a table (``.csv``, ``.tsv``, ``.parquet``).
-        objective: the training objective; several joined by ``+`` add up (``hwc+lam``).
+        objective: the training objective; several joined by ``+`` add up (``hwc+lam``). ``auto``: the one
+            that suits the samples and that the studies support.
         data_path: folder of a data set that has a name; None = in the cache folder.
         taxonomy: a taxonomy file, if the data do not have their own.
         mapping: what became of the nodes of an older version of ``taxonomy``, a file of 'labeltree taxonomy
@@ -295,7 +296,7 @@ class Recipe:
     """
 
     data: str
-    objective: str = "hwc+lam"
+    objective: str = "auto"
     data_path: str | None = None
     taxonomy: str | None = None
     mapping: str | None = None

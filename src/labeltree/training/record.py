@@ -29,11 +29,13 @@ from labeltree.training.experiment import open_recipe_data, split_by_recipe
 from labeltree.training.labels import TrainingLabels
 from labeltree.training.module import RepresentationModule
 from labeltree.training.recipe import Recipe
+from labeltree.training.registry import AUTO_OBJECTIVE
 from labeltree.training.resolution import resolve_recipe
 
 __all__ = [
     "ContentChangedError",
     "abandon_run",
+    "as_begun",
     "begin_run",
     "check_labels",
     "check_samples",
@@ -71,6 +73,14 @@ def check_settings(folder: RunFolder, known: Recipe, recipe: Recipe, but: Collec
     differences = known.differences(recipe, but=(*_PLACES, *calming, *but))
     if differences:
         raise _other_settings(folder, differences)
+
+
+def as_begun(folder: RunFolder, recipe: Recipe) -> Recipe:
+    """The recipe of a run that has begun, with the objective that was chosen then if it leaves that open."""
+    if recipe.objective != AUTO_OBJECTIVE or not (folder.recipe.is_file() and folder.description.is_file()):
+        return recipe
+    begun = Recipe.from_dict(ModelDescription.load(folder.description).settings)
+    return dataclasses.replace(recipe, objective=begun.objective, options=begun.options)
 
 
 def _other_settings(folder: RunFolder, differences: list[str]) -> OtherSettingsError:

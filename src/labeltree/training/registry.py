@@ -16,6 +16,7 @@ from torch import nn
 from labeltree.training.recipe import Recipe
 
 __all__ = [
+    "AUTO_OBJECTIVE",
     "GIVEN",
     "ObjectiveEntry",
     "get_objective",
@@ -28,6 +29,8 @@ SamplerName = Literal["hierarchical", "random", "balanced", "class-balanced"]
 GeometryName = Literal["sphere", "euclidean", "poincare"]
 Loss = TypeVar("Loss", bound=Callable[..., nn.Module])
 
+AUTO_OBJECTIVE = "auto"
+"""The objective that is chosen when the samples are known; see `choose_objective`."""
 GIVEN = ("taxonomy", "geometry", "dim", "feature_dim")  # arguments that an objective passes to its losses
 _entries: dict[str, ObjectiveEntry] = {}
 
@@ -116,6 +119,7 @@ def register_objective(
 def _reserved() -> set[str]:
     """Names with another meaning in recipes, schedules or histories, which objectives may not have."""
     return {field.name for field in dataclasses.fields(Recipe)} | {
+        AUTO_OBJECTIVE,
         "config",
         "help",
         "loss",
@@ -140,7 +144,9 @@ def get_objective(name: str) -> ObjectiveEntry:
 
 
 def objective_terms(objective: str) -> list[ObjectiveEntry]:
-    """The entries of an objective ``a+b``, in order; each may occur once."""
+    """The entries of an objective ``a+b``, in order; each may occur once. ``auto`` has none yet."""
+    if objective == AUTO_OBJECTIVE:
+        return []
     names = [name.strip() for name in objective.split("+")]
     if len(set(names)) < len(names):
         raise ValueError(

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from labeltree.data import Source
 from labeltree.data.source import Modality
 from labeltree.models import encoder_modality, encoder_pair, usually_pretrained
+from labeltree.training.choose_objective import with_objective
 from labeltree.training.recipe import Recipe
 from labeltree.training.registry import ObjectiveEntry
 from labeltree.training.settings import check_idle
@@ -34,7 +35,7 @@ _OF_IMAGES = ["image_size", "channels", "erasing", "flip", "channels_last"]
 
 def resolve_recipe(recipe: Recipe, source: Source) -> Recipe:
     """Resolve the settings that a recipe leaves open, for these samples; see `resolve_modality`."""
-    return resolve_modality(recipe, source.modalities)
+    return resolve_modality(with_objective(recipe, source), source.modalities)
 
 
 def resolve_modality(recipe: Recipe, modalities: Sequence[Modality]) -> Recipe:

@@ -1,0 +1,75 @@
+"""Choose the objective of a recipe that leaves it open, as far as the studies settle what is best."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+from labeltree.data import Source
+from labeltree.models import encoder_pair
+from labeltree.training.recipe import Recipe
+from labeltree.training.registry import AUTO_OBJECTIVE, objective_terms
+
+__all__ = ["ObjectiveChoice", "choose_objective", "with_objective"]
+
+
+@dataclass(frozen=True)
+class ObjectiveChoice:
+    """The objective of a recipe that leaves it open.
+
+    Attributes:
+        objective: its name; its settings are the defaults.
+        why: one sentence, for the user.
+    """
+
+    objective: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.objective}, because {self.why}; another is named by 'objective'"
+
+
+def choose_objective(recipe: Recipe, source: Source) -> ObjectiveChoice:
+    """The objective for these samples; the evidence for each is in ``docs/choose.md``.
+
+    Args:
+        recipe: the recipe, whose encoder and coarser labels count.
+        source: all samples with their splits; the labels of the training samples count.
+    """
+    training = source.of_split("train")
+    labels = training.nodes[training.nodes > 0]
+    if encoder_pair(recipe.encoder) is not None:
+        return ObjectiveChoice("image-text", "the encoder reads images and texts, which it brings together")
+    if training.aspects is not None and bool((training.aspects > 0).any()):
+        return ObjectiveChoice(
+            "mlcl", f"samples have labels of {len(source.aspect_taxonomies)} aspects, a head for each"
+        )
+    if not len(labels):
+        return ObjectiveChoice("simclr", "no training sample has a label")
+    if recipe.coarsen is not None:
+        return ObjectiveChoice(
+            "grafit", "labels are coarser than what is asked, and it also tells samples of a label apart"
+        )
+    if not bool(source.taxonomy.is_leaf[labels].any()):
+        return ObjectiveChoice(
+            "grafit", "no training label reaches a leaf, and it also tells samples of a label apart"
+        )
+    return ObjectiveChoice(
+        "hwc+tree-proxies",
+        "labels reach the leaves; it serves search and classification",
+    )
+
+
+def with_objective(recipe: Recipe, source: Source) -> Recipe:
+    """The recipe with an objective: its own, or if it leaves that open, the one chosen for these samples.
+
+    The settings of the chosen objective are written out, so that a run keeps them when defaults change.
+    """
+    if recipe.objective != AUTO_OBJECTIVE:
+        return recipe
+    chosen = choose_objective(recipe, source).objective
+    options = {
+        entry.name: {name: parameter.default for name, parameter in entry.options.items()}
+        for entry in objective_terms(chosen)
+    }
+    return dataclasses.replace(recipe, objective=chosen, options=options)

@@ -1,0 +1,126 @@
+"""The objective that the samples choose: which it is, that a run keeps it, and that it can be named later."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from labeltree.cli.main import main
+from labeltree.data import Source
+from labeltree.data.images.stores import ArrayStore
+from labeltree.errors import OtherSettingsError
+from labeltree.inference.loading import load_run
+from labeltree.runs import RunFolder
+from labeltree.taxonomy import Taxonomy
+from labeltree.training.choose_objective import choose_objective, with_objective
+from labeltree.training.fit import train
+from labeltree.training.objective import Objective
+from labeltree.training.reading import RecipeParser, make_recipe
+from labeltree.training.recipe import Recipe
+from labeltree.training.registry import list_objectives, objective_terms, register_objective
+
+TREE = Taxonomy.from_paths([("animal", "dog"), ("animal", "cat"), ("plant", "oak")])
+LEAVES = ["animal/dog", "animal/cat", "plant/oak", None] * 3
+ASPECT = torch.ones(12, 1, dtype=torch.int64)
+
+
+def source_of(labels: list[str | None], **columns: Any) -> Source:
+    n = len(labels)
+    return Source(
+        name="made",
+        taxonomy=TREE,
+        nodes=TREE.encode(labels),
+        instances=torch.arange(n),
+        store=ArrayStore(torch.zeros(n, 8, 8, dtype=torch.uint8)),
+        rows=torch.arange(n),
+        split=np.array(["train"] * n),
+        **columns,
+    )
+
+
+@pytest.mark.parametrize(
+    ("labels", "settings", "columns", "objective"),
+    [
+        (LEAVES, {}, {}, "hwc+tree-proxies"),
+        ([*["animal"] * 11, "plant/oak"], {}, {}, "hwc+tree-proxies"),
+        (["animal", "plant", None] * 4, {}, {}, "grafit"),
+        (LEAVES, {"coarsen": 1}, {}, "grafit"),
+        ([None] * 12, {}, {}, "simclr"),
+        (LEAVES, {}, {"aspects": ASPECT, "aspect_taxonomies": {"use": TREE}}, "mlcl"),
+        (LEAVES, {}, {"aspects": -ASPECT, "aspect_taxonomies": {"use": TREE}}, "hwc+tree-proxies"),
+        (LEAVES, {"encoder": "small-conv+small-text"}, {}, "image-text"),
+    ],
+)
+def test_the_samples_choose(
+    labels: list[str | None], settings: dict[str, Any], columns: dict[str, Any], objective: str
+) -> None:
+    if isinstance(columns.get("aspect_taxonomies"), dict):
+        columns = columns | {"aspect_taxonomies": tuple(columns["aspect_taxonomies"].values())}
+    recipe, source = Recipe(data="made", **settings), source_of(labels, **columns)
+    choice = choose_objective(recipe, source)
+    assert choice.objective == objective
+    assert str(choice).startswith(f"{objective}, because ")
+    assert {entry.name for entry in objective_terms(objective)} <= {one.name for one in list_objectives()}
+
+
+def test_an_objective_that_is_named_stays() -> None:
+    recipe = make_recipe({"data": "made", "objective": "supcon"})
+    assert with_objective(recipe, source_of(LEAVES)) is recipe
+
+
+def test_its_settings_are_those_of_the_command_line() -> None:
+    chosen = with_objective(Recipe(data="made"), source_of(LEAVES))
+    named = RecipeParser(chosen.objective).recipe(["--data", "made", "--objective", chosen.objective])
+    assert dataclasses.asdict(chosen) == dataclasses.asdict(named)
+
+
+def test_it_has_no_settings_of_its_own_and_no_other_may_have_its_name() -> None:
+    with pytest.raises(ValueError, match="chosen by the samples"):
+        Objective(Recipe(data="made"), TREE, 8)
+    with pytest.raises(ValueError, match="taken"):
+        register_objective("auto", summary="", source="")(torch.nn.Identity)
+    with pytest.raises(ValueError, match=r"hwc"):
+        make_recipe({"data": "made", "hwc.gamma": 0.3})
+
+
+def test_a_run_keeps_it_and_it_can_be_named(
+    recipe_of: Callable[..., Recipe], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipe = recipe_of("auto", epochs=1)
+    run = train(recipe, tmp_path / "run", progress_bar=False)
+    found = load_run(run.path).recipe
+    assert found.objective == "hwc+tree-proxies"
+    notes = json.loads(run.data.read_text("utf-8"))["notes"]
+    assert notes[0].startswith("objective: hwc+tree-proxies, because labels reach the leaves")
+    # the same command again, with the objective open or named
+    assert train(recipe, run.path, progress_bar=False).path == run.path
+    assert train(recipe_of(found.objective, epochs=1), run.path, progress_bar=False).path == run.path
+    with pytest.raises(OtherSettingsError, match=r"hwc\.gamma is 0\.5, not 0\.3"):
+        train(recipe_of(found.objective, epochs=1, hwc__gamma=0.3), run.path, progress_bar=False)
+    with pytest.raises(OtherSettingsError, match="objective is hwc"):
+        train(recipe_of("supcon", epochs=1), run.path, progress_bar=False)
+    # and the other way round
+    arguments = ["train", "--data", recipe.data, "--epochs", "1", "--batch_size", "9", "--val", "0.2"]
+    arguments += ["--image_size", "28", "--accelerator", "cpu", "--out", str(run.path), "--quiet"]
+    assert main(arguments) == 0
+    assert "trained hwc+tree-proxies on" in capsys.readouterr().out
+
+
+def test_a_run_goes_on_with_what_was_chosen_when_it_began(
+    recipe_of: Callable[..., Recipe], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe = recipe_of("auto", epochs=1)
+    run = train(recipe, tmp_path / "run", progress_bar=False)
+    monkeypatch.setattr(
+        "labeltree.training.choose_objective.choose_objective",
+        lambda *given: pytest.fail("a run that has begun chooses again"),
+    )
+    assert train(recipe, run.path, progress_bar=False, verify=True).path == run.path
+    assert RunFolder(run.path).recipe.is_file()
