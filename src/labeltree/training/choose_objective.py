@@ -36,7 +36,7 @@ def choose_objective(recipe: Recipe, source: Source) -> ObjectiveChoice:
         recipe: the recipe, whose encoder and coarser labels count.
         source: all samples with their splits; the labels of the training samples count.
     """
-    training = source.of_split("train")
+    training = source if source.split is None else source.of_split("train")
     labels = training.nodes[training.nodes > 0]
     if encoder_pair(recipe.encoder) is not None:
         return ObjectiveChoice("image-text", "the encoder reads images and texts, which it brings together")
