@@ -142,7 +142,7 @@ def test_values_out_of_range(settings: dict[str, float], message: str) -> None:
 
 def test_the_defaults_are_what_our_studies_advise() -> None:
     """Not the paper's range of alpha, nor the printed bound of every pair, which does not learn."""
-    assert Recipe.objective == "hwc+lam"
+    assert Recipe.objective == "auto"
     parsed = RecipeParser("hwc+lam").recipe(["--data", "x"]).options["hwc"]
     assert (parsed["alpha"], parsed["gamma"]) == (0.0, 0.5)
     for name in ("hicone", "himulcone"):
