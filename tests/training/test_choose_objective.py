@@ -24,7 +24,13 @@ from labeltree.training.fit import train
 from labeltree.training.objective import Objective
 from labeltree.training.reading import RecipeParser, make_recipe
 from labeltree.training.recipe import Recipe
-from labeltree.training.registry import list_objectives, objective_terms, register_objective
+from labeltree.training.registry import (
+    get_sum,
+    list_objectives,
+    objective_terms,
+    register_objective,
+    register_sum,
+)
 
 TREE = Taxonomy.from_paths([("animal", "dog"), ("animal", "cat"), ("plant", "oak")])
 LEAVES = ["animal/dog", "animal/cat", "plant/oak", None] * 3
@@ -48,13 +54,13 @@ def source_of(labels: list[str | None], **columns: Any) -> Source:
 @pytest.mark.parametrize(
     ("labels", "settings", "columns", "objective"),
     [
-        (LEAVES, {}, {}, "hwc+tree-proxies"),
-        ([*["animal"] * 11, "plant/oak"], {}, {}, "hwc+tree-proxies"),
+        (LEAVES, {}, {}, "pairs-proxies-means"),
+        ([*["animal"] * 11, "plant/oak"], {}, {}, "pairs-proxies-means"),
         (["animal", "plant", None] * 4, {}, {}, "grafit"),
         (LEAVES, {"coarsen": 1}, {}, "grafit"),
         ([None] * 12, {}, {}, "simclr"),
         (LEAVES, {}, {"aspects": ASPECT, "aspect_taxonomies": {"use": TREE}}, "mlcl"),
-        (LEAVES, {}, {"aspects": -ASPECT, "aspect_taxonomies": {"use": TREE}}, "hwc+tree-proxies"),
+        (LEAVES, {}, {"aspects": -ASPECT, "aspect_taxonomies": {"use": TREE}}, "pairs-proxies-means"),
         (LEAVES, {"encoder": "small-conv+small-text"}, {}, "image-text"),
     ],
 )
@@ -96,21 +102,21 @@ def test_a_run_keeps_it_and_it_can_be_named(
     recipe = recipe_of("auto", epochs=1)
     run = train(recipe, tmp_path / "run", progress_bar=False)
     found = load_run(run.path).recipe
-    assert found.objective == "hwc+tree-proxies"
+    assert found.objective == "pairs-proxies-means"
     notes = json.loads(run.data.read_text("utf-8"))["notes"]
-    assert notes[0].startswith("objective: hwc+tree-proxies, because labels reach the leaves")
+    assert notes[0].startswith("objective: pairs-proxies-means, because labels reach the leaves")
     # the same command again, with the objective open or named
     assert train(recipe, run.path, progress_bar=False).path == run.path
     assert train(recipe_of(found.objective, epochs=1), run.path, progress_bar=False).path == run.path
     with pytest.raises(OtherSettingsError, match=r"hwc\.gamma is 0\.5, not 0\.3"):
         train(recipe_of(found.objective, epochs=1, hwc__gamma=0.3), run.path, progress_bar=False)
-    with pytest.raises(OtherSettingsError, match="objective is hwc"):
+    with pytest.raises(OtherSettingsError, match="objective is pairs"):
         train(recipe_of("supcon", epochs=1), run.path, progress_bar=False)
     # and the other way round
     arguments = ["train", "--data", recipe.data, "--epochs", "1", "--batch_size", "9", "--val", "0.2"]
     arguments += ["--image_size", "28", "--accelerator", "cpu", "--out", str(run.path), "--quiet"]
     assert main(arguments) == 0
-    assert "trained hwc+tree-proxies on" in capsys.readouterr().out
+    assert "trained pairs-proxies-means on" in capsys.readouterr().out
 
 
 def test_a_run_goes_on_with_what_was_chosen_when_it_began(
@@ -124,3 +130,29 @@ def test_a_run_goes_on_with_what_was_chosen_when_it_began(
     )
     assert train(recipe, run.path, progress_bar=False, verify=True).path == run.path
     assert RunFolder(run.path).recipe.is_file()
+
+
+def test_a_name_for_several_is_their_sum_on_a_linear_head() -> None:
+    name = "pairs-proxies-means"
+    parts = get_sum(name)
+    assert parts is not None
+    nodes, instances = TREE.leaves.repeat(4), torch.arange(6).repeat(2)
+    features = torch.randn(12, 8, generator=torch.Generator().manual_seed(0))
+
+    def built(objective: str, **settings: Any) -> Objective:
+        torch.manual_seed(0)
+        return Objective(make_recipe({"data": "made", "objective": objective, **settings}), TREE, 8)
+
+    named = built(name)
+    summed = built("+".join(parts.terms), **{"head.layers": 1, "term_weights": list(parts.weights)})
+    found, expected = (each(features, nodes, instances)["loss"] for each in (named, summed))
+    torch.testing.assert_close(found, expected, rtol=0, atol=0)
+    deeper = built(name, **{"head.layers": 2, "hwc.gamma": 0.2, "term_weights": [1, 0, 0]})
+    assert sum(p.ndim == 2 for p in deeper.head.parameters()) == 2
+    with pytest.raises(ValueError, match=r"stands for hwc\+tree-proxies\+cpcc"):
+        built(f"{name}+lam")
+    for taken in (name, "hwc", "auto"):
+        with pytest.raises(ValueError, match="taken"):
+            register_sum(dataclasses.replace(parts, name=taken))
+    with pytest.raises(ValueError, match="unknown objective"):
+        register_sum(dataclasses.replace(parts, name="other", terms=("hwc", "nothing")))

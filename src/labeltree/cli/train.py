@@ -28,11 +28,12 @@ def run(arguments: list[str]) -> None:
         with_absolute_paths,
     )
     from labeltree.training.record import as_begun, is_first_rank
-    from labeltree.training.registry import list_objectives
+    from labeltree.training.registry import ObjectiveEntry, ObjectiveSum, list_objectives, list_sums
 
     if "--list-objectives" in arguments:
-        width = max(len(entry.name) for entry in list_objectives())
-        for entry in list_objectives():
+        listed: list[ObjectiveSum | ObjectiveEntry] = [*list_sums(), *list_objectives()]
+        width = max(len(entry.name) for entry in listed)
+        for entry in listed:
             print(f"{entry.name:<{width}} {entry.summary} ({entry.source})")
         return
     if "--list-encoders" in arguments:

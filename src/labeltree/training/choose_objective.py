@@ -55,7 +55,7 @@ def choose_objective(recipe: Recipe, source: Source) -> ObjectiveChoice:
             "grafit", "no training label reaches a leaf, and it also tells samples of a label apart"
         )
     return ObjectiveChoice(
-        "hwc+tree-proxies",
+        "pairs-proxies-means",
         "labels reach the leaves; it serves search and classification",
     )
 

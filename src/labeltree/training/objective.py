@@ -22,8 +22,8 @@ from labeltree.sampling import (
     RandomBatchSampler,
 )
 from labeltree.taxonomy import Taxonomy
-from labeltree.training.recipe import Recipe
-from labeltree.training.registry import ObjectiveEntry, objective_terms
+from labeltree.training.recipe import HEAD_LAYERS, Recipe
+from labeltree.training.registry import ObjectiveEntry, get_sum, objective_terms
 from labeltree.training.resolution import check_terms, chosen_geometry
 from labeltree.training.settings import check_idle
 
@@ -275,7 +275,9 @@ class Objective(nn.Module):
         dim, losses, self._builders = _build(entries, recipe, given, aspects)
         make_head = partial(_projection, recipe, feature_dim, dim)
         widths = {"features": feature_dim, "embeddings": dim}
-        weights = recipe.term_weights or [entry.weight for entry in entries]
+        named = get_sum(recipe.objective)
+        usual = [entry.weight for entry in entries] if named is None else named.weights
+        weights = recipe.term_weights or usual
         self.terms = nn.ModuleDict(
             {
                 entry.name: Term(entry, loss, weight, widths, make_head, _of_aspects(entry, aspects))
@@ -471,7 +473,10 @@ def _leaves_dim_open(entry: ObjectiveEntry) -> bool:
 
 def _projection(recipe: Recipe, feature_dim: int, dim: int) -> ProjectionHead:
     head = recipe.head
-    projection = ProjectionHead(feature_dim, dim, hidden_dim=head.hidden, num_layers=head.layers)
+    named = get_sum(recipe.objective)
+    usual = HEAD_LAYERS if named is None else named.layers
+    layers = usual if head.layers is None else head.layers
+    projection = ProjectionHead(feature_dim, dim, hidden_dim=head.hidden, num_layers=layers)
     with torch.no_grad():
         for parameter in projection.layers[-1].parameters():
             parameter.mul_(head.gain)

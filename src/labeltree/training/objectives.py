@@ -11,7 +11,7 @@ from torch import nn
 
 from labeltree import losses
 from labeltree.plugins import load_plugins
-from labeltree.training.registry import register_objective
+from labeltree.training.registry import ObjectiveSum, register_objective, register_sum
 
 __all__ = ["DeViSE"]
 
@@ -140,5 +140,17 @@ _OBJECTIVES: tuple[tuple[str, Callable[..., nn.Module], dict[str, Any], str, str
 
 for _name, _loss, _suits, _summary, _source in _OBJECTIVES:
     register_objective(_name, summary=_summary, source=_source, **_suits)(_loss)
+
+register_sum(
+    ObjectiveSum(
+        "pairs-proxies-means",
+        terms=("hwc", "tree-proxies", "cpcc"),
+        weights=(1.0, 1.0, 1.0),
+        layers=1,
+        summary="pairs are compared, samples drawn to proxies of their class, and class means ordered as in "
+        "the tree; on a linear head",
+        source="ours",
+    )
+)
 
 load_plugins("objectives")

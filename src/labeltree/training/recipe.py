@@ -12,7 +12,19 @@ from typing import Any, Literal
 from labeltree.atomic import atomic_write
 from labeltree.training.settings import check_idle, check_kinds, flatten, numbers, value_of
 
-__all__ = ["GROUPS", "HeadRecipe", "LoraRecipe", "OptimizerRecipe", "QueueRecipe", "Recipe", "TableRecipe"]
+__all__ = [
+    "GROUPS",
+    "HEAD_LAYERS",
+    "HeadRecipe",
+    "LoraRecipe",
+    "OptimizerRecipe",
+    "QueueRecipe",
+    "Recipe",
+    "TableRecipe",
+]
+
+HEAD_LAYERS = 2
+"""Linear layers of the projection head, unless the recipe or the objective says how many."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +34,7 @@ class HeadRecipe:
     Attributes:
         dim: width of the embeddings; None = what the objective asks for, else 128.
         hidden: width of the hidden layers; None = width of the features.
-        layers: linear layers; 1 = a linear head.
+        layers: linear layers; 1 = a linear head; None = what the objective asks for, else 2.
         gain: factor on the last layer's initial weights. In the Poincaré ball a fresh head's outputs are
             longer than the norm at which they are clipped, and what is clipped cannot learn its radius; 0.25
             starts them inside.
@@ -30,7 +42,7 @@ class HeadRecipe:
 
     dim: int | None = None
     hidden: int | None = None
-    layers: int = 2
+    layers: int | None = None
     gain: float = 1.0
 
 
@@ -504,7 +516,7 @@ def _check_ranges(recipe: Recipe) -> None:
         for name in names.split()
     ]
     r, o, rate = recipe, recipe.optimizer, recipe.learning_rates[0]
-    small = r.head.hidden is None or r.head.hidden**2 * r.head.layers <= 2**30
+    small = r.head.hidden is None or r.head.hidden**2 * (r.head.layers or HEAD_LAYERS) <= 2**30
     checks += [
         ("ema_evaluate", not r.ema_evaluate or r.ema > 0, "false where ema is 0"),
         (
@@ -515,7 +527,7 @@ def _check_ranges(recipe: Recipe) -> None:
         (
             "head.hidden",
             small,
-            f"small enough for {r.head.layers} layers: they would have more than 2^30 weights",
+            f"small enough for {r.head.layers or HEAD_LAYERS} layers: they would have more than 2^30 weights",
         ),
         (
             "optimizer.min_lr",

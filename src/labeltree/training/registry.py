@@ -19,10 +19,14 @@ __all__ = [
     "AUTO_OBJECTIVE",
     "GIVEN",
     "ObjectiveEntry",
+    "ObjectiveSum",
     "get_objective",
+    "get_sum",
     "list_objectives",
+    "list_sums",
     "objective_terms",
     "register_objective",
+    "register_sum",
 ]
 
 SamplerName = Literal["hierarchical", "random", "balanced", "class-balanced"]
@@ -33,6 +37,7 @@ AUTO_OBJECTIVE = "auto"
 """The objective that is chosen when the samples are known; see `choose_objective`."""
 GIVEN = ("taxonomy", "geometry", "dim", "feature_dim")  # arguments that an objective passes to its losses
 _entries: dict[str, ObjectiveEntry] = {}
+_sums: dict[str, ObjectiveSum] = {}
 
 
 @dataclass(frozen=True)
@@ -80,6 +85,27 @@ class ObjectiveEntry:
         return self.loss(**{key: value for key, value in given.items() if key in wanted}, **options)
 
 
+@dataclass(frozen=True)
+class ObjectiveSum:
+    """Objectives that belong together, under one name.
+
+    Attributes:
+        name: name on the command line.
+        terms: names of the objectives; their settings keep their names.
+        weights: default factor of each.
+        layers: linear layers of the projection head, unless the recipe says how many.
+        summary: one-line description.
+        source: where it is from.
+    """
+
+    name: str
+    terms: tuple[str, ...]
+    weights: tuple[float, ...]
+    layers: int
+    summary: str
+    source: str
+
+
 def register_objective(
     name: str,
     *,
@@ -104,7 +130,7 @@ def register_objective(
         raise ValueError(
             f"cannot register objective '{name}': it contains more than letters, digits, - and _"
         )
-    if name.replace("-", "_") in {known.replace("-", "_") for known in (*_entries, *_reserved())}:
+    if name.replace("-", "_") in {known.replace("-", "_") for known in (*_entries, *_sums, *_reserved())}:
         raise ValueError(f"cannot register objective '{name}': taken")
 
     def add(loss: Loss) -> Loss:
@@ -129,6 +155,28 @@ def _reserved() -> set[str]:
     }
 
 
+def register_sum(chosen: ObjectiveSum) -> None:
+    """Add a name for several objectives together.
+
+    Raises:
+        ValueError: if the name is taken, or an objective is unknown.
+    """
+    if chosen.name in {*_entries, *_sums, *_reserved()}:
+        raise ValueError(f"cannot register objective '{chosen.name}': taken")
+    objective_terms("+".join(chosen.terms))
+    _sums[chosen.name] = chosen
+
+
+def list_sums() -> list[ObjectiveSum]:
+    """The names for several objectives together, in order of registration."""
+    return list(_sums.values())
+
+
+def get_sum(name: str) -> ObjectiveSum | None:
+    """What several objectives a name stands for; None if it is no such name."""
+    return _sums.get(name)
+
+
 def list_objectives(pattern: str = "*") -> list[ObjectiveEntry]:
     """The objectives whose names match a shell pattern, in order of registration."""
     return [entry for name, entry in _entries.items() if fnmatch.fnmatch(name, pattern)]
@@ -137,8 +185,11 @@ def list_objectives(pattern: str = "*") -> list[ObjectiveEntry]:
 def get_objective(name: str) -> ObjectiveEntry:
     """The objective of that name; the error for an unknown name lists the nearest ones."""
     if name not in _entries:
-        near = difflib.get_close_matches(name, _entries, 3)
-        hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"there are {', '.join(_entries)}"
+        known = [*_entries, *_sums]
+        if name in _sums:
+            raise ValueError(f"'{name}' stands for {'+'.join(_sums[name].terms)}; add to these instead")
+        near = difflib.get_close_matches(name, known, 3)
+        hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"there are {', '.join(known)}"
         raise ValueError(f"unknown objective '{name}'; {hint}")
     return _entries[name]
 
@@ -147,6 +198,8 @@ def objective_terms(objective: str) -> list[ObjectiveEntry]:
     """The entries of an objective ``a+b``, in order; each may occur once. ``auto`` has none yet."""
     if objective == AUTO_OBJECTIVE:
         return []
+    if objective in _sums:
+        return [get_objective(name) for name in _sums[objective].terms]
     names = [name.strip() for name in objective.split("+")]
     if len(set(names)) < len(names):
         raise ValueError(
