@@ -25,7 +25,9 @@ from labeltree.training.objective import Objective
 from labeltree.training.reading import RecipeParser, make_recipe
 from labeltree.training.recipe import Recipe
 from labeltree.training.registry import (
+    default_options,
     get_sum,
+    head_layers,
     list_objectives,
     objective_terms,
     register_objective,
@@ -144,7 +146,10 @@ def test_a_name_for_several_is_their_sum_on_a_linear_head() -> None:
         return Objective(make_recipe({"data": "made", "objective": objective, **settings}), TREE, 8)
 
     named = built(name)
-    summed = built("+".join(parts.terms), **{"head.layers": 1, "term_weights": list(parts.weights)})
+    summed = built(
+        "+".join(parts.terms),
+        **{"head.layers": 1, "tree-proxies.gram": 0.1, "term_weights": list(parts.weights)},
+    )
     found, expected = (each(features, nodes, instances)["loss"] for each in (named, summed))
     torch.testing.assert_close(found, expected, rtol=0, atol=0)
     deeper = built(name, **{"head.layers": 2, "hwc.gamma": 0.2, "term_weights": [1, 0, 0]})
@@ -156,3 +161,18 @@ def test_a_name_for_several_is_their_sum_on_a_linear_head() -> None:
             register_sum(dataclasses.replace(parts, name=taken))
     with pytest.raises(ValueError, match="unknown objective"):
         register_sum(dataclasses.replace(parts, name="other", terms=("hwc", "nothing")))
+
+
+def test_defaults_of_the_sum_are_those_of_its_command_line() -> None:
+    name = "pairs-proxies-means"
+    recipe = make_recipe({"data": "made", "objective": name})
+    assert recipe.options == default_options(name)
+    assert recipe.options["tree-proxies"]["gram"] == 0.1
+    assert (head_layers(recipe), head_layers(make_recipe({"data": "made", "objective": "supcon"}))) == (1, 2)
+    assert make_recipe({"data": "made", "objective": name, "tree-proxies.gram": 0.3}).options["tree-proxies"][
+        "gram"
+    ] == pytest.approx(0.3)
+    bare = Objective(Recipe(data="made", objective=name), TREE, 8)
+    assert bare.terms["tree-proxies"].loss.gram == 0.1
+    alone = make_recipe({"data": "made", "objective": "tree-proxies"})
+    assert alone.options["tree-proxies"]["gram"] == 1.0

@@ -14,7 +14,7 @@ from labeltree.errors import LabeltreeError
 from labeltree.evaluation import EvaluationSettings
 from labeltree.training.reading import RecipeParser, nested_settings
 from labeltree.training.recipe import Recipe
-from labeltree.training.registry import list_objectives, objective_terms
+from labeltree.training.registry import head_layers, list_objectives, objective_terms
 
 __all__ = ["Axis", "Method", "PaperTable", "Point", "Study", "StudyError", "changed_defaults", "slug"]
 
@@ -167,10 +167,11 @@ class Study:
         """The defaults of all settings that the study does not set, on which a run also depends.
 
         Recipe settings have dotted names; evaluation settings begin with ``evaluation.``. Values ``auto`` are
-        not resolved.
+        not resolved, but the layers of the head are.
         """
         given = {_written(key) for key in _dotted(self.settings(method, trial, seed))}
-        found = self.recipe(method, trial, seed).computed_by()
+        recipe = self.recipe(method, trial, seed)
+        found = recipe.computed_by() | {"head.layers": head_layers(recipe)}
         if measured:
             found |= {f"evaluation.{k}": v for k, v in asdict(self.evaluation_settings).items()}
             given |= {f"evaluation.{key}" for key in self.evaluation}

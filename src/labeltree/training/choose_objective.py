@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from labeltree.data import Source
 from labeltree.models import encoder_pair
 from labeltree.training.recipe import Recipe
-from labeltree.training.registry import AUTO_OBJECTIVE, objective_terms
+from labeltree.training.registry import AUTO_OBJECTIVE, default_options
 
 __all__ = ["ObjectiveChoice", "choose_objective", "with_objective"]
 
@@ -68,8 +68,4 @@ def with_objective(recipe: Recipe, source: Source) -> Recipe:
     if recipe.objective != AUTO_OBJECTIVE:
         return recipe
     chosen = choose_objective(recipe, source).objective
-    options = {
-        entry.name: {name: parameter.default for name, parameter in entry.options.items()}
-        for entry in objective_terms(chosen)
-    }
-    return dataclasses.replace(recipe, objective=chosen, options=options)
+    return dataclasses.replace(recipe, objective=chosen, options=default_options(chosen))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -22,8 +23,8 @@ from labeltree.sampling import (
     RandomBatchSampler,
 )
 from labeltree.taxonomy import Taxonomy
-from labeltree.training.recipe import HEAD_LAYERS, Recipe
-from labeltree.training.registry import ObjectiveEntry, get_sum, objective_terms
+from labeltree.training.recipe import Recipe
+from labeltree.training.registry import ObjectiveEntry, get_sum, head_layers, objective_terms
 from labeltree.training.resolution import check_terms, chosen_geometry
 from labeltree.training.settings import check_idle
 
@@ -266,6 +267,12 @@ class Objective(nn.Module):
                 "let 'prepare' or 'train' choose"
             )
         check_terms(recipe, entries)
+        named = get_sum(recipe.objective)
+        if named is not None:
+            others = {
+                name: {**given, **recipe.options.get(name, {})} for name, given in named.options.items()
+            }
+            recipe = dataclasses.replace(recipe, options={**recipe.options, **others})
         self.geometry = get_geometry(chosen_geometry(recipe, entries), recipe.curvature)
         self.sampler_name = entries[0].sampler if recipe.sampler == "auto" else recipe.sampler
         self._taxonomy = taxonomy
@@ -275,7 +282,6 @@ class Objective(nn.Module):
         dim, losses, self._builders = _build(entries, recipe, given, aspects)
         make_head = partial(_projection, recipe, feature_dim, dim)
         widths = {"features": feature_dim, "embeddings": dim}
-        named = get_sum(recipe.objective)
         usual = [entry.weight for entry in entries] if named is None else named.weights
         weights = recipe.term_weights or usual
         self.terms = nn.ModuleDict(
@@ -473,9 +479,7 @@ def _leaves_dim_open(entry: ObjectiveEntry) -> bool:
 
 def _projection(recipe: Recipe, feature_dim: int, dim: int) -> ProjectionHead:
     head = recipe.head
-    named = get_sum(recipe.objective)
-    usual = HEAD_LAYERS if named is None else named.layers
-    layers = usual if head.layers is None else head.layers
+    layers = head_layers(recipe)
     projection = ProjectionHead(feature_dim, dim, hidden_dim=head.hidden, num_layers=layers)
     with torch.no_grad():
         for parameter in projection.layers[-1].parameters():

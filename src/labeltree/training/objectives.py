@@ -146,6 +146,7 @@ register_sum(
         "pairs-proxies-means",
         terms=("hwc", "tree-proxies", "cpcc"),
         weights=(1.0, 1.0, 1.0),
+        options={"tree-proxies": {"gram": 0.1}},
         layers=1,
         summary="pairs are compared, samples drawn to proxies of their class, and class means ordered as in "
         "the tree; on a linear head",

@@ -20,7 +20,7 @@ from labeltree.models import encoder_with_absolute_path
 from labeltree.safe_files import Reader, read_yaml
 from labeltree.training.parser_text import HelpInWords, explain
 from labeltree.training.recipe import GROUPS, Recipe
-from labeltree.training.registry import GIVEN, objective_terms
+from labeltree.training.registry import GIVEN, get_sum, objective_terms
 
 __all__ = [
     "RecipeError",
@@ -115,6 +115,14 @@ class RecipeParser(ArgumentParser):  # type: ignore[misc, unused-ignore]
         self.set_defaults({"objective": objective})
         for term in self.terms:
             self.add_class_arguments(term.loss, term.name, skip=_given(term.loss))
+        named = get_sum(objective)
+        if named is not None:
+            chosen = {
+                f"{_key(n)}.{key}": value
+                for n, given in named.options.items()
+                for key, value in given.items()
+            }
+            self.set_defaults(chosen)
 
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
         """Raise a `RecipeError` that says what is wrong and, for an unknown key, which is nearest."""

@@ -7,21 +7,23 @@ import difflib
 import fnmatch
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 from torch import nn
 
-from labeltree.training.recipe import Recipe
+from labeltree.training.recipe import HEAD_LAYERS, Recipe
 
 __all__ = [
     "AUTO_OBJECTIVE",
     "GIVEN",
     "ObjectiveEntry",
     "ObjectiveSum",
+    "default_options",
     "get_objective",
     "get_sum",
+    "head_layers",
     "list_objectives",
     "list_sums",
     "objective_terms",
@@ -93,6 +95,7 @@ class ObjectiveSum:
         name: name on the command line.
         terms: names of the objectives; their settings keep their names.
         weights: default factor of each.
+        options: defaults of their settings by name, where they are others than of each alone.
         layers: linear layers of the projection head, unless the recipe says how many.
         summary: one-line description.
         source: where it is from.
@@ -101,6 +104,7 @@ class ObjectiveSum:
     name: str
     terms: tuple[str, ...]
     weights: tuple[float, ...]
+    options: Mapping[str, Mapping[str, Any]]
     layers: int
     summary: str
     source: str
@@ -175,6 +179,23 @@ def list_sums() -> list[ObjectiveSum]:
 def get_sum(name: str) -> ObjectiveSum | None:
     """What several objectives a name stands for; None if it is no such name."""
     return _sums.get(name)
+
+
+def default_options(objective: str) -> dict[str, dict[str, Any]]:
+    """The default settings of each term of an objective, by name."""
+    named = _sums.get(objective)
+    others = {} if named is None else named.options
+    return {
+        entry.name: {name: p.default for name, p in entry.options.items()} | dict(others.get(entry.name, {}))
+        for entry in objective_terms(objective)
+    }
+
+
+def head_layers(recipe: Recipe) -> int:
+    """The linear layers of a recipe's projection head: as it says, or as its objective asks for."""
+    named = _sums.get(recipe.objective)
+    usual = HEAD_LAYERS if named is None else named.layers
+    return usual if recipe.head.layers is None else recipe.head.layers
 
 
 def list_objectives(pattern: str = "*") -> list[ObjectiveEntry]:
