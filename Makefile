@@ -19,9 +19,10 @@ $(READY): pyproject.toml constraints.txt
 
 quickstart: $(READY)
 	$(BIN)/labeltree data get fashion-mnist
-	$(BIN)/labeltree train --config recipes/quickstart/hwc-lam.yaml --out runs/quickstart
+	$(BIN)/labeltree train --config recipes/quickstart/auto.yaml --out runs/quickstart
 	$(BIN)/labeltree train --config recipes/quickstart/supcon.yaml --out runs/quickstart-supcon
-	$(BIN)/labeltree evaluate runs/quickstart --beside runs/quickstart-supcon
+	$(BIN)/labeltree train --config recipes/quickstart/hwc-lam.yaml --out runs/quickstart-hwc-lam
+	$(BIN)/labeltree evaluate runs/quickstart --beside runs/quickstart-supcon runs/quickstart-hwc-lam
 
 lint: $(READY)
 	$(BIN)/ruff check .

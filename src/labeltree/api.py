@@ -43,7 +43,8 @@ def train(
 
     Args:
         data: a folder of nested folders, a table, or the name of a data set; see `open_data`.
-        objective: the training objective, such as ``hwc+lam``; None = the recipe's, or labeltree's default.
+        objective: the training objective, such as ``hwc+lam``; None = the recipe's, or else ``auto``, the one
+            that suits the samples.
         out: the run folder; None = ``runs/`` and the name of the data.
         config: a recipe to start from: a YAML file, or the name of a recipe that comes with labeltree.
         progress_bar: show a progress bar.

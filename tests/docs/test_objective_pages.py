@@ -10,12 +10,13 @@ import pytest
 
 from labeltree import losses
 from labeltree.training.reading import RecipeParser, objective_of
-from labeltree.training.registry import GIVEN, list_objectives
+from labeltree.training.registry import GIVEN, list_objectives, list_sums
 
 pytestmark = pytest.mark.slow
 
 PAGES = Path(__file__).parents[2] / "docs" / "objectives"
-NAMES = sorted(page.stem for page in PAGES.glob("*.md") if page.stem != "index")
+SUMS = {named.name for named in list_sums()}
+NAMES = sorted(page.stem for page in PAGES.glob("*.md") if page.stem not in {"index", *SUMS})
 
 
 def options(page: str) -> dict[str, object]:
@@ -38,6 +39,10 @@ def test_every_objective_of_the_library_has_a_page():
         if entry.loss.__module__.startswith("labeltree.")
     }
     assert set(known) == set(NAMES)
+    index = (PAGES / "index.md").read_text("utf-8")
+    for name in SUMS:
+        assert (PAGES / f"{name}.md").is_file()
+        assert f"[`{name}`]({name}.md)" in index
     for name, loss in known.items():
         assert issubclass(loss, class_of(name)), name
 

@@ -56,7 +56,7 @@ _ELSEWHERE = {
 _STOPPED = {2: "interrupted", 15: "terminated"}
 
 EPILOG = """a first run:
-  labeltree train --data photos/ --objective hwc+lam     nested folders are the taxonomy
+  labeltree train --data photos/                         nested folders are the taxonomy
   labeltree evaluate runs/photos                         writes metrics.json and report.html
 
 'labeltree COMMAND --help' tells more about a command. With --debug, an error shows its traceback."""
