@@ -86,7 +86,9 @@ GOALS = (
     Goal(
         "P17 step", "a step of `tree-proxies`, 1,644 classes, over cross entropy's", "≤", 1.2, "×", "proxies"
     ),
-    Goal("P17 pairs", "a step of `pairs-proxies-means` over SupCon's, 1,644 classes", "≤", 1.2, "×", "proxies"),
+    Goal(
+        "P17 pairs", "a step of `pairs-proxies-means` over SupCon's, 1,644 classes", "≤", 1.2, "×", "proxies"
+    ),
     Goal("P17 memory", "memory of `tree-proxies`, 100,000 classes, over baseline", "≤", 1, "GB", "proxies"),
     Goal(
         "P18 exact",

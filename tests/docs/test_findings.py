@@ -1,4 +1,4 @@
-"""Every figure of docs/findings.md is in the results of the studies that its row links."""
+"""Every figure of docs/findings.md and docs/choose.md is in the results of the studies that its row links."""
 
 import json
 import re
@@ -46,10 +46,15 @@ class Row:
 
 def rows() -> list[Row]:
     text = (ROOT / "docs" / "findings.md").read_text("utf-8").split("\n## On the papers' own data")[0]
+    text += (ROOT / "docs" / "choose.md").read_text("utf-8")
     found = []
     for line in text.splitlines():
         cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
-        if len(cells) < 5 or cells[0] in ("claim", "question") or set(cells[0]) <= {"-"}:
+        if (
+            len(cells) < 5
+            or cells[0] in ("claim", "question", "you have", "you know that")
+            or set(cells[0]) <= {"-"}
+        ):
             continue
         *front, seeds, sure, study = cells
         studies = tuple(re.findall(r"\]\(\.\./studies/([\w-]+)/README\.md\)", study))
