@@ -21,7 +21,7 @@ from labeltree.losses import CrossEntropyLoss, NormalisedSoftmaxLoss, TreeProxyL
 from labeltree.models import build_encoder
 from labeltree.taxonomy import Taxonomy
 from labeltree.training.objective import Objective
-from labeltree.training.recipe import Recipe
+from labeltree.training.reading import make_recipe
 from peak import forget_peak, resident
 
 ROWS, DIM = 256, 128
@@ -33,7 +33,8 @@ def step(name: str, taxonomy: Taxonomy, views: int) -> Callable[[], object]:
     """A training step of an objective on the same images."""
     torch.manual_seed(0)
     encoder = build_encoder("small-conv", channels=3, image_size=32)
-    objective = Objective(Recipe(data="emoji", objective=name), taxonomy, encoder.feature_dim)
+    recipe = make_recipe({"data": "emoji", "objective": name})
+    objective = Objective(recipe, taxonomy, encoder.feature_dim)
     parameters = [*encoder.parameters(), *objective.parameters()]
     optimizer = torch.optim.AdamW(parameters, lr=1e-4)
     images = torch.randn(views * ROWS, 3, 32, 32).to(memory_format=torch.channels_last)

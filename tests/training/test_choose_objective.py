@@ -20,14 +20,14 @@ from labeltree.inference.loading import load_run
 from labeltree.runs import RunFolder
 from labeltree.taxonomy import Taxonomy
 from labeltree.training.choose_objective import choose_objective, with_objective
+from labeltree.training.experiment import prepare
 from labeltree.training.fit import train
 from labeltree.training.objective import Objective
 from labeltree.training.reading import RecipeParser, make_recipe
-from labeltree.training.recipe import Recipe
+from labeltree.training.recipe import Recipe, TableRecipe
 from labeltree.training.registry import (
     default_options,
     get_sum,
-    head_layers,
     list_objectives,
     objective_terms,
     register_objective,
@@ -36,7 +36,7 @@ from labeltree.training.registry import (
 
 TREE = Taxonomy.from_paths([("animal", "dog"), ("animal", "cat"), ("plant", "oak")])
 LEAVES = ["animal/dog", "animal/cat", "plant/oak", None] * 3
-ASPECT = torch.ones(12, 1, dtype=torch.int64)
+OF_USE = {"aspects": torch.ones(12, 1, dtype=torch.int64), "aspect_taxonomies": (TREE,)}
 
 
 def source_of(labels: list[str | None], **columns: Any) -> Source:
@@ -58,19 +58,24 @@ def source_of(labels: list[str | None], **columns: Any) -> Source:
     [
         (LEAVES, {}, {}, "pairs-proxies-means"),
         ([*["animal"] * 11, "plant/oak"], {}, {}, "pairs-proxies-means"),
-        (["animal", "plant", None] * 4, {}, {}, "grafit"),
+        (["animal", "plant", None] * 4, {}, {}, "himulcon"),
+        (LEAVES, {"geometry": "poincare"}, {}, "hwc+lam"),
         (LEAVES, {"coarsen": 1}, {}, "grafit"),
         ([None] * 12, {}, {}, "simclr"),
-        (LEAVES, {}, {"aspects": ASPECT, "aspect_taxonomies": {"use": TREE}}, "mlcl"),
-        (LEAVES, {}, {"aspects": -ASPECT, "aspect_taxonomies": {"use": TREE}}, "pairs-proxies-means"),
+        ([None] * 12, {}, OF_USE, "mlcl"),
+        (
+            LEAVES,
+            {"table": TableRecipe(aspect_columns=["use"])},
+            OF_USE,
+            "mlcl",
+        ),
+        (LEAVES, {}, OF_USE, "pairs-proxies-means"),
         (LEAVES, {"encoder": "small-conv+small-text"}, {}, "image-text"),
     ],
 )
 def test_the_samples_choose(
     labels: list[str | None], settings: dict[str, Any], columns: dict[str, Any], objective: str
 ) -> None:
-    if isinstance(columns.get("aspect_taxonomies"), dict):
-        columns = columns | {"aspect_taxonomies": tuple(columns["aspect_taxonomies"].values())}
     recipe, source = Recipe(data="made", **settings), source_of(labels, **columns)
     choice = choose_objective(recipe, source)
     assert choice.objective == objective
@@ -94,8 +99,14 @@ def test_it_has_no_settings_of_its_own_and_no_other_may_have_its_name() -> None:
         Objective(Recipe(data="made"), TREE, 8)
     with pytest.raises(ValueError, match="taken"):
         register_objective("auto", summary="", source="")(torch.nn.Identity)
-    with pytest.raises(ValueError, match=r"hwc"):
-        make_recipe({"data": "made", "hwc.gamma": 0.3})
+    for unknown in ({"hwc.gamma": 0.3}, {"tree-proxies.temperature": 0.3}):
+        with pytest.raises(
+            ValueError,
+            match=r"left to the samples; name one .* '(hwc|tree-proxies)'",
+        ):
+            make_recipe({"data": "made", **unknown})
+    with pytest.raises(ValueError, match="stands alone"):
+        make_recipe({"data": "made", "objective": "auto+lam"})
 
 
 def test_a_run_keeps_it_and_it_can_be_named(
@@ -168,7 +179,7 @@ def test_defaults_of_the_sum_are_those_of_its_command_line() -> None:
     recipe = make_recipe({"data": "made", "objective": name})
     assert recipe.options == default_options(name)
     assert recipe.options["tree-proxies"]["gram"] == 0.1
-    assert (head_layers(recipe), head_layers(make_recipe({"data": "made", "objective": "supcon"}))) == (1, 2)
+    assert (recipe.head.layers, make_recipe({"data": "made", "objective": "supcon"}).head.layers) == (1, 2)
     assert make_recipe({"data": "made", "objective": name, "tree-proxies.gram": 0.3}).options["tree-proxies"][
         "gram"
     ] == pytest.approx(0.3)
@@ -176,3 +187,25 @@ def test_defaults_of_the_sum_are_those_of_its_command_line() -> None:
     assert bare.terms["tree-proxies"].loss.gram == 0.1
     alone = make_recipe({"data": "made", "objective": "tree-proxies"})
     assert alone.options["tree-proxies"]["gram"] == 1.0
+
+
+def test_auto_is_not_the_run_of_another_objective(recipe_of: Callable[..., Recipe], tmp_path: Path) -> None:
+    """A folder whose run names another objective is not continued by a recipe that leaves it open."""
+    run = train(recipe_of("supcon", epochs=1), tmp_path / "run", progress_bar=False)
+    with pytest.raises(OtherSettingsError, match="objective is supcon, not pairs-proxies-means"):
+        train(recipe_of("auto", epochs=1), run.path, progress_bar=False)
+    named = train(recipe_of("pairs-proxies-means", epochs=1), tmp_path / "named", progress_bar=False)
+    assert train(recipe_of("auto", epochs=1), named.path, progress_bar=False).path == named.path
+
+
+def test_a_hidden_layer_is_not_carried_over_as_a_projection(
+    recipe_of: Callable[..., Recipe], tmp_path: Path
+) -> None:
+    deep = {"epochs": 1, "head__dim": 128, "encoder": "small-resnet"}
+    run = train(recipe_of("supcon", **deep), tmp_path / "run", progress_bar=False)
+    flat = recipe_of("supcon", **deep, head__layers=1, weights=str(run.path), pretrained=False)
+    experiment = prepare(flat)
+    old = load_run(run.path).network.objective.head.layers[0].weight
+    new = experiment.module.objective.head.layers[0].weight
+    assert new.shape != old.shape or not torch.equal(new.cpu(), old.cpu())
+    assert "head" not in str(experiment.carried)

@@ -17,6 +17,7 @@ USAGE = "labeltree train --data DATA [--objective NAME] [--out FOLDER] [--config
 def run(arguments: list[str]) -> None:
     """Train or continue the run described by the arguments."""
     from labeltree.inference.finish import finish_run
+    from labeltree.runs import ModelDescription
     from labeltree.training.checkpoints import best_row
     from labeltree.training.fit import train
     from labeltree.training.parser_text import short_help
@@ -27,7 +28,7 @@ def run(arguments: list[str]) -> None:
         objective_of,
         with_absolute_paths,
     )
-    from labeltree.training.record import as_begun, is_first_rank
+    from labeltree.training.record import is_first_rank
     from labeltree.training.registry import ObjectiveEntry, ObjectiveSum, list_objectives, list_sums
 
     if "--list-objectives" in arguments:
@@ -83,7 +84,7 @@ def run(arguments: list[str]) -> None:
     finish_run(folder, progress_bar=not options.quiet)
     history = folder.read_history()
     best = best_row(history, f"val_{recipe.monitor}")
-    trained = as_begun(folder, recipe).objective
+    trained = ModelDescription.load(folder.description).settings["objective"]
     print(
         f"trained {trained} on {recipe.data}: {len(history)} epoch{'s' * (len(history) > 1)}, "
         f"best after {best['epoch'] + 1:.0f} with validation {recipe.monitor} "

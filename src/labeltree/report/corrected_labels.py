@@ -100,7 +100,8 @@ def correct_run(folder: RunFolder, files: CorrectionFiles, source: Source) -> Ap
     among them, in their order, are left out.
     """
     own = CorrectionRounds.load(folder.correction_files)
-    further = CorrectionRounds.load(files).without(own)
+    given = CorrectionRounds.load(files)
+    further = given.without(own) if own.tables else given
     done = further.of_source(source, gone=own.removed)
     if not further.tables:
         return replace(done, sentence="The run was trained with these corrections already")

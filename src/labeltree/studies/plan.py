@@ -14,7 +14,7 @@ from labeltree.errors import LabeltreeError
 from labeltree.evaluation import EvaluationSettings
 from labeltree.training.reading import RecipeParser, nested_settings
 from labeltree.training.recipe import Recipe
-from labeltree.training.registry import head_layers, list_objectives, objective_terms
+from labeltree.training.registry import AUTO_OBJECTIVE, list_objectives, objective_terms
 
 __all__ = ["Axis", "Method", "PaperTable", "Point", "Study", "StudyError", "changed_defaults", "slug"]
 
@@ -144,6 +144,8 @@ class Study:
         """The dotted settings of one run, without options of objectives that the method does not use."""
         settings = {**self.shared, **method.settings, **trial, "seed": seed}
         objective = str(settings.get("objective", Recipe.objective))
+        if objective == AUTO_OBJECTIVE:  # it has no settings: who gives some is told so
+            return settings
         unused = {entry.name for entry in list_objectives()} - {e.name for e in objective_terms(objective)}
         return {key: value for key, value in settings.items() if key.split(".")[0] not in unused}
 
@@ -167,11 +169,10 @@ class Study:
         """The defaults of all settings that the study does not set, on which a run also depends.
 
         Recipe settings have dotted names; evaluation settings begin with ``evaluation.``. Values ``auto`` are
-        not resolved, but the layers of the head are.
+        not resolved.
         """
         given = {_written(key) for key in _dotted(self.settings(method, trial, seed))}
-        recipe = self.recipe(method, trial, seed)
-        found = recipe.computed_by() | {"head.layers": head_layers(recipe)}
+        found = self.recipe(method, trial, seed).computed_by()
         if measured:
             found |= {f"evaluation.{k}": v for k, v in asdict(self.evaluation_settings).items()}
             given |= {f"evaluation.{key}" for key in self.evaluation}

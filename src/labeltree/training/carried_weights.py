@@ -80,6 +80,9 @@ def carry_over_objective(
     carried: list[str] = []
     counts = _Counts()
     buffers = dict(objective.named_buffers())
+    same_head = {n for n in state if n.startswith("head.")} == {
+        n for n in objective.state_dict() if n.startswith("head.")
+    }
     with torch.no_grad():
         for name, parameter in [*objective.named_parameters(), *_head_statistics(buffers)]:
             old = state.get(name)
@@ -89,6 +92,8 @@ def carry_over_objective(
             new_classes = buffers.get(f"terms.{term}.loss.classes")
             old_classes = classes.get(term)
             of_head = name.startswith("head.") or ".heads." in name
+            if name.startswith("head.") and not same_head:  # a hidden layer is no projection
+                continue
             if (same or of_head) and old.shape == parameter.shape:
                 parameter.copy_(old)
                 if of_head:

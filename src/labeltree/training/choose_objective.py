@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from labeltree.data import Source
 from labeltree.models import encoder_pair
-from labeltree.training.recipe import Recipe
-from labeltree.training.registry import AUTO_OBJECTIVE, default_options
+from labeltree.training.recipe import HeadRecipe, Recipe
+from labeltree.training.registry import AUTO_OBJECTIVE, default_options, get_sum
 
-__all__ = ["ObjectiveChoice", "choose_objective", "with_objective"]
+__all__ = ["ObjectiveChoice", "choose_objective", "with_defaults", "with_objective"]
 
 
 @dataclass(frozen=True)
@@ -33,14 +33,14 @@ def choose_objective(recipe: Recipe, source: Source) -> ObjectiveChoice:
     """The objective for these samples; the evidence for each is in ``docs/choose.md``.
 
     Args:
-        recipe: the recipe, whose encoder and coarser labels count.
+        recipe: the recipe, whose encoder, geometry, columns of aspects and coarser labels count.
         source: all samples with their splits; the labels of the training samples count.
     """
     training = source if source.split is None else source.of_split("train")
     labels = training.nodes[training.nodes > 0]
     if encoder_pair(recipe.encoder) is not None:
         return ObjectiveChoice("image-text", "the encoder reads images and texts, which it brings together")
-    if training.aspects is not None and bool((training.aspects > 0).any()):
+    if training.aspects is not None and (recipe.table.aspect_columns is not None or not len(labels)):
         return ObjectiveChoice(
             "mlcl", f"samples have labels of {len(source.aspect_taxonomies)} aspects, a head for each"
         )
@@ -52,11 +52,12 @@ def choose_objective(recipe: Recipe, source: Source) -> ObjectiveChoice:
         )
     if not bool(source.taxonomy.is_leaf[labels].any()):
         return ObjectiveChoice(
-            "grafit", "no training label reaches a leaf, and it also tells samples of a label apart"
+            "himulcon", "no training label reaches a leaf, and it learns from every depth that labels reach"
         )
+    if recipe.geometry not in ("auto", "sphere"):
+        return ObjectiveChoice("hwc+lam", f"the geometry is '{recipe.geometry}', in which proxies are not")
     return ObjectiveChoice(
-        "pairs-proxies-means",
-        "labels reach the leaves; it serves search and classification",
+        "pairs-proxies-means", "labels reach the leaves; it serves search and classification"
     )
 
 
@@ -67,5 +68,13 @@ def with_objective(recipe: Recipe, source: Source) -> Recipe:
     """
     if recipe.objective != AUTO_OBJECTIVE:
         return recipe
-    chosen = choose_objective(recipe, source).objective
-    return dataclasses.replace(recipe, objective=chosen, options=default_options(chosen))
+    return with_defaults(recipe, choose_objective(recipe, source).objective)
+
+
+def with_defaults(recipe: Recipe, objective: str) -> Recipe:
+    """The recipe with an objective, its settings, and its head where that of the recipe is the usual one."""
+    named = get_sum(objective)
+    head = recipe.head
+    if named is not None and head.layers == HeadRecipe.layers:
+        head = dataclasses.replace(head, layers=named.layers)
+    return dataclasses.replace(recipe, objective=objective, options=default_options(objective), head=head)

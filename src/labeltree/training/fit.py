@@ -68,7 +68,7 @@ from labeltree.training.record import (
     run_corrections,
 )
 from labeltree.training.registry import AUTO_OBJECTIVE
-from labeltree.training.resolution import AUTO_SETTINGS
+from labeltree.training.resolution import left_open
 
 if TYPE_CHECKING:
     from lightning.pytorch.loggers import Logger
@@ -128,8 +128,8 @@ def train(
     # A finished run is only checked.
     with folder.locked() if is_first_rank() and not finished else nullcontext():
         known = read_recipe(folder.recipe) if folder.recipe.is_file() else recipe
-        known, recipe = as_begun(folder, known), as_begun(folder, recipe)
-        check_settings(folder, known, recipe, but=AUTO_SETTINGS)
+        recipe, known = as_begun(folder, known, recipe), as_begun(folder, known, known)
+        check_settings(folder, known, recipe, but=left_open(known, recipe))
         run_corrections(folder, recipe)
         if folder.encoder.is_file() and not known.differences(recipe) and not verify:
             return folder
@@ -156,7 +156,7 @@ def train(
         _warn_of_chunks(experiment.module)
         _quiet()
         hooks = [*(callbacks or ()), *_callbacks(folder, experiment.module.recipe, every_n_steps)]
-        trainer = _trainer(recipe, folder, hooks, progress_bar)
+        trainer = _trainer(experiment.module.recipe, folder, hooks, progress_bar)
         if recipe.compile:
             compile_encoders(experiment.module, trainer.strategy.root_device)
         begun = False

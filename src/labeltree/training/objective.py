@@ -24,7 +24,7 @@ from labeltree.sampling import (
 )
 from labeltree.taxonomy import Taxonomy
 from labeltree.training.recipe import Recipe
-from labeltree.training.registry import ObjectiveEntry, get_sum, head_layers, objective_terms
+from labeltree.training.registry import ObjectiveEntry, get_sum, objective_terms
 from labeltree.training.resolution import check_terms, chosen_geometry
 from labeltree.training.settings import check_idle
 
@@ -479,8 +479,7 @@ def _leaves_dim_open(entry: ObjectiveEntry) -> bool:
 
 def _projection(recipe: Recipe, feature_dim: int, dim: int) -> ProjectionHead:
     head = recipe.head
-    layers = head_layers(recipe)
-    projection = ProjectionHead(feature_dim, dim, hidden_dim=head.hidden, num_layers=layers)
+    projection = ProjectionHead(feature_dim, dim, hidden_dim=head.hidden, num_layers=head.layers)
     with torch.no_grad():
         for parameter in projection.layers[-1].parameters():
             parameter.mul_(head.gain)

@@ -6,6 +6,7 @@ import argparse
 import dataclasses
 import difflib
 import inspect
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -20,7 +21,7 @@ from labeltree.models import encoder_with_absolute_path
 from labeltree.safe_files import Reader, read_yaml
 from labeltree.training.parser_text import HelpInWords, explain
 from labeltree.training.recipe import GROUPS, Recipe
-from labeltree.training.registry import GIVEN, get_sum, objective_terms
+from labeltree.training.registry import GIVEN, get_sum, list_objectives, objective_terms
 
 __all__ = [
     "RecipeError",
@@ -122,7 +123,7 @@ class RecipeParser(ArgumentParser):  # type: ignore[misc, unused-ignore]
                 for n, given in named.options.items()
                 for key, value in given.items()
             }
-            self.set_defaults(chosen)
+            self.set_defaults({**chosen, "head.layers": named.layers})
 
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
         """Raise a `RecipeError` that says what is wrong and, for an unknown key, which is nearest."""
@@ -163,6 +164,13 @@ class RecipeParser(ArgumentParser):  # type: ignore[misc, unused-ignore]
         return Recipe(**settings, options=options)
 
     def _explain(self, message: str) -> str:
+        if not self.terms:
+            for entry in list_objectives():
+                if re.search(rf"\b{_key(entry.name)}\.\w", _key(message)):
+                    return (
+                        f"{message}: a setting of '{entry.name}', but the objective is left to the samples; "
+                        f"name one that has it, such as objective '{entry.name}'"
+                    )
         return explain(message, [a.dest for a in self._actions if a.dest not in ("help", "config")])
 
 

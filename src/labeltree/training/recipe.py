@@ -14,7 +14,6 @@ from labeltree.training.settings import check_idle, check_kinds, flatten, number
 
 __all__ = [
     "GROUPS",
-    "HEAD_LAYERS",
     "HeadRecipe",
     "LoraRecipe",
     "OptimizerRecipe",
@@ -22,9 +21,6 @@ __all__ = [
     "Recipe",
     "TableRecipe",
 ]
-
-HEAD_LAYERS = 2
-"""Linear layers of the projection head, unless the recipe or the objective says how many."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +30,8 @@ class HeadRecipe:
     Attributes:
         dim: width of the embeddings; None = what the objective asks for, else 128.
         hidden: width of the hidden layers; None = width of the features.
-        layers: linear layers; 1 = a linear head; None = what the objective asks for, else 2.
+        layers: linear layers; 1 = a linear head. 2, unless the objective is a name for several that asks for
+            others.
         gain: factor on the last layer's initial weights. In the Poincaré ball a fresh head's outputs are
             longer than the norm at which they are clipped, and what is clipped cannot learn its radius; 0.25
             starts them inside.
@@ -42,7 +39,7 @@ class HeadRecipe:
 
     dim: int | None = None
     hidden: int | None = None
-    layers: int | None = None
+    layers: int = 2
     gain: float = 1.0
 
 
@@ -516,7 +513,7 @@ def _check_ranges(recipe: Recipe) -> None:
         for name in names.split()
     ]
     r, o, rate = recipe, recipe.optimizer, recipe.learning_rates[0]
-    small = r.head.hidden is None or r.head.hidden**2 * (r.head.layers or HEAD_LAYERS) <= 2**30
+    small = r.head.hidden is None or r.head.hidden**2 * r.head.layers <= 2**30
     checks += [
         ("ema_evaluate", not r.ema_evaluate or r.ema > 0, "false where ema is 0"),
         (
@@ -527,7 +524,7 @@ def _check_ranges(recipe: Recipe) -> None:
         (
             "head.hidden",
             small,
-            f"small enough for {r.head.layers or HEAD_LAYERS} layers: they would have more than 2^30 weights",
+            f"small enough for {r.head.layers} layers: they would have more than 2^30 weights",
         ),
         (
             "optimizer.min_lr",

@@ -24,6 +24,7 @@ from labeltree.runs import ModelDescription, RunFolder, SampleRecord
 from labeltree.runs.samples import Changes
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.naming import some
+from labeltree.training.choose_objective import with_defaults
 from labeltree.training.divergence import RECOVERY_SETTINGS, change_recipe, has_diverged
 from labeltree.training.experiment import open_recipe_data, split_by_recipe
 from labeltree.training.labels import TrainingLabels
@@ -75,12 +76,20 @@ def check_settings(folder: RunFolder, known: Recipe, recipe: Recipe, but: Collec
         raise _other_settings(folder, differences)
 
 
-def as_begun(folder: RunFolder, recipe: Recipe) -> Recipe:
-    """The recipe of a run that has begun, with the objective that was chosen then if it leaves that open."""
-    if recipe.objective != AUTO_OBJECTIVE or not (folder.recipe.is_file() and folder.description.is_file()):
+def as_begun(folder: RunFolder, known: Recipe, recipe: Recipe) -> Recipe:
+    """A recipe with the objective that was chosen when the run began, if both it and the run left that open.
+
+    Args:
+        folder: the run folder.
+        known: the run's own recipe.
+        recipe: the new recipe, or the run's own.
+    """
+    if not known.objective == recipe.objective == AUTO_OBJECTIVE or not folder.description.is_file():
         return recipe
     begun = Recipe.from_dict(ModelDescription.load(folder.description).settings)
-    return dataclasses.replace(recipe, objective=begun.objective, options=begun.options)
+    named = with_defaults(recipe, begun.objective)
+    options = {name: {**given, **begun.options.get(name, {})} for name, given in named.options.items()}
+    return dataclasses.replace(named, options=options)
 
 
 def _other_settings(folder: RunFolder, differences: list[str]) -> OtherSettingsError:

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeVar
 
 from torch import nn
 
-from labeltree.training.recipe import HEAD_LAYERS, Recipe
+from labeltree.training.recipe import Recipe
 
 __all__ = [
     "AUTO_OBJECTIVE",
@@ -23,7 +23,6 @@ __all__ = [
     "default_options",
     "get_objective",
     "get_sum",
-    "head_layers",
     "list_objectives",
     "list_sums",
     "objective_terms",
@@ -96,7 +95,7 @@ class ObjectiveSum:
         terms: names of the objectives; their settings keep their names.
         weights: default factor of each.
         options: defaults of their settings by name, where they are others than of each alone.
-        layers: linear layers of the projection head, unless the recipe says how many.
+        layers: default of ``head.layers``.
         summary: one-line description.
         source: where it is from.
     """
@@ -191,13 +190,6 @@ def default_options(objective: str) -> dict[str, dict[str, Any]]:
     }
 
 
-def head_layers(recipe: Recipe) -> int:
-    """The linear layers of a recipe's projection head: as it says, or as its objective asks for."""
-    named = _sums.get(recipe.objective)
-    usual = HEAD_LAYERS if named is None else named.layers
-    return usual if recipe.head.layers is None else recipe.head.layers
-
-
 def list_objectives(pattern: str = "*") -> list[ObjectiveEntry]:
     """The objectives whose names match a shell pattern, in order of registration."""
     return [entry for name, entry in _entries.items() if fnmatch.fnmatch(name, pattern)]
@@ -205,6 +197,8 @@ def list_objectives(pattern: str = "*") -> list[ObjectiveEntry]:
 
 def get_objective(name: str) -> ObjectiveEntry:
     """The objective of that name; the error for an unknown name lists the nearest ones."""
+    if name == AUTO_OBJECTIVE:
+        raise ValueError("objective 'auto' stands alone: the samples choose; name what is to be added up")
     if name not in _entries:
         known = [*_entries, *_sums]
         if name in _sums:

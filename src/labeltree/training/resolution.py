@@ -11,12 +11,12 @@ from labeltree.data.source import Modality
 from labeltree.models import encoder_modality, encoder_pair, usually_pretrained
 from labeltree.training.choose_objective import with_objective
 from labeltree.training.recipe import Recipe
-from labeltree.training.registry import ObjectiveEntry
+from labeltree.training.registry import AUTO_OBJECTIVE, ObjectiveEntry
 from labeltree.training.settings import check_idle
 
-__all__ = ["AUTO_SETTINGS", "check_terms", "chosen_geometry", "resolve_modality", "resolve_recipe"]
+__all__ = ["check_terms", "chosen_geometry", "left_open", "resolve_modality", "resolve_recipe"]
 
-AUTO_SETTINGS = ("encoder", "views", "pretrained")
+_AUTO_SETTINGS = ("encoder", "views", "pretrained")
 
 _USUAL: dict[str, tuple[str, str]] = {
     "image": ("small-conv", "simclr"),
@@ -31,6 +31,18 @@ _VIEWS: dict[str, tuple[str, ...]] = {
 }
 _OF_TEXTS = ["max_length", "deletion", "dropout"]
 _OF_IMAGES = ["image_size", "channels", "erasing", "flip", "channels_last"]
+
+
+def left_open(known: Recipe, recipe: Recipe) -> tuple[str, ...]:
+    """The settings that one recipe may leave open and another name, which the samples decide.
+
+    Where one names an objective and the other leaves it open, they are also the settings of that objective.
+    """
+    if (known.objective == AUTO_OBJECTIVE) == (recipe.objective == AUTO_OBJECTIVE):
+        return _AUTO_SETTINGS
+    both = (known, recipe)
+    options = [f"{name}.{key}" for r in both for name, given in r.options.items() for key in given]
+    return (*_AUTO_SETTINGS, "objective", "head.layers", *options)
 
 
 def resolve_recipe(recipe: Recipe, source: Source) -> Recipe:
