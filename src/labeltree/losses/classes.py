@@ -109,7 +109,7 @@ def node_log_likelihood(logits: Tensor, nodes: Tensor, ranges: Tensor) -> Tensor
     logits = logits.to(answer_dtype(logits))
     if logits.device.type != "cpu":
         return _over_ranges(logits, nodes, ranges)
-    # Labels that are one class, mostly all, take a fifth of the time; a GPU would have to wait to know them.
+    # Labels that are one class, mostly all, need no masks; a GPU would have to wait to know which they are.
     first, end = ranges[nodes].unbind(1)
     several = (end - first != 1).nonzero()[:, 0]
     found = logits.log_softmax(1).gather(1, first[:, None])[:, 0]

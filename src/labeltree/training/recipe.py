@@ -12,15 +12,7 @@ from typing import Any, Literal
 from labeltree.atomic import atomic_write
 from labeltree.training.settings import check_idle, check_kinds, flatten, numbers, value_of
 
-__all__ = [
-    "GROUPS",
-    "HeadRecipe",
-    "LoraRecipe",
-    "OptimizerRecipe",
-    "QueueRecipe",
-    "Recipe",
-    "TableRecipe",
-]
+__all__ = ["GROUPS", "HeadRecipe", "LoraRecipe", "OptimizerRecipe", "QueueRecipe", "Recipe", "TableRecipe"]
 
 
 @dataclass(frozen=True)
@@ -30,8 +22,7 @@ class HeadRecipe:
     Attributes:
         dim: width of the embeddings; None = what the objective asks for, else 128.
         hidden: width of the hidden layers; None = width of the features.
-        layers: linear layers; 1 = a linear head. 2, unless the objective is a name for several that asks for
-            others.
+        layers: linear layers; 1 = a linear head, the default of ``pairs-proxies-means``.
         gain: factor on the last layer's initial weights. In the Poincaré ball a fresh head's outputs are
             longer than the norm at which they are clipped, and what is clipped cannot learn its radius; 0.25
             starts them inside.
