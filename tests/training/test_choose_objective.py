@@ -28,6 +28,7 @@ from labeltree.training.recipe import Recipe, TableRecipe
 from labeltree.training.registry import (
     default_options,
     get_sum,
+    head_layers,
     list_objectives,
     objective_terms,
     register_objective,
@@ -179,12 +180,15 @@ def test_defaults_of_the_sum_are_those_of_its_command_line() -> None:
     recipe = make_recipe({"data": "made", "objective": name})
     assert recipe.options == default_options(name)
     assert recipe.options["tree-proxies"]["gram"] == 0.1
-    assert (recipe.head.layers, make_recipe({"data": "made", "objective": "supcon"}).head.layers) == (1, 2)
+    for objective, layers in ((name, 1), ("supcon", 2)):
+        left_open = make_recipe({"data": "made", "objective": objective})
+        assert (left_open.head.layers, head_layers(left_open)) == (None, layers)
     assert make_recipe({"data": "made", "objective": name, "tree-proxies.gram": 0.3}).options["tree-proxies"][
         "gram"
     ] == pytest.approx(0.3)
     bare = Objective(Recipe(data="made", objective=name), TREE, 8)
     assert bare.terms["tree-proxies"].loss.gram == 0.1
+    assert sum(p.ndim == 2 for p in bare.head.parameters()) == 1
     alone = make_recipe({"data": "made", "objective": "tree-proxies"})
     assert alone.options["tree-proxies"]["gram"] == 1.0
 
@@ -196,6 +200,23 @@ def test_auto_is_not_the_run_of_another_objective(recipe_of: Callable[..., Recip
         train(recipe_of("auto", epochs=1), run.path, progress_bar=False)
     named = train(recipe_of("pairs-proxies-means", epochs=1), tmp_path / "named", progress_bar=False)
     assert train(recipe_of("auto", epochs=1), named.path, progress_bar=False).path == named.path
+
+
+def test_layers_of_the_head_left_open_and_named_are_the_same_run(
+    recipe_of: Callable[..., Recipe], tmp_path: Path
+) -> None:
+    """Runs of earlier versions recorded the two layers that are left open now."""
+    run = train(recipe_of("supcon", epochs=1, head__layers=2), tmp_path / "run", progress_bar=False)
+    assert train(recipe_of("supcon", epochs=1), run.path, progress_bar=False).path == run.path
+    with pytest.raises(OtherSettingsError, match=r"head\.layers is 2, not 1"):
+        train(recipe_of("supcon", epochs=1, head__layers=1), run.path, progress_bar=False)
+    deep = train(recipe_of("auto", epochs=1, head__layers=2), tmp_path / "deep", progress_bar=False)
+    assert sum(p.ndim == 2 for p in load_run(deep.path).network.objective.head.parameters()) == 2
+
+
+def test_a_width_of_no_hidden_layer_is_refused(recipe_of: Callable[..., Recipe]) -> None:
+    with pytest.raises(ValueError, match=r"head\.hidden is 7, which has no effect in a head of one layer"):
+        prepare(recipe_of("auto", head__hidden=7))
 
 
 def test_a_hidden_layer_is_not_carried_over_as_a_projection(

@@ -43,6 +43,7 @@ def test_recipe_by_itself(settings: dict[str, Any], message: str, recipe_of: Cal
     [
         ("supcon", {"queue__size": 5}, "queue.size is 5, which has no effect for objective 'supcon', which"),
         ("ce", {"head__dim": 7}, "head.dim is 7, .* reads features and has no projection head"),
+        ("ce", {"head__layers": 3}, "head.layers is 3, .* reads features and has no projection head"),
         ("maskcon", {"num_views": 2}, "num_views is 2, .* learns from the first view"),
         ("corr", {"geometry": "poincare"}, "objective 'corr' supports only the sphere"),
         ("maskcon", {"geometry": "poincare"}, "knows the sphere alone"),
@@ -63,6 +64,7 @@ def test_with_an_objective(
     [
         ("maskcon+supcon", {"num_views": 2, "queue__size": 5}),
         ("mlcl", {"head__dim": 7}),
+        ("ce", {"head__layers": 2}),  # as runs of earlier versions recorded
         ("ce+lam", {"head__dim": 7, "geometry": "poincare"}),
         ("devise+ce", {"geometry": "sphere"}),
         ("hwc+lam", {"term_weights": "[0,0]", "schedules": '{"weights.hwc": [[0, 1]]}'}),

@@ -14,7 +14,7 @@ from labeltree.errors import LabeltreeError
 from labeltree.evaluation import EvaluationSettings
 from labeltree.training.reading import RecipeParser, nested_settings
 from labeltree.training.recipe import Recipe
-from labeltree.training.registry import AUTO_OBJECTIVE, list_objectives, objective_terms
+from labeltree.training.registry import AUTO_OBJECTIVE, head_layers, list_objectives, objective_terms
 
 __all__ = ["Axis", "Method", "PaperTable", "Point", "Study", "StudyError", "changed_defaults", "slug"]
 
@@ -176,6 +176,7 @@ class Study:
         if measured:
             found |= {f"evaluation.{k}": v for k, v in asdict(self.evaluation_settings).items()}
             given |= {f"evaluation.{key}" for key in self.evaluation}
+        found["head.layers"] = head_layers(self.recipe(method, trial, seed))
         left = {key: value for key, value in found.items() if _written(key) not in given}
         plain: dict[str, Any] = json.loads(json.dumps(left, default=str))
         return plain

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from labeltree.data import Source
 from labeltree.models import encoder_pair
-from labeltree.training.recipe import HeadRecipe, Recipe
-from labeltree.training.registry import AUTO_OBJECTIVE, default_options, get_sum
+from labeltree.training.recipe import Recipe
+from labeltree.training.registry import AUTO_OBJECTIVE, default_options
 
 __all__ = ["ObjectiveChoice", "choose_objective", "with_defaults", "with_objective"]
 
@@ -72,9 +72,5 @@ def with_objective(recipe: Recipe, source: Source) -> Recipe:
 
 
 def with_defaults(recipe: Recipe, objective: str) -> Recipe:
-    """The recipe with an objective, its settings, and its head where that of the recipe is the usual one."""
-    named = get_sum(objective)
-    head = recipe.head
-    if named is not None and head.layers == HeadRecipe.layers:
-        head = dataclasses.replace(head, layers=named.layers)
-    return dataclasses.replace(recipe, objective=objective, options=default_options(objective), head=head)
+    """The recipe with an objective and the default settings of that."""
+    return dataclasses.replace(recipe, objective=objective, options=default_options(objective))

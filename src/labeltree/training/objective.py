@@ -24,7 +24,7 @@ from labeltree.sampling import (
 )
 from labeltree.taxonomy import Taxonomy
 from labeltree.training.recipe import Recipe
-from labeltree.training.registry import ObjectiveEntry, get_sum, objective_terms
+from labeltree.training.registry import ObjectiveEntry, default_options, get_sum, head_layers, objective_terms
 from labeltree.training.resolution import check_terms, chosen_geometry
 from labeltree.training.settings import check_idle
 
@@ -269,10 +269,9 @@ class Objective(nn.Module):
         check_terms(recipe, entries)
         named = get_sum(recipe.objective)
         if named is not None:
-            others = {
-                name: {**given, **recipe.options.get(name, {})} for name, given in named.options.items()
-            }
-            recipe = dataclasses.replace(recipe, options={**recipe.options, **others})
+            usual = default_options(named.name)
+            options = {name: {**usual[name], **recipe.options.get(name, {})} for name in usual}
+            recipe = dataclasses.replace(recipe, options=options)
         self.geometry = get_geometry(chosen_geometry(recipe, entries), recipe.curvature)
         self.sampler_name = entries[0].sampler if recipe.sampler == "auto" else recipe.sampler
         self._taxonomy = taxonomy
@@ -282,8 +281,8 @@ class Objective(nn.Module):
         dim, losses, self._builders = _build(entries, recipe, given, aspects)
         make_head = partial(_projection, recipe, feature_dim, dim)
         widths = {"features": feature_dim, "embeddings": dim}
-        usual = [entry.weight for entry in entries] if named is None else named.weights
-        weights = recipe.term_weights or usual
+        usual_weights = [entry.weight for entry in entries] if named is None else named.weights
+        weights = recipe.term_weights or usual_weights
         self.terms = nn.ModuleDict(
             {
                 entry.name: Term(entry, loss, weight, widths, make_head, _of_aspects(entry, aspects))
@@ -303,7 +302,9 @@ class Objective(nn.Module):
         first_view = all("queries" in term.asks for term in self._terms) and self.num_views > 1
         no_aspects = aspects and not any(t.of_aspects or t.asks & {"aspects", "ratings"} for t in self._terms)
         no_head = self.head is None and "heads" not in asked
-        head = ["head.dim", "head.hidden", "head.layers", "head.gain"]
+        head = ["head.dim", "head.hidden", "head.gain"]
+        if recipe.head.layers != 2:  # what is recorded for every run without a head
+            head.append("head.layers")
         for settings, idle, because in (
             (["queue.size", "queue.momentum"], not self.needs_keys, "which has no queue"),
             (head, no_head, "which reads features and has no projection head"),
@@ -479,7 +480,7 @@ def _leaves_dim_open(entry: ObjectiveEntry) -> bool:
 
 def _projection(recipe: Recipe, feature_dim: int, dim: int) -> ProjectionHead:
     head = recipe.head
-    projection = ProjectionHead(feature_dim, dim, hidden_dim=head.hidden, num_layers=head.layers)
+    projection = ProjectionHead(feature_dim, dim, hidden_dim=head.hidden, num_layers=head_layers(recipe))
     with torch.no_grad():
         for parameter in projection.layers[-1].parameters():
             parameter.mul_(head.gain)

@@ -21,7 +21,7 @@ from labeltree.models import encoder_with_absolute_path
 from labeltree.safe_files import Reader, read_yaml
 from labeltree.training.parser_text import HelpInWords, explain
 from labeltree.training.recipe import GROUPS, Recipe
-from labeltree.training.registry import GIVEN, get_sum, list_objectives, objective_terms
+from labeltree.training.registry import GIVEN, default_options, get_sum, list_objectives, objective_terms
 
 __all__ = [
     "RecipeError",
@@ -116,14 +116,9 @@ class RecipeParser(ArgumentParser):  # type: ignore[misc, unused-ignore]
         self.set_defaults({"objective": objective})
         for term in self.terms:
             self.add_class_arguments(term.loss, term.name, skip=_given(term.loss))
-        named = get_sum(objective)
-        if named is not None:
-            chosen = {
-                f"{_key(n)}.{key}": value
-                for n, given in named.options.items()
-                for key, value in given.items()
-            }
-            self.set_defaults({**chosen, "head.layers": named.layers})
+        if get_sum(objective) is not None:
+            usual = default_options(objective)
+            self.set_defaults({f"{_key(n)}.{k}": value for n in usual for k, value in usual[n].items()})
 
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
         """Raise a `RecipeError` that says what is wrong and, for an unknown key, which is nearest."""

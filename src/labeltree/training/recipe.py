@@ -22,7 +22,7 @@ class HeadRecipe:
     Attributes:
         dim: width of the embeddings; None = what the objective asks for, else 128.
         hidden: width of the hidden layers; None = width of the features.
-        layers: linear layers; 1 = a linear head, the default of ``pairs-proxies-means``.
+        layers: linear layers; 1 = a linear head; None = what the objective asks for, else 2.
         gain: factor on the last layer's initial weights. In the Poincaré ball a fresh head's outputs are
             longer than the norm at which they are clipped, and what is clipped cannot learn its radius; 0.25
             starts them inside.
@@ -30,7 +30,7 @@ class HeadRecipe:
 
     dim: int | None = None
     hidden: int | None = None
-    layers: int = 2
+    layers: int | None = None
     gain: float = 1.0
 
 
@@ -504,7 +504,8 @@ def _check_ranges(recipe: Recipe) -> None:
         for name in names.split()
     ]
     r, o, rate = recipe, recipe.optimizer, recipe.learning_rates[0]
-    small = r.head.hidden is None or r.head.hidden**2 * r.head.layers <= 2**30
+    layers = r.head.layers or 2
+    small = r.head.hidden is None or r.head.hidden**2 * layers <= 2**30
     checks += [
         ("ema_evaluate", not r.ema_evaluate or r.ema > 0, "false where ema is 0"),
         (
@@ -515,7 +516,7 @@ def _check_ranges(recipe: Recipe) -> None:
         (
             "head.hidden",
             small,
-            f"small enough for {r.head.layers} layers: they would have more than 2^30 weights",
+            f"small enough for {layers} layers: they would have more than 2^30 weights",
         ),
         (
             "optimizer.min_lr",

@@ -23,6 +23,7 @@ __all__ = [
     "default_options",
     "get_objective",
     "get_sum",
+    "head_layers",
     "list_objectives",
     "list_sums",
     "objective_terms",
@@ -95,7 +96,7 @@ class ObjectiveSum:
         terms: names of the objectives; their settings keep their names.
         weights: default factor of each.
         options: defaults of their settings by name, where they are others than of each alone.
-        layers: default of ``head.layers``.
+        layers: linear layers of the head, unless ``head.layers`` says otherwise.
         summary: one-line description.
         source: where it is from.
     """
@@ -188,6 +189,12 @@ def default_options(objective: str) -> dict[str, dict[str, Any]]:
         entry.name: {name: p.default for name, p in entry.options.items()} | dict(others.get(entry.name, {}))
         for entry in objective_terms(objective)
     }
+
+
+def head_layers(recipe: Recipe) -> int:
+    """The linear layers of a recipe's head: its own, else what the objective asks for, else 2."""
+    named = _sums.get(recipe.objective)
+    return recipe.head.layers or (2 if named is None else named.layers)
 
 
 def list_objectives(pattern: str = "*") -> list[ObjectiveEntry]:

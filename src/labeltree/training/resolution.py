@@ -11,7 +11,7 @@ from labeltree.data.source import Modality
 from labeltree.models import encoder_modality, encoder_pair, usually_pretrained
 from labeltree.training.choose_objective import with_objective
 from labeltree.training.recipe import Recipe
-from labeltree.training.registry import AUTO_OBJECTIVE, ObjectiveEntry
+from labeltree.training.registry import AUTO_OBJECTIVE, ObjectiveEntry, head_layers
 from labeltree.training.settings import check_idle
 
 __all__ = ["check_terms", "chosen_geometry", "left_open", "resolve_modality", "resolve_recipe"]
@@ -38,16 +38,21 @@ def left_open(known: Recipe, recipe: Recipe) -> tuple[str, ...]:
 
     Where one names an objective and the other leaves it open, they are also the settings of that objective.
     """
-    if (known.objective == AUTO_OBJECTIVE) == (recipe.objective == AUTO_OBJECTIVE):
-        return _AUTO_SETTINGS
     both = (known, recipe)
+    if (known.objective == AUTO_OBJECTIVE) == (recipe.objective == AUTO_OBJECTIVE):
+        alike = head_layers(known) == head_layers(recipe)  # one leaves it open, the other names the usual one
+        return (*_AUTO_SETTINGS, "head.layers") if alike else _AUTO_SETTINGS
     options = [f"{name}.{key}" for r in both for name, given in r.options.items() for key in given]
     return (*_AUTO_SETTINGS, "objective", "head.layers", *options)
 
 
 def resolve_recipe(recipe: Recipe, source: Source) -> Recipe:
     """Resolve the settings that a recipe leaves open, for these samples; see `resolve_modality`."""
-    return resolve_modality(with_objective(recipe, source), source.modalities)
+    recipe = with_objective(recipe, source)
+    layers = head_layers(recipe)
+    check_idle(recipe, ["head.hidden"], layers == 1, "in a head of one layer; set head.layers to 2 or more")
+    recipe = dataclasses.replace(recipe, head=dataclasses.replace(recipe.head, layers=layers))
+    return resolve_modality(recipe, source.modalities)
 
 
 def resolve_modality(recipe: Recipe, modalities: Sequence[Modality]) -> Recipe:
