@@ -1,10 +1,10 @@
 """Write study.yaml: 24 settings for each of three geometries, drawn at random before any of them was run.
 
-What all geometries have is drawn alike and shared, trial by trial: the learning rate, the layers of the head, α and γ, and
-the weights of LAM and of CPCC (in the ball: HypStructure). Each geometry draws its own temperature, as its similarities
-have another scale. Where points lie at different radii the gain of the head is drawn as well, and in the ball the
-curvature: a ball of curvature −c is that of curvature −1 with √c times the gain, the temperature and the radius to which
-points are clipped, so that drawing c draws the clipping.
+What all geometries have is drawn alike and shared, trial by trial: the learning rate, the layers of the head,
+α and γ, and the weights of LAM and of CPCC (in the ball: HypStructure). Each geometry draws its own
+temperature, as its similarities have another scale. Where points lie at different radii the gain of the head
+is drawn as well, and in the ball the curvature: a ball of curvature −c is that of curvature −1 with √c times
+the gain, the temperature and the radius to which points are clipped, so that drawing c draws the clipping.
 
     python studies/wordnet-animals-geometry/draw_trials.py > studies/wordnet-animals-geometry/study.yaml
 """
@@ -14,7 +14,7 @@ import random
 
 HEAD = """\
 # Made by draw_trials.py in this folder, which says what is drawn and why.
-title: "WordNet's animals, depth 10: the sphere, Euclidean space and the ball with equal trials (frozen MiniLM)"
+title: "WordNet's animals, depth 10: three geometries with equal trials (frozen MiniLM)"
 claim: "the Poincaré ball adds headroom to HWC+LAM, more on deep trees (Climbing the Label Tree, section 4.6)"
 shared:
   data: wordnet-animals   # 191 classes, inner nodes among them, to depth 10

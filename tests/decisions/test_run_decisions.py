@@ -77,7 +77,7 @@ def test_read_again_it_answers_the_same(probed: Path) -> None:
     fresh, again = calibrate_run(probed), open_decider(probed)
     source = load_run(probed).source.of_split("test")
     for decider in (fresh, again):
-        _, scores = decider.embed(source)
+        scores = decider.scores(decider.embed(source))
         answers = decider.rule.answer(scores, Promise(0.8))
         if decider is fresh:
             expected = answers
@@ -90,14 +90,16 @@ def test_a_classifier_of_its_own_can_be_asked_for(classified: Path) -> None:
     decider = calibrate_run(classified, classifier="own", calibration="none")
     assert decider.record["classifier"] == "own"
     source = load_run(classified).source.of_split("test")
-    table, scores = decider.embed(source)
+    table = decider.embed(source)
+    scores = decider.scores(table)
     assert table.features is not None
     answers = decider.run.network.objective.predict(table.features)
     assert answers is not None
     assert torch.equal(decider.rule.classes.nodes[scores.argmax(1)], answers)
     prototypes = calibrate_run(classified, classifier="prototypes")
     assert prototypes.record["classifier"] == "prototypes"
-    assert torch.equal(open_decider(classified).embed(source)[1], prototypes.embed(source)[1])
+    again = open_decider(classified)
+    assert torch.equal(again.scores(again.embed(source)), prototypes.scores(prototypes.embed(source)))
 
 
 def test_other_weights_are_calibrated_again(classified: Path) -> None:

@@ -99,12 +99,22 @@ def test_it_is_exported_and_served(
     away, new, _ = carried
     image = min(new.rglob("*.png"))
     expected = json.loads(lt.load(away).predict(image, coverage=0.8).text("json"))["answers"][0]
-    assert main(["export", str(away), "--out", str(tmp_path / "model"), "--format", "safetensors"]) == 0
+    words = ["--format", "safetensors", "--with-reference"]
+    assert main(["export", str(away), "--out", str(tmp_path / "model"), *words]) == 0
     assert (
         main(["predict", str(tmp_path / "model"), str(image), "--coverage", "0.8", "--format", "json"]) == 0
     )
     printed = capsys.readouterr().out
     assert json.loads(printed[printed.index("{\n") :])["answers"][0] == expected
+    assert 0 < expected["p_known"] <= 1
+    # without reference samples it answers as with none called unknown, and says so
+    plain = json.loads(lt.load(away).predict(image, coverage=0.8, unknown=0).text("json"))["answers"][0]
+    assert main(["export", str(away), "--out", str(tmp_path / "bare"), "--format", "safetensors"]) == 0
+    found = lt.load(tmp_path / "bare").predict(image, coverage=0.8)
+    assert found.warning is not None
+    assert "unknown classes are named like known ones: the folder has no reference" in found.warning
+    row = json.loads(found.text("json"))["answers"][0]
+    assert row == {key: plain[key] for key in row}
     for folder in (away, tmp_path / "model"):
         engine = Engine(folder, ServiceSettings(), threads=1)
         with TestClient(create_app(engine)) as client:
@@ -312,6 +322,7 @@ def test_damaged_files_are_named(carried: tuple[Path, Path, dict[str, torch.Tens
     shutil.copytree(carried[0], run.path)
     run.reference.write_bytes(run.reference.read_bytes()[:-100])
     assert len(lt.load(run).answer_batch([image])) == 1, "answers do not need it"
+    assert "cannot be read as the reference samples" in (lt.load(run).predict(image).warning or "")
     with pytest.raises(RunError, match="cannot be read as the reference samples of a run"):
         main_raising("calibrate", run.path)
 

@@ -15,7 +15,7 @@ from labeltree.cli.run_options import (
 )
 
 _OF_ANSWERS = (
-    "classifier", "coverage", "method", "confidence", "counted", "by_depth", "cost", "top",
+    "classifier", "coverage", "method", "confidence", "counted", "by_depth", "cost", "top", "unknown",
     "taxonomy", "mapping",
 )  # fmt: skip
 
@@ -76,6 +76,7 @@ def run(arguments: list[str]) -> None:
         cost=options.cost,
         coarse=options.coarse_cost,
         top=options.top,
+        unknown=options.unknown,
         taxonomy=options.taxonomy,
         mapping=options.mapping,
         verify=options.verify,
@@ -158,6 +159,14 @@ def _parser() -> argparse.ArgumentParser:
         type=float,
         metavar="SHARE",
         help="with --cost tree or edges: what a right but coarse answer costs, relative to a wrong one",
+    )
+    parser.add_argument(
+        "--unknown",
+        type=float,
+        default=0.05,
+        metavar="SHARE",
+        help="answer what fits no known class with the finest node that it fits; of samples of known classes "
+        "at most this share is called unknown (default 0.05; 0: none)",
     )
     parser.add_argument("--top", type=int, default=3, help="how many classes to name beside (default 3)")
     parser.add_argument("--format", choices=["table", "csv", "json"], default="table")

@@ -5,6 +5,7 @@ from labeltree.decisions.calibrators import CALIBRATIONS, Calibration, Calibrato
 from labeltree.decisions.class_nodes import ClassNodes, finest_classes, node_probabilities
 from labeltree.decisions.conformal import Promise, conformal_scores, samples_needed, threshold
 from labeltree.decisions.costs import TreeCost, cheapest, cost_matrix, expected_costs, read_costs
+from labeltree.decisions.novelty import Fit, NoveltyRule, fit_novelty, mark_unknown
 from labeltree.decisions.reliability import (
     DepthCalibration,
     Reliability,
@@ -21,7 +22,9 @@ __all__ = [
     "ClassNodes",
     "DecisionRule",
     "DepthCalibration",
+    "Fit",
     "Fitted",
+    "NoveltyRule",
     "Paths",
     "Promise",
     "Reliability",
@@ -35,9 +38,11 @@ __all__ = [
     "find_paths",
     "finest_classes",
     "fit_calibrator",
+    "fit_novelty",
     "fit_rule",
     "holds_truth",
     "information",
+    "mark_unknown",
     "node_probabilities",
     "read_costs",
     "samples_needed",

@@ -153,6 +153,10 @@ class Answers:
         guesses: (n, K) the K most probable classes, regardless of certainty.
         guess_probabilities: (n, K) float64 probabilities of ``guesses``.
         costs: (n,) expected cost of each answer; None unless answers were chosen by cost.
+        p_known: (n,) float64 p-value of being like the known classes; None if there was nothing to compare
+            with. See `labeltree.decisions.novelty`.
+        unknown: (n,) bool, True where the sample fits no known class: its answer is the finest node that an
+            unknown class could lie below. None as with `p_known`.
     """
 
     nodes: Tensor
@@ -161,6 +165,8 @@ class Answers:
     guesses: Tensor
     guess_probabilities: Tensor
     costs: Tensor | None = None
+    p_known: Tensor | None = None
+    unknown: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.nodes)

@@ -9,7 +9,7 @@ from typing import Any, get_args
 import torch
 from torch import Tensor
 
-from labeltree.decisions.answers import Answers, Descent, find_paths
+from labeltree.decisions.answers import Answers, Descent, Paths, find_paths
 from labeltree.decisions.calibrators import CALIBRATIONS, Calibration, Calibrator, fit_calibrator
 from labeltree.decisions.class_nodes import ClassNodes
 from labeltree.decisions.conformal import (
@@ -121,9 +121,16 @@ class DecisionRule:
             top: number of most probable classes to list beside each answer.
         """
         probabilities = self.probabilities(scores)
-        paths = find_paths(probabilities, self.classes, self.descent)
+        paths = self._paths(probabilities)
         nodes, certain = paths.cut(self.bars(promise or Promise(), by_depth))
         return self._answers(probabilities, nodes, certain, nodes != paths.ends, top)
+
+    def paths(self, scores: Tensor) -> Paths:
+        """The path of each sample, of which its answer is a node, from class scores (n, C)."""
+        return self._paths(self.probabilities(scores))
+
+    def _paths(self, probabilities: Tensor) -> Paths:
+        return find_paths(probabilities, self.classes, self.descent)
 
     def cheapest(self, scores: Tensor, cost: TreeCost | Tensor, top: int = 3) -> Answers:
         """Answer each sample with the node of least expected cost; see `labeltree.decisions.costs`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -11,17 +12,24 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, get_args
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from labeltree.data import Source
 from labeltree.decisions import (
     CALIBRATIONS,
+    Answers,
     Calibration,
     ClassNodes,
     DecisionRule,
+    NoveltyRule,
+    Promise,
+    TreeCost,
     calibration_by_depth,
+    fit_novelty,
     fit_rule,
+    mark_unknown,
 )
 from labeltree.decisions.answers import Descent
 from labeltree.decisions.classifiers import (
@@ -38,12 +46,13 @@ from labeltree.decisions.classifiers import (
     merging_temperature,
     on_nodes,
 )
+from labeltree.decisions.novelty import FALSE_ALARMS, check_false_alarms
 from labeltree.decisions.rule import rule_from_dict, rule_to_dict
 from labeltree.errors import DataError, RunError
 from labeltree.inference.classifiers import run_classifiers
 from labeltree.inference.embeddings import OwnSamples, embed_source
 from labeltree.inference.loading import TrainedRun, keep_description, load_run
-from labeltree.inference.reference import validation_table
+from labeltree.inference.reference import load_reference, validation_table
 from labeltree.progress import Progress
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.safe_files import Reader, read_json
@@ -107,10 +116,87 @@ class Decider:
         mapping = self.record.get("mapping")  # of a run that answers on another version of its taxonomy
         return origin | ({"mapping": mapping} if isinstance(mapping, str) else {})
 
-    def embed(self, source: Source) -> tuple[EmbeddingTable, Tensor]:
-        """The embeddings and the class scores (n, C) of samples."""
-        table = embed_source(self.run.network, source, keep=False)
-        return table, self.scores(table)
+    @property
+    def novelty(self) -> NoveltyRule | None:
+        """What tells samples of unknown classes; None if the folder has no reference samples for that.
+
+        New samples are compared with training samples, by distances at which validation samples lie.
+        """
+        return self._novelty if isinstance(self._novelty, NoveltyRule) else None
+
+    def cannot_tell(self, unknown: float) -> str:
+        """Why samples of unknown classes are named like known ones; empty if they are told.
+
+        Args:
+            unknown: the share of samples of known classes that may be called unknown.
+        """
+        named = "samples of unknown classes are named like known ones: "
+        if unknown == 0:
+            return ""
+        if not isinstance(self._novelty, NoveltyRule):
+            return named + self._novelty
+        known, smallest = self._novelty.known, self._novelty.smallest()
+        if smallest <= unknown:
+            return ""
+        what = "samples" if len(known.values) == known.count else "groups of samples"
+        return (
+            f"{named}{known.count:.0f} held-out {what} are too few to keep false alarms to {unknown:g}; they "
+            f"suffice for {math.ceil(1000 * smallest) / 1000:g}"
+        )
+
+    @cached_property
+    def _novelty(self) -> NoveltyRule | str:
+        """What tells samples of unknown classes, or why there is nothing."""
+        try:
+            known = load_reference(self.run.base or self.run)
+        except RunError as error:
+            return str(error)
+        if known is None:
+            return (
+                "the folder has no reference samples to compare them with (an exported model keeps them with "
+                "--with-reference)"
+            )
+        if self.run.change is not None:
+            known = replace(known, nodes=self.run.change.on_new(known.nodes))
+        held = torch.from_numpy(np.asarray(known.split) == "val")
+        if not bool((known.nodes[held] > 0).any()) or not bool((known.nodes[~held] > 0).any()):
+            return "there are no labelled validation samples that tell how far known samples lie"
+        return fit_novelty(known.rows(~held), known.rows(held), self.run.taxonomy)
+
+    def answer(
+        self,
+        table: EmbeddingTable,
+        promise: Promise | None = None,
+        *,
+        by_depth: int | None = None,
+        cost: TreeCost | Tensor | None = None,
+        top: int = 3,
+        unknown: float = FALSE_ALARMS,
+    ) -> Answers:
+        """Answers for the samples of a table.
+
+        Args:
+            table: n samples of the run's encoder.
+            promise: the required coverage, see `DecisionRule.answer`.
+            by_depth: keep it within every node at this depth.
+            cost: choose the answer of least expected cost instead; see `DecisionRule.cheapest`.
+            top: number of most probable classes to list beside each answer.
+            unknown: the share of samples of known classes that may be called unknown; see `mark_unknown`.
+        """
+        check_false_alarms(unknown)
+        scores = self.scores(table) if len(table) else torch.empty(0, len(self.rule.classes)).double()
+        if cost is None:
+            answers = self.rule.answer(scores, promise, by_depth=by_depth, top=top)
+        else:
+            answers = self.rule.cheapest(scores, cost, top)
+        if self.novelty is None:
+            return answers
+        paths = self.rule.paths(scores)
+        return mark_unknown(answers, paths, self.novelty.fit(table, paths.nodes), unknown)
+
+    def embed(self, source: Source) -> EmbeddingTable:
+        """The embeddings of samples."""
+        return embed_source(self.run.network, source, keep=False)
 
 
 def about_run(run: TrainedRun, asked: str) -> dict[str, str]:

@@ -29,7 +29,8 @@ def answer_rows(
     answers: Answers, samples: Sequence[str], taxonomy: AnyTaxonomy, labels: Tensor | None = None
 ) -> list[dict[str, Any]]:
     """One dictionary per sample: `sample`, `answer` (a path; `/` is the root), `probability`, `cut`,
-    `guesses` and `problem`, which is None here; see `skipped_row`.
+    `guesses` and `problem`, which is None here; see `skipped_row`. With a reference also `unknown`, whether
+    the sample fits no known class, and `p_known`, its p-value.
 
     Args:
         answers: answers for n samples.
@@ -50,6 +51,9 @@ def answer_rows(
             ],
             "problem": None,
         }
+        if answers.p_known is not None and answers.unknown is not None:
+            row["unknown"] = bool(answers.unknown[place])
+            row["p_known"] = round(float(answers.p_known[place]), 6)
         if answers.costs is not None:
             row["expected_cost"] = round(float(answers.costs[place]), 6)
         if labels is not None:
@@ -61,15 +65,19 @@ def answer_rows(
     return rows
 
 
-def skipped_row(sample: str, problem: str, others: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def skipped_row(
+    sample: str, problem: str, others: Sequence[Mapping[str, Any]], *, compared: bool = False
+) -> dict[str, Any]:
     """The row of a sample without an answer: `problem` gives the reason, all other values are None.
 
     Args:
         sample: name of the sample.
         problem: the reason why there is no answer.
         others: rows from `answer_rows`; the new row has the same keys.
+        compared: whether answers say how well their sample fits the known classes, if there are no others.
     """
-    known: Mapping[str, Any] = others[0] if others else dict.fromkeys(_COLUMNS)
+    usual = (*_COLUMNS, "unknown", "p_known") if compared else _COLUMNS
+    known: Mapping[str, Any] = others[0] if others else dict.fromkeys(usual)
     return dict.fromkeys(known) | {"sample": sample, "guesses": [], "problem": problem}
 
 
@@ -135,13 +143,14 @@ def _flat(row: dict[str, Any], guesses: int) -> dict[str, Any]:
 
 
 def _aligned(rows: Sequence[dict[str, Any]]) -> str:
-    """Columns padded to the same width; a cut answer ends in `/…`."""
+    """Columns padded to the same width; a cut answer ends in `/…`, that of an unknown class in `/?`."""
     lines = [["sample", "answer", "p", "guesses"]]
     for row in rows:
         if row["problem"] is not None:
             lines.append([_short(row["sample"]), "–", "–", f"no answer: {row['problem']}"])
             continue
-        answer = row["answer"] + ("…" if row["answer"] == "/" else "/…") * row["cut"]
+        below = "?" if row.get("unknown") else "…" if row["cut"] else ""
+        answer = row["answer"] + ("/" if below and row["answer"] != "/" else "") + below
         said = ", ".join(f"{guess['class']} {guess['probability']:.2f}" for guess in row["guesses"])
         lines.append([_short(row["sample"]), answer, f"{row['probability']:.3f}", said])
     widths = [max(len(line[column]) for line in lines) for column in range(3)]

@@ -15,6 +15,7 @@ from labeltree.data import ArrayStore, Source
 from labeltree.data.images.decode import pixels_of
 from labeltree.decisions import Answers, Promise
 from labeltree.decisions.classifiers import ClassifierChoice
+from labeltree.decisions.novelty import FALSE_ALARMS
 from labeltree.errors import DataError
 from labeltree.inference.calibrate import Decider, open_decider
 from labeltree.inference.classifiers import other_report
@@ -168,6 +169,7 @@ class Model:
         labelled: bool = False,
         coverage: float = 0.9,
         top: int = 3,
+        unknown: float = FALSE_ALARMS,
     ) -> Answered:
         """Predict a node of the taxonomy for every sample, at the finest depth that keeps the coverage.
 
@@ -178,6 +180,8 @@ class Model:
             labelled: compare the answers with the labels of ``data``.
             coverage: the share of answers that must hold the truth, for new samples of the same kind.
             top: number of most probable classes to list beside each answer.
+            unknown: the share of samples of known classes that may be called unknown; 0: none is. See
+                `labeltree.decisions.mark_unknown`.
 
         Raises:
             LabeltreeError: if the run or the samples are missing, unreadable or unsuitable. A run that has
@@ -190,7 +194,9 @@ class Model:
         decider = self.decider
         if self._warning is None:
             self._warning = other_report(self.folder.path, decider.chosen) or ""
-        return answer_with(decider, request, Promise(coverage), top=top, warning=self._warning or None)
+        return answer_with(
+            decider, request, Promise(coverage), top=top, unknown=unknown, warning=self._warning or None
+        )
 
     def embed_to(self, data: str | Path, out: str | Path, **options: Any) -> BulkDone:
         """Embed any number of samples in constant memory, into a folder of Parquet files.
@@ -323,16 +329,29 @@ class Model:
             features, embeddings = self.network(self.network.plain(inputs.to(self.network.device)))
         return features.cpu().clone(), embeddings.cpu().clone()
 
-    def answer_batch(self, samples: Sequence[Any], *, coverage: float = 0.9, top: int = 3) -> Answers:
+    def answer_batch(
+        self,
+        samples: Sequence[Any],
+        *,
+        coverage: float = 0.9,
+        top: int = 3,
+        unknown: float = FALSE_ALARMS,
+    ) -> Answers:
         """Answers for samples that are in memory; see `embed_batch` for the samples, `predict` for the rest.
 
         ``model.taxonomy.path_name(node)`` names the nodes of the answers.
         """
         features, embeddings = self.embed_batch(samples)
-        return self.answer_embedded(features, embeddings, coverage=coverage, top=top)
+        return self.answer_embedded(features, embeddings, coverage=coverage, top=top, unknown=unknown)
 
     def answer_embedded(
-        self, features: Tensor, embeddings: Tensor, *, coverage: float = 0.9, top: int = 3
+        self,
+        features: Tensor,
+        embeddings: Tensor,
+        *,
+        coverage: float = 0.9,
+        top: int = 3,
+        unknown: float = FALSE_ALARMS,
     ) -> Answers:
         """Answers for the features and embeddings that `embed_batch` returns."""
         decider = self.decider
@@ -344,11 +363,7 @@ class Model:
             geometry=geometry,
             curvature=self.recipe.curvature,
         )
-        if not len(table):
-            scores = torch.empty(0, len(decider.scores.classes), dtype=torch.float64)
-        else:
-            scores = decider.scores(table)
-        return decider.rule.answer(scores, Promise(coverage), top=top)
+        return decider.answer(table, Promise(coverage), top=top, unknown=unknown)
 
     def export(
         self,

@@ -14,6 +14,7 @@ from labeltree.data import Source
 from labeltree.decisions import Answers, Promise, TreeCost, read_costs
 from labeltree.decisions.answers import answer_scores
 from labeltree.decisions.classifiers import ClassifierChoice
+from labeltree.decisions.novelty import FALSE_ALARMS, check_false_alarms
 from labeltree.errors import DataError
 from labeltree.inference.calibrate import Decider, open_decider
 from labeltree.inference.classifiers import other_report
@@ -21,6 +22,7 @@ from labeltree.inference.format_answers import Format, answer_rows, show_rows, s
 from labeltree.inference.loading import TrainedRun, load_run
 from labeltree.inference.other_version import run_on
 from labeltree.inference.samples import NamedSamples, open_images, open_other, open_texts, with_texts
+from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.between_versions import check_version
 
@@ -87,13 +89,16 @@ class Answered:
         read = [name for place, name in enumerate(self.samples) if place not in self.skipped]
         rows = answer_rows(self.answers, read, self.taxonomy, self.labels)
         for place, reason in sorted(self.skipped.items()):
-            rows.insert(place, skipped_row(self.samples[place], reason, rows))
+            row = skipped_row(self.samples[place], reason, rows, compared=self.answers.p_known is not None)
+            rows.insert(place, row)
         return show_rows(rows, form, self.about)
 
     def sentence(self) -> str:
         """One sentence: how many answers were cut and, if labels are known, how many hold the truth."""
         cut, n = int(self.answers.cut.sum()), len(self.answers)
         said = f"{n} answer{'s' * (n != 1)} ({self.asked}), {cut} of them coarser than the classes"
+        if self.answers.unknown is not None and (count := int(self.answers.unknown.sum())):
+            said += f", {count} of samples that fit no known class"
         if self.labels is None or self.judged is None or not bool(self.judged.any()):
             return said
         scores = answer_scores(self.answers.nodes[self.judged], self.labels[self.judged], self.taxonomy)
@@ -113,6 +118,7 @@ def answer(
     cost: str | None = None,
     coarse: float | None = None,
     top: int = 3,
+    unknown: float = FALSE_ALARMS,
     taxonomy: str | None = None,
     mapping: str | None = None,
     verify: bool = False,
@@ -128,6 +134,7 @@ def answer(
         cost: minimise the expected cost instead: `tree`, `edges`, or a CSV file of costs.
         coarse: with `tree` or `edges`, relative cost of a right but coarse answer, see `TreeCost`.
         top: number of most probable classes to list beside each answer.
+        unknown: the share of samples of known classes that may be called unknown, see `mark_unknown`.
         taxonomy: file of another version of the run's taxonomy, to answer on; see `run_on`.
         mapping: file that says what became of each node of the run's taxonomy.
         verify: for a split of the run's own data, read all files of its samples again.
@@ -137,6 +144,7 @@ def answer(
         ValueError: if an option is not valid.
     """
     _check_top(top)
+    check_false_alarms(unknown)
     check_version(taxonomy, mapping)
     loaded: str | Path | TrainedRun = run
     if taxonomy is not None:
@@ -150,6 +158,7 @@ def answer(
         cost=cost,
         coarse=coarse,
         top=top,
+        unknown=unknown,
         warning=None if decider.run.base is not None else other_report(run, decider.chosen),
     )
 
@@ -163,6 +172,7 @@ def answer_with(
     cost: str | None = None,
     coarse: float | None = None,
     top: int = 3,
+    unknown: float = FALSE_ALARMS,
     warning: str | None = None,
 ) -> Answered:
     """Answer with a run that is already open; see `answer`.
@@ -175,27 +185,29 @@ def answer_with(
         cost: see `answer`.
         coarse: see `answer`.
         top: see `answer`.
+        unknown: see `answer`.
         warning: a warning to include in the result.
     """
     rule = decider.rule
     # check all options before the samples are read
     asked, answers_of = way_of_answering(
-        decider, promise, by_depth=by_depth, cost=cost, coarse=coarse, top=top
+        decider, promise, by_depth=by_depth, cost=cost, coarse=coarse, top=top, unknown=unknown
     )
+    cannot = decider.cannot_tell(unknown)
     said: dict[str, Any] = {
         "classifier": decider.chosen.sentence,
-        "warning": warning,
+        "warning": "\n".join(part for part in (warning, cannot) if part) or None,
         "about": decider.about(asked),
     }
     named = _open(decider, request)
     source = named.source
     if source is None:
-        scores = torch.empty(0, len(rule.classes), dtype=torch.float64)
-        nothing = answers_of(scores)
+        objective = decider.run.network.objective
+        nothing = answers_of(EmbeddingTable(torch.empty(0, objective.dim), torch.empty(0, dtype=torch.int64)))
         taxonomy = decider.run.taxonomy
         return Answered(named.names, nothing, taxonomy, asked, skipped=named.skipped, **said)
-    table, scores = decider.embed(source)
-    answers = answers_of(scores)
+    table = decider.embed(source)
+    answers = answers_of(table)
     labels = table.nodes if request.labelled else None
     return Answered(
         named.names,
@@ -217,8 +229,9 @@ def way_of_answering(
     cost: str | None = None,
     coarse: float | None = None,
     top: int = 3,
-) -> tuple[str, Callable[[Tensor], Answers]]:
-    """A description of the required coverage or cost, and the function from class scores (n, C) to answers.
+    unknown: float = FALSE_ALARMS,
+) -> tuple[str, Callable[[EmbeddingTable], Answers]]:
+    """A description of the required coverage or cost, and the function from embedded samples to answers.
 
     Raises:
         DataError: if the file of costs is missing or malformed.
@@ -231,9 +244,14 @@ def way_of_answering(
             raise ValueError("coarse-cost goes with cost 'tree' or 'edges'; leave it out, or name one")
         rule.bars(promise, by_depth)
         asked = f"coverage {promise.coverage:g}, {promise.method}"
-        return asked, lambda scores: rule.answer(scores, promise, by_depth=by_depth, top=top)
+        return asked, lambda table: decider.answer(
+            table, promise, by_depth=by_depth, top=top, unknown=unknown
+        )
     price = _cost(decider, cost, coarse)
-    return f"least expected cost by {cost}", lambda scores: rule.cheapest(scores, price, top)
+    return (
+        f"least expected cost by {cost}",
+        lambda table: decider.answer(table, cost=price, top=top, unknown=unknown),
+    )
 
 
 def _check_top(top: int) -> None:

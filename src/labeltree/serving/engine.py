@@ -228,8 +228,7 @@ class _Compute:
                     geometry=geometry,
                     curvature=model.recipe.curvature,
                 )
-                scores = self._decider.scores(table)
-                answers = self._decider.rule.answer(scores, question.promise, top=question.top)
+                answers = self._decider.answer(table, question.promise, top=question.top)
                 made = answer_rows(answers, names, model.taxonomy)
             for place, row in zip(which, made, strict=True):
                 rows[place] = row

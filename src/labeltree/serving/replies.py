@@ -69,6 +69,8 @@ class Answer(BaseModel):
     answer: str | None = Field(None, description="a node of the taxonomy, as a path")
     probability: float | None = None
     cut: bool | None = Field(None, description="whether the answer is coarser than the classes")
+    unknown: bool | None = Field(None, description="whether the sample fits no known class")
+    p_known: float | None = Field(None, description="p-value of being like the samples of known classes")
     guesses: list[Guess] = []
     problem: str | None = Field(None, description="why there is no answer")
 

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from labeltree.decisions import Promise
 from labeltree.decisions.classifiers import ClassifierChoice
+from labeltree.decisions.novelty import FALSE_ALARMS, check_false_alarms
 
 __all__ = ["BulkDone", "BulkJob", "writes_folder"]
 
@@ -37,6 +38,7 @@ class BulkJob:
         cost: predict: see `labeltree.inference.predict.answer`.
         coarse: predict: see `labeltree.inference.predict.answer`.
         top: predict: number of most probable classes beside each answer.
+        unknown: predict: the share of samples of known classes that may be called unknown.
         taxonomy: predict: file of another version of the run's taxonomy, to answer on.
         mapping: predict: file that says what became of each node of the run's taxonomy.
         part_size: number of samples of a file.
@@ -62,6 +64,7 @@ class BulkJob:
     cost: str | None = None
     coarse: float | None = None
     top: int = 3
+    unknown: float = FALSE_ALARMS
     taxonomy: str | None = None
     mapping: str | None = None
     part_size: int = PART_SIZE
@@ -77,6 +80,7 @@ class BulkJob:
             raise ValueError(f"workers is {self.workers}; expected 1 to 1024 threads")
         if self.top < 0:
             raise ValueError(f"top is {self.top}; expected at least 0")
+        check_false_alarms(self.unknown)
         _ = self.promise
 
     @property
@@ -94,7 +98,17 @@ class BulkJob:
         }
         if self.what == "embed":
             return {**common, "features": self.features, "dtype": self.dtype}
-        names = ("coverage", "method", "confidence", "counted", "by_depth", "cost", "coarse", "top")
+        names = (
+            "coverage",
+            "method",
+            "confidence",
+            "counted",
+            "by_depth",
+            "cost",
+            "coarse",
+            "top",
+            "unknown",
+        )
         return common | {name: getattr(self, name) for name in names}
 
     def threads(self, processes: int) -> int:

@@ -151,7 +151,8 @@ class AnswerRows:
     """Rows of answers.
 
     Columns: ``sample``, ``node`` and ``answer`` (the node's path), ``probability``, ``cut``, ``guesses`` (a
-    list of ``node``, ``class``, ``probability``), with a cost ``expected_cost``, with labels ``label_node``,
+    list of ``node``, ``class``, ``probability``), with reference samples in the run folder ``unknown`` and
+    ``p_known``, with a cost ``expected_cost``, with labels ``label_node``,
     ``label`` and ``holds``, and ``problem``. What is not known is null.
 
     Args:
@@ -166,7 +167,13 @@ class AnswerRows:
         self._decider = decider
         self._labelled = labelled
         self.asked, self._answer = way_of_answering(
-            decider, job.promise, by_depth=job.by_depth, cost=job.cost, coarse=job.coarse, top=job.top
+            decider,
+            job.promise,
+            by_depth=job.by_depth,
+            cost=job.cost,
+            coarse=job.coarse,
+            top=job.top,
+            unknown=job.unknown,
         )
         self._name: Callable[[int], str] = cache(decider.run.taxonomy.path_name)
         guess = pa.struct([("node", pa.int64()), ("class", pa.string()), ("probability", pa.float64())])
@@ -178,6 +185,8 @@ class AnswerRows:
             ("cut", pa.bool_()),
             ("guesses", pa.list_(guess)),
         ]
+        if decider.novelty is not None:
+            fields += [("unknown", pa.bool_()), ("p_known", pa.float64())]
         if job.cost is not None:
             fields.append(("expected_cost", pa.float64()))
         if labelled:
@@ -201,7 +210,7 @@ class AnswerRows:
                 geometry=run.network.objective.geometry.name,
                 curvature=run.recipe.curvature,
             )
-            self._fill(columns, places.tolist(), self._answer(self._decider.scores(table)))
+            self._fill(columns, places.tolist(), self._answer(table))
         if self._labelled:
             self._compare(columns, batch)
         return pa.RecordBatch.from_arrays(
@@ -224,6 +233,8 @@ class AnswerRows:
                 for row, chances in zip(guesses, likely, strict=True)
             ],
         }
+        if answers.unknown is not None and answers.p_known is not None:
+            values |= {"unknown": answers.unknown.tolist(), "p_known": answers.p_known.tolist()}
         if answers.costs is not None:
             values["expected_cost"] = answers.costs.tolist()
         for name, found in values.items():

@@ -1,0 +1,274 @@
+"""Which samples fit no known class, and the finest node of the tree that they still fit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from labeltree.decisions.answers import Answers, Paths
+from labeltree.decisions.conformal import group_codes
+from labeltree.errors import DataError
+from labeltree.runs import EmbeddingTable
+from labeltree.taxonomy import Taxonomy
+
+__all__ = [
+    "FALSE_ALARMS",
+    "Distances",
+    "Fit",
+    "NoveltyRule",
+    "check_false_alarms",
+    "fit_novelty",
+    "mark_unknown",
+    "nearest_by_node",
+]
+
+FALSE_ALARMS = 0.05
+"""The share of samples of known classes that may be called unknown, unless another is asked for."""
+
+_AT_ONCE = 2**23  # distances held in memory at once
+_FEWEST = 19  # held-out samples of a node whose distances are judged by themselves: p-values down to 0.05
+_MOST = 2_000  # held-out samples: p-values in steps of 0.0005
+
+
+@dataclass(frozen=True)
+class Distances:
+    """Distances of held-out samples, which give new distances their p-values.
+
+    Attributes:
+        values: (m,) float64, ascending.
+        weights: (m,) float64, 1 over the size of the sample's group; they sum to the number of groups.
+    """
+
+    values: Tensor
+    weights: Tensor
+
+    @classmethod
+    def of(cls, values: Tensor, groups: Tensor | None) -> Distances:
+        """Sort distances (m,); samples of one group, ids (m,) or None, count as one together."""
+        codes = group_codes(groups, len(values))
+        weights = (1.0 / torch.bincount(codes).double())[codes] if len(values) else values.double()
+        order = torch.argsort(values, stable=True)
+        return cls(values[order].double(), weights[order])
+
+    @property
+    def count(self) -> float:
+        """Number of groups."""
+        return float(self.weights.sum())
+
+    def p_values(self, distances: Tensor) -> Tensor:
+        """Conformal p-values (n,) of distances (n,): how often a held-out sample is as far, or farther.
+
+        (1 + Σ_j w_j·[d_j ≥ d]) / (1 + Σ_j w_j). For a sample from the distribution of the held-out ones,
+        p ≤ ε with probability at most ε (Vovk et al. 2005; with groups Lee, Barber & Willett 2023).
+        """
+        below = torch.searchsorted(self.values, distances.double().contiguous(), side="left")
+        summed = torch.cat([self.weights.new_zeros(1), self.weights.cumsum(0)])
+        return (1 + self.count - summed[below]) / (1 + self.count)
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How well samples fit the known classes.
+
+    Attributes:
+        p_values: (n,) float64, the p-value of being like the known samples.
+        distances: (n,) float64, distance to the nearest reference sample.
+        nodes: (n,) the finest node of each path that a sample of an unknown class below it would fit.
+    """
+
+    p_values: Tensor
+    distances: Tensor
+    nodes: Tensor
+
+
+@dataclass(frozen=True)
+class NoveltyRule:
+    """Reference samples, and the distances to them at which held-out samples lie.
+
+    Attributes:
+        reference: the labelled samples that new ones are compared with.
+        taxonomy: the tree of their labels.
+        known: distances of held-out samples to the nearest reference sample.
+        within: for inner nodes, distances of the held-out samples below to the nearest reference sample of
+            the node that is not of their own child: as far as samples of an unknown child would be.
+        by_depth: the same of all nodes at a depth together, for nodes with few held-out samples.
+    """
+
+    reference: EmbeddingTable
+    taxonomy: Taxonomy
+    known: Distances
+    within: Mapping[int, Distances]
+    by_depth: Mapping[int, Distances]
+
+    def smallest(self) -> float:
+        """The smallest p-value that there can be: at fewer false alarms nothing is called unknown."""
+        return 1 / (1 + self.known.count)
+
+    def fit(self, table: EmbeddingTable, paths: Tensor, level: float = 0.5) -> Fit:
+        """Compare samples with the reference, along their paths.
+
+        Args:
+            table: n samples of the same encoder.
+            paths: (n, D) nodes from the root down to a class, -1 after the end; see `Paths`.
+            level: an unknown child of a node is fitting if its p-value among the node's distances is larger.
+        """
+        nearest, nodes = [], []
+        rows = max(1, _AT_ONCE // max(self.taxonomy.num_nodes, len(self.reference), 1))
+        for points, path in zip(torch.split(table.embeddings, rows), torch.split(paths, rows), strict=True):
+            below = nearest_by_node(points, self.reference, self.taxonomy)[0]
+            nearest.append(below[:, 0])
+            nodes.append(self._finest(below, path, level))
+        if not nearest:
+            nothing = torch.zeros(0, dtype=torch.float64)
+            return Fit(nothing, nothing, torch.zeros(0, dtype=torch.int64))
+        distances = torch.cat(nearest)
+        return Fit(self.known.p_values(distances), distances, torch.cat(nodes))
+
+    def _finest(self, below: Tensor, path: Tensor, level: float) -> Tensor:
+        """The deepest node of each path, above its end, that an unknown child would fit; else the root."""
+        ends = (path >= 0).sum(1) - 1
+        found = torch.zeros(len(path), dtype=torch.int64)
+        for place in range(path.shape[1] - 1):
+            inner = (place < ends).nonzero()[:, 0]
+            for node in torch.unique(path[inner, place]).tolist():
+                rows = inner[path[inner, place] == node]
+                usual = self._usual(node)
+                if usual is not None:
+                    fits = usual.p_values(below[rows, node]) > level
+                    found[rows[fits]] = node
+        return found
+
+    def _usual(self, node: int) -> Distances | None:
+        own = self.within.get(node)
+        if own is not None and own.count >= _FEWEST:
+            return own
+        return self.by_depth.get(int(self.taxonomy.depth[node]), own)
+
+
+def mark_unknown(answers: Answers, paths: Paths, fit: Fit, false_alarms: float) -> Answers:
+    """Answers in which samples that fit no known class are answered by the finest node that they fit.
+
+    Answers only become coarser, so that one that holds the truth still does.
+
+    Args:
+        answers: n answers; those that were chosen by cost are only marked.
+        paths: their paths.
+        fit: how well the samples fit.
+        false_alarms: the share of samples of known classes that may be called unknown, from 0 to below 1.
+
+    Raises:
+        ValueError: if the share is outside of that range.
+    """
+    check_false_alarms(false_alarms)
+    unknown = fit.p_values <= false_alarms
+    answers = replace(answers, p_known=fit.p_values, unknown=unknown)
+    if answers.costs is not None:
+        return answers
+    answered = (paths.nodes == answers.nodes[:, None]).long().argmax(1)
+    fitting = (paths.nodes == fit.nodes[:, None]).long().argmax(1)
+    coarser = unknown & (fitting < answered)
+    place = torch.where(coarser, fitting, answered)[:, None]
+    return replace(
+        answers,
+        nodes=paths.nodes.gather(1, place)[:, 0],
+        probabilities=torch.where(coarser, paths.probabilities.gather(1, place)[:, 0], answers.probabilities),
+        cut=answers.cut | coarser,
+    )
+
+
+def check_false_alarms(share: float) -> None:
+    """Raise a ValueError unless it is a share from 0 to below 1."""
+    if not 0 <= share < 1:
+        raise ValueError(f"unknown is {share!r}; expected a share of false alarms, from 0 to below 1")
+
+
+def nearest_by_node(points: Tensor, reference: EmbeddingTable, taxonomy: Taxonomy) -> tuple[Tensor, Tensor]:
+    """Distance of each point to the nearest reference sample of every node.
+
+    Args:
+        points: (n, d) embeddings in the space of the reference.
+        reference: labelled samples; those without a label are left out.
+        taxonomy: the tree of their labels.
+
+    Returns:
+        (n, N) float64 distances to the samples at or below each node, and to those labelled with the node
+        itself; infinite where there are none.
+    """
+    if points.shape[1:] != reference.embeddings.shape[1:]:
+        raise DataError(
+            f"the reference samples have {reference.embeddings.shape[1]}-d embeddings, these have "
+            f"{points.shape[1]}-d ones"
+        )
+    rows = reference.nodes >= 0
+    distances = reference.space.pairwise_distance(points.double(), reference.embeddings[rows].double())
+    own = torch.full((len(points), taxonomy.num_nodes), torch.inf, dtype=torch.float64)
+    own.scatter_reduce_(1, reference.nodes[rows].expand(len(points), -1), distances, "amin")
+    below = own.clone()
+    for depth in range(taxonomy.max_depth, 0, -1):
+        nodes = (taxonomy.depth == depth).nonzero()[:, 0]
+        parents = taxonomy.parent[nodes].expand(len(points), -1)
+        below.scatter_reduce_(1, parents, below[:, nodes], "amin")
+    return below, own
+
+
+def fit_novelty(
+    reference: EmbeddingTable, held: EmbeddingTable, taxonomy: Taxonomy, *, seed: int = 0
+) -> NoveltyRule:
+    """Measure how far held-out samples of known classes lie from the reference samples.
+
+    Args:
+        reference: labelled samples, such as those of training; with the same encoder as
+        held: labelled samples that the encoder was not trained on. At most 2,000 are used, drawn at random.
+        taxonomy: the tree of the labels.
+        seed: of the draw.
+
+    Raises:
+        DataError: if one of them holds no sample with a label.
+    """
+    reference = reference.rows(reference.nodes > 0)
+    held = held.rows(held.nodes > 0)
+    for name, table in (("reference", reference), ("held-out", held)):
+        if not len(table):
+            raise DataError(f"there is no labelled {name} sample to tell unknown ones by")
+    order = torch.randperm(len(held), generator=torch.Generator().manual_seed(seed))
+    held = held.rows(order[:_MOST].sort().values)
+    values: dict[int, list[Tensor]] = {}
+    rows_of: dict[int, list[Tensor]] = {}
+    nearest = []
+    size = max(1, _AT_ONCE // max(taxonomy.num_nodes, len(reference)))
+    for rows in torch.split(torch.arange(len(held)), size):
+        below, own = nearest_by_node(held.embeddings[rows], reference, taxonomy)
+        nearest.append(below[:, 0])
+        line = taxonomy.ancestors[held.nodes[rows]]
+        for depth in range(taxonomy.max_depth):
+            inner = (line[:, depth + 1] >= 0).nonzero()[:, 0]
+            pairs = line[inner, depth : depth + 2]
+            for node, child in torch.unique(pairs, dim=0).tolist():
+                here = inner[(pairs[:, 0] == node) & (pairs[:, 1] == child)]
+                others = [other for other in taxonomy.children(node) if other != child]
+                found = own[here, node]
+                if others:
+                    found = torch.minimum(found, below[here][:, others].amin(1))
+                there = found.isfinite()
+                values.setdefault(node, []).append(found[there])
+                rows_of.setdefault(node, []).append(rows[here[there]])
+
+    def distances(nodes: list[int]) -> Distances:
+        found = torch.cat([part for node in nodes for part in values[node]])
+        rows = torch.cat([part for node in nodes for part in rows_of[node]])
+        return Distances.of(found, None if held.groups is None else held.groups[rows])
+
+    kept = [node for node in values if any(len(part) for part in values[node])]
+    by_depth: dict[int, list[int]] = {}
+    for node in kept:
+        by_depth.setdefault(int(taxonomy.depth[node]), []).append(node)
+    return NoveltyRule(
+        reference,
+        taxonomy,
+        Distances.of(torch.cat(nearest), held.groups),
+        {node: distances([node]) for node in kept},
+        {depth: distances(nodes) for depth, nodes in by_depth.items()},
+    )
