@@ -46,6 +46,7 @@ from labeltree.decisions.classifiers import (
     merging_temperature,
     on_nodes,
 )
+from labeltree.decisions.drift import DriftRule, fit_drift
 from labeltree.decisions.novelty import FALSE_ALARMS, check_false_alarms
 from labeltree.decisions.rule import rule_from_dict, rule_to_dict
 from labeltree.errors import DataError, RunError
@@ -145,8 +146,28 @@ class Decider:
         )
 
     @cached_property
+    def drift(self) -> DriftRule | None:
+        """What tells whether a batch is like the validation samples; None without reference samples.
+
+        Decisions that were calibrated on samples from outside the run promise nothing about samples like
+        those of the run, so there is none for these either.
+        """
+        if isinstance(self._compared, str) or self.record.get("calibrated_on", _VALIDATION) != _VALIDATION:
+            return None
+        reference, held = self._compared
+        probabilities = self.rule.probabilities(self.scores(held))
+        return fit_drift(reference, held, probabilities, self.run.taxonomy)
+
+    @cached_property
     def _novelty(self) -> NoveltyRule | str:
         """What tells samples of unknown classes, or why there is nothing."""
+        if isinstance(self._compared, str):
+            return self._compared
+        return fit_novelty(*self._compared, self.run.taxonomy)
+
+    @cached_property
+    def _compared(self) -> tuple[EmbeddingTable, EmbeddingTable] | str:
+        """Training and validation samples of the folder, or why there are none."""
         try:
             known = load_reference(self.run.base or self.run)
         except RunError as error:
@@ -161,7 +182,7 @@ class Decider:
         held = torch.from_numpy(np.asarray(known.split) == "val")
         if not bool((known.nodes[held] > 0).any()) or not bool((known.nodes[~held] > 0).any()):
             return "there are no labelled validation samples that tell how far known samples lie"
-        return fit_novelty(known.rows(~held), known.rows(held), self.run.taxonomy)
+        return known.rows(~held), known.rows(held)
 
     def answer(
         self,

@@ -14,6 +14,7 @@ from labeltree.data import Source
 from labeltree.decisions import Answers, Promise, TreeCost, read_costs
 from labeltree.decisions.answers import answer_scores
 from labeltree.decisions.classifiers import ClassifierChoice
+from labeltree.decisions.drift import FEWEST, Drift
 from labeltree.decisions.novelty import FALSE_ALARMS, check_false_alarms
 from labeltree.errors import DataError
 from labeltree.inference.calibrate import Decider, open_decider
@@ -67,6 +68,8 @@ class Answered:
         classifier: a sentence that names the classifier.
         warning: a sentence if the run's report shows another classifier.
         about: which model answered, when and with what promise; see `Decider.about`.
+        drift: whether the samples are like those that the promise rests on; None if they are too few to tell,
+            are the run's own, or there is nothing to compare them with.
     """
 
     samples: list[str]
@@ -79,6 +82,7 @@ class Answered:
     classifier: str = ""
     warning: str | None = None
     about: Mapping[str, Any] = field(default_factory=dict)
+    drift: Drift | None = None
 
     def text(self, form: Format) -> str:
         """The answers as a table, CSV or JSON; the row of an unreadable sample gives the reason.
@@ -217,8 +221,16 @@ def answer_with(
         labels,
         None if labels is None else rule.classes.judges(labels),
         named.skipped,
+        drift=_drift_of(decider, table) if request.split is None else None,
         **said,
     )
+
+
+def _drift_of(decider: Decider, table: EmbeddingTable) -> Drift | None:
+    if len(table) < FEWEST or decider.drift is None:
+        return None
+    rule = decider.drift
+    return rule.test(rule.seen(table, decider.rule.probabilities(decider.scores(table))))
 
 
 def way_of_answering(

@@ -15,12 +15,14 @@ from fastapi.responses import JSONResponse, Response
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from labeltree.decisions import Promise
+from labeltree.decisions.novelty import FALSE_ALARMS
 from labeltree.errors import DataError
 from labeltree.serving.bodies import Admission, busy, gone, problem_of, read_samples
 from labeltree.serving.engine import Engine, Question, TooLargeError
 from labeltree.serving.replies import (
     About,
     Answer,
+    DriftReply,
     Embedding,
     Embeddings,
     Health,
@@ -85,10 +87,13 @@ def create_app(engine: Engine, *, token: str | None = None) -> FastAPI:
             float, Query(gt=0, lt=1, description="share of answers that hold the truth")
         ] = 0.9,
         top: Annotated[int, Query(ge=0, le=1000, description="most probable classes to list")] = 3,
+        unknown: Annotated[
+            float, Query(ge=0, lt=1, description="share of known samples that may be called unknown")
+        ] = FALSE_ALARMS,
     ) -> Response:
         """Answer each sample with a node of the taxonomy, at the finest depth that keeps the coverage."""
         promise = Promise(coverage)
-        rows = await service.answer(request, Question(promise, top))
+        rows = await service.answer(request, Question(promise, top, unknown))
         about = engine.about(f"coverage {promise.coverage:g}, {promise.method}")
         reply = Predictions(
             about=About.model_validate(about), answers=[Answer.model_validate(row) for row in rows]
@@ -121,9 +126,19 @@ def create_app(engine: Engine, *, token: str | None = None) -> FastAPI:
             waiting=service.admission.samples,
             answered=service.answered,
             batches=engine.batches,
+            drift=_drift_reply(engine),
         )
 
     return app
+
+
+def _drift_reply(engine: Engine) -> DriftReply | None:
+    found = None if engine.drift is None else engine.drift.last
+    if found is None:
+        return None
+    alarm = found.alarms()
+    says = found.sentence() if alarm else None
+    return DriftReply(p_value=found.p_value, alarm=alarm, samples=found.count, says=says)
 
 
 def _add_pages(app: FastAPI, engine: Engine, guards: list[Any]) -> None:
@@ -136,7 +151,7 @@ def _add_pages(app: FastAPI, engine: Engine, guards: list[Any]) -> None:
             model=engine.decider.digest,
             labeltree=app.version,
             paths={
-                "/predict": f"POST {engine.modality}s: answers; ?coverage=0.9&top=3",
+                "/predict": f"POST {engine.modality}s: answers; ?coverage=0.9&top=3&unknown=0.05",
                 "/embed": f"POST {engine.modality}s: embeddings and features",
                 "/taxonomy": "the taxonomy of the answers",
                 "/health": "whether the service answers",

@@ -16,12 +16,14 @@ import torch
 from labeltree.data.images.decode import FORMATS, decode, decoding_bytes, image_errors, pixels_of
 from labeltree.data.images.dicom import dicom_bytes, dicom_head, dicom_pixels, is_dicom
 from labeltree.decisions import Promise
+from labeltree.decisions.novelty import FALSE_ALARMS
 from labeltree.errors import DataError, RunError
 from labeltree.inference.format_answers import answer_rows
 from labeltree.inference.model import Model
 from labeltree.processes import available_cores
 from labeltree.runs import EmbeddingTable
 from labeltree.serving.batching import Batcher, Job
+from labeltree.serving.drift_watch import DriftWatch
 from labeltree.serving.memory import MemoryLimit
 from labeltree.serving.settings import ServiceSettings
 from labeltree.training.inputs import Inputs
@@ -40,10 +42,12 @@ class Question:
     Attributes:
         promise: the required coverage; None: the embedding.
         top: number of most probable classes to list.
+        unknown: the share of samples of known classes that may be called unknown.
     """
 
     promise: Promise | None = None
     top: int = 3
+    unknown: float = FALSE_ALARMS
 
 
 @dataclass(frozen=True)
@@ -98,8 +102,10 @@ class Engine:
             _warm_up(model)
         self.memory = MemoryLimit(settings.max_decoding)
         self._decoders = ThreadPoolExecutor(max_workers=max(2, cores), thread_name_prefix="decode")
+        rule = self.decider.drift
+        self.drift = None if rule is None else DriftWatch(rule)
         self._batcher: Batcher[_Sample, dict[str, Any]] = Batcher(
-            [_Compute(model) for model in self.models],
+            [_Compute(model, self.drift) for model in self.models],
             max_batch=settings.max_batch,
             max_wait=settings.max_wait / 1000,
         )
@@ -166,6 +172,8 @@ class Engine:
         """End all threads, after what they have begun."""
         self._decoders.shutdown(wait=True, cancel_futures=True)
         self._batcher.close(timeout)
+        if self.drift is not None:
+            self.drift.close()
 
     def _decode(self, job: Job[_Sample, dict[str, Any]]) -> None:
         if job.found.cancelled():
@@ -196,9 +204,10 @@ class Engine:
 class _Compute:
     """Rows of the samples of a batch, by one model."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, drift: DriftWatch | None) -> None:
         self._model = model
         self._decider = model.decider
+        self._drift = drift
 
     def __call__(self, samples: list[_Sample]) -> list[dict[str, Any]]:
         model = self._model
@@ -228,7 +237,11 @@ class _Compute:
                     geometry=geometry,
                     curvature=model.recipe.curvature,
                 )
-                answers = self._decider.answer(table, question.promise, top=question.top)
+                answers = self._decider.answer(
+                    table, question.promise, top=question.top, unknown=question.unknown
+                )
+                if self._drift is not None:
+                    self._drift.add(table, self._decider.rule.probabilities(self._decider.scores(table)))
                 made = answer_rows(answers, names, model.taxonomy)
             for place, row in zip(which, made, strict=True):
                 rows[place] = row

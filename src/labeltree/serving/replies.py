@@ -9,6 +9,7 @@ from pydantic import Base64Bytes, BaseModel, ConfigDict, Field
 __all__ = [
     "About",
     "Answer",
+    "DriftReply",
     "Embedding",
     "Embeddings",
     "Guess",
@@ -108,6 +109,15 @@ class TaxonomyReply(BaseModel):
     taxonomy: dict[str, Any] = Field(description="as .json files hold it: names and parents of the nodes")
 
 
+class DriftReply(BaseModel):
+    """Whether the last samples are like the held-out ones that promises rest on."""
+
+    p_value: float
+    alarm: bool = Field(description="whether they differ: of windows that do not, at most 5 % are said to")
+    samples: int = Field(description="samples of the window")
+    says: str | None = Field(None, description="how they differ, and what to do")
+
+
 class Health(BaseModel):
     """Whether the service answers."""
 
@@ -119,6 +129,7 @@ class Health(BaseModel):
     waiting: int = Field(description="samples that are decoded or wait for the network")
     answered: int = Field(description="samples answered so far")
     batches: int = Field(description="batches computed so far")
+    drift: DriftReply | None = Field(None, description="of the last full window; none before the first")
 
 
 class Info(BaseModel):

@@ -1,0 +1,211 @@
+"""Whether a batch of new samples is like the held-out ones, on which promises rest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from labeltree.decisions.novelty import nearest_by_node
+from labeltree.errors import DataError
+from labeltree.geometry import Geometry
+from labeltree.runs import EmbeddingTable
+from labeltree.taxonomy import Taxonomy
+
+__all__ = ["FEWEST", "Drift", "DriftRule", "Seen", "fit_drift"]
+
+FEWEST = 20
+"""The fewest samples, or groups of samples, of a batch that is tested."""
+_MOST = 1_000  # samples of a side whose embeddings are compared: the test takes memory for all pairs
+_PERMUTATIONS = 499
+
+_WORDS = {
+    "distance": ("farther from the training samples", "nearer to the training samples"),
+    "certainty": ("less certain answers", "more certain answers"),
+    "embeddings": ("elsewhere in the space of embeddings",) * 2,
+}
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What the tests read of n samples.
+
+    Attributes:
+        distance: (n,) distance to the nearest reference sample.
+        certainty: (n,) the largest class probability.
+        embeddings: (n, d) points.
+        groups: (n,) groups of samples that belong together, -1 for a sample that is a group of its own; or
+            None.
+    """
+
+    distance: Tensor
+    certainty: Tensor
+    embeddings: Tensor
+    groups: Tensor | None = None
+
+    def __len__(self) -> int:
+        return len(self.distance)
+
+
+@dataclass(frozen=True)
+class Drift:
+    """The outcome of the tests of one batch.
+
+    Attributes:
+        p_values: the p-value of each test by name: ``distance``, ``certainty``, ``embeddings``.
+        differences: how the batch differs, in words, by name.
+        count: the number of samples or groups of the batch.
+        unit: what was counted: ``samples`` or ``groups``.
+    """
+
+    p_values: Mapping[str, float]
+    differences: Mapping[str, str]
+    count: int
+    unit: str
+
+    @property
+    def p_value(self) -> float:
+        """The smallest p-value times the number of tests (Bonferroni), at most 1."""
+        return min(1.0, len(self.p_values) * min(self.p_values.values()))
+
+    def alarms(self, false_alarms: float = 0.05) -> bool:
+        """Whether the batch differs, if at most this share of batches that do not differ may be said to."""
+        return self.p_value <= false_alarms
+
+    def sentence(self) -> str:
+        """The difference in words, for a user."""
+        smallest = min(self.p_values, key=lambda name: self.p_values[name])
+        return (
+            f"these {self.count} {self.unit} are not like the held-out samples that promises rest on "
+            f"(p = {self.p_value:.3f}; {self.differences[smallest]}), so that the promised share need not "
+            "hold: check some answers, and calibrate on labelled samples of this source with 'labeltree "
+            "calibrate RUN --data DATA'"
+        )
+
+
+@dataclass(frozen=True)
+class DriftRule:
+    """Held-out samples, with which batches are compared.
+
+    Attributes:
+        held: what the tests read of the held-out samples.
+        reference: the samples that distances are measured to.
+        taxonomy: the tree of their labels.
+        seed: of the draws.
+    """
+
+    held: Seen
+    reference: EmbeddingTable
+    taxonomy: Taxonomy
+    seed: int = 0
+
+    def seen(self, table: EmbeddingTable, probabilities: Tensor) -> Seen:
+        """What the tests read of samples.
+
+        Args:
+            table: n samples of the same encoder.
+            probabilities: (n, C) their class probabilities.
+        """
+        return _seen(table, probabilities, self.reference, self.taxonomy)
+
+    def test(self, batch: Seen) -> Drift | None:
+        """Compare a batch with the held-out samples; None if either has fewer than `FEWEST` to compare.
+
+        Distance and certainty are compared by the two-sample test of Kolmogorov and Smirnov, embeddings by
+        the energy distance (Székely & Rizzo 2004) with 499 permutations. If both sides have groups, the
+        means of groups are compared, since samples of one group are not independent; otherwise a batch of
+        many samples of few patients may be said to differ because of them alone.
+        """
+        from scipy.stats import ks_2samp
+
+        grouped = batch.groups is not None and self.held.groups is not None
+        new, held = (_units(each, grouped) for each in (batch, self.held))
+        if len(new) < FEWEST or len(held) < FEWEST:
+            return None
+        p_values, differences = {}, {}
+        for name in ("distance", "certainty"):
+            ours, theirs = getattr(new, name).numpy(), getattr(held, name).numpy()
+            p_values[name] = float(ks_2samp(ours, theirs).pvalue)
+            more = (ours.mean() > theirs.mean()) == (name == "distance")
+            differences[name] = _WORDS[name][0 if more else 1]
+        draw = torch.Generator().manual_seed(self.seed)
+        points = [each.embeddings[torch.randperm(len(each), generator=draw)[:_MOST]] for each in (new, held)]
+        p_values["embeddings"] = _permuted(points[0], points[1], self.reference.space, draw)
+        differences["embeddings"] = _WORDS["embeddings"][0]
+        return Drift(p_values, differences, len(new), "groups" if grouped else "samples")
+
+
+def fit_drift(
+    reference: EmbeddingTable,
+    held: EmbeddingTable,
+    probabilities: Tensor,
+    taxonomy: Taxonomy,
+    *,
+    seed: int = 0,
+) -> DriftRule:
+    """Read the held-out samples that batches will be compared with.
+
+    Args:
+        reference: labelled samples, such as those of training.
+        held: n samples that the encoder was not trained on, from the source that promises are about.
+        probabilities: (n, C) their class probabilities.
+        taxonomy: the tree of the labels.
+        seed: of the draws.
+
+    Raises:
+        DataError: if one of the tables is empty.
+    """
+    reference = reference.rows(reference.nodes > 0)
+    if not len(reference) or not len(held):
+        raise DataError("there are no samples to compare batches with")
+    return DriftRule(_seen(held, probabilities, reference, taxonomy), reference, taxonomy, seed)
+
+
+def _seen(
+    table: EmbeddingTable, probabilities: Tensor, reference: EmbeddingTable, taxonomy: Taxonomy
+) -> Seen:
+    parts = [
+        nearest_by_node(points, reference, taxonomy)[0][:, 0] for points in torch.split(table.embeddings, 256)
+    ]
+    distance = torch.cat(parts) if parts else torch.zeros(0, dtype=torch.float64)
+    certainty = probabilities.double().amax(1) if len(table) else distance
+    return Seen(distance, certainty, table.embeddings.double(), table.groups)
+
+
+def _units(seen: Seen, grouped: bool) -> Seen:
+    """The samples, or the means of their groups."""
+    if not grouped or seen.groups is None:
+        return seen
+    groups = seen.groups.clone()
+    alone = groups < 0
+    groups[alone] = int(groups.max()) + 1 + torch.arange(int(alone.sum()))
+    codes = torch.unique(groups, return_inverse=True)[1]
+    sizes = torch.bincount(codes).double()
+
+    def mean(values: Tensor) -> Tensor:
+        summed = torch.zeros(len(sizes), *values.shape[1:], dtype=torch.float64)
+        return summed.index_add_(0, codes, values.double()) / sizes.view(-1, *[1] * (values.ndim - 1))
+
+    return Seen(mean(seen.distance), mean(seen.certainty), mean(seen.embeddings))
+
+
+def _permuted(first: Tensor, second: Tensor, space: Geometry, draw: torch.Generator) -> float:
+    """The permutation p-value of the energy distance of two samples of points."""
+    points = torch.cat([first, second])
+    count, n = len(points), len(first)
+    distances = space.pairwise_distance(points, points)
+    marks = torch.zeros(count, 1 + _PERMUTATIONS, dtype=torch.float64)
+    marks[:n, 0] = 1
+    for column in range(1, 1 + _PERMUTATIONS):
+        marks[torch.randperm(count, generator=draw)[:n], column] = 1
+    within = (marks * (distances @ marks)).sum(0)
+    all_pairs, ours = distances.sum(), (distances.sum(1)[:, None] * marks).sum(0)
+    between = ours - within
+    theirs = all_pairs - within - 2 * between
+    m = count - n
+    energy = 2 * between / (n * m) - within / n**2 - theirs / m**2
+    # a permutation that gives the same partition ties with the first one up to rounding
+    as_far = energy[1:] >= energy[0] - 1e-9 * energy.abs().max()
+    return float((1 + as_far.sum()) / (1 + _PERMUTATIONS))

@@ -1,0 +1,76 @@
+"""Watches whether what a service is asked is like the samples that its promises rest on."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import torch
+from torch import Tensor
+
+from labeltree.decisions.drift import Drift, DriftRule, Seen
+from labeltree.runs import EmbeddingTable
+
+__all__ = ["WINDOW", "DriftWatch"]
+
+WINDOW = 200
+"""The number of answered samples that are compared at a time."""
+_log = logging.getLogger("labeltree.serving")
+
+
+class DriftWatch:
+    """Compares every `WINDOW` answered samples with the held-out ones, in a thread of its own.
+
+    The embeddings of at most one window are held, and no sample; nothing is written.
+
+    Args:
+        rule: the held-out samples.
+    """
+
+    def __init__(self, rule: DriftRule) -> None:
+        self._rule = rule
+        self._lock = threading.Lock()
+        self._tables: list[tuple[EmbeddingTable, Tensor]] = []
+        self._count = 0
+        self._last: Drift | None = None
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="drift")
+
+    @property
+    def last(self) -> Drift | None:
+        """The outcome of the last full window; None before the first."""
+        with self._lock:
+            return self._last
+
+    def add(self, table: EmbeddingTable, probabilities: Tensor) -> None:
+        """Take note of answered samples, and test the window if it is full.
+
+        Args:
+            table: n samples.
+            probabilities: (n, C) their class probabilities.
+        """
+        with self._lock:
+            self._tables.append((table, probabilities))
+            self._count += len(table)
+            if self._count < WINDOW:
+                return
+            window, self._tables, self._count = self._tables, [], 0
+        self._thread.submit(self._test, window)
+
+    def close(self) -> None:
+        """Wait for a test that has begun."""
+        self._thread.shutdown(wait=True)
+
+    def _test(self, window: list[tuple[EmbeddingTable, Tensor]]) -> None:
+        seen = [self._rule.seen(table, probabilities) for table, probabilities in window]
+        found = self._rule.test(
+            Seen(
+                torch.cat([each.distance for each in seen]),
+                torch.cat([each.certainty for each in seen]),
+                torch.cat([each.embeddings for each in seen]),
+            )
+        )
+        with self._lock:
+            self._last = found
+        if found is not None and found.alarms():
+            _log.warning("drift: %s", found.sentence())

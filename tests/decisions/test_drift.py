@@ -1,0 +1,75 @@
+"""Batches of another source are told; batches of the same one seldom are."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from labeltree.decisions.drift import FEWEST, fit_drift
+from labeltree.errors import DataError
+from labeltree.runs import EmbeddingTable
+from labeltree.taxonomy import Taxonomy
+
+TREE = Taxonomy.from_paths([("a", "x"), ("a", "y"), ("b",)])
+CENTRES = torch.nn.functional.normalize(torch.tensor([[4.0, 1, 0], [4.0, -1, 0], [0.0, 0, 4]]), dim=1)
+
+
+def samples(
+    count: int, seed: int, *, shift: float = 0.0, patients: int | None = None
+) -> tuple[EmbeddingTable, torch.Tensor]:
+    """Samples of three classes and their probabilities; patients differ, and so does another site."""
+    draw = torch.Generator().manual_seed(seed)
+    places = torch.randint(0, 3, (count,), generator=draw)
+    groups = None
+    noise = 0.2 * torch.randn(count, 3, generator=draw)
+    if patients is not None:
+        groups = torch.arange(count) % patients
+        places = torch.randint(0, 3, (patients,), generator=draw)[groups]
+        noise = 0.05 * noise + 0.2 * torch.randn(patients, 3, generator=draw)[groups]
+    points = CENTRES[places] + noise + shift * torch.tensor([0.0, 0.3, 0.3])
+    points = torch.nn.functional.normalize(points, dim=1)
+    table = EmbeddingTable(embeddings=points, nodes=TREE.leaves[places], groups=groups)
+    return table, torch.softmax(8 * points @ CENTRES.T, dim=1)
+
+
+def rule_of(patients: int | None = None):  # type: ignore[no-untyped-def]
+    reference = samples(200, 1)[0]
+    held, probabilities = samples(240, 2, patients=patients)
+    return fit_drift(reference, held, probabilities, TREE)
+
+
+def test_clean_batches_seldom_alarm_and_another_site_does() -> None:
+    rule = rule_of()
+    clean = [rule.test(rule.seen(*samples(60, 100 + seed))) for seed in range(60)]
+    assert sum(found.alarms() for found in clean) <= 9  # at 5 % ten or more have probability 0.1 %
+    other = [rule.test(rule.seen(*samples(60, 500 + seed, shift=2.0))) for seed in range(10)]
+    assert all(found.alarms() for found in other)
+    assert "are not like the held-out samples" in other[0].sentence()
+    assert set(other[0].p_values) == {"distance", "certainty", "embeddings"}
+
+
+def test_patients_count_as_one() -> None:
+    """Four images a patient: by images clean batches would alarm far too often, by patients they do not."""
+    rule = rule_of(60)
+    clean = [samples(120, 100 + seed, patients=30) for seed in range(40)]
+    by_patient = [rule.test(rule.seen(*each)) for each in clean]
+    assert {(found.count, found.unit) for found in by_patient} == {(30, "groups")}
+    assert sum(found.alarms() for found in by_patient) <= 7
+    other = [rule.test(rule.seen(*samples(120, 500 + seed, shift=3.0, patients=30))) for seed in range(8)]
+    assert all(found.alarms() for found in other)
+
+
+def test_few_samples_are_not_tested() -> None:
+    rule = rule_of()
+    assert rule.test(rule.seen(*samples(FEWEST - 1, 3))) is None
+    assert rule.test(rule.seen(*samples(FEWEST, 3))) is not None
+    assert rule_of(10).test(rule.seen(*samples(60, 3, patients=30))) is None  # ten patients held out
+    empty = EmbeddingTable(embeddings=torch.zeros(0, 3), nodes=torch.zeros(0, dtype=torch.int64))
+    with pytest.raises(DataError, match="no samples to compare"):
+        fit_drift(empty, empty, torch.zeros(0, 3), TREE)
+
+
+def test_a_test_of_the_same_samples_gives_the_same_answer() -> None:
+    rule = rule_of()
+    batch = rule.seen(*samples(80, 7, shift=0.5))
+    assert rule.test(batch) == rule.test(batch)
