@@ -59,11 +59,29 @@ def run(arguments: list[str]) -> None:
     parser.add_argument(
         "--report", metavar="FILE", help="where the page goes (default comparison.html beside the others)"
     )
+    parser.add_argument(
+        "--gate",
+        metavar="FILE",
+        help="rules on what a new run may lose: 'labeltree compare NEW OLD --gate gate.yaml' ends with 1 "
+        "unless all of them hold",
+    )
     parser.add_argument("--title", help="of the page")
     parser.add_argument("--quiet", action="store_true", help="do not show what it is at")
     options = parser.parse_intermixed_args(arguments)
     methods = _methods(options.runs, options.name)
     mapping = _mappings(options.mapping)
+
+    gate = None
+    if options.gate is not None:
+        from labeltree.evaluation.gate import read_gate
+
+        gate = read_gate(options.gate)
+        if len(methods) != 2:
+            raise ValueError(
+                f"--gate is about a new run and an old one; there are {len(methods)} runs or methods"
+            )
+        options.baseline = options.baseline or list(methods)[1]
+        options.confidence = gate.confidence
 
     from labeltree.api import compare
     from labeltree.progress import progress_line
@@ -81,6 +99,7 @@ def run(arguments: list[str]) -> None:
             split=options.split,
             baseline=options.baseline,
             metrics=options.metrics,
+            strata_metrics=gate.node_metrics if gate is not None and gate.node_metrics else None,
             confidence=options.confidence,
             resamples=options.resamples,
             permutations=options.permutations,
@@ -89,6 +108,20 @@ def run(arguments: list[str]) -> None:
         )
     print(done.text)
     print(f"report:     {page}\ncomparison: {done.json}\nas text:    {done.markdown}")
+    if gate is not None:
+        from labeltree.evaluation.gate import check_gate
+
+        (new,) = (name for name in methods if name != options.baseline)
+        verdicts = check_gate(gate, done.result, new)
+        failed = [verdict for verdict in verdicts if not verdict.passed]
+        shown = [
+            *failed,
+            *(verdict for verdict in verdicts if verdict.rule.where == "all" and verdict.passed),
+        ]
+        print(f"\ngate: {new} against {options.baseline}, {len(verdicts)} checks, {len(failed)} failed")
+        print("".join(f"  {verdict.sentence()}\n" for verdict in shown), end="")
+        if failed:
+            raise SystemExit(1)
 
 
 def _methods(runs: list[str], named: list[str]) -> dict[str, list[str]]:

@@ -28,9 +28,9 @@ from labeltree.evaluation.statistics import (
     number_groups,
 )
 
-__all__ = ["compare", "duplicate_metrics"]
+__all__ = ["BY_STRATUM", "compare", "duplicate_metrics"]
 
-_BY_STRATUM = ("answer_top1", "top1", "recall_at_1", "own_top1")
+BY_STRATUM = ("answer_top1", "top1", "recall_at_1", "own_top1")
 _OF_ANSWERS = ("top1", "hierarchical_f1", "hierarchical_f1_micro", "tree_accuracy", "mistake_severity")
 _OF_BANDS = tuple(f"_{name}" for name in GROUPS)
 _DIGITS = 9  # decimals to which equal outcomes agree
@@ -45,7 +45,7 @@ def compare(
     classifiers: Mapping[str, Sequence[ClassifierKind | None]] | None = None,
     baseline: str | None = None,
     metrics: Sequence[str] | None = None,
-    strata_metrics: Sequence[str] = _BY_STRATUM,
+    strata_metrics: Sequence[str] = BY_STRATUM,
     min_samples: int = 20,
     confidence: float = 0.95,
     resamples: int = 2000,
@@ -144,7 +144,8 @@ def compare(
             if samples >= min_samples:
                 where = stratum.kind, stratum.name, stratum.node
                 of_key = *key, key not in worse, samples, estimates, differences
-                parts.append(StratumComparison(*of_key, *where, share=key not in no_share))
+                units = _count_units(rows_of[baseline][0])
+                parts.append(StratumComparison(*of_key, *where, share=key not in no_share, units=units))
     apart += [note for table in tables if table is not main and table.keys for note in table.notes(baseline)]
     protocols = {name for of_method in listed.values() for run in of_method for name in run.protocols}
     if protocols and metrics is None:

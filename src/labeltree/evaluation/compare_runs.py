@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from labeltree.errors import DataError, RunError
-from labeltree.evaluation.compare_outcomes import compare
+from labeltree.evaluation.compare_outcomes import BY_STRATUM, compare
 from labeltree.evaluation.comparison import Comparison
 from labeltree.evaluation.evaluate_table import evaluate
 from labeltree.evaluation.outcomes import Outcomes, load_outcomes
@@ -43,6 +43,7 @@ def compare_paths(
     split: str = "test",
     baseline: str | None = None,
     metrics: Sequence[str] | None = None,
+    strata_metrics: Sequence[str] | None = None,
     confidence: float = 0.95,
     resamples: int = 2000,
     permutations: int = 10_000,
@@ -59,6 +60,7 @@ def compare_paths(
         baseline: method that the others are compared with; this and the arguments up to ``seed`` are as in
             `compare`.
         metrics: metrics to compare.
+        strata_metrics: metrics to compare by subtree, depth and class frequency; None = the usual ones.
         confidence: confidence level of the intervals.
         resamples: number of bootstrap draws.
         permutations: number of random sign flips of the test.
@@ -87,6 +89,7 @@ def compare_paths(
         },
         baseline=baseline,
         metrics=metrics,
+        strata_metrics=BY_STRATUM if strata_metrics is None else strata_metrics,
         confidence=confidence,
         resamples=resamples,
         permutations=permutations,

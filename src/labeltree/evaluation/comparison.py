@@ -95,11 +95,13 @@ class StratumComparison(MetricComparison):
             depth) or ``frequency`` (samples of classes with many or few training samples).
         name: the node's path name, ``depth 2``, ``head``.
         node: node of the taxonomy; −1 if the stratum is not a subtree.
+        units: number of groups of samples, or of samples if there are no groups; 0 in older files.
     """
 
     kind: str
     name: str
     node: int
+    units: int = field(default=0, kw_only=True)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,125 @@
+"""The release gate: a regression that was planted in one subtree stops it, and noise does not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from labeltree.cli.main import main
+from labeltree.errors import DataError
+from labeltree.evaluation.compare_outcomes import compare
+from labeltree.evaluation.gate import check_gate, read_gate
+from labeltree.evaluation.outcomes import Outcomes
+from labeltree.runs import EmbeddingTable
+from labeltree.taxonomy import Taxonomy
+
+TREE = Taxonomy.from_paths([("a", "x"), ("a", "y"), ("b", "u"), ("b", "v")])
+RULES = """
+rules:
+  - {metric: top1, at_most: 0.02}
+  - {metric: top1, where: nodes, at_most: 0.05, fewest: 30}
+"""
+
+
+def outcomes(wrong: dict[str, float], seed: int = 0, patients: int = 100) -> Outcomes:
+    """800 images of patients; a share of each class is wrong, and half of these the same in every model."""
+    nodes = TREE.leaves.repeat(200).numpy()
+    draw, own = np.random.default_rng(7), np.random.default_rng(seed)
+    shares = np.array([wrong.get(str(TREE.names[node]), 0.1) for node in nodes])
+    hard = draw.random(800) < shares / 2
+    right = ~(hard | (own.random(800) < shares / 2))
+    groups = (np.arange(800) // 4) % patients
+    return Outcomes(np.arange(800), nodes, TREE, {("features", "top1"): right.astype(float)}, groups=groups)
+
+
+def gate_of(folder: Path, text: str) -> Path:
+    path = folder / "gate.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_a_regression_in_one_subtree_is_found(tmp_path: Path) -> None:
+    gate = read_gate(gate_of(tmp_path, RULES))
+    old = outcomes({}, 1)
+    for new, failing in (
+        (outcomes({}, 2), set()),
+        (outcomes({"v": 0.5}, 2), {"b", "b/v", "all samples"}),
+    ):
+        result = compare({"new": new, "old": old}, baseline="old", resamples=200, permutations=99)
+        found = check_gate(gate, result, "new")
+        assert {verdict.place for verdict in found if not verdict.passed} == failing
+        assert {verdict.units for verdict in found if verdict.place == "all samples"} == {100}
+        if failing:
+            assert found[0].sentence().startswith("FAILS: top1, all samples (100): -0.")
+
+
+def test_what_is_not_excluded_fails_if_asked_for(tmp_path: Path) -> None:
+    old, new = outcomes({}, 1), outcomes({}, 2)
+    result = compare({"new": new, "old": old}, baseline="old", resamples=200, permutations=99)
+    for at_most, passes in ((0.001, False), (0.2, True)):
+        text = f"rules: [{{metric: features/top1, at_most: {at_most}, fails_if: not excluded}}]"
+        (verdict,) = check_gate(read_gate(gate_of(tmp_path, text)), result, "new")
+        assert verdict.passed is passes
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("confidence: 0.9", "has no list of rules"),
+        ("rules: [{metric: top1}]\nrule: 1", "has the key 'rule'"),
+        ("rules: [top1]", "rule 1: it is no rule"),
+        ("rules: [{metric: top1, most: 1}]", "rule 1: it has the key 'most'"),
+        ("rules: [{metric: top1, at_most: -1}]", "rule 1: at_most is -1"),
+        ("rules: [{metric: top1, where: node}]", "where is 'node'"),
+        ("rules: [{metric: top1, only: [a]}]", "it goes with where: nodes"),
+        ("rules: [{metric: top1, where: nodes, only: a}]", "only is 'a'"),
+        ("rules: [{metric: top1}]\nconfidence: 2", "confidence is 2"),
+    ],
+)
+def test_rules_that_say_nothing_are_refused(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        read_gate(gate_of(tmp_path, text))
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        ("{metric: topp1}", "has no metric 'topp1'"),
+        ("{metric: top1, where: nodes, only: [w]}", "has no node 'w'"),
+        ("{metric: top1, where: nodes, fewest: 3000}", "finds no node with 3000"),
+    ],
+)
+def test_what_was_not_checked_has_not_passed(tmp_path: Path, rule: str, message: str) -> None:
+    result = compare(
+        {"new": outcomes({}, 2), "old": outcomes({}, 1)}, baseline="old", resamples=50, permutations=99
+    )
+    with pytest.raises(DataError, match=message):
+        check_gate(read_gate(gate_of(tmp_path, f"rules: [{rule}]")), result, "new")
+
+
+@pytest.mark.slow
+def test_the_command_ends_with_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    TREE.save(tmp_path / "tree.json")
+    nodes = TREE.leaves.repeat(100)
+    split = np.where(np.arange(400) % 5 < 3, "train", "test")
+    for name, broken in (("old", False), ("new", True)):
+        noise = torch.randn(400, TREE.num_nodes, generator=torch.Generator().manual_seed(3))
+        points = torch.eye(TREE.num_nodes)[nodes] + 0.2 * noise
+        if broken:  # what tells u and v apart is gone
+            points[:, TREE.find("u")] = points[:, TREE.find("v")] = 0.5
+        EmbeddingTable(points, nodes, split).save(tmp_path / f"{name}.npz")
+    words = ["compare", "--taxonomy", str(tmp_path / "tree.json"), "--resamples", "99", "--quiet"]
+    words += ["--permutations", "99", "--out", str(tmp_path / "out")]
+    gate = ["--gate", str(gate_of(tmp_path, "rules: [{metric: top1, where: nodes, at_most: 0.1}]"))]
+    new, old = str(tmp_path / "new.npz"), str(tmp_path / "old.npz")
+    assert main([*words, new, old, *gate]) == 1
+    said = capsys.readouterr().out
+    assert "gate: new against old" in said
+    assert "FAILS: top1, b/u" in said
+    assert "FAILS: top1, a" not in said
+    assert main([*words, old, new, *gate]) == 0
+    assert "0 failed" in capsys.readouterr().out
+    assert main([*words, old, "--name", f"both={new}", "--name", f"third={new}", *gate]) == 2
