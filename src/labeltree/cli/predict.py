@@ -47,6 +47,7 @@ def run(arguments: list[str]) -> None:
             "image files, --text or --split": not options.data,
             "--data-path": options.data_path,
             "--format": options.format != "table",
+            "--explain": options.explain,
         },
         {},
     ):
@@ -58,6 +59,8 @@ def run(arguments: list[str]) -> None:
         from labeltree.decisions import Promise
         from labeltree.inference.predict import Request, answer
 
+    if options.explain and options.format == "csv":
+        raise ValueError("--explain has no place in a CSV; take --format json or table")
     promise = Promise(options.coverage, options.method, options.confidence, options.counted)
     request = Request(
         images=tuple(options.images),
@@ -77,6 +80,7 @@ def run(arguments: list[str]) -> None:
         coarse=options.coarse_cost,
         top=options.top,
         unknown=options.unknown,
+        explained=options.explain,
         taxonomy=options.taxonomy,
         mapping=options.mapping,
         verify=options.verify,
@@ -169,6 +173,11 @@ def _parser() -> argparse.ArgumentParser:
         metavar="SHARE",
         help="answer what fits no known class with the finest node that it fits; of samples of known classes "
         "at most this share is called unknown (default 0.05; 0: none)",
+    )
+    parser.add_argument(
+        "--explain",
+        action="store_true",
+        help="name the nearest training samples that speak for and against each step of an answer",
     )
     parser.add_argument("--top", type=int, default=3, help="how many classes to name beside (default 3)")
     parser.add_argument("--format", choices=["table", "csv", "json"], default="table")

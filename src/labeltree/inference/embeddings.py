@@ -33,6 +33,7 @@ __all__ = [
     "OwnSamples",
     "TableName",
     "embed_source",
+    "kept_table",
     "raw_table",
     "run_tables",
     "start_name",
@@ -227,6 +228,13 @@ def _some(source: Source) -> Tensor:
         rows = rows[source.nodes[rows] >= 0]
         chosen.append(stratified_subsample(rows, source.nodes[rows], most, 0))
     return torch.cat(chosen).sort().values
+
+
+def kept_table(run: TrainedRun) -> EmbeddingTable | None:
+    """The table of all samples of a run, if it is in the folder and belongs to the present weights."""
+    if not _is_kept("trained", run):
+        return None
+    return EmbeddingTable.load(run.folder.embeddings("trained"), run.taxonomy)
 
 
 def _is_kept(name: TableName, run: TrainedRun) -> bool:

@@ -170,6 +170,7 @@ class Model:
         coverage: float = 0.9,
         top: int = 3,
         unknown: float = FALSE_ALARMS,
+        explained: bool = False,
     ) -> Answered:
         """Predict a node of the taxonomy for every sample, at the finest depth that keeps the coverage.
 
@@ -182,6 +183,7 @@ class Model:
             top: number of most probable classes to list beside each answer.
             unknown: the share of samples of known classes that may be called unknown; 0: none is. See
                 `labeltree.decisions.mark_unknown`.
+            explained: name the nearest training samples for and against each step of an answer, as ``why``.
 
         Raises:
             LabeltreeError: if the run or the samples are missing, unreadable or unsuitable. A run that has
@@ -195,7 +197,13 @@ class Model:
         if self._warning is None:
             self._warning = other_report(self.folder.path, decider.chosen) or ""
         return answer_with(
-            decider, request, Promise(coverage), top=top, unknown=unknown, warning=self._warning or None
+            decider,
+            request,
+            Promise(coverage),
+            top=top,
+            unknown=unknown,
+            explained=explained,
+            warning=self._warning or None,
         )
 
     def embed_to(self, data: str | Path, out: str | Path, **options: Any) -> BulkDone:

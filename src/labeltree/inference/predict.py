@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from labeltree.decisions.novelty import FALSE_ALARMS, check_false_alarms
 from labeltree.errors import DataError
 from labeltree.inference.calibrate import Decider, open_decider
 from labeltree.inference.classifiers import other_report
+from labeltree.inference.explain import Step, explain, explain_text
 from labeltree.inference.format_answers import Format, answer_rows, show_rows, skipped_row
 from labeltree.inference.loading import TrainedRun, load_run
 from labeltree.inference.other_version import run_on
@@ -70,6 +71,7 @@ class Answered:
         about: which model answered, when and with what promise; see `Decider.about`.
         drift: whether the samples are like those that the promise rests on; None if they are too few to tell,
             are the run's own, or there is nothing to compare them with.
+        why: the steps of each answer with the training samples that speak for and against them, if asked for.
     """
 
     samples: list[str]
@@ -83,6 +85,7 @@ class Answered:
     warning: str | None = None
     about: Mapping[str, Any] = field(default_factory=dict)
     drift: Drift | None = None
+    why: Sequence[Sequence[Step]] | None = None
 
     def text(self, form: Format) -> str:
         """The answers as a table, CSV or JSON; the row of an unreadable sample gives the reason.
@@ -92,10 +95,21 @@ class Answered:
         """
         read = [name for place, name in enumerate(self.samples) if place not in self.skipped]
         rows = answer_rows(self.answers, read, self.taxonomy, self.labels)
+        if self.why is not None and form == "csv":
+            raise ValueError("an explanation has no place in a CSV; take format 'json' or 'table'")
+        if self.why is not None and form == "json":
+            for row, steps in zip(rows, self.why, strict=True):
+                row["why"] = [step.to_dict(self.taxonomy) for step in steps]
         for place, reason in sorted(self.skipped.items()):
             row = skipped_row(self.samples[place], reason, rows, compared=self.answers.p_known is not None)
             rows.insert(place, row)
-        return show_rows(rows, form, self.about)
+        shown = show_rows(rows, form, self.about)
+        if self.why is not None and form == "table":
+            blocks = [
+                f"{name}\n{explain_text(s, self.taxonomy)}" for name, s in zip(read, self.why, strict=True)
+            ]
+            shown += "\n" + "\n".join(blocks) + "\n"
+        return shown
 
     def sentence(self) -> str:
         """One sentence: how many answers were cut and, if labels are known, how many hold the truth."""
@@ -123,6 +137,7 @@ def answer(
     coarse: float | None = None,
     top: int = 3,
     unknown: float = FALSE_ALARMS,
+    explained: bool = False,
     taxonomy: str | None = None,
     mapping: str | None = None,
     verify: bool = False,
@@ -139,6 +154,7 @@ def answer(
         coarse: with `tree` or `edges`, relative cost of a right but coarse answer, see `TreeCost`.
         top: number of most probable classes to list beside each answer.
         unknown: the share of samples of known classes that may be called unknown, see `mark_unknown`.
+        explained: name the nearest training samples for and against each step, see `explain`.
         taxonomy: file of another version of the run's taxonomy, to answer on; see `run_on`.
         mapping: file that says what became of each node of the run's taxonomy.
         verify: for a split of the run's own data, read all files of its samples again.
@@ -163,6 +179,7 @@ def answer(
         coarse=coarse,
         top=top,
         unknown=unknown,
+        explained=explained,
         warning=None if decider.run.base is not None else other_report(run, decider.chosen),
     )
 
@@ -177,6 +194,7 @@ def answer_with(
     coarse: float | None = None,
     top: int = 3,
     unknown: float = FALSE_ALARMS,
+    explained: bool = False,
     warning: str | None = None,
 ) -> Answered:
     """Answer with a run that is already open; see `answer`.
@@ -190,6 +208,7 @@ def answer_with(
         coarse: see `answer`.
         top: see `answer`.
         unknown: see `answer`.
+        explained: see `answer`.
         warning: a warning to include in the result.
     """
     rule = decider.rule
@@ -222,6 +241,7 @@ def answer_with(
         None if labels is None else rule.classes.judges(labels),
         named.skipped,
         drift=_drift_of(decider, table) if request.split is None else None,
+        why=explain(decider, table, answers) if explained else None,
         **said,
     )
 
