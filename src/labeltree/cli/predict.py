@@ -48,6 +48,7 @@ def run(arguments: list[str]) -> None:
             "--data-path": options.data_path,
             "--format": options.format != "table",
             "--explain": options.explain,
+            "--per-group": options.per_group,
         },
         {},
     ):
@@ -81,6 +82,7 @@ def run(arguments: list[str]) -> None:
         top=options.top,
         unknown=options.unknown,
         explained=options.explain,
+        per_group=options.per_group,
         taxonomy=options.taxonomy,
         mapping=options.mapping,
         verify=options.verify,
@@ -173,6 +175,12 @@ def _parser() -> argparse.ArgumentParser:
         metavar="SHARE",
         help="answer what fits no known class with the finest node that it fits; of samples of known classes "
         "at most this share is called unknown (default 0.05; 0: none)",
+    )
+    parser.add_argument(
+        "--per-group",
+        action="store_true",
+        help="one answer for each group of the table (a patient's images), which the promise is about; the "
+        "column is that of training, table.group_column",
     )
     parser.add_argument(
         "--explain",

@@ -47,6 +47,7 @@ from labeltree.decisions.classifiers import (
     on_nodes,
 )
 from labeltree.decisions.drift import DriftRule, fit_drift
+from labeltree.decisions.groups import GroupRule, fit_group_rule
 from labeltree.decisions.novelty import FALSE_ALARMS, check_false_alarms
 from labeltree.decisions.rule import rule_from_dict, rule_to_dict
 from labeltree.errors import DataError, RunError
@@ -116,6 +117,24 @@ class Decider:
         origin = {"model": self.digest, "taxonomy": taxonomy, "labeltree": version("labeltree")}
         mapping = self.record.get("mapping")  # of a run that answers on another version of its taxonomy
         return origin | ({"mapping": mapping} if isinstance(mapping, str) else {})
+
+    @cached_property
+    def group_rule(self) -> GroupRule:
+        """How the samples of a group are combined to one answer, by the run's validation samples.
+
+        Raises:
+            DataError: if there are none with groups, or too few labels.
+        """
+        if isinstance(self._compared, str):
+            raise DataError(f"groups cannot be answered: {self._compared}")
+        held = self._compared[1]
+        if held.groups is None or len(torch.unique(held.groups[held.groups >= 0])) < 2:
+            raise DataError(
+                "groups cannot be answered: the validation samples of the run are in no groups; train with "
+                "--table.group_column"
+            )
+        probabilities = self.rule.probabilities(self.scores(held))
+        return fit_group_rule(probabilities, held.nodes, held.groups, self.rule.classes)
 
     @property
     def novelty(self) -> NoveltyRule | None:

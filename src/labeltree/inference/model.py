@@ -171,6 +171,7 @@ class Model:
         top: int = 3,
         unknown: float = FALSE_ALARMS,
         explained: bool = False,
+        per_group: bool = False,
     ) -> Answered:
         """Predict a node of the taxonomy for every sample, at the finest depth that keeps the coverage.
 
@@ -184,6 +185,7 @@ class Model:
             unknown: the share of samples of known classes that may be called unknown; 0: none is. See
                 `labeltree.decisions.mark_unknown`.
             explained: name the nearest training samples for and against each step of an answer, as ``why``.
+            per_group: one answer for each group of the samples of ``data``, such as a patient's images.
 
         Raises:
             LabeltreeError: if the run or the samples are missing, unreadable or unsuitable. A run that has
@@ -203,6 +205,7 @@ class Model:
             top=top,
             unknown=unknown,
             explained=explained,
+            per_group=per_group,
             warning=self._warning or None,
         )
 

@@ -24,6 +24,8 @@ from labeltree.inference.format_answers import Format, answer_rows, show_rows, s
 from labeltree.inference.loading import TrainedRun, load_run
 from labeltree.inference.other_version import run_on
 from labeltree.inference.samples import NamedSamples, open_images, open_other, open_texts, with_texts
+from labeltree.metrics.functional import group_labels
+from labeltree.metrics.functional.node_groups import in_conflict
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.between_versions import check_version
@@ -138,6 +140,7 @@ def answer(
     top: int = 3,
     unknown: float = FALSE_ALARMS,
     explained: bool = False,
+    per_group: bool = False,
     taxonomy: str | None = None,
     mapping: str | None = None,
     verify: bool = False,
@@ -155,6 +158,8 @@ def answer(
         top: number of most probable classes to list beside each answer.
         unknown: the share of samples of known classes that may be called unknown, see `mark_unknown`.
         explained: name the nearest training samples for and against each step, see `explain`.
+        per_group: one answer for each group of samples, such as a patient's images, with the promise for
+            groups; see `GroupRule`. Samples of unknown classes are not told then.
         taxonomy: file of another version of the run's taxonomy, to answer on; see `run_on`.
         mapping: file that says what became of each node of the run's taxonomy.
         verify: for a split of the run's own data, read all files of its samples again.
@@ -180,6 +185,7 @@ def answer(
         top=top,
         unknown=unknown,
         explained=explained,
+        per_group=per_group,
         warning=None if decider.run.base is not None else other_report(run, decider.chosen),
     )
 
@@ -195,6 +201,7 @@ def answer_with(
     top: int = 3,
     unknown: float = FALSE_ALARMS,
     explained: bool = False,
+    per_group: bool = False,
     warning: str | None = None,
 ) -> Answered:
     """Answer with a run that is already open; see `answer`.
@@ -209,14 +216,21 @@ def answer_with(
         top: see `answer`.
         unknown: see `answer`.
         explained: see `answer`.
+        per_group: see `answer`.
         warning: a warning to include in the result.
     """
     rule = decider.rule
     # check all options before the samples are read
+    if per_group and explained:
+        raise ValueError("an explanation is of a sample; leave per-group or explain out")
+    if per_group:
+        rule = decider.group_rule.rule
+        rule.bars(promise, by_depth)
+    price = None if cost is None else _cost(decider, cost, coarse)
     asked, answers_of = way_of_answering(
         decider, promise, by_depth=by_depth, cost=cost, coarse=coarse, top=top, unknown=unknown
     )
-    cannot = decider.cannot_tell(unknown)
+    cannot = "" if per_group else decider.cannot_tell(unknown)
     said: dict[str, Any] = {
         "classifier": decider.chosen.sentence,
         "warning": "\n".join(part for part in (warning, cannot) if part) or None,
@@ -230,6 +244,8 @@ def answer_with(
         taxonomy = decider.run.taxonomy
         return Answered(named.names, nothing, taxonomy, asked, skipped=named.skipped, **said)
     table = decider.embed(source)
+    if per_group:
+        return _of_groups(decider, table, source, request, asked, price, promise, by_depth, top, said)
     answers = answers_of(table)
     labels = table.nodes if request.labelled else None
     return Answered(
@@ -244,6 +260,77 @@ def answer_with(
         why=explain(decider, table, answers) if explained else None,
         **said,
     )
+
+
+def _of_groups(
+    decider: Decider,
+    table: EmbeddingTable,
+    source: Source,
+    request: Request,
+    asked: str,
+    price: TreeCost | Tensor | None,
+    promise: Promise,
+    by_depth: int | None,
+    top: int,
+    said: dict[str, Any],
+) -> Answered:
+    """One answer for each group of samples, named as in the table; samples without a group answer alone."""
+    if table.groups is None:
+        raise DataError(
+            f"'{source.name}' has no groups to answer for; name their column as in training, "
+            "table.group_column"
+        )
+    chosen = decider.group_rule
+    groups, scores = chosen.combine(decider.rule.probabilities(decider.scores(table)), table.groups)
+    if price is None:
+        answers = chosen.rule.answer(scores, promise, by_depth=by_depth, top=top)
+    else:
+        answers = chosen.rule.cheapest(scores, price, top)
+    names = _group_names(groups, table.groups, source)
+    labels = None
+    if request.labelled:
+        conflicted = torch.zeros(len(table), dtype=torch.bool)
+        known = table.nodes >= 0
+        conflicted[known] = in_conflict(table.nodes[known], table.groups[known], decider.run.taxonomy)
+        labels = group_labels(table.nodes.masked_fill(conflicted, -1), table.groups, decider.run.taxonomy)
+        if bool(conflicted.any()):
+            many = len(torch.unique(table.groups[conflicted]))
+            said = said | {
+                "warning": "\n".join(
+                    part
+                    for part in (
+                        said["warning"],
+                        f"{many} group{'s' * (many > 1)} with labels that contradict each other: answered, "
+                        "and compared with no label",
+                    )
+                    if part
+                )
+            }
+    classifier = f"{said['classifier']} {chosen.sentence}"
+    return Answered(
+        names,
+        answers,
+        source.taxonomy,
+        f"{asked}, one answer for each group",
+        labels,
+        None if labels is None else chosen.rule.classes.judges(labels),
+        drift=_drift_of(decider, table) if request.split is None else None,
+        **(said | {"classifier": classifier}),
+    )
+
+
+def _group_names(groups: Tensor, of_samples: Tensor, source: Source) -> list[str]:
+    """The names of groups in the table, else their numbers; of samples without a group, their own names."""
+    alone = iter((of_samples < 0).nonzero()[:, 0].tolist())
+    samples = _names(source) if bool((groups < 0).any()) else []
+    first = {int(group): row for row, group in reversed(list(enumerate(of_samples.tolist())))}
+    known = source.group_names
+    return [
+        samples[next(alone)]
+        if group < 0
+        else (str(known[first[group]]) if known is not None else f"group {group}")
+        for group in groups.tolist()
+    ]
 
 
 def _drift_of(decider: Decider, table: EmbeddingTable) -> Drift | None:

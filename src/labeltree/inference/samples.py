@@ -288,7 +288,10 @@ def _with_both(run: TrainedRun, source: Source) -> Source:
 
 def _columns(run: TrainedRun, path: Path, unlabelled: bool) -> dict[str, Any]:
     """The columns of a table to be embedded; columns that only training reads may be absent."""
-    columns = run.recipe.table.columns | {"aspect_columns": None, "group_column": None}
+    known = run.columns.get("groups", ())
+    groups = run.recipe.table.group_column or (known[0] if known else None)
+    kept = groups if groups in column_names(path) else None  # patients stay patients where the table has them
+    columns = run.recipe.table.columns | {"aspect_columns": None, "group_column": kept}
     rule = columns.get("image_name")
     if rule is not None and not set(ImageRule(rule).columns) <= set(column_names(path)):
         columns |= {"image_name": None, "image_folder": None}  # of the table that the run was trained on

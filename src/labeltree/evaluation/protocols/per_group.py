@@ -30,8 +30,8 @@ class PerGroupOptions:
 
     Attributes:
         roles: representations that the probe reads: ``features``, ``embeddings`` or both.
-        aggregations: aggregation of the probabilities of a group: ``mean``, ``logits``, ``max``, ``vote``;
-            see `labeltree.metrics.functional.group_probabilities`.
+        aggregations: aggregation of the probabilities of a group: ``mean``, ``logits``, ``max``,
+            ``noisy-or``, ``vote``; see `labeltree.metrics.functional.group_probabilities`.
         conflicts: treatment of groups whose samples have contradictory labels (a patient with two
             diagnoses): ``drop`` omits them; ``all`` splits them into one group for each label; ``majority``
             assigns the most frequent label, and omits groups with a tie.
@@ -58,8 +58,8 @@ class PerGroupOptions:
 def per_group(inputs: Inputs, options: PerGroupOptions) -> ProtocolResult:
     """Aggregate the linear probe's probabilities over the groups of the table, and judge each group once.
 
-    Scores named ``sample.…`` are those of single samples; ``mean.…``, ``logits.…``, ``max.…`` and ``vote.…``
-    are those of groups. ``auroc`` is the mean over the nodes.
+    Scores named ``sample.…`` are those of single samples; ``mean.…``, ``logits.…``, ``max.…``,
+    ``noisy-or.…`` and ``vote.…`` are those of groups. ``auroc`` is the mean over the nodes.
 
     Raises:
         DataError: if no two test samples are in one group, or no group without conflicts is left.

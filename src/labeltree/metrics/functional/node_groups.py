@@ -12,7 +12,7 @@ from labeltree.taxonomy import AnyTaxonomy
 
 __all__ = ["Aggregation", "GroupPredictions", "group_labels", "group_probabilities"]
 
-Aggregation = Literal["mean", "logits", "max", "vote"]
+Aggregation = Literal["mean", "logits", "max", "noisy-or", "vote"]
 
 
 class GroupPredictions(NamedTuple):
@@ -39,12 +39,14 @@ def group_probabilities(
     - ``logits``: the softmax of the mean log probabilities (equal to that of the mean logits): the normalised
       geometric mean. One sample that excludes a class has more weight than in the mean;
     - ``max``: the maximum of each class, normalised: one suspicious image is enough;
+    - ``noisy-or``: 1 − Π(1 − p), the probability that any sample shows the class if they err independently,
+      normalised;
     - ``vote``: the share of samples with each class as their most probable class.
 
     Args:
         probabilities: (n, c), each 0 or more, rows summing to 1.
         groups: (n,) group of each sample; -1 is a group of its own.
-        aggregation: ``mean``, ``logits``, ``max`` or ``vote``.
+        aggregation: ``mean``, ``logits``, ``max``, ``noisy-or`` or ``vote``.
 
     Raises:
         ValueError: for wrong shapes or dtypes, rows that are not probabilities, or an unknown aggregation.
@@ -78,6 +80,10 @@ def group_probabilities(
     elif aggregation == "max":
         index = place[:, None].expand_as(given)
         found = given.new_zeros(shape).scatter_reduce_(0, index, given, "amax")
+        found = found / found.sum(dim=1, keepdim=True)
+    elif aggregation == "noisy-or":
+        none = mean((1 - given).clamp_min(torch.finfo(torch.float64).tiny).log()) * sizes[:, None]
+        found = -torch.expm1(none)
         found = found / found.sum(dim=1, keepdim=True)
     else:
         votes = torch.nn.functional.one_hot(given.argmax(dim=1), shape[1])

@@ -1,0 +1,118 @@
+"""One answer for all samples of a group, such as the images of a patient, with a calibration of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import get_args
+
+import torch
+from torch import Tensor
+
+from labeltree.decisions.class_nodes import ClassNodes
+from labeltree.decisions.rule import DecisionRule, fit_rule
+from labeltree.errors import DataError
+from labeltree.metrics.functional import group_labels, group_probabilities
+from labeltree.metrics.functional.node_groups import Aggregation, in_conflict
+
+__all__ = ["GroupRule", "fit_group_rule"]
+
+_OFFERED = tuple(how for how in get_args(Aggregation) if how != "vote")  # whose shares are no probabilities
+_WORDS = {
+    "mean": "the mean of their probabilities",
+    "logits": "the mean of their log-probabilities",
+    "max": "the largest probability of each class",
+    "noisy-or": "the probability that any of them shows the class (noisy-or)",
+}
+
+
+@dataclass(frozen=True)
+class GroupRule:
+    """How the samples of a group are combined, and the decision rule for groups.
+
+    Attributes:
+        how: the aggregation; see `group_probabilities`.
+        rule: decision rule from log-probabilities of groups to answers.
+        accuracies: share of held-out groups whose most probable class is right, by aggregation.
+        count: number of held-out groups that chose it and fitted the rule.
+        conflicts: number of those that were left out because their labels contradict each other.
+    """
+
+    how: Aggregation
+    rule: DecisionRule
+    accuracies: Mapping[str, float]
+    count: int
+    conflicts: int
+
+    def combine(self, probabilities: Tensor, groups: Tensor) -> tuple[Tensor, Tensor]:
+        """Combine samples to groups.
+
+        Args:
+            probabilities: (n, C) calibrated class probabilities.
+            groups: (n,) group of each sample, -1 for a sample that is a group of its own.
+
+        Returns:
+            the groups (g,), ascending, then the samples without a group, as -1; and their scores (g, C), for
+            `rule`.
+        """
+        found = group_probabilities(probabilities, groups, self.how)
+        return found.groups, _scores(found.probabilities)
+
+    @property
+    def sentence(self) -> str:
+        """How the samples are combined, and why so."""
+        shares = ", ".join(f"{name} {share:.1%}" for name, share in self.accuracies.items())
+        return (
+            f"The samples of a group are combined by {_WORDS[self.how]}, the best on {self.count} held-out "
+            f"groups ({shares})."
+        )
+
+
+def fit_group_rule(
+    probabilities: Tensor, labels: Tensor, groups: Tensor, classes: ClassNodes, *, seed: int = 0
+) -> GroupRule:
+    """Choose how to combine samples and fit a decision rule to groups that training has not seen.
+
+    The aggregation with the most right groups is chosen; of several, the one with the largest mean
+    log-probability of the labels. A group has the finest of its samples' labels; groups whose labels
+    contradict each other are left out.
+
+    Args:
+        probabilities: (n, C) calibrated class probabilities of held-out samples.
+        labels: (n,) nodes, -1 where missing.
+        groups: (n,) group of each sample, -1 for a sample that is a group of its own.
+        classes: classes of the probabilities.
+        seed: of the choice of the groups that the calibrator is fitted to; see `fit_rule`.
+
+    Raises:
+        DataError: if no group has a label that decides about answers.
+    """
+    known = labels >= 0
+    conflicted = torch.zeros_like(known)
+    conflicted[known] = in_conflict(labels[known], groups[known], classes.taxonomy)
+    left_out = len(torch.unique(groups[conflicted]))
+    named = groups[conflicted & (groups >= 0)]
+    kept = ~conflicted & ~torch.isin(groups, named)
+    probabilities, groups = probabilities[kept], groups[kept]
+    if not len(groups):
+        raise DataError("no group of held-out samples has labels that agree with each other")
+    of_groups = group_labels(labels[kept], groups, classes.taxonomy)
+    judged = classes.judges(of_groups)
+    if not bool(judged.any()):
+        raise DataError("no group of held-out samples has a label that decides about answers")
+    accuracies, qualities = {}, {}
+    for how in _OFFERED:
+        found = group_probabilities(probabilities, groups, how).probabilities[judged]
+        answered = classes.nodes[found.argmax(1)]
+        right = classes.taxonomy.lca(answered, of_groups[judged]) == of_groups[judged]
+        of_nodes = classes.node_probabilities(found).gather(1, of_groups[judged][:, None])
+        accuracies[how] = float(right.double().mean())
+        qualities[how] = (accuracies[how], float(of_nodes.clamp_min(1e-12).log().mean()))
+    best = max(_OFFERED, key=lambda how: qualities[how])
+    scores = _scores(group_probabilities(probabilities, groups, best).probabilities)
+    rule = fit_rule(scores, of_groups, classes, seed=seed)
+    return GroupRule(best, rule, accuracies, int(judged.sum()), left_out)
+
+
+def _scores(probabilities: Tensor) -> Tensor:
+    return probabilities.clamp_min(torch.finfo(torch.float64).tiny).log()
