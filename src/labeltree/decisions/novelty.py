@@ -135,26 +135,17 @@ class NoveltyRule:
             inner = (place < ends).nonzero()[:, 0]
             for node in torch.unique(path[inner, place]).tolist():
                 rows = inner[path[inner, place] == node]
-                usual, needed = self._usual(node, level)
+                usual = self._usual(node)
                 if usual is not None:
-                    fits = usual.p_values(below[rows, node]) > needed
+                    fits = usual.p_values(below[rows, node]) > level
                     found[rows[fits]] = node
         return found
 
-    def _usual(self, node: int, level: float) -> tuple[Distances | None, float]:
-        """The distances that say how far an unknown child of a node would be, and the p-value needed.
-
-        Where neither the node nor its depth has two known children to compare, those of the nearest ancestor
-        serve, which are between larger branches: there a sample must be nearer.
-        """
+    def _usual(self, node: int) -> Distances | None:
         own = self.within.get(node)
         if own is not None and own.count >= _FEWEST:
-            return own, level
-        pooled = self.by_depth.get(int(self.taxonomy.depth[node]), own)
-        while pooled is None and node > 0:
-            node, level = int(self.taxonomy.parent[node]), (1 + level) / 2
-            pooled = self.within.get(node)
-        return pooled, level
+            return own
+        return self.by_depth.get(int(self.taxonomy.depth[node]), own)
 
 
 def mark_unknown(answers: Answers, paths: Paths, fit: Fit, false_alarms: float) -> Answers:
