@@ -377,3 +377,37 @@ def test_rows_of_a_group_or_of_an_instance_share_a_number() -> None:
     assert groups[0] == groups[1]
     assert groups[2] == groups[3] == groups[5]
     assert len(set(groups)) == 3
+
+
+@pytest.mark.parametrize("how", ["logits", "max"])
+def test_patients_as_cases(clinic: EmbeddingTable, taxonomy: Taxonomy, how: str) -> None:
+    """The numbers per patient are those of a table that has one row for each patient."""
+    from labeltree.metrics.functional import group_labels, group_probabilities, node_auroc
+
+    found = run("node-scores", clinic, taxonomy, per="group", aggregation=how)
+    test, train = of_split(clinic, "test"), of_split(clinic, "train")
+    fitted = fit_probe(clinic.embeddings[train], clinic.nodes[train], EvaluationSettings())
+    probe = fitted.probabilities(clinic.embeddings[test])
+    groups = clinic.groups[test]
+    combined = group_probabilities(probe.values, groups, how)  # type: ignore[arg-type]
+    target = group_labels(clinic.nodes[test], groups, taxonomy)
+    assert len(target) == 40
+    auroc = node_auroc(combined.probabilities, target, taxonomy, classes=probe.classes)
+    for node in range(1, taxonomy.num_nodes):
+        value = found.by_node["embeddings.auroc"][taxonomy.path_name(node)]
+        assert value == pytest.approx(float(auroc[node]), abs=1e-6, nan_ok=True)
+        low, high = found.node_intervals["embeddings.auroc"].get(taxonomy.path_name(node), (value, value))
+        assert math.isnan(value) or low <= value <= high
+    assert f"40 test groups, each answered once ({how}), are the cases." in found.notes
+    assert sum(found.by_node["embeddings.positives"].values()) <= 40 * taxonomy.max_depth
+    with pytest.raises(DataError, match="has no groups to judge by"):
+        run("node-scores", replace(clinic, groups=None), taxonomy, per="group")
+
+
+def test_patients_with_two_diagnoses_are_no_cases(clinic: EmbeddingTable, taxonomy: Taxonomy) -> None:
+    nodes = clinic.nodes.clone()
+    first = int(of_split(clinic, "test")[0])
+    nodes[first] = next(leaf for leaf in taxonomy.leaves.tolist() if leaf != int(nodes[first]))
+    found = run("node-scores", replace(clinic, nodes=nodes), taxonomy, per="group")
+    assert "1 test groups have labels that contradict each other: left out." in found.notes
+    assert "39 test groups, each answered once (logits), are the cases." in found.notes

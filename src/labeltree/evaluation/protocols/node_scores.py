@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor
 
 from labeltree.errors import DataError
-from labeltree.evaluation.classifiers import fit_probe
+from labeltree.evaluation.classifiers import ClassProbabilities, fit_probe
 from labeltree.evaluation.reading import Reading
 from labeltree.evaluation.registry import Inputs, ProtocolResult, register
 from labeltree.evaluation.reported_nodes import (
@@ -21,18 +22,23 @@ from labeltree.evaluation.reported_nodes import (
     with_prefix,
 )
 from labeltree.evaluation.samples import labelled_rows
+from labeltree.evaluation.statistics import number_groups
 from labeltree.evaluation.subsampling import leak_notes, table_folds
 from labeltree.metrics.functional import (
+    group_labels,
+    group_probabilities,
     node_decision_metrics,
     node_metrics_at,
     node_ranking_metrics,
     node_thresholds,
 )
+from labeltree.metrics.functional.node_groups import Aggregation, in_conflict
 from labeltree.metrics.functional.node_labels import Below
 from labeltree.metrics.functional.node_resampling import RATES, decided_nodes, nodes_at
 
 __all__ = ["NodeScoresOptions", "node_scores_protocol"]
 
+Unit = Literal["sample", "group"]
 _HELD_OUT = 5  # number of folds, one of which is held out if there are no validation samples
 
 
@@ -44,12 +50,20 @@ class NodeScoresOptions:
         roles: representations that the probe reads: ``features``, ``embeddings`` or both.
         operating_point: rule for the threshold of every node on the validation samples: ``youden`` (maximum
             of Youden's index), or a sensitivity such as 0.95 (the largest threshold that reaches it).
+        per: what is a case: every ``sample``, or every ``group`` of samples, such as a patient's images,
+            whose probabilities are combined. Groups whose labels contradict each other are left out.
+        aggregation: how they are combined, see `labeltree.metrics.functional.group_probabilities`.
     """
 
     roles: tuple[str, ...] = ("features",)
     operating_point: str | float = "youden"
+    per: Unit = "sample"
+    aggregation: Aggregation = "logits"
 
     def __post_init__(self) -> None:
+        for name, known in (("per", get_args(Unit)), ("aggregation", get_args(Aggregation))):
+            if getattr(self, name) not in known:
+                raise ValueError(f"{name} is '{getattr(self, name)}', expected {' or '.join(known)}")
         wanted = self.sensitivity
         if wanted is not None and not 0 < wanted <= 1:
             raise ValueError(f"operating_point is {wanted}, expected 'youden' or a share above 0, at most 1")
@@ -91,7 +105,7 @@ def node_scores_protocol(inputs: Inputs, options: NodeScoresOptions) -> Protocol
     }
     notes += leak_notes(inputs.table, learn, inputs.samples.test)
     target = inputs.nodes[inputs.samples.test]
-    if inputs.own_answers is not None:
+    if inputs.own_answers is not None and options.per == "sample":
         answers = inputs.own_answers.clamp_min(0)  # a missing answer counts as the root
         judge = inputs.judging.in_judge
         rates = node_decision_metrics(judge(answers), judge(target), taxonomy)
@@ -124,6 +138,54 @@ def _validation(inputs: Inputs, notes: list[str]) -> tuple[Tensor, Tensor]:
     return learned[~torch.isin(learned, held_out)], held_out
 
 
+@dataclass(frozen=True)
+class _Cases:
+    """Cases that are judged: samples, or groups of samples.
+
+    Attributes:
+        values: ``(m, c)`` class probabilities.
+        columns: ``(m,)`` column of the predicted class.
+        target: ``(m,)`` labels, as nodes of the judging taxonomy.
+        rows: ``(m,)`` row of the table; of a group its first.
+    """
+
+    values: Tensor
+    columns: Tensor
+    target: Tensor
+    rows: Tensor
+
+    @classmethod
+    def of(cls, part: slice, rows: Tensor, probe: ClassProbabilities, inputs: Inputs) -> _Cases:
+        """Samples as cases."""
+        place = torch.full((int(probe.classes.max()) + 1,), -1)
+        place[probe.classes] = torch.arange(len(probe.classes))
+        target = inputs.judging.in_judge(inputs.nodes[rows[part]])
+        return cls(probe.values[part], place[probe.predicted[part]], target, rows[part])
+
+    def by_group(self, inputs: Inputs, how: Aggregation, name: str, notes: list[str]) -> _Cases:
+        """The groups of these samples as cases, without those whose labels contradict each other."""
+        table, judge = inputs.table, inputs.judging.judge
+        if table.groups is None:
+            raise DataError(
+                "the table has no groups to judge by; give it a column 'groups' (patient, lesion)"
+            )
+        groups = torch.from_numpy(number_groups(table.groups[self.rows].numpy()))
+        kept = ~in_conflict(self.target, groups, judge)
+        left_out = len(torch.unique(groups[~kept]))
+        if left_out:
+            notes.append(f"{left_out} {name} groups have labels that contradict each other: left out.")
+        if not bool(kept.any()):
+            raise DataError(f"no group of {name} samples has labels that agree with each other")
+        found = group_probabilities(self.values[kept], groups[kept], how)
+        place = torch.unique(groups[kept], return_inverse=True)[1]
+        first = torch.full((len(found.groups),), len(inputs.nodes))
+        first.scatter_reduce_(0, place, self.rows[kept], "amin")
+        notes.append(f"{len(first)} {name} groups, each answered once ({how}), are the cases.")
+        return _Cases(
+            found.probabilities, found.columns, group_labels(self.target[kept], groups[kept], judge), first
+        )
+
+
 def _of_reading(
     reading: Reading,
     inputs: Inputs,
@@ -141,31 +203,40 @@ def _of_reading(
     probe = fitted.probabilities(vectors[rows])
     if probe.gap:
         notes.append(f"The linear probe stopped up to {probe.gap:.1%} (relative) above its minimum.")
-    classes, target = inputs.judging.in_judge(probe.classes), inputs.judging.in_judge(labels[rows])
-    first, test = slice(0, len(validate)), slice(len(validate), None)
-    thresholds = node_thresholds(
-        probe.values[first], target[first], judge, classes=classes, sensitivity=options.sensitivity
+    classes = inputs.judging.in_judge(probe.classes)
+    held, test = (
+        _Cases.of(slice(0, len(validate)), rows, probe, inputs),
+        _Cases.of(slice(len(validate), None), rows, probe, inputs),
     )
-    decided = node_decision_metrics(inputs.judging.in_judge(probe.predicted[test]), target[test], judge)
+    if options.per == "group":
+        held, test = (
+            cases.by_group(inputs, options.aggregation, name, notes)
+            for name, cases in (("validation", held), ("test", test))
+        )
+    thresholds = node_thresholds(
+        held.values, held.target, judge, classes=classes, sensitivity=options.sensitivity
+    )
+    predicted = classes[test.columns]
+    decided = node_decision_metrics(predicted, test.target, judge)
     nodes = ReportedNodes.of(decided, judge, torch.from_numpy(Below(classes, judge).count), len(classes))
-    found = node_ranking_metrics(probe.values[test], target[test], judge, classes=classes)
+    found = node_ranking_metrics(test.values, test.target, judge, classes=classes)
     found = {name: values.masked_fill(~nodes.told, torch.nan) for name, values in found.items()}
-    at = node_metrics_at(thresholds, probe.values[test], target[test], judge, classes=classes)
+    at = node_metrics_at(thresholds, test.values, test.target, judge, classes=classes)
     found |= {f"decision_{name}": decided[name] for name in RATES}
     found |= {f"point_{name}": at[name].masked_fill(~nodes.told, torch.nan) for name in RATES}
     result = node_result(found, nodes)
-    units = inputs.units_of(inputs.samples.test)
+    units = inputs.units_of(test.rows)
     intervals, counted = NodeIntervals(result, units, judge), counted_nodes(found, nodes)
-    of_groups = (target[test], judge, units.groups, units.count)
+    of_groups = (test.target, judge, units.groups, units.count)
     intervals.add_ranking(
-        probe.values[test], target[test], classes, {name: counted[name] for name in list(counted)[:2]}
+        test.values, test.target, classes, {name: counted[name] for name in list(counted)[:2]}
     )
     if units.resampling is not None:
-        said = decided_nodes(inputs.judging.in_judge(probe.predicted[test]), *of_groups)
+        said = decided_nodes(predicted, *of_groups)
         intervals.add_rates("decision_", said, with_prefix("decision_", counted))
-        said = nodes_at(thresholds, probe.values[test], *of_groups, classes=classes)
+        said = nodes_at(thresholds, test.values, *of_groups, classes=classes)
         intervals.add_rates("point_", said, with_prefix("point_", counted))
-    ranked = ("auroc", "average_precision"), inputs.samples.test, probe.values[test], target[test]
+    ranked = ("auroc", "average_precision"), test.rows, test.values, test.target
     result.statistics.extend(ranking_statistic(*ranked, classes, nodes.told))
     if not result.statistics and TOO_MANY_NOTE not in notes:
         notes.append(TOO_MANY_NOTE)
