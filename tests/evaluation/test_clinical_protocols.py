@@ -355,7 +355,7 @@ def test_too_few_groups_for_the_folds(clinic: EmbeddingTable, taxonomy: Taxonomy
             {"operating_point": "high"},
             "operating_point is 'high', expected 'youden' or a sens",
         ),
-        ("per-group", {"aggregations": ["median"]}, "expected some of mean, logits, max, vote"),
+        ("per-group", {"aggregations": ["median"]}, "expected some of mean, logits, max, noisy-or, vote"),
         ("per-group", {"groups": "x"}, "has no option 'groups'"),
     ],
 )

@@ -134,7 +134,7 @@ def _parser() -> argparse.ArgumentParser:
         "--method",
         choices=["conformal", "threshold"],
         default="conformal",
-        help="with a guarantee for new samples (default), or as on the calibration samples",
+        help="guaranteed for new samples (default), or as on those of calibration",
     )
     add_verify(parser, "with --split: ")
     add_classifier(parser)
@@ -142,19 +142,19 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--confidence",
         type=float,
-        help="reach the coverage in this share of all draws of calibration samples",
+        help="reach it in this share of draws of calibration samples",
     )
     parser.add_argument(
         "--by-depth",
         type=int,
         metavar="DEPTH",
-        help="reach it within every node at this depth (1 = coarsest)",
+        help="reach it within every node at this depth",
     )
     parser.add_argument(
         "--counted",
         choices=["sample", "group"],
         default="sample",
-        help="with groups of samples: the answer of one of a group holds the truth, or those of all do",
+        help="with groups: the promise is of one of a group, or of all",
     )
     parser.add_argument(
         "--cost",
@@ -166,26 +166,24 @@ def _parser() -> argparse.ArgumentParser:
         "--coarse-cost",
         type=float,
         metavar="SHARE",
-        help="with --cost tree or edges: what a right but coarse answer costs, relative to a wrong one",
+        help="what a right but coarse answer costs, relative to a wrong one",
     )
     parser.add_argument(
         "--unknown",
         type=float,
         default=0.05,
         metavar="SHARE",
-        help="answer what fits no known class with the finest node that it fits; of samples of known classes "
-        "at most this share is called unknown (default 0.05; 0: none)",
+        help="the share of known samples that may be called unknown (default 0.05; 0: none)",
     )
     parser.add_argument(
         "--per-group",
         action="store_true",
-        help="one answer for each group of the table (a patient's images), which the promise is about; the "
-        "column is that of training, table.group_column",
+        help="one answer for each group (patient) of the table",
     )
     parser.add_argument(
         "--explain",
         action="store_true",
-        help="name the nearest training samples that speak for and against each step of an answer",
+        help="name training samples that speak for and against",
     )
     parser.add_argument("--top", type=int, default=3, help="how many classes to name beside (default 3)")
     parser.add_argument("--format", choices=["table", "csv", "json"], default="table")

@@ -104,14 +104,11 @@ def add_classifier(parser: argparse.ArgumentParser) -> None:
 
 def add_version(parser: argparse.ArgumentParser) -> None:
     """Add ``--taxonomy`` and ``--mapping`` to a command that answers on another version of the taxonomy."""
-    parser.add_argument(
-        "--taxonomy", metavar="FILE", help="answer on this version of the taxonomy, calibrated anew on it"
-    )
+    parser.add_argument("--taxonomy", metavar="FILE", help="answer on this version of the taxonomy")
     parser.add_argument(
         "--mapping",
         metavar="FILE",
-        help="with --taxonomy: what became of the run's classes, from 'labeltree taxonomy map' (default: "
-        "what is certain)",
+        help="with --taxonomy: what became of the run's classes, by 'labeltree taxonomy map'",
     )
 
 
