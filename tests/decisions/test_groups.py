@@ -48,9 +48,9 @@ def test_noisy_or_is_its_definition() -> None:
 
 @pytest.mark.parametrize("one_is_enough", [False, True])
 def test_the_aggregation_suits_the_data(one_is_enough: bool) -> None:
-    chosen = fit_group_rule(*patients(120, 0, one_is_enough=one_is_enough), CLASSES)
+    chosen = fit_group_rule(*patients(400, 0, one_is_enough=one_is_enough), CLASSES)
     assert set(chosen.accuracies) == {"mean", "logits", "max", "noisy-or"}
-    assert chosen.count == 120
+    assert chosen.count == 120  # the others give the thresholds
     assert chosen.accuracies[chosen.how] == max(chosen.accuracies.values())
     if one_is_enough:
         assert chosen.how in ("max", "noisy-or")
@@ -80,7 +80,7 @@ def test_contradicting_and_missing_labels() -> None:
     labels[0] = -1
     labels[4] = TREE.find("naevus") if labels[5] != TREE.find("naevus") else TREE.find("melanoma")
     found = fit_group_rule(probabilities, labels, groups, CLASSES)
-    assert (found.count, found.conflicts) == (29, 1)
+    assert (found.count, found.conflicts) == (8, 1)  # three tenths of 29
     with pytest.raises(DataError, match="no group of held-out samples has a label"):
         fit_group_rule(probabilities, torch.full_like(labels, -1), groups, CLASSES)
     with pytest.raises(DataError, match="labels that agree"):

@@ -1,4 +1,4 @@
-"""``predict --per-group``: a row for each patient, from Python and the command line."""
+"""``predict --per``: a row for each patient, from Python and the command line."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def home(tmp_path_factory: pytest.TempPathFactory, make_image_folder: Callable[.
 
 def test_a_row_for_each_patient(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run, new = str(home / "run"), str(home / "new.csv")
-    words = ["predict", run, "--data", new, "--labelled", "--per-group", "--coverage", "0.7"]
+    words = ["predict", run, "--data", new, "--labelled", "--per", "group", "--coverage", "0.7"]
     assert main([*words, "--format", "json"]) == 0
     said = capsys.readouterr()
     rows = json.loads(said.out)["answers"]
@@ -44,7 +44,7 @@ def test_a_row_for_each_patient(home: Path, capsys: pytest.CaptureFixture[str]) 
     assert all("unknown" not in row and row["label"] for row in rows)
     assert "one answer for each group" in said.err
     assert "The samples of a group are combined by" in said.err
-    found = lt.load(run).predict(data=new, labelled=True, per_group=True, coverage=0.7)
+    found = lt.load(run).predict(data=new, labelled=True, per="group", coverage=0.7)
     assert found.samples == [row["sample"] for row in rows]
     assert [row["answer"] for row in rows] == [
         lt.load(run).taxonomy.path_name(node) for node in found.answers.nodes.tolist()
@@ -61,6 +61,6 @@ def test_without_groups_it_says_so(
     out = tmp_path / "run"
     lt.train(photos, "hwc", out=out, progress_bar=False, accelerator="cpu", **settings)
     with pytest.raises(DataError, match="validation samples of the run are in no groups"):
-        lt.load(out).predict(data=photos, per_group=True)
+        lt.load(out).predict(data=photos, per="group")
     with pytest.raises(DataError, match="has no groups to answer for"):
-        lt.load(home / "run").predict(data=photos, per_group=True, coverage=0.7)
+        lt.load(home / "run").predict(data=photos, per="group", coverage=0.7)

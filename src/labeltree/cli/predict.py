@@ -48,7 +48,7 @@ def run(arguments: list[str]) -> None:
             "--data-path": options.data_path,
             "--format": options.format != "table",
             "--explain": options.explain,
-            "--per-group": options.per_group,
+            "--per": options.per,
         },
         {},
     ):
@@ -82,7 +82,7 @@ def run(arguments: list[str]) -> None:
         top=options.top,
         unknown=options.unknown,
         explained=options.explain,
-        per_group=options.per_group,
+        per=options.per,
         taxonomy=options.taxonomy,
         mapping=options.mapping,
         verify=options.verify,
@@ -176,9 +176,9 @@ def _parser() -> argparse.ArgumentParser:
         help="the share of known samples that may be called unknown (default 0.05; 0: none)",
     )
     parser.add_argument(
-        "--per-group",
-        action="store_true",
-        help="one answer for each group (patient) of the table",
+        "--per",
+        metavar="COLUMN",
+        help="one answer for each 'group' (patient) of the table, or each value of a kept column",
     )
     parser.add_argument(
         "--explain",

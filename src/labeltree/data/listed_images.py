@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Unpack
@@ -56,6 +56,7 @@ def open_listed(
     split: np.ndarray[Any, Any] | Sequence[str] | None = None,
     groups: Tensor | None = None,
     group_names: np.ndarray[Any, Any] | None = None,
+    attributes: Mapping[str, np.ndarray[Any, Any]] | None = None,
     instances: Tensor | None = None,
     aspect_taxonomies: tuple[Taxonomy, ...] = (),
     aspects: Tensor | None = None,
@@ -77,6 +78,7 @@ def open_listed(
         split: ``train``, ``val``, ``test`` or empty, for each sample.
         groups: Groups ``(n,)``; see `Source`.
         group_names: Names of the groups ``(n,)``; see `Source`.
+        attributes: Further columns ``(n,)`` by name; see `Source`.
         instances: Stable ids ``(n,)``; None = positions in ``files``.
         aspect_taxonomies: One taxonomy per aspect.
         aspects: Labels of the aspects ``(n, A)``; see `Source`.
@@ -112,6 +114,7 @@ def open_listed(
         rows=rows,
         groups=groups,
         group_names=group_names,
+        attributes=dict(attributes or {}),
         split=None if split is None else np.asarray(split, dtype=str),
         files=paths,
         names=names,

@@ -43,6 +43,7 @@ def open_source(
     aspect_columns: Sequence[str] | str | None = None,
     group_column: str | None = None,
     split_column: str | None = None,
+    keep_columns: Sequence[str] | str | None = None,
     gaps: Gaps | None = None,
     image_folder: str | Path | None = None,
     image_name: str | None = None,
@@ -76,6 +77,7 @@ def open_source(
         aspect_columns: Columns of further labels of the same samples, each with its own taxonomy.
         group_column: Column of groups; rows with equal values stay in one split.
         split_column: Column of the split.
+        keep_columns: Columns to keep with the samples, such as the lesion or the hospital; see `open_table`.
         gaps: What becomes of a label whose coarser name is missing; see `open_table`.
         image_folder: Folder of the images, if it is not that of the table.
         image_name: Names of the files there, from the cells of a row: ``{gbifID}.jpg``.
@@ -103,6 +105,7 @@ def open_source(
         "aspect_columns": aspect_columns,
         "group_column": group_column,
         "split_column": split_column,
+        "keep_columns": keep_columns,
         "gaps": gaps,
         "image_folder": image_folder,
         "image_name": image_name,

@@ -79,6 +79,8 @@ class Source:
             sample with -1 is a group by itself.
         group_names: Name in the data of each sample's group (such as a patient's number), ``(n,)`` str, empty
             for samples without a group; None if the data have no names.
+        attributes: Further columns that are kept with the samples, such as the lesion or the hospital: name →
+            ``(n,)`` str, empty where missing. Results can be broken down by them, samples judged together.
         split: Split of each sample: ``train``, ``val`` or ``test``; ``unseen`` if its class is hidden from
             training; an empty string if it is in no split. None if there are no splits yet.
         files: File of each row of the store, if there are files.
@@ -90,7 +92,7 @@ class Source:
             both, an empty text is a missing one, and the store says which images are missing
             (`labeltree.data.images.stores.SomeImages`).
         columns: For a table: which of its columns were read as ``images``, ``texts``, ``labels``, ``groups``,
-            ``split`` and ``aspects``.
+            ``split``, ``aspects`` and ``kept``.
         missing_labels: Names of classes that stand for missing labels, and how many samples lost their
             label, or the finer part of it, to each.
         notes: Sentences about decisions made when the data were read, and about alternatives.
@@ -122,6 +124,7 @@ class Source:
     notes: tuple[str, ...] = ()
     unused: UnusedRows | None = None
     group_names: Array | None = None
+    attributes: Mapping[str, Array] = field(default_factory=dict)
     names: Sequence[str] | None = None
     digests: Array | None = None
 
@@ -149,6 +152,11 @@ class Source:
             values = getattr(self, column)
             if values is not None and len(values) != n:
                 raise DataError(f"source '{self.name}': {column} has {len(values)} entries for {n} samples")
+        for column, values in self.attributes.items():
+            if len(values) != n:
+                raise DataError(
+                    f"source '{self.name}': attribute '{column}' has {len(values)} entries for {n} samples"
+                )
         self._check_nodes("nodes", self.nodes, self.taxonomy)
         self._check_aspects()
 
@@ -288,6 +296,7 @@ class Source:
             rows=self.rows[index],
             groups=None if self.groups is None else self.groups[index],
             group_names=None if self.group_names is None else self.group_names[index.numpy()],
+            attributes={name: column[index.numpy()] for name, column in self.attributes.items()},
             split=None if self.split is None else self.split[index.numpy()],
             aspects=None if self.aspects is None else self.aspects[index],
             ratings=None if self.ratings is None else self.ratings[index],

@@ -45,6 +45,14 @@ __all__ = [
 
 Array = np.ndarray[Any, Any]
 TABLE_SUFFIXES = (".csv", ".tsv", ".parquet", ".pq", ".zip")
+RESERVED = frozenset(
+    (
+        *("embeddings", "features", "image_embeddings", "text_embeddings", "geometry", "curvature"),
+        *("nodes", "labels", "predictions", "aspects", "aspect_predictions", "aspect_taxonomies"),
+        *("instances", "paths", "split", "splits", "groups", "group_names", "group", "sample", "all"),
+    )
+)
+"""Names that columns to keep may not have: those of an embeddings table, and words for what is judged."""
 _log = logging.getLogger("labeltree.data")
 
 
@@ -58,6 +66,7 @@ def open_table(
     aspect_columns: Sequence[str] | str | None = None,
     group_column: str | None = None,
     split_column: str | None = None,
+    keep_columns: Sequence[str] | str | None = None,
     missing_labels: Sequence[str] | str = (),
     gaps: Gaps | None = None,
     image_folder: str | Path | None = None,
@@ -94,6 +103,9 @@ def open_table(
             one. The images of one row, rows with the same file and, in tables of texts without splits, rows
             with the same text also stay in one split.
         split_column: Column with ``train``, ``val`` or ``test``; None = ``split`` if there is one.
+        keep_columns: Columns to keep with the samples as texts, such as ``lesion`` or ``site``
+            (`Source.attributes`): samples can be judged together by them, and results broken down. They are
+            not read as labels.
         missing_labels: Names that are not classes, such as ``unknown``, in columns of labels and of aspects:
             a label ends before such a name, and is the node above or missing.
         gaps: Rule for a label whose coarser name is missing in one of several ``label_columns``.
@@ -134,6 +146,7 @@ def open_table(
         aspect_columns=aspect_columns,
         group_column=group_column,
         split_column=split_column,
+        keep_columns=keep_columns,
         missing_labels=missing_labels,
         gaps=gaps,
         image_folder=image_folder,
@@ -179,6 +192,7 @@ def open_data_table(
     aspect_columns: Sequence[str] | str | None = None,
     group_column: str | None = None,
     split_column: str | None = None,
+    keep_columns: Sequence[str] | str | None = None,
     missing_labels: Sequence[str] | str = (),
     gaps: Gaps | None = None,
     image_folder: str | Path | None = None,
@@ -197,12 +211,14 @@ def open_data_table(
         table, image_column, text_column, images.get("on_error", "raise"), files, either=either
     )
     missing = MissingNames(missing_labels)
-    taken = _taken(table, samples, aspect_columns, group_column, split_column)
+    taken = _taken(table, samples, aspect_columns, group_column, split_column, keep_columns)
     columns_of_labels = LabelColumns([])
     if taxonomy is not None and label_columns is not None and not len(label_columns):
         labels = TableLabels(taxonomy, torch.full((table.num_rows,), -1))
     else:
+        named = [label_columns] if isinstance(label_columns, str) else label_columns or ()
         others = {column for columns in taken.values() for column in columns}
+        others -= set(taken["kept"]) & set(named)
         columns_of_labels = find_label_columns(
             table, label_columns, others, taken["groups"], nest=taxonomy is None, gaps=gaps
         )
@@ -226,6 +242,7 @@ def open_data_table(
         "groups": groups,
         "group_names": group_names,
         "split": None if split is None else split[samples.rows],
+        "attributes": {column: _texts(table, column)[samples.rows] for column in taken["kept"]},
         "aspect_taxonomies": aspects.taxonomies,
         "aspects": None if aspects.nodes is None else aspects.nodes[rows],
         "ratings": None if aspects.ratings is None else aspects.ratings[rows],
@@ -370,6 +387,7 @@ def _taken(
     aspects: Sequence[str] | str | None,
     group: str | None,
     split: str | None,
+    kept: Sequence[str] | str | None,
 ) -> dict[str, tuple[str, ...]]:
     """All columns with a purpose other than labels."""
 
@@ -385,22 +403,40 @@ def _taken(
         "groups": named(group, "group"),
         "split": named(split, "split"),
         "aspects": tuple(table.find(column) for column in chosen),
+        "kept": _kept_columns(table, [kept] if isinstance(kept, str) else kept or ()),
     }
+
+
+def _kept_columns(table: DataTable, names: Sequence[str]) -> tuple[str, ...]:
+    for name in names:
+        if name in RESERVED:
+            raise DataError(
+                f"{table}: keep_columns names '{name}', which has a meaning of its own in labeltree; rename "
+                "the column, or leave it out"
+            )
+    return tuple(dict.fromkeys(table.find(name) for name in names))
+
+
+def _texts(table: DataTable, column: str) -> Array:
+    """The texts of a column ``(rows,)``, empty where a cell is."""
+    cells = table.cells(column)
+    texts: Array = np.array([*cells.texts, ""], dtype=str)[cells.codes]
+    return texts
 
 
 def _groups(
     table: DataTable, columns: Sequence[str], samples: TableSamples, has_splits: bool
 ) -> tuple[Tensor | None, Array | None]:
     """Groups kept together by splits (given groups, images of a row, equal images or texts); their names."""
-    keys, names = [samples.rows], None
+    keys, names = [samples.rows], np.full(len(samples.rows), "")
     # A short text may occur on both sides of a given split; a file should not.
     if samples.files is not None or not has_splits:
         keys.append(samples.alike)
     for column in columns:
         cells = table.cells(column)
         keys.append(cells.codes[samples.rows])
-        texts = np.array([*cells.texts, ""], dtype=str)[cells.codes[samples.rows]]
-        names = texts if names is None else np.where(names == "", texts, names)
+        texts = _texts(table, column)[samples.rows]
+        names = np.where(names == "", texts, names)
     groups = _joined(*keys)
     return (None, None) if groups is None else (torch.from_numpy(groups), names)
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from labeltree.decisions.class_nodes import ClassNodes
+from labeltree.decisions.conformal import share_of_groups
 from labeltree.decisions.rule import DecisionRule, fit_rule
 from labeltree.errors import DataError
 from labeltree.metrics.functional import group_labels, group_probabilities
@@ -18,6 +19,7 @@ from labeltree.metrics.functional.node_groups import Aggregation, in_conflict
 __all__ = ["GroupRule", "fit_group_rule"]
 
 _OFFERED = tuple(how for how in get_args(Aggregation) if how != "vote")  # whose shares are no probabilities
+_SHARE = 0.3  # of the groups, as in `fit_rule`: they choose and calibrate, the others give thresholds
 _WORDS = {
     "mean": "the mean of their probabilities",
     "logits": "the mean of their log-probabilities",
@@ -34,7 +36,7 @@ class GroupRule:
         how: the aggregation; see `group_probabilities`.
         rule: decision rule from log-probabilities of groups to answers.
         accuracies: share of held-out groups whose most probable class is right, by aggregation.
-        count: number of held-out groups that chose it and fitted the rule.
+        count: number of held-out groups that chose it.
         conflicts: number of those that were left out because their labels contradict each other.
     """
 
@@ -69,19 +71,28 @@ class GroupRule:
 
 
 def fit_group_rule(
-    probabilities: Tensor, labels: Tensor, groups: Tensor, classes: ClassNodes, *, seed: int = 0
+    probabilities: Tensor,
+    labels: Tensor,
+    groups: Tensor,
+    classes: ClassNodes,
+    *,
+    within: Tensor | None = None,
+    seed: int = 0,
 ) -> GroupRule:
     """Choose how to combine samples and fit a decision rule to groups that training has not seen.
 
     The aggregation with the most right groups is chosen; of several, the one with the largest mean
-    log-probability of the labels. A group has the finest of its samples' labels; groups whose labels
-    contradict each other are left out.
+    log-probability of the labels. A part of the groups chooses it, and fits the calibrator; the thresholds
+    come from the others alone. A group has the finest of its samples' labels; groups whose labels contradict
+    each other are left out.
 
     Args:
         probabilities: (n, C) calibrated class probabilities of held-out samples.
         labels: (n,) nodes, -1 where missing.
         groups: (n,) group of each sample, -1 for a sample that is a group of its own.
         classes: classes of the probabilities.
+        within: (n,) the larger unit of each sample, such as the patient of a lesion, -1 for none; those of
+            one unit are not independent. None: groups are.
         seed: of the choice of the groups that the calibrator is fitted to; see `fit_rule`.
 
     Raises:
@@ -94,24 +105,35 @@ def fit_group_rule(
     named = groups[conflicted & (groups >= 0)]
     kept = ~conflicted & ~torch.isin(groups, named)
     probabilities, groups = probabilities[kept], groups[kept]
+    outer = None if within is None else _of_groups(within[kept], groups)
     if not len(groups):
         raise DataError("no group of held-out samples has labels that agree with each other")
     of_groups = group_labels(labels[kept], groups, classes.taxonomy)
     judged = classes.judges(of_groups)
     if not bool(judged.any()):
         raise DataError("no group of held-out samples has a label that decides about answers")
+    chooses = share_of_groups(of_groups >= 0, outer, _SHARE, seed) & judged
+    chooses = chooses if bool(chooses.any()) else judged
     accuracies, qualities = {}, {}
     for how in _OFFERED:
-        found = group_probabilities(probabilities, groups, how).probabilities[judged]
+        found = group_probabilities(probabilities, groups, how).probabilities[chooses]
         answered = classes.nodes[found.argmax(1)]
-        right = classes.taxonomy.lca(answered, of_groups[judged]) == of_groups[judged]
-        of_nodes = classes.node_probabilities(found).gather(1, of_groups[judged][:, None])
+        right = classes.taxonomy.lca(answered, of_groups[chooses]) == of_groups[chooses]
+        of_nodes = classes.node_probabilities(found).gather(1, of_groups[chooses][:, None])
         accuracies[how] = float(right.double().mean())
         qualities[how] = (accuracies[how], float(of_nodes.clamp_min(1e-12).log().mean()))
     best = max(_OFFERED, key=lambda how: qualities[how])
     scores = _scores(group_probabilities(probabilities, groups, best).probabilities)
-    rule = fit_rule(scores, of_groups, classes, seed=seed)
-    return GroupRule(best, rule, accuracies, int(judged.sum()), left_out)
+    rule = fit_rule(scores, of_groups, classes, groups=outer, share=_SHARE, seed=seed)
+    return GroupRule(best, rule, accuracies, int(chooses.sum()), left_out)
+
+
+def _of_groups(within: Tensor, groups: Tensor) -> Tensor:
+    """The larger unit (g,) of each group, in the order of `group_probabilities`."""
+    alone = (groups < 0).nonzero()[:, 0]
+    named, place = torch.unique(groups[groups >= 0], return_inverse=True)
+    units = torch.full((len(named),), -1).index_put_((place,), within[groups >= 0])
+    return torch.cat([units, within[alone]])
 
 
 def _scores(probabilities: Tensor) -> Tensor:

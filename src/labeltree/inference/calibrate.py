@@ -118,23 +118,37 @@ class Decider:
         mapping = self.record.get("mapping")  # of a run that answers on another version of its taxonomy
         return origin | ({"mapping": mapping} if isinstance(mapping, str) else {})
 
-    @cached_property
-    def group_rule(self) -> GroupRule:
-        """How the samples of a group are combined to one answer, by the run's validation samples.
+    def group_rule(self, per: str = "group") -> GroupRule:
+        """How samples are combined to one answer, by the run's validation samples.
+
+        Args:
+            per: what is answered for: ``group``, or an attribute of the samples, such as ``lesion``; see
+                `EmbeddingTable.units`.
 
         Raises:
             DataError: if there are none with groups, or too few labels.
         """
+        if per not in self._group_rules:
+            self._group_rules[per] = self._fit_group_rule(per)
+        return self._group_rules[per]
+
+    @cached_property
+    def _group_rules(self) -> dict[str, GroupRule]:
+        return {}
+
+    def _fit_group_rule(self, per: str) -> GroupRule:
         if isinstance(self._compared, str):
             raise DataError(f"groups cannot be answered: {self._compared}")
         held = self._compared[1]
-        if held.groups is None or len(torch.unique(held.groups[held.groups >= 0])) < 2:
+        if per == "group" and (held.groups is None or len(torch.unique(held.groups[held.groups >= 0])) < 2):
             raise DataError(
                 "groups cannot be answered: the validation samples of the run are in no groups; train with "
                 "--table.group_column"
             )
+        units = held.units(per)
+        within = None if per == "group" else held.groups
         probabilities = self.rule.probabilities(self.scores(held))
-        return fit_group_rule(probabilities, held.nodes, held.groups, self.rule.classes)
+        return fit_group_rule(probabilities, held.nodes, units, self.rule.classes, within=within)
 
     @property
     def novelty(self) -> NoveltyRule | None:

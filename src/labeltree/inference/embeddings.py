@@ -258,7 +258,8 @@ def _kept_table(
             return replace(made, groups=source.groups)
     # tables of older versions have no groups; the samples are the same, so take the groups of the data
     table = EmbeddingTable.load(file, run.taxonomy)
-    return replace(table, groups=source.groups, group_names=source.group_names)
+    kept = dict(source.attributes)
+    return replace(table, groups=source.groups, group_names=source.group_names, attributes=kept)
 
 
 def _make_table(name: TableName, run: TrainedRun, progress: Progress | None) -> EmbeddingTable:
@@ -349,6 +350,7 @@ def _table_of(source: Source, embeddings: Tensor, **columns: object) -> Embeddin
         instances=source.instances,
         groups=source.groups,
         group_names=source.group_names,
+        attributes=dict(source.attributes),
         paths=np.asarray(paths, dtype=str) if paths else None,
         aspects=source.aspects,
         aspect_taxonomies=source.aspect_taxonomies,

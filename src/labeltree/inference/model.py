@@ -171,7 +171,7 @@ class Model:
         top: int = 3,
         unknown: float = FALSE_ALARMS,
         explained: bool = False,
-        per_group: bool = False,
+        per: str | None = None,
     ) -> Answered:
         """Predict a node of the taxonomy for every sample, at the finest depth that keeps the coverage.
 
@@ -185,7 +185,8 @@ class Model:
             unknown: the share of samples of known classes that may be called unknown; 0: none is. See
                 `labeltree.decisions.mark_unknown`.
             explained: name the nearest training samples for and against each step of an answer, as ``why``.
-            per_group: one answer for each group of the samples of ``data``, such as a patient's images.
+            per: one answer for all samples of ``data`` with the same value here: ``group`` (a patient's
+                images), or a column that the run keeps, such as ``lesion``.
 
         Raises:
             LabeltreeError: if the run or the samples are missing, unreadable or unsuitable. A run that has
@@ -205,7 +206,7 @@ class Model:
             top=top,
             unknown=unknown,
             explained=explained,
-            per_group=per_group,
+            per=per,
             warning=self._warning or None,
         )
 

@@ -140,7 +140,7 @@ def answer(
     top: int = 3,
     unknown: float = FALSE_ALARMS,
     explained: bool = False,
-    per_group: bool = False,
+    per: str | None = None,
     taxonomy: str | None = None,
     mapping: str | None = None,
     verify: bool = False,
@@ -158,8 +158,9 @@ def answer(
         top: number of most probable classes to list beside each answer.
         unknown: the share of samples of known classes that may be called unknown, see `mark_unknown`.
         explained: name the nearest training samples for and against each step, see `explain`.
-        per_group: one answer for each group of samples, such as a patient's images, with the promise for
-            groups; see `GroupRule`. Samples of unknown classes are not told then.
+        per: one answer for all samples that have the same value here: ``group``, the groups of the run (a
+            patient's images), or a column that the run keeps, such as ``lesion``; the promise is one for
+            these, see `GroupRule`. Samples of unknown classes are not told then.
         taxonomy: file of another version of the run's taxonomy, to answer on; see `run_on`.
         mapping: file that says what became of each node of the run's taxonomy.
         verify: for a split of the run's own data, read all files of its samples again.
@@ -185,7 +186,7 @@ def answer(
         top=top,
         unknown=unknown,
         explained=explained,
-        per_group=per_group,
+        per=per,
         warning=None if decider.run.base is not None else other_report(run, decider.chosen),
     )
 
@@ -201,7 +202,7 @@ def answer_with(
     top: int = 3,
     unknown: float = FALSE_ALARMS,
     explained: bool = False,
-    per_group: bool = False,
+    per: str | None = None,
     warning: str | None = None,
 ) -> Answered:
     """Answer with a run that is already open; see `answer`.
@@ -216,27 +217,27 @@ def answer_with(
         top: see `answer`.
         unknown: see `answer`.
         explained: see `answer`.
-        per_group: see `answer`.
+        per: see `answer`.
         warning: a warning to include in the result.
     """
     rule = decider.rule
     # check all options before the samples are read
-    if per_group and explained:
-        raise ValueError("an explanation is of a sample; leave per-group or explain out")
-    if per_group:
-        rule = decider.group_rule.rule
+    if per and explained:
+        raise ValueError("an explanation is of a sample; leave 'per' or 'explain' out")
+    if per:
+        rule = decider.group_rule(per).rule
         rule.bars(promise, by_depth)
     price = None if cost is None else _cost(decider, cost, coarse)
     asked, answers_of = way_of_answering(
         decider, promise, by_depth=by_depth, cost=cost, coarse=coarse, top=top, unknown=unknown
     )
-    cannot = "" if per_group else decider.cannot_tell(unknown)
+    cannot = "" if per else decider.cannot_tell(unknown)
     said: dict[str, Any] = {
         "classifier": decider.chosen.sentence,
         "warning": "\n".join(part for part in (warning, cannot) if part) or None,
         "about": decider.about(asked),
     }
-    named = _open(decider, request)
+    named = _open(decider, request, per)
     source = named.source
     if source is None:
         objective = decider.run.network.objective
@@ -244,8 +245,8 @@ def answer_with(
         taxonomy = decider.run.taxonomy
         return Answered(named.names, nothing, taxonomy, asked, skipped=named.skipped, **said)
     table = decider.embed(source)
-    if per_group:
-        return _of_groups(decider, table, source, request, asked, price, promise, by_depth, top, said)
+    if per:
+        return _of_groups(decider, table, source, request, asked, price, promise, by_depth, top, said, per)
     answers = answers_of(table)
     labels = table.nodes if request.labelled else None
     return Answered(
@@ -273,28 +274,29 @@ def _of_groups(
     by_depth: int | None,
     top: int,
     said: dict[str, Any],
+    per: str,
 ) -> Answered:
     """One answer for each group of samples, named as in the table; samples without a group answer alone."""
-    if table.groups is None:
+    if per == "group" and table.groups is None:
         raise DataError(
             f"'{source.name}' has no groups to answer for; name their column as in training, "
             "table.group_column"
         )
-    chosen = decider.group_rule
-    groups, scores = chosen.combine(decider.rule.probabilities(decider.scores(table)), table.groups)
+    chosen, units = decider.group_rule(per), table.units(per)
+    groups, scores = chosen.combine(decider.rule.probabilities(decider.scores(table)), units)
     if price is None:
         answers = chosen.rule.answer(scores, promise, by_depth=by_depth, top=top)
     else:
         answers = chosen.rule.cheapest(scores, price, top)
-    names = _group_names(groups, table.groups, source)
+    names = _unit_names(groups, units, source, per)
     labels = None
     if request.labelled:
         conflicted = torch.zeros(len(table), dtype=torch.bool)
         known = table.nodes >= 0
-        conflicted[known] = in_conflict(table.nodes[known], table.groups[known], decider.run.taxonomy)
-        labels = group_labels(table.nodes.masked_fill(conflicted, -1), table.groups, decider.run.taxonomy)
+        conflicted[known] = in_conflict(table.nodes[known], units[known], decider.run.taxonomy)
+        labels = group_labels(table.nodes.masked_fill(conflicted, -1), units, decider.run.taxonomy)
         if bool(conflicted.any()):
-            many = len(torch.unique(table.groups[conflicted]))
+            many = len(torch.unique(units[conflicted]))
             said = said | {
                 "warning": "\n".join(
                     part
@@ -311,7 +313,7 @@ def _of_groups(
         names,
         answers,
         source.taxonomy,
-        f"{asked}, one answer for each group",
+        f"{asked}, one answer for each {per}",
         labels,
         None if labels is None else chosen.rule.classes.judges(labels),
         drift=_drift_of(decider, table) if request.split is None else None,
@@ -319,18 +321,27 @@ def _of_groups(
     )
 
 
-def _group_names(groups: Tensor, of_samples: Tensor, source: Source) -> list[str]:
-    """The names of groups in the table, else their numbers; of samples without a group, their own names."""
+def _unit_names(units: Tensor, of_samples: Tensor, source: Source, per: str) -> list[str]:
+    """The names of groups in the table, else their numbers; of samples without a group, their own names.
+
+    What lies within groups is named with its group: ``patient 7/left arm``.
+    """
     alone = iter((of_samples < 0).nonzero()[:, 0].tolist())
-    samples = _names(source) if bool((groups < 0).any()) else []
-    first = {int(group): row for row, group in reversed(list(enumerate(of_samples.tolist())))}
-    known = source.group_names
-    return [
-        samples[next(alone)]
-        if group < 0
-        else (str(known[first[group]]) if known is not None else f"group {group}")
-        for group in groups.tolist()
-    ]
+    samples = _names(source) if bool((units < 0).any()) else []
+    first = {int(unit): row for row, unit in reversed(list(enumerate(of_samples.tolist())))}
+    groups = source.group_names
+    if groups is not None and per == "group":  # a patient with one image
+        samples = [str(group) or sample for group, sample in zip(groups, samples, strict=bool(samples))]
+
+    def name(unit: int) -> str:
+        row = first[unit]
+        group = "" if groups is None else str(groups[row])
+        if per == "group":
+            return group or f"group {unit}"
+        value = str(source.attributes[per][row])
+        return f"{group}/{value}" if group else value
+
+    return [samples[next(alone)] if unit < 0 else name(unit) for unit in units.tolist()]
 
 
 def _drift_of(decider: Decider, table: EmbeddingTable) -> Drift | None:
@@ -391,7 +402,7 @@ def _pairs(decider: Decider, request: Request) -> NamedSamples:
     return with_texts(decider.run, opened, [True] * len(request.images), request.texts)
 
 
-def _open(decider: Decider, request: Request) -> NamedSamples:
+def _open(decider: Decider, request: Request, per: str | None = None) -> NamedSamples:
     if request.named is not None:
         return request.named
     if request.images and request.texts:
@@ -402,7 +413,11 @@ def _open(decider: Decider, request: Request) -> NamedSamples:
         return open_texts(decider.run, request.texts)
     if request.data is not None:
         source = open_other(
-            decider.run, request.data, data_path=request.data_path, unlabelled=not request.labelled
+            decider.run,
+            request.data,
+            data_path=request.data_path,
+            unlabelled=not request.labelled,
+            kept=() if per in (None, "group") else (str(per),),
         )
     else:
         source = decider.run.source.of_split(request.split or "test")

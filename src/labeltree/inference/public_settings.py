@@ -26,7 +26,7 @@ _PLACES = (
     "image_folder",
     "synonyms",
 )
-_OF_TRAINING = ("unseen_classes", "group_column", "split_column", "aspect_columns")
+_OF_TRAINING = ("unseen_classes", "group_column", "split_column", "keep_columns", "aspect_columns")
 _FOLDERS = ("transformers", "open_clip")
 _NAMES_OF_PLACES = ("_name_or_path", "name_or_path", "tokenizer_file", "vocab_file", "merges_file")
 

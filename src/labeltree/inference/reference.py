@@ -1,5 +1,7 @@
 """The reference samples of a run: features and embeddings of validation and training samples, without names.
 
+Of groups and attributes (patient, lesion) they keep which samples belong together, as numbers.
+
 With them a run can be calibrated again, and new samples compared with what it knows, when its data are gone.
 """
 
@@ -8,6 +10,7 @@ from __future__ import annotations
 import errno
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -26,6 +29,7 @@ __all__ = ["keep_reference", "load_reference", "save_unordered", "validation_tab
 _VERSION = 1
 _MOST = {"train": 10_000, "val": MOST_CALIBRATED}  # samples that are kept, drawn evenly over the labels
 _SPLITS = ("train", "val")
+_ATTRIBUTE = "attribute/"
 
 
 def validation_table(run: TrainedRun, own_samples: OwnSamples, *, anew: bool = False) -> EmbeddingTable:
@@ -82,6 +86,8 @@ def keep_reference(run: TrainedRun, table: EmbeddingTable) -> EmbeddingTable:
         split=np.repeat(np.array(_SPLITS), [len(part) for part in chosen]),
         features=None if table.features is None else table.features[rows],
         groups=groups,
+        attributes={name: _codes(_apart(table, name)[rows.numpy()]) for name in table.attributes},
+        group_names=np.full(len(rows), ""),
         geometry=table.geometry,
         curvature=table.curvature,
     )
@@ -91,6 +97,18 @@ def keep_reference(run: TrainedRun, table: EmbeddingTable) -> EmbeddingTable:
         if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
             raise
     return found
+
+
+def _apart(table: EmbeddingTable, name: str) -> np.ndarray[Any, Any]:
+    """An attribute with texts that differ between groups."""
+    units = replace(table, split=None).units(name).numpy()
+    return np.where(units < 0, "", units.astype(str))
+
+
+def _codes(column: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Numbers in place of the texts of a column, in the order of their first rows; empty if the text is."""
+    numbers: dict[str, str] = {"": ""}
+    return np.array([numbers.setdefault(text, str(len(numbers) - 1)) for text in column.tolist()], dtype=str)
 
 
 def save_unordered(run: TrainedRun, path: Path) -> None:
@@ -114,6 +132,8 @@ def save_unordered(run: TrainedRun, path: Path) -> None:
         numbers: dict[int, int] = {}
         codes = [g if g < 0 else numbers.setdefault(g, len(numbers)) for g in sorted_table.groups.tolist()]
         sorted_table = replace(sorted_table, groups=torch.tensor(codes, dtype=torch.int64))
+    kept = {name: _codes(column) for name, column in sorted_table.attributes.items()}
+    sorted_table = replace(sorted_table, attributes=kept)
     _save(run, sorted_table, path)
 
 
@@ -128,6 +148,9 @@ def _save(run: TrainedRun, table: EmbeddingTable, path: Path | None = None) -> N
         "split": torch.from_numpy(np.asarray(table.split) == "val").to(torch.uint8),
     }
     parts |= {name: column for name in ("features", "groups") if (column := getattr(table, name)) is not None}
+    for name, column in table.attributes.items():
+        codes = [int(text) if text else -1 for text in column.tolist()]
+        parts[f"{_ATTRIBUTE}{name}"] = torch.tensor(codes, dtype=torch.int64)
     with atomic_write(path or run.folder.reference) as temporary:
         temporary.write_bytes(save({name: value.contiguous() for name, value in parts.items()}))
 
@@ -155,6 +178,14 @@ def load_reference(run: TrainedRun) -> EmbeddingTable | None:
             split=np.array(_SPLITS)[parts["split"].numpy()],
             features=parts.get("features"),
             groups=parts.get("groups"),
+            group_names=np.full(len(parts["nodes"]), ""),
+            attributes={
+                name.removeprefix(_ATTRIBUTE): np.array(
+                    ["" if code < 0 else str(code) for code in codes.tolist()], dtype=str
+                )
+                for name, codes in parts.items()
+                if name.startswith(_ATTRIBUTE)
+            },
             geometry=geometry,
             curvature=run.recipe.curvature,
         )

@@ -207,6 +207,7 @@ def open_other(
     unlabelled: bool = False,
     own_labels: bool = False,
     mapping: str | Path | None = None,
+    kept: Sequence[str] = (),
 ) -> Source:
     """Open other samples in the shape that a trained run's encoder takes, labelled in the run's taxonomy.
 
@@ -222,6 +223,8 @@ def open_other(
         own_labels: keep the labels of the samples, in their own taxonomy, without aspects.
         mapping: what became of the nodes of the taxonomy of their labels in the run's; None = labels are of
             the run's. A run that is seen on another version of its taxonomy reads labels of both.
+
+        kept: columns of a table that must be there, and are kept with the samples, beside those of the run.
 
     Raises:
         ValueError: if both ``unlabelled`` and ``own_labels`` are given.
@@ -252,7 +255,11 @@ def open_other(
             missing_labels=None if own_labels or unlabelled else recipe.missing_labels,
             on_error="skip",
             either=modality == "both",
-            **({} if named or own_labels or Path(spec).is_dir() else _columns(run, Path(spec), unlabelled)),
+            **(
+                {}
+                if named or own_labels or Path(spec).is_dir()
+                else _columns(run, Path(spec), unlabelled, kept)
+            ),
         )
     except TaxonomyError as error:
         if unlabelled:
@@ -286,12 +293,14 @@ def _with_both(run: TrainedRun, source: Source) -> Source:
     return source
 
 
-def _columns(run: TrainedRun, path: Path, unlabelled: bool) -> dict[str, Any]:
+def _columns(run: TrainedRun, path: Path, unlabelled: bool, kept: Sequence[str]) -> dict[str, Any]:
     """The columns of a table to be embedded; columns that only training reads may be absent."""
     known = run.columns.get("groups", ())
     groups = run.recipe.table.group_column or (known[0] if known else None)
-    kept = groups if groups in column_names(path) else None  # patients stay patients where the table has them
-    columns = run.recipe.table.columns | {"aspect_columns": None, "group_column": kept}
+    groups = groups if groups in column_names(path) else None  # patients stay patients where there are some
+    columns = run.recipe.table.columns | {"aspect_columns": None, "group_column": groups}
+    present = [name for name in columns.get("keep_columns", ()) if name in column_names(path)]
+    columns["keep_columns"] = list(dict.fromkeys([*present, *kept])) or None
     rule = columns.get("image_name")
     if rule is not None and not set(ImageRule(rule).columns) <= set(column_names(path)):
         columns |= {"image_name": None, "image_folder": None}  # of the table that the run was trained on

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,10 @@ __all__ = ["EmbeddingTable"]
 _OF_ONE = ("image_embeddings", "text_embeddings")
 _TENSORS = (*_OF_ONE, "features", "instances", "groups", "predictions", "aspects", "aspect_predictions")
 _TEXTS = ("split", "paths", "group_names")
+_KNOWN = frozenset((*_TENSORS, *_TEXTS)) | frozenset(
+    ("embeddings", "nodes", "labels", "splits", "geometry", "curvature", "aspect_taxonomies", "sample")
+)
+"""Columns of a file with a meaning of their own, in the plural; others of one text a row are attributes."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +68,8 @@ class EmbeddingTable:
         text_embeddings: ``(n, d)`` float32 embeddings of its text alone, likewise.
         group_names: ``(n,)`` array of str, name of each sample's group, empty for samples without a group;
             None if unknown.
+        attributes: further columns of the samples, such as the lesion or the hospital: name → ``(n,)`` array
+            of str, empty where missing.
     """
 
     embeddings: Tensor
@@ -82,6 +89,7 @@ class EmbeddingTable:
     group_names: np.ndarray[Any, Any] | None = None
     image_embeddings: Tensor | None = None
     text_embeddings: Tensor | None = None
+    attributes: Mapping[str, np.ndarray[Any, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.embeddings.ndim != 2 or not self.embeddings.is_floating_point():
@@ -92,6 +100,13 @@ class EmbeddingTable:
             if column is not None and len(column) != n:
                 raise DataError(
                     f"the table has {n} embeddings but {len(column)} {name}; they must be as many"
+                )
+        for name, texts in self.attributes.items():
+            if len(texts) != n:
+                raise DataError(f"the table has {n} embeddings but {len(texts)} entries in '{name}'")
+            if name in _KNOWN:
+                raise DataError(
+                    f"'{name}' has a meaning of its own in a table; give the attribute another name"
                 )
         for name in _OF_ONE:
             column = getattr(self, name)
@@ -132,6 +147,7 @@ class EmbeddingTable:
         for name in _TEXTS:
             array = getattr(self, name)
             picked[name] = None if array is None else array[where.numpy()]
+        picked["attributes"] = {name: texts[where.numpy()] for name, texts in self.attributes.items()}
         return replace(self, **picked)
 
     def select(self, split: str) -> EmbeddingTable:
@@ -143,6 +159,53 @@ class EmbeddingTable:
             known = sorted(set(self.split.tolist()))
             raise DataError(f"the embeddings table has no rows of split '{split}'; it has {known}")
         return self.rows(mask)
+
+    def units(self, column: str) -> Tensor:
+        """The samples that are judged together, ``(n,)`` int64; −1 for a sample by itself.
+
+        Args:
+            column: ``group`` for the groups of the table, or the name of an attribute: samples of one group
+                with the same value. Lesion 1 of one patient is not lesion 1 of another.
+
+        Raises:
+            DataError: if there is no such column; or the table has splits and the values are above its
+                groups: a hospital of many patients, or a patient whose lesions are the groups.
+        """
+        if column == "group":
+            if self.groups is None:
+                raise DataError(
+                    "the table has no groups to judge by; give it a column 'groups' (patient, lesion), or "
+                    "name one in training, --table.group_column"
+                )
+            return self.groups
+        values = self.attribute(column)
+        given = np.asarray(values != "")
+        codes = np.unique(values, return_inverse=True)[1].reshape(-1)
+        groups = np.full(len(codes), -1) if self.groups is None else self.groups.numpy()
+        if self.group_names is not None:  # groups without a name are copies of one sample
+            groups = np.unique(self.group_names, return_inverse=True)[1].reshape(-1)
+            groups[self.group_names == ""] = -1
+        if self.split is not None and _lie_above(codes[given], groups[given]):
+            raise DataError(
+                f"every group lies within one '{column}', so it cannot be judged by: other samples of the "
+                f"same '{column}' may have been trained on. Train with --table.group_column {column}"
+            )
+        units = np.unique(np.stack([groups, codes]), axis=1, return_inverse=True)[1].reshape(-1)
+        return torch.from_numpy(np.where(given, units, -1))
+
+    def attribute(self, name: str) -> np.ndarray[Any, Any]:
+        """The values ``(n,)`` str of an attribute, empty where missing.
+
+        Raises:
+            DataError: if there is no such attribute.
+        """
+        if name not in self.attributes:
+            known = f"it has {', '.join(sorted(self.attributes))}" if self.attributes else "it has none"
+            raise DataError(
+                f"the table has no attribute '{name}'; {known}. Name columns of the data to keep in "
+                f"training, --table.keep_columns {name}"
+            )
+        return self.attributes[name]
 
     def aspect(self, number: int) -> EmbeddingTable:
         """The same samples with the labels and predictions of one aspect, nodes of the aspect's taxonomy."""
@@ -169,6 +232,7 @@ class EmbeddingTable:
                 columns[name] = (
                     column.numpy() if isinstance(column, Tensor) else np.asarray(column, dtype=str)
                 )
+        columns |= {name: np.asarray(texts, dtype=str) for name, texts in self.attributes.items()}
         note: dict[str, Any] = {"geometry": self.geometry, "curvature": self.curvature}
         if self.aspects is not None:
             note["aspect_taxonomies"] = text_of_aspects(self.aspect_names, self.aspect_taxonomies)
@@ -202,7 +266,8 @@ class EmbeddingTable:
         Required are ``embeddings`` (n, d) and either ``nodes`` (int64 node ids of the taxonomy) or ``labels``
         (names or ``a/b/c`` paths, empty = missing; needs ``taxonomy``). Optional: ``split``, ``features``,
         ``instances``, ``groups`` (numbers or names), ``paths``, ``predictions`` (nodes or labels predicted by
-        the model), ``geometry``, ``curvature``; ``aspects`` (n, A) and ``aspect_predictions`` (n, A), which
+        the model), ``geometry``, ``curvature``; any other column of one text or number a row becomes one of
+        the ``attributes``; ``aspects`` (n, A) and ``aspect_predictions`` (n, A), which
         need the ``aspect_taxonomies`` that `save` writes. The singular of each name is accepted too.
 
         Args:
@@ -242,6 +307,11 @@ class EmbeddingTable:
             for k in ("aspects", "aspect_predictions")
             if k in raw
         }
+        attributes = {
+            name: as_texts(path, name, column)
+            for name, column in raw.items()
+            if name not in _KNOWN and name + "s" not in _KNOWN and _one_a_row(column, raw["embeddings"])
+        }
         names, taxonomies = aspects_from_text(path, str(raw.get("aspect_taxonomies", "[]")))
         return cls(
             embeddings=as_floats(path, "embeddings", raw["embeddings"]),
@@ -260,8 +330,25 @@ class EmbeddingTable:
             **{name: as_floats(path, name, raw[name]) for name in _OF_ONE if name in raw},
             aspect_taxonomies=taxonomies,
             aspect_names=names,
+            attributes=attributes,
             **aspects,
         )
+
+
+def _lie_above(codes: np.ndarray[Any, Any], groups: np.ndarray[Any, Any]) -> bool:
+    """Whether every group has one code, and some code has several groups."""
+    pairs = np.unique(np.stack([groups, codes])[:, groups >= 0], axis=1)
+    return bool(len(np.unique(pairs[0])) == pairs.shape[1] > len(np.unique(pairs[1])))
+
+
+def _one_a_row(column: Any, embeddings: Any) -> bool:
+    """Whether a column has a text or a number for each row."""
+    array = np.asarray(column)
+    if array.shape != np.asarray(embeddings).shape[:1] or array.dtype.kind not in "UOiufb":
+        return False
+    return array.dtype.kind != "O" or all(
+        value is None or isinstance(value, str | int | float) for value in array.tolist()
+    )
 
 
 def _require_names(path: Path, raw: dict[str, Any]) -> None:

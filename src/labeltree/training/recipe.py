@@ -44,6 +44,9 @@ class TableRecipe:
         label_columns: one column per depth, coarse to fine, or one column of labels of ``taxonomy``.
         group_column: samples of one group (patient, item) stay on one side of every split.
         split_column: ``train``, ``val`` or ``test``.
+        keep_columns: columns to keep with the samples, such as ``lesion`` and ``site``: `evaluate` and
+            `predict` can judge samples together by them (``--per lesion``), and break results down by them
+            (``--by site``).
         aspect_columns: labels of further taxonomies over the same samples (MLCL), one column each, flat names
             or paths ``a/b``; whole numbers are ratings too.
         gaps: what becomes of a label whose coarser name is missing: ``placeholder`` (a node for it),
@@ -65,6 +68,7 @@ class TableRecipe:
     label_columns: list[str] | None = None
     group_column: str | None = None
     split_column: str | None = None
+    keep_columns: list[str] | None = None
     aspect_columns: list[str] | None = None
     gaps: Literal["placeholder", "skip", "error"] | None = None
     image_folder: str | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import get_args
 
 import torch
 from torch import Tensor
@@ -38,7 +38,6 @@ from labeltree.metrics.functional.node_resampling import RATES, decided_nodes, n
 
 __all__ = ["NodeScoresOptions", "node_scores_protocol"]
 
-Unit = Literal["sample", "group"]
 _HELD_OUT = 5  # number of folds, one of which is held out if there are no validation samples
 
 
@@ -50,20 +49,21 @@ class NodeScoresOptions:
         roles: representations that the probe reads: ``features``, ``embeddings`` or both.
         operating_point: rule for the threshold of every node on the validation samples: ``youden`` (maximum
             of Youden's index), or a sensitivity such as 0.95 (the largest threshold that reaches it).
-        per: what is a case: every ``sample``, or every ``group`` of samples, such as a patient's images,
-            whose probabilities are combined. Groups whose labels contradict each other are left out.
+        per: what is a case: every ``sample``; every ``group`` of samples, such as a patient's images, whose
+            probabilities are combined; or the samples with one value of an attribute, such as ``lesion``, see
+            `EmbeddingTable.units`. Groups whose labels contradict each other are left out.
         aggregation: how they are combined, see `labeltree.metrics.functional.group_probabilities`.
     """
 
     roles: tuple[str, ...] = ("features",)
     operating_point: str | float = "youden"
-    per: Unit = "sample"
+    per: str = "sample"
     aggregation: Aggregation = "logits"
 
     def __post_init__(self) -> None:
-        for name, known in (("per", get_args(Unit)), ("aggregation", get_args(Aggregation))):
-            if getattr(self, name) not in known:
-                raise ValueError(f"{name} is '{getattr(self, name)}', expected {' or '.join(known)}")
+        if self.aggregation not in get_args(Aggregation):
+            known = " or ".join(get_args(Aggregation))
+            raise ValueError(f"aggregation is '{self.aggregation}', expected {known}")
         wanted = self.sensitivity
         if wanted is not None and not 0 < wanted <= 1:
             raise ValueError(f"operating_point is {wanted}, expected 'youden' or a share above 0, at most 1")
@@ -162,25 +162,21 @@ class _Cases:
         target = inputs.judging.in_judge(inputs.nodes[rows[part]])
         return cls(probe.values[part], place[probe.predicted[part]], target, rows[part])
 
-    def by_group(self, inputs: Inputs, how: Aggregation, name: str, notes: list[str]) -> _Cases:
+    def together(self, inputs: Inputs, per: str, how: Aggregation, name: str, notes: list[str]) -> _Cases:
         """The groups of these samples as cases, without those whose labels contradict each other."""
-        table, judge = inputs.table, inputs.judging.judge
-        if table.groups is None:
-            raise DataError(
-                "the table has no groups to judge by; give it a column 'groups' (patient, lesion)"
-            )
-        groups = torch.from_numpy(number_groups(table.groups[self.rows].numpy()))
+        judge = inputs.judging.judge
+        groups = torch.from_numpy(number_groups(inputs.table.units(per)[self.rows].numpy()))
         kept = ~in_conflict(self.target, groups, judge)
         left_out = len(torch.unique(groups[~kept]))
         if left_out:
-            notes.append(f"{left_out} {name} groups have labels that contradict each other: left out.")
+            notes.append(f"{left_out} {name} {per}s have labels that contradict each other: left out.")
         if not bool(kept.any()):
-            raise DataError(f"no group of {name} samples has labels that agree with each other")
+            raise DataError(f"no {per} of {name} samples has labels that agree with each other")
         found = group_probabilities(self.values[kept], groups[kept], how)
         place = torch.unique(groups[kept], return_inverse=True)[1]
         first = torch.full((len(found.groups),), len(inputs.nodes))
         first.scatter_reduce_(0, place, self.rows[kept], "amin")
-        notes.append(f"{len(first)} {name} groups, each answered once ({how}), are the cases.")
+        notes.append(f"{len(first)} {name} {per}s, each answered once ({how}), are the cases.")
         return _Cases(
             found.probabilities, found.columns, group_labels(self.target[kept], groups[kept], judge), first
         )
@@ -208,9 +204,9 @@ def _of_reading(
         _Cases.of(slice(0, len(validate)), rows, probe, inputs),
         _Cases.of(slice(len(validate), None), rows, probe, inputs),
     )
-    if options.per == "group":
+    if options.per != "sample":
         held, test = (
-            cases.by_group(inputs, options.aggregation, name, notes)
+            cases.together(inputs, options.per, options.aggregation, name, notes)
             for name, cases in (("validation", held), ("test", test))
         )
     thresholds = node_thresholds(

@@ -35,11 +35,14 @@ class PerGroupOptions:
         conflicts: treatment of groups whose samples have contradictory labels (a patient with two
             diagnoses): ``drop`` omits them; ``all`` splits them into one group for each label; ``majority``
             assigns the most frequent label, and omits groups with a tie.
+        per: what is a group: ``group``, the groups of the table, or an attribute such as ``lesion``, see
+            `EmbeddingTable.units`. Intervals draw groups of the table.
     """
 
     roles: tuple[str, ...] = ("features",)
     aggregations: tuple[Aggregation, ...] = get_args(Aggregation)
     conflicts: Conflicts = "drop"
+    per: str = "group"
 
     def __post_init__(self) -> None:
         if self.conflicts not in get_args(Conflicts):
@@ -65,10 +68,12 @@ def per_group(inputs: Inputs, options: PerGroupOptions) -> ProtocolResult:
         DataError: if no two test samples are in one group, or no group without conflicts is left.
     """
     table = inputs.table
-    groups = _groups_of(inputs)
+    groups = _groups_of(inputs, options.per)
     if len(torch.unique(groups)) == len(inputs.samples.test):
         raise DataError(
             "no two test samples are in one group: give the table a column 'groups' (patient, item, lesion)"
+            if options.per == "group"
+            else f"no two test samples are of one '{options.per}'"
         )
     resolved = _resolve(inputs, groups, options.conflicts)
     test, target = resolved.test, resolved.target
@@ -85,7 +90,7 @@ def per_group(inputs: Inputs, options: PerGroupOptions) -> ProtocolResult:
     notes = [f"Each of the {len(target)} groups counts once, whether it has one sample or many."]
     notes += resolved.notes
     notes += leak_notes(table, inputs.learned, test)
-    if table.groups is None:
+    if table.groups is None and options.per == "group":
         notes.append("The table has no groups: the rows of one instance were taken as one.")
     return ProtocolResult.joined("One answer for every group", parts, counts=counts, notes=notes)
 
@@ -103,9 +108,11 @@ class _Resolved:
     notes: list[str]
 
 
-def _groups_of(inputs: Inputs) -> Tensor:
+def _groups_of(inputs: Inputs, per: str) -> Tensor:
     """Group ``(m,)`` of each test row, numbered from 0; a row without a group is a group of its own."""
     table, test = inputs.table, inputs.samples.test
+    if per != "group":
+        return torch.from_numpy(number_groups(table.units(per)[test].numpy()))
     column = table.instances if table.groups is None else table.groups
     return torch.from_numpy(number_groups((test if column is None else column[test]).numpy()))
 
@@ -180,8 +187,11 @@ def _of_reading(
     probe = inputs.probe(reading).probabilities(reading.vectors[test])
     units = inputs.units_of(test)
     parts = {"sample": _judged(probe.values, probe, probe.predicted, nodes[test], inputs, test, units)}
-    enough = len(torch.unique(resolved.units)) >= FEWEST_GROUPS
-    of_groups = ResamplingUnits(inputs.resampling if enough else None, resolved.units.numpy())
+    groups, drawn = inputs.table.groups, resolved.units
+    if groups is not None and options.per != "group":
+        drawn = torch.from_numpy(number_groups(groups[resolved.first].numpy()))
+    enough = len(torch.unique(drawn)) >= FEWEST_GROUPS
+    of_groups = ResamplingUnits(inputs.resampling if enough else None, drawn.numpy())
     for aggregation in options.aggregations:
         found = group_probabilities(probe.values, resolved.groups, aggregation)
         predicted, rows = probe.classes[found.columns], resolved.first
