@@ -102,6 +102,8 @@ def evaluate(
     what: str | Path | RunFolder,
     taxonomy: str | Path | None = None,
     *,
+    data: str | Path | None = None,
+    data_path: str | Path | None = None,
     mapping: str | Path | None = None,
     corrections: CorrectionFiles | None = None,
     beside: Sequence[str | Path] = (),
@@ -122,6 +124,9 @@ def evaluate(
             `labeltree embed` has written, which holds its taxonomy.
         taxonomy: a taxonomy file: for embeddings, the taxonomy of their labels; for a run, a taxonomy to use
             instead of its own.
+        data: other labelled samples that a run is measured on, such as those of another hospital: a folder, a
+            table, or the name of a data set; see `labeltree.report.other_data.evaluate_on_data`.
+        data_path: the folder of a data set that ``data`` names.
         mapping: a file that says what became of each node of the old taxonomy, as ``labeltree taxonomy map``
             writes it. None = what is certain: nodes are found by path or by name, a removed one becomes the
             node above.
@@ -158,6 +163,7 @@ def evaluate(
         for given, name, reason in (
             (beside, "beside", "it names runs to show beside a run"),
             (verify, "verify", "it is about the samples of a run"),
+            (data, "data", "it names other samples that a run is measured on"),
         ):
             if given:
                 raise ValueError(f"'{name}' does not go with the embeddings in '{path}': {reason}")
@@ -169,6 +175,30 @@ def evaluate(
             out=out
             or (path.with_suffix("") if corrections is None else path.with_name(f"{path.stem}-corrected")),
             split=split,
+            settings=chosen,
+            title=title,
+            progress=progress,
+        )
+    if data is not None:
+        from labeltree.report.other_data import evaluate_on_data
+
+        for given, name in ((taxonomy, "taxonomy"), (mapping, "mapping"), (corrections, "corrections")):
+            if given is not None:
+                raise ValueError(
+                    f"'{name}' does not go with 'data': other data have labels of the run's taxonomy"
+                )
+        if beside:
+            raise ValueError(
+                "'beside' does not go with 'data': evaluate each run on them, then compare the folders"
+            )
+        if split != "test":
+            raise ValueError(f"'split' is {split!r}, but all samples of 'data' are measured; leave it out")
+        return evaluate_on_data(
+            path,
+            str(data),
+            data_path=None if data_path is None else str(data_path),
+            classifier=classifier,
+            out=out,
             settings=chosen,
             title=title,
             progress=progress,

@@ -18,6 +18,7 @@ def run(arguments: list[str]) -> None:
     """Evaluate the given run or table; writes metrics.json and report.html."""
     parser = argparse.ArgumentParser(
         prog="labeltree evaluate",
+        usage="labeltree evaluate RUN [options], or labeltree evaluate --embeddings FILE [options]",
         description="Measure how well embeddings respect a taxonomy. For a run, beside raw pixels and the "
         "untrained encoder; for somebody else's embeddings, by themselves. Writes metrics.json "
         "and report.html.",
@@ -26,6 +27,10 @@ def run(arguments: list[str]) -> None:
     parser.add_argument(
         "--beside", nargs="+", default=[], metavar="RUN", help="other runs on the same samples"
     )
+    parser.add_argument(
+        "--data", help="measure the run on other labelled samples: a folder, a table or a data set"
+    )
+    parser.add_argument("--data-path", help="with --data NAME: the folder of that data set")
     parser.add_argument(
         "--embeddings",
         metavar="FILE",
@@ -46,7 +51,7 @@ def run(arguments: list[str]) -> None:
     parser.add_argument(
         "--out",
         metavar="FOLDER",
-        help="where to write; default: the run (with --taxonomy: RUN/on-FILE), or FILE without its suffix",
+        help="where to write; default: the run, a folder in it (--taxonomy, --data), or FILE without suffix",
     )
     parser.add_argument(
         "--feature-geometry",
@@ -85,6 +90,9 @@ def run(arguments: list[str]) -> None:
         help="tail classes have at most FEW training samples, head classes more than MANY (default: thirds)",
     )
     parser.add_argument(
+        "--by", nargs="+", default=[], metavar="COLUMN", help="results by kept columns, such as the site, too"
+    )
+    parser.add_argument(
         "--list-protocols", action="store_true", help="list the protocols with their options, and stop"
     )
     parser.add_argument("--title", help="of the report")
@@ -100,7 +108,7 @@ def run(arguments: list[str]) -> None:
         raise ValueError("name either a run folder, or --embeddings FILE with --taxonomy FILE")
 
     from labeltree.api import evaluate
-    from labeltree.evaluation import parse_options, protocol_table
+    from labeltree.evaluation import attribute_table, parse_options, protocol_table
     from labeltree.progress import progress_line
     from labeltree.runs import PartFolder
 
@@ -112,6 +120,8 @@ def run(arguments: list[str]) -> None:
         done = evaluate(
             options.run or options.embeddings,
             options.taxonomy,
+            data=options.data,
+            data_path=options.data_path,
             mapping=options.mapping,
             corrections=options.corrections,
             beside=options.beside,
@@ -126,8 +136,11 @@ def run(arguments: list[str]) -> None:
             protocols=options.protocols,
             options=parse_options(options.option),
             frequency_bounds=tuple(options.frequency_bounds),
+            by=tuple(options.by),
         )
     print(done.headline)
+    if options.by:
+        print(f"\n{attribute_table(done.result)}")
     if options.protocols:
         print(f"\n{protocol_table(done.result)}")
     print(f"\nmetrics: {done.metrics}\nreport:  {done.report}\n{_next(options, done.metrics.parent)}")

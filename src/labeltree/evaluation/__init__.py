@@ -27,8 +27,14 @@ from labeltree.evaluation.registry import (
     parse_options,
     register,
 )
-from labeltree.evaluation.result import AspectResult, EvaluationResult, MethodResult, aspect_means
-from labeltree.evaluation.result_text import protocol_table
+from labeltree.evaluation.result import (
+    AspectResult,
+    AttributeResult,
+    EvaluationResult,
+    MethodResult,
+    aspect_means,
+)
+from labeltree.evaluation.result_text import attribute_table, protocol_table
 from labeltree.evaluation.samples import Samples, choose_samples
 from labeltree.evaluation.settings import EvaluationSettings
 from labeltree.evaluation.statistics import Statistic
@@ -36,6 +42,7 @@ from labeltree.evaluation.statistics import Statistic
 __all__ = [
     "ROLES",
     "AspectResult",
+    "AttributeResult",
     "Column",
     "Comparison",
     "Confusion",
@@ -59,6 +66,7 @@ __all__ = [
     "StratumComparison",
     "TreeErrors",
     "aspect_means",
+    "attribute_table",
     "carry_over",
     "choose_samples",
     "compare",

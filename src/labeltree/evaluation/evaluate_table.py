@@ -90,6 +90,8 @@ def evaluate(
     entries = wanted_protocols(settings.protocols)
     for entry in entries:
         entry.choose(settings.options.get(entry.name, {}))  # report a wrong option before hours of work
+    for attribute in settings.by:
+        table.attribute(attribute)  # raises if there is none
     if baselines and name in baselines:
         raise ValueError(
             f"name is '{name}', which is also the name of a baseline; give one of them another name"

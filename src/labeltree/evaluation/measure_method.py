@@ -15,6 +15,7 @@ from torch import Tensor
 
 from labeltree.decisions.classifiers import ChosenClassifier, Classifiers
 from labeltree.errors import DataError
+from labeltree.evaluation.by_attribute import by_attribute
 from labeltree.evaluation.columns import Column, Floats, class_means, drawn_groups
 from labeltree.evaluation.error_tree import tree_errors
 from labeltree.evaluation.inputs import Inputs
@@ -68,6 +69,8 @@ def measure(
     method.protocols.update({name: found.without_samples() for name, found in further.items()})
     if aspects:
         method.scores["aspects"] = aspect_means(aspects)
+    if inputs.evaluated and inputs.settings.by:
+        method.by_attribute.extend(by_attribute(inputs, _by_name(standard, further)))
     return Measured(
         method,
         _outcomes(inputs, standard, further),
@@ -75,6 +78,14 @@ def measure(
         [note for found in standard.values() for note in found.notes],
         aspect_notes,
     )
+
+
+def _by_name(
+    standard: Mapping[str, ProtocolResult], further: Mapping[str, ProtocolResult]
+) -> dict[str, ProtocolResult]:
+    """The results on the evaluated table, those of the standard protocols together under an empty name."""
+    columns = [column for found in standard.values() for column in found.columns]
+    return {"": ProtocolResult("", columns=columns)} | {k: v for k, v in further.items() if v.of is None}
 
 
 def _classifiers(inputs: Inputs, given: Classifiers | ChosenClassifier | None) -> Classifiers:

@@ -23,6 +23,7 @@ __all__ = [
     "NOT_MEASURED",
     "PREFIX",
     "AspectResult",
+    "AttributeResult",
     "Bounds",
     "EvaluationResult",
     "MethodResult",
@@ -233,6 +234,28 @@ def aspect_means(results: Mapping[str, AspectResult]) -> dict[str, float]:
 
 
 @dataclass(frozen=True)
+class AttributeResult:
+    """The main numbers over the test samples with one value of an attribute, such as a hospital.
+
+    Attributes:
+        attribute: name of the attribute.
+        value: its value; empty for samples where it is missing.
+        samples: number of test samples.
+        groups: number of their groups; None if the table has none.
+        scores: name → value: ``features.top1``, ``embeddings.recall_at_1``, and with the protocol before it
+            ``decisions.coverage_at_0.9``; NaN if it is not defined for these samples.
+        intervals: name → the ends of the confidence interval; NaN if there is none.
+    """
+
+    attribute: str
+    value: str
+    samples: int
+    groups: int | None
+    scores: dict[str, float]
+    intervals: dict[str, Bounds] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class MethodResult:
     """The results of one method.
 
@@ -254,6 +277,7 @@ class MethodResult:
         depth_intervals: protocol → confidence intervals of its accuracy at depth 1 … L.
         classifier: the classifier that gives the method's answers, and why it was chosen; the ``answer_*``
             methods return its numbers.
+        by_attribute: the main numbers by the values of the attributes in `EvaluationSettings.by`.
     """
 
     name: str
@@ -267,6 +291,7 @@ class MethodResult:
     intervals: dict[str, dict[str, Bounds]] = field(default_factory=dict)
     depth_intervals: dict[str, list[Bounds]] = field(default_factory=dict)
     classifier: ChosenClassifier = field(default_factory=lambda: ChosenClassifier("probe"))  # older results
+    by_attribute: list[AttributeResult] = field(default_factory=list)
 
     @property
     def answer_by_depth(self) -> list[float]:
@@ -369,7 +394,7 @@ class EvaluationResult:
             )
         try:
             settings = dict(content["settings"])
-            for several in ("recall_ks", "protocols", "frequency_bounds"):
+            for several in ("recall_ks", "protocols", "frequency_bounds", "by"):
                 settings[several] = tuple(settings.get(several, ()))
             result: EvaluationResult = from_fields(
                 cls, content, settings=EvaluationSettings(**settings), outcomes={}, samples=None

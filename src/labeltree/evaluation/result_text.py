@@ -15,9 +15,9 @@ from labeltree.evaluation.comparison import (
     MetricComparison,
     StratumComparison,
 )
-from labeltree.evaluation.result import EvaluationResult, ProtocolResult
+from labeltree.evaluation.result import PREFIX, EvaluationResult, ProtocolResult
 
-__all__ = ["comparison_notes", "comparison_text", "protocol_table"]
+__all__ = ["attribute_table", "comparison_notes", "comparison_text", "protocol_table"]
 
 _ALPHA = 0.05
 
@@ -51,6 +51,31 @@ def protocol_table(result: EvaluationResult) -> str:
             lines += _aligned(list(found), cells)
         lines += [f"  {note}" for note in main.notes]
     return "\n".join(lines[1:])
+
+
+def attribute_table(result: EvaluationResult) -> str:
+    """The answers and the retrieval of the evaluated method by the values of attributes; empty without."""
+    main = result.main
+    prefix = PREFIX[main.classifier.name]
+    role = {"probe": "features", "prototypes": "embeddings", "own": "predictions"}[main.classifier.name]
+    role = role if role in main.scores else "embeddings"
+    wanted = {
+        f"{role}.{prefix}top1": "top-1",
+        f"{role}.{prefix}hierarchical_f1": "hierarchical F1",
+        "embeddings.recall_at_1": "recall@1",
+    }
+    rows: dict[str, list[str]] = {}
+    for part in main.by_attribute:
+        named = {key: key.removeprefix("decisions.") for key in part.scores if ".coverage_at_" in key}
+        shown = wanted | named
+        heads = ["samples", "groups", *shown.values()]
+        cells = [f"{part.samples:,}", "" if part.groups is None else f"{part.groups:,}"]
+        for key in shown:
+            value, (low, high) = part.scores.get(key, math.nan), part.intervals.get(key, (math.nan,) * 2)
+            ends = "" if math.isnan(low) else f" [{low:.3f}, {high:.3f}]"
+            cells.append("" if math.isnan(value) else f"{value:.3f}{ends}")
+        rows[f"{part.attribute} = {part.value or '(missing)'}"] = cells
+    return "\n".join(_aligned(heads, rows)) if rows else ""
 
 
 def _is_deviation(name: str, scores: dict[str, float]) -> bool:

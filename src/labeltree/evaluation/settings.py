@@ -47,6 +47,8 @@ class EvaluationSettings:
         options: protocol → option → value, for options that differ from their defaults.
         frequency_bounds: ``(few, many)``: classes with at most ``few`` training samples are the tail, those
             with more than ``many`` the head; () makes each a third of the classes.
+        by: attributes of the samples (``site``) whose values the main numbers are also reported for; see
+            `labeltree.evaluation.by_attribute`.
         leave_group_out: whether results of the query's own group (its patient's other samples) are left out
             of retrieval and of nearest neighbours: ``always``, ``never``, or ``auto``: they are, except where
             every group is a class of its own, as with the photographs of a product.
@@ -68,6 +70,7 @@ class EvaluationSettings:
     protocols: tuple[str, ...] = ()
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     frequency_bounds: tuple[int, ...] = ()
+    by: tuple[str, ...] = ()
     leave_group_out: LeaveGroupOut = "auto"
     confidence: float = 0.95
     resamples: int = 2000

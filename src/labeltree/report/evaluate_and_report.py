@@ -39,7 +39,7 @@ from labeltree.runs import EmbeddingTable, PartFolder, RunFolder
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy, TaxonomyMapping, load_taxonomy
 from labeltree.taxonomy.between_versions import VersionChange, check_version, mapping_digest
 
-__all__ = ["Evaluated", "evaluate_embeddings", "evaluate_run"]
+__all__ = ["Evaluated", "evaluate_embeddings", "evaluate_run", "write_evaluation"]
 
 Shown = TypeVar("Shown")
 
@@ -186,7 +186,7 @@ def evaluate_run(
             result = corrected.said(result, without)
         if taxonomy is not None:
             RunFolder(out).write_json(RunFolder(out).measured_on, {"digest": measured_on})
-        return _write(
+        return write_evaluation(
             result,
             table,
             judge,
@@ -367,7 +367,7 @@ def evaluate_embeddings(
             result = _with_changes(result, change, before, Path(taxonomy).name)
         if corrected is not None:
             result = corrected.said(result, _without(plain, corrected, judge, name, split, result.settings))
-        return _write(result, table, judge, RunFolder(out), progress, title=title or name)
+        return write_evaluation(result, table, judge, RunFolder(out), progress, title=title or name)
 
 
 def _taxonomy_of(embeddings: str | Path) -> Taxonomy | None:
@@ -378,7 +378,7 @@ def _taxonomy_of(embeddings: str | Path) -> Taxonomy | None:
     return Taxonomy.from_file(beside) if beside.is_file() else None
 
 
-def _write(
+def write_evaluation(
     result: EvaluationResult,
     table: EmbeddingTable,
     taxonomy: AnyTaxonomy,
@@ -387,7 +387,17 @@ def _write(
     source: Source | None = None,
     **report: Any,
 ) -> Evaluated:
-    """Write the result, the outcomes and the report, which shows the samples of a source."""
+    """Write the result, the outcomes and the report, which shows the samples of a source.
+
+    Args:
+        result: the result.
+        table: the table that was measured.
+        taxonomy: the taxonomy of its labels.
+        folder: where the files go.
+        progress: called while the report is drawn.
+        source: the samples, by the ids of the table; None = they are not shown.
+        **report: further arguments of `write_report`.
+    """
     folder.write_json(folder.metrics, result.to_dict())
     save_outcomes(folder.outcomes, result.outcomes)
     judging = JudgingTaxonomy.of(taxonomy)

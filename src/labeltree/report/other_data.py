@@ -1,0 +1,238 @@
+"""Evaluate a run on samples from elsewhere: another hospital, another camera, another year."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from labeltree.data import Source
+from labeltree.decisions.classifiers import ClassifierChoice
+from labeltree.errors import DataError, LabeltreeError, RunError
+from labeltree.evaluation import EvaluationResult, EvaluationSettings, evaluate
+from labeltree.inference.calibrate import Decider, open_decider
+from labeltree.inference.classifiers import run_classifiers
+from labeltree.inference.embeddings import OwnSamples, embed_source
+from labeltree.inference.loading import TrainedRun, load_run
+from labeltree.inference.reference import load_reference
+from labeltree.inference.samples import open_other
+from labeltree.progress import Progress
+from labeltree.report.evaluate_and_report import Evaluated, write_evaluation
+from labeltree.runs import EmbeddingTable, RunFolder, SampleRecord
+from labeltree.safe_files import Reader, read_json
+
+__all__ = ["evaluate_on_data"]
+
+_RESULT = Reader("the result of an evaluation", "run 'labeltree evaluate' again")
+
+
+def evaluate_on_data(
+    path: str | Path,
+    data: str,
+    *,
+    data_path: str | None = None,
+    classifier: ClassifierChoice | None = None,
+    out: str | Path | None = None,
+    settings: EvaluationSettings | None = None,
+    title: str | None = None,
+    progress: Progress | None = None,
+) -> Evaluated:
+    """Evaluate a run on labelled samples that it was not trained on (external validation).
+
+    Nothing is learned from them: classifiers, prototypes, probabilities and thresholds are those of the run's
+    own training and validation samples. Beside the standard numbers, the protocol ``decisions`` tells whether
+    answers hold the truth as often as is promised, and a two-sample test whether the samples are like those
+    that the promise is about. Groups and kept columns are read as in training.
+
+    Args:
+        path: the run folder, or an exported model with its reference samples.
+        data: a data set, a folder or a table with labels of the run's taxonomy.
+        data_path: the folder of a data set that is given by name.
+        classifier: that answers from now on; None: the one chosen before.
+        out: where the files go; None = the folder ``elsewhere-NAME`` in the run.
+        settings: default `EvaluationSettings()`.
+        title: of the report; None = the data and the objective.
+        progress: called as ``progress(message, done, total)``.
+
+    Raises:
+        RunError: if the run is not finished.
+        DataError: if the samples have no labels, or the encoder cannot read them.
+        TaxonomyError: if a label is not in the run's taxonomy.
+        FolderInUseError: if another process writes where the files go.
+    """
+    settings = settings or EvaluationSettings()
+    run = load_run(path, progress, own_data=False)
+    source = open_other(run, data, data_path=data_path, kept=settings.by)
+    if not bool((source.nodes >= 0).any()):
+        raise DataError(f"no sample of '{data}' has a label; 'labeltree predict' answers for samples without")
+    folder = RunFolder(out or run.folder.path / f"elsewhere-{Path(data).stem}")
+    with folder.locked():
+        classifiers = run_classifiers(run, classifier)
+        known = _known_samples(run, path, progress)
+        theirs = embed_source(run.network, source, answers=True, keep=False, progress=progress)
+        table = _with_reference(theirs, known)
+        name = run.recipe.objective
+        protocols = tuple(dict.fromkeys(("decisions", *settings.protocols)))
+        result = evaluate(
+            table,
+            run.taxonomy,
+            name=name,
+            split="test",
+            settings=replace(settings, protocols=protocols, classifier=classifiers.chosen.asked),
+            classifiers={name: classifiers},
+            progress=progress,
+        )
+        said = [
+            f"The samples are those of '{data}', from which nothing was learned.",
+            *_beside_own(result, run.folder),
+        ]
+        warned = [
+            *_drifted(open_decider(run), theirs),
+            *_seen_before(source, run),
+            *_broken_promise(result),
+        ]
+        result = replace(
+            result, notes=[*said, *warned, *result.notes], cautions=[*said, *warned, *result.cautions]
+        )
+        return write_evaluation(
+            result,
+            table,
+            run.taxonomy,
+            folder,
+            progress,
+            source,
+            title=title or f"{Path(data).stem}: {name}, trained on {Path(run.recipe.data).stem}",
+            recipe=run.recipe.to_dict(),
+            trained=run.folder.read_versions(),
+        )
+
+
+def _known_samples(run: TrainedRun, path: str | Path, progress: Progress | None) -> EmbeddingTable:
+    """Training and validation samples of a run: of its data, else the reference samples in its folder."""
+    try:
+        table = OwnSamples(path, progress)()
+    except LabeltreeError as error:
+        reference = load_reference(run)
+        if reference is None:
+            raise RunError(
+                f"to measure '{path}' on other data, its training samples are needed, and neither its data "
+                f"nor reference samples in its folder can be read: {error}"
+            ) from error
+        return reference
+    assert table.split is not None
+    return table.rows(torch.from_numpy(np.isin(table.split, ("train", "val"))))
+
+
+def _with_reference(theirs: EmbeddingTable, known: EmbeddingTable) -> EmbeddingTable:
+    """One table of the samples to measure, as split ``test``, and those of training and validation."""
+    sizes = len(theirs), len(known)
+    assert theirs.instances is not None
+    numbers: dict[str, Any] = {"instances": _apart(theirs.instances, torch.arange(len(known)))}
+    for name in ("groups", "predictions"):
+        parts = [
+            torch.full((size,), -1) if (column := getattr(table, name)) is None else column
+            for table, size in zip((theirs, known), sizes, strict=True)
+        ]
+        if any(bool((part >= 0).any()) for part in parts):
+            numbers[name] = _apart(*parts) if name == "groups" else torch.cat(parts)
+    texts: dict[str, Any] = {
+        name: np.concatenate(
+            [
+                np.full(size, "") if (column := getattr(table, name)) is None else np.asarray(column)
+                for table, size in zip((theirs, known), sizes, strict=True)
+            ]
+        )
+        for name in ("paths", "group_names")
+    }
+    features = None
+    if theirs.features is not None and known.features is not None:
+        features = torch.cat([theirs.features, known.features])
+    return EmbeddingTable(
+        embeddings=torch.cat([theirs.embeddings, known.embeddings]),
+        nodes=torch.cat([theirs.nodes, known.nodes]),
+        split=np.concatenate([np.full(len(theirs), "test"), np.asarray(known.split, dtype=str)]),
+        features=features,
+        geometry=theirs.geometry,
+        curvature=theirs.curvature,
+        attributes={
+            name: np.concatenate([column, known.attributes.get(name, np.full(len(known), ""))])
+            for name, column in theirs.attributes.items()
+        },
+        **numbers,
+        **texts,
+    )
+
+
+def _apart(first: Tensor, second: Tensor) -> Tensor:
+    """Both columns, with other numbers in the second than in the first; −1 stays."""
+    beyond = int(first.max()) + 1 if len(first) else 0
+    return torch.cat([first, torch.where(second >= 0, second + beyond, second)])
+
+
+def _beside_own(result: EvaluationResult, folder: RunFolder) -> list[str]:
+    """The accuracy on the run's own test samples, if it was evaluated."""
+    try:
+        own = EvaluationResult.from_dict(read_json(folder.metrics, _RESULT))
+    except LabeltreeError:
+        return []
+    if own.name not in own.methods or own.split != "test":
+        return []
+    numbers = []
+    for found in (own, result):
+        low, high = found.main.answer_interval("top1")
+        ends = "" if low != low else f" [{low:.1%}, {high:.1%}]"
+        numbers.append(f"{found.main.answer_score('top1'):.1%}{ends}")
+    return [f"Of the run's own test samples {numbers[0]} are answered right (top-1), of these {numbers[1]}."]
+
+
+def _drifted(decider: Decider, theirs: EmbeddingTable) -> list[str]:
+    """Whether the samples are like those that promises rest on."""
+    if decider.drift is None:
+        return [
+            "Whether these samples are like those of training cannot be tested: the run lacks a reference."
+        ]
+    drift = decider.drift.test(decider.drift.seen(theirs, decider.rule.probabilities(decider.scores(theirs))))
+    if drift is None:
+        return ["They are too few to test whether they are like the held-out samples of the run."]
+    if drift.alarms():
+        said = drift.sentence()
+        return [f"{said[0].upper()}{said[1:]}."]
+    return [
+        "A two-sample test finds no difference from the held-out samples of the run "
+        f"(p = {drift.p_value:.2f}, {drift.count} {drift.unit})."
+    ]
+
+
+def _seen_before(source: Source, run: TrainedRun) -> list[str]:
+    """A note if samples, or groups of them, are also among those that the run was trained on."""
+    if not run.folder.samples.is_file():
+        return []
+    record = SampleRecord.load(run.folder.samples)
+    if record.digests is None:
+        return []
+    known = {row.tobytes() for row in record.digests[np.isin(record.split, ("train", "val"))]}
+    again = sum(row.tobytes() in known for row in source.sample_digests())
+    if not again:
+        return []
+    return [
+        f"{again} of these samples are also training or validation samples of the run: numbers on them are "
+        "too good. Leave them out."
+    ]
+
+
+def _broken_promise(result: EvaluationResult) -> list[str]:
+    """A note for the promised coverage of 90 % if it is not kept."""
+    found = result.main.protocols.get("decisions")
+    if found is None or "coverage_at_0.9" not in found.scores:
+        return []
+    held, (low, high) = found.scores["coverage_at_0.9"], found.intervals.get("coverage_at_0.9", (0.0, 1.0))
+    if high >= 0.9:
+        return []
+    return [
+        f"Where 90% of the answers are promised to hold the truth, {held:.1%} [{low:.1%}, {high:.1%}] do: "
+        "the promise does not hold here."
+    ]
