@@ -83,7 +83,10 @@ class DataSummary:
         what = " and ".join(f"{kind}s" for kind in self.modalities)
         lines = [f"data: {self.name}, {total:,} samples ({what})"]
         if self.columns:
-            taken = (f"{kind} = {' > '.join(names)}" for kind, names in self.columns.items())
+            taken = (
+                f"{kind} = {(' > ' if kind == 'labels' else ', ').join(names)}"
+                for kind, names in self.columns.items()
+            )
             lines.append(f"columns: {'; '.join(taken)}")
         lines += [
             f"classes: {_numbers(self.classes)} at depth {_numbers(range(1, len(self.classes) + 1))}",

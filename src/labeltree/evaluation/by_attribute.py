@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from labeltree.errors import DataError
 from labeltree.evaluation.columns import Column, Number, drawn_groups, estimate
 from labeltree.evaluation.inputs import Inputs
-from labeltree.evaluation.result import AttributeResult, ProtocolResult
+from labeltree.evaluation.result import PREFIX, AttributeResult, ProtocolResult
 from labeltree.evaluation.statistics import number_groups
 
 __all__ = ["MOST_VALUES", "by_attribute"]
@@ -20,15 +20,17 @@ __all__ = ["MOST_VALUES", "by_attribute"]
 MOST_VALUES = 50
 """An attribute with more values than this names single things, such as patients, and is refused."""
 
+_MAIN = ("top1", "hierarchical_f1", "recall_at_1", "map_at_r", "ahp")
+
 Texts = NDArray[Any]
 
 
 def by_attribute(inputs: Inputs, measured: Mapping[str, ProtocolResult]) -> list[AttributeResult]:
     """The main numbers of every protocol over the samples with each value of the attributes in the settings.
 
-    They are those that are also reported by node (`Column.by_node`): top-1, hierarchical F1, recall@1, MAP@R,
-    AHP and, of the protocol ``decisions``, the coverage of the answers. Each has an interval of its own, from
-    the bootstrap over groups; classifiers are those of all samples.
+    They are top-1 and hierarchical F1 of every classifier, recall@1, MAP@R and AHP, and what else a protocol
+    reports by node, such as the coverage of the answers of ``decisions``. Each has an interval of its own,
+    from the bootstrap over groups; classifiers are those of all samples.
 
     Args:
         inputs: inputs of the table.
@@ -58,7 +60,7 @@ def _of_values(
     test, columns = inputs.samples.test, list[Column]()
     for protocol, result in measured.items():
         for column in result.columns:
-            if column.by_node and column.kind == "scores":
+            if column.kind == "scores" and (column.by_node or (not protocol and _is_main(column.name))):
                 columns += _restricted(column, f"{protocol}.{column.name}".strip("."), test, values, kinds)
     rows = torch.unique(torch.cat([test, *(column.rows for column in columns if column.rows is not None)]))
     numbers = estimate(columns, rows, inputs.units_of(rows), inputs.nodes, inputs.judging.tree)
@@ -82,6 +84,14 @@ def _of_values(
             )
         )
     return of_value
+
+
+def _is_main(name: str) -> bool:
+    """Whether a score of a standard protocol, ``ROLE.METRIC``, is a main one, of any classifier."""
+    metric = name.partition(".")[2]
+    for prefix in PREFIX.values():
+        metric = metric.removeprefix(prefix)
+    return metric in _MAIN
 
 
 def _restricted(
