@@ -32,6 +32,7 @@ def train(
     out: str | Path | None = None,
     config: str | Path | None = None,
     progress_bar: bool = True,
+    folds: int | None = None,
     on_data: Callable[[DataSummary], object] | None = None,
     verify: bool = False,
     **settings: Any,
@@ -48,6 +49,8 @@ def train(
         out: the run folder; None = ``runs/`` and the name of the data.
         config: a recipe to start from: a YAML file, or the name of a recipe that comes with labeltree.
         progress_bar: show a progress bar.
+        folds: cross-validation: train a run for each of so many parts of the samples, which tests it;
+            `evaluate` makes one result of all. None = one run.
         on_data: called with a summary of the data, which also lists what cannot be measured on them;
             None = warnings are logged.
         verify: when a run is continued, read all files of its samples again.
@@ -65,6 +68,11 @@ def train(
     given = {"data": data if data is None else str(data), "objective": objective}
     chosen = {**settings, **{name: value for name, value in given.items() if value is not None}}
     recipe = with_absolute_paths(make_recipe(chosen, config))
+    if folds is not None:
+        from labeltree.studies.folds import train_folds
+
+        where = out or f"{default_folder(recipe)}-{folds}-folds"
+        return train_folds(recipe, folds, where, progress_bar=progress_bar, on_data=on_data, verify=verify)
     folder = train_recipe(
         recipe, out or default_folder(recipe), progress_bar=progress_bar, on_data=on_data, verify=verify
     )
@@ -203,6 +211,22 @@ def evaluate(
             title=title,
             progress=progress,
         )
+    if RunFolder(path).folds.is_file():
+        from labeltree.studies.folds import evaluate_folds
+
+        for given, name in (
+            (taxonomy, "taxonomy"),
+            (mapping, "mapping"),
+            (corrections, "corrections"),
+            (beside, "beside"),
+            (out, "out"),
+            (None if split == "test" else split, "split"),
+        ):
+            if given:
+                raise ValueError(
+                    f"'{name}' does not go with the folds in '{path}': evaluate a fold by itself"
+                )
+        return evaluate_folds(path, classifier=classifier, settings=chosen, title=title, progress=progress)
     return evaluate_run(
         path,
         taxonomy=taxonomy,

@@ -157,7 +157,9 @@ def _refused(result: EvaluationResult, asked: Sequence[str]) -> str:
 
 def _next(options: argparse.Namespace, written: Path) -> str:
     """One line that suggests next commands: a prediction, for a run, and a comparison."""
+    from labeltree.runs import RunFolder
+
     compare = f"labeltree compare {written} OTHER"
-    if options.run is None or Path(options.run).is_file():
+    if options.run is None or Path(options.run).is_file() or RunFolder(options.run).folds.is_file():
         return f"next:    {compare}"
     return f"next:    labeltree predict {options.run} SAMPLES, or {compare}"

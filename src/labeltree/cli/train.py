@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from labeltree.data import DataSummary
+    from labeltree.training.recipe import Recipe
 
 USAGE = "labeltree train --data DATA [--objective NAME] [--out FOLDER] [--config FILE] [settings]"
 
@@ -50,6 +51,7 @@ def run(arguments: list[str]) -> None:
     arguments = _with_one_list([_underscored(argument) for argument in arguments], "--corrections")
     own = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     own.add_argument("--out")
+    own.add_argument("--folds", type=int)
     own.add_argument("--quiet", action="store_true")
     own.add_argument("--verify", action="store_true")
     options, settings = own.parse_known_args(arguments)
@@ -60,6 +62,7 @@ def run(arguments: list[str]) -> None:
         usage=USAGE,
         description="Train an encoder on images or texts with taxonomy labels. The same command continues a "
         "run that was interrupted. Besides the settings below: --out FOLDER (default runs/NAME-OF-DATA), "
+        "--folds N (a cross-validation: a run for each of N parts of the samples, which tests it), "
         "--quiet, --verify (to read all files again, also those whose size and time of change are as they "
         "were), --list-objectives, --list-encoders and --list-recipes. Names may be written with - or _.",
     )
@@ -72,6 +75,9 @@ def run(arguments: list[str]) -> None:
     if settings and not settings[0].startswith("-"):
         raise ValueError(f"'{settings[0]}' stands alone; samples are named by --data {settings[0]}")
     recipe = with_absolute_paths(parser.recipe(settings))
+    if options.folds is not None:
+        _train_folds(recipe, options)
+        return
     folder = train(
         recipe,
         options.out or default_folder(recipe),
@@ -91,6 +97,23 @@ def run(arguments: list[str]) -> None:
         f"{best[f'val_{recipe.monitor}']:.4f}\n"
         f"run folder: {folder.path}\nnext: labeltree evaluate {folder.path}"
     )
+
+
+def _train_folds(recipe: Recipe, options: argparse.Namespace) -> None:
+    from labeltree.studies.folds import train_folds
+    from labeltree.training.reading import default_folder
+    from labeltree.training.record import is_first_rank
+
+    folder = train_folds(
+        recipe,
+        options.folds,
+        options.out or f"{default_folder(recipe)}-{options.folds}-folds",
+        progress_bar=not options.quiet,
+        on_data=_tell_warnings if options.quiet else _tell,
+        verify=options.verify,
+    )
+    if is_first_rank():
+        print(f"trained {options.folds} folds: {folder.path}\nnext: labeltree evaluate {folder.path}")
 
 
 def _tell(summary: DataSummary) -> None:

@@ -15,6 +15,7 @@ from labeltree.evaluation.evaluate_table import evaluate
 from labeltree.evaluation.judging_taxonomy import JudgingTaxonomy, carry_over, translate
 from labeltree.evaluation.measure_method import evaluate_aspects
 from labeltree.evaluation.outcomes import Outcomes, load_outcomes, save_outcomes
+from labeltree.evaluation.pooled import pool_folds, pool_outcomes
 from labeltree.evaluation.reading import ROLES, Reading, Representation, read
 from labeltree.evaluation.registry import (
     Inputs,
@@ -77,6 +78,8 @@ __all__ = [
     "list_protocols",
     "load_outcomes",
     "parse_options",
+    "pool_folds",
+    "pool_outcomes",
     "protocol_table",
     "read",
     "register",

@@ -2,106 +2,94 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from labeltree.errors import DataError
-from labeltree.evaluation.columns import Column, Number, drawn_groups, estimate
-from labeltree.evaluation.inputs import Inputs
-from labeltree.evaluation.result import PREFIX, AttributeResult, ProtocolResult
-from labeltree.evaluation.statistics import number_groups
+from labeltree.evaluation.columns import Column, ResamplingUnits, estimate
+from labeltree.evaluation.outcomes import Key, Outcomes
+from labeltree.evaluation.result import PREFIX, AttributeResult
+from labeltree.evaluation.statistics import Resampling, number_groups
 
-__all__ = ["MOST_VALUES", "by_attribute"]
+__all__ = ["MOST_VALUES", "by_attribute", "check_attribute"]
 
 MOST_VALUES = 50
 """An attribute with more values than this names single things, such as patients, and is refused."""
-
 _MAIN = ("top1", "hierarchical_f1", "recall_at_1", "map_at_r", "ahp")
 
-Texts = NDArray[Any]
 
-
-def by_attribute(inputs: Inputs, measured: Mapping[str, ProtocolResult]) -> list[AttributeResult]:
-    """The main numbers of every protocol over the samples with each value of the attributes in the settings.
-
-    They are top-1 and hierarchical F1 of every classifier, recall@1, MAP@R and AHP, and what else a protocol
-    reports by node, such as the coverage of the answers of ``decisions``. Each has an interval of its own,
-    from the bootstrap over groups; classifiers are those of all samples.
+def check_attribute(name: str, values: np.ndarray[tuple[int], np.dtype[np.str_]]) -> None:
+    """Raise a `DataError` if results cannot be broken down by an attribute.
 
     Args:
-        inputs: inputs of the table.
-        measured: protocol → its result with columns; an empty name for the standard protocols.
-
-    Raises:
-        DataError: if the table has no such attribute, or one has more than 50 values among the test samples.
+        name: its name.
+        values: ``(t,)`` its values of the test samples.
     """
-    found = list[AttributeResult]()
-    for name in inputs.settings.by:
-        values = inputs.table.attribute(name)
-        kinds = sorted(
-            set(values[inputs.samples.test.numpy()].tolist()), key=lambda value: (not value, value)
+    count = len(np.unique(values))
+    if count > MOST_VALUES:
+        raise DataError(
+            f"'{name}' has {count} values among the test samples, too many to report on each: name "
+            f"attributes of at most {MOST_VALUES} values, such as the site or the camera"
         )
-        if len(kinds) > MOST_VALUES:
-            raise DataError(
-                f"'{name}' has {len(kinds)} values among the test samples, too many to report on each: "
-                f"name attributes of at most {MOST_VALUES} values, such as the site or the camera"
+
+
+def by_attribute(outcomes: Outcomes, resampling: Resampling | None) -> list[AttributeResult]:
+    """The main numbers over the samples with each value of the attributes of the outcomes.
+
+    They are top-1 and hierarchical F1 of every classifier, recall@1, MAP@R and AHP and, of the protocol
+    ``decisions``, the share of answers that hold the truth. Each has an interval of its own, from the
+    bootstrap over groups. Classifiers are those of all samples.
+
+    Args:
+        outcomes: outcomes of one method.
+        resampling: the draws; None = no intervals.
+    """
+    rows, nodes = torch.arange(len(outcomes)), torch.from_numpy(outcomes.nodes)
+    units = ResamplingUnits(resampling, rows.numpy() if outcomes.units is None else outcomes.units)
+    tested = np.any([~np.isnan(outcomes.values[key]) for key in outcomes.values if _of_answers(key)], axis=0)
+    found = []
+    for name, values in outcomes.attributes.items():
+        kinds = sorted(set(values[tested].tolist()), key=lambda value: (not value, value))
+        columns = [
+            Column(
+                f"{place}/{role}.{metric}",
+                torch.from_numpy(np.where(values == kind, outcomes.values[role, metric], np.nan)),
+                rows,
+                share=(role, metric) not in outcomes.no_share,
             )
-        found += _of_values(inputs, measured, name, values, kinds)
+            for place, kind in enumerate(kinds)
+            for role, metric in outcomes.values
+            if _is_main(role, metric, outcomes)
+        ]
+        numbers = estimate(columns, rows, units, nodes, outcomes.taxonomy)
+        for place, kind in enumerate(kinds):
+            mine = tested & (values == kind)
+            own = {
+                at.name.partition("/")[2]: number
+                for at, number in numbers.items()
+                if at.name.startswith(f"{place}/")
+            }
+            groups = None if outcomes.groups is None else number_groups(outcomes.groups[mine])
+            found.append(
+                AttributeResult(
+                    attribute=name,
+                    value=kind,
+                    samples=int(mine.sum()),
+                    groups=None if groups is None else int(groups.max()) + 1,
+                    scores={key: number.value for key, number in own.items()},
+                    intervals={key: (number.low, number.high) for key, number in own.items()},
+                )
+            )
     return found
 
 
-def _of_values(
-    inputs: Inputs, measured: Mapping[str, ProtocolResult], name: str, values: Texts, kinds: list[str]
-) -> list[AttributeResult]:
-    test, columns = inputs.samples.test, list[Column]()
-    for protocol, result in measured.items():
-        for column in result.columns:
-            if column.kind == "scores" and (column.by_node or (not protocol and _is_main(column.name))):
-                columns += _restricted(column, f"{protocol}.{column.name}".strip("."), test, values, kinds)
-    rows = torch.unique(torch.cat([test, *(column.rows for column in columns if column.rows is not None)]))
-    numbers = estimate(columns, rows, inputs.units_of(rows), inputs.nodes, inputs.judging.tree)
-    groups = drawn_groups(inputs.table, test)
-    of_value = []
-    for place, kind in enumerate(kinds):
-        mine = test[torch.from_numpy(np.asarray(values[test.numpy()] == kind))]
-        scores: dict[str, Number] = {
-            at.name.partition("/")[2]: number
-            for at, number in numbers.items()
-            if at.name.startswith(f"{place}/")
-        }
-        of_value.append(
-            AttributeResult(
-                attribute=name,
-                value=kind,
-                samples=len(mine),
-                groups=None if groups is None else int(number_groups(groups[mine].numpy()).max()) + 1,
-                scores={key: number.value for key, number in scores.items()},
-                intervals={key: (number.low, number.high) for key, number in scores.items()},
-            )
-        )
-    return of_value
+def _of_answers(key: Key) -> bool:
+    return "accuracy_at_depth" in key[1] or key[1].endswith("top1")
 
 
-def _is_main(name: str) -> bool:
-    """Whether a score of a standard protocol, ``ROLE.METRIC``, is a main one, of any classifier."""
-    metric = name.partition(".")[2]
+def _is_main(role: str, metric: str, outcomes: Outcomes) -> bool:
+    if role in outcomes.protocols:
+        return role == "decisions" and metric.startswith("coverage_at_")
     for prefix in PREFIX.values():
         metric = metric.removeprefix(prefix)
     return metric in _MAIN
-
-
-def _restricted(
-    column: Column, name: str, test: torch.Tensor, values: Texts, kinds: list[str]
-) -> list[Column]:
-    """A column for each value, in which only its samples count."""
-    rows = test if column.rows is None else column.rows
-    found = []
-    for place, kind in enumerate(kinds):
-        others = torch.from_numpy(np.asarray(values[rows.numpy()] != kind))
-        masked = column.values.masked_fill(others, torch.nan)
-        found.append(column.alone(f"{place}/{name}", values=masked, rows=rows))
-    return found

@@ -92,7 +92,8 @@ class StratumComparison(MetricComparison):
 
     Attributes:
         kind: ``subtree`` (samples labelled at or below a node), ``depth`` (samples whose label lies at a
-            depth) or ``frequency`` (samples of classes with many or few training samples).
+            depth), ``frequency`` (samples of classes with many or few training samples) or ``attribute``
+            (samples with one value, such as a site).
         name: the node's path name, ``depth 2``, ``head``.
         node: node of the taxonomy; −1 if the stratum is not a subtree.
         units: number of groups of samples, or of samples if there are no groups; 0 in older files.

@@ -9,6 +9,7 @@ import torch
 
 from labeltree.decisions.classifiers import ChosenClassifier, Classifiers
 from labeltree.errors import DataError
+from labeltree.evaluation.by_attribute import check_attribute
 from labeltree.evaluation.columns import few_groups_note
 from labeltree.evaluation.inputs import Inputs, Second
 from labeltree.evaluation.judging_taxonomy import JudgingTaxonomy
@@ -90,8 +91,6 @@ def evaluate(
     entries = wanted_protocols(settings.protocols)
     for entry in entries:
         entry.choose(settings.options.get(entry.name, {}))  # report a wrong option before hours of work
-    for attribute in settings.by:
-        table.attribute(attribute)  # raises if there is none
     if baselines and name in baselines:
         raise ValueError(
             f"name is '{name}', which is also the name of a baseline; give one of them another name"
@@ -103,6 +102,8 @@ def evaluate(
     tables = {key: judging.table(given) for key, given in tables.items()}
     chosen = {key: _choose(key, given, judging, split, settings) for key, given in tables.items()}
     samples = chosen[name]
+    for attribute in settings.by:
+        check_attribute(attribute, table.attribute(attribute)[samples.test.numpy()])
     roles = ("embeddings",) if table.features is None else ROLES
     measured = {}
     for key, given in tables.items():

@@ -69,23 +69,16 @@ def measure(
     method.protocols.update({name: found.without_samples() for name, found in further.items()})
     if aspects:
         method.scores["aspects"] = aspect_means(aspects)
-    if inputs.evaluated and inputs.settings.by:
-        method.by_attribute.extend(by_attribute(inputs, _by_name(standard, further)))
+    outcomes = _outcomes(inputs, standard, further)
+    if inputs.evaluated and outcomes.attributes:
+        method.by_attribute.extend(by_attribute(outcomes, inputs.resampling))
     return Measured(
         method,
-        _outcomes(inputs, standard, further),
+        outcomes,
         {name: count for found in standard.values() for name, count in found.counts.items()},
         [note for found in standard.values() for note in found.notes],
         aspect_notes,
     )
-
-
-def _by_name(
-    standard: Mapping[str, ProtocolResult], further: Mapping[str, ProtocolResult]
-) -> dict[str, ProtocolResult]:
-    """The results on the evaluated table, those of the standard protocols together under an empty name."""
-    columns = [column for found in standard.values() for column in found.columns]
-    return {"": ProtocolResult("", columns=columns)} | {k: v for k, v in further.items() if v.of is None}
 
 
 def _classifiers(inputs: Inputs, given: Classifiers | ChosenClassifier | None) -> Classifiers:
@@ -287,6 +280,9 @@ def _outcomes(
             if len(of) > 1
         },
         groups=None if groups is None else groups[rows].numpy(),
+        attributes={
+            name: table.attribute(name)[rows.numpy()] for name in inputs.settings.by if inputs.evaluated
+        },
         bands=inputs.frequency.group(nodes).numpy() if inputs.frequency.uneven else None,
         predicted={name: column.numpy() for name, column in answers.items()},
         whole=frozenset(key for key, of in parts.items() if of[0].whole),

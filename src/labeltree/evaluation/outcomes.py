@@ -53,6 +53,8 @@ class Outcomes:
             group; None = all samples are independent.
         bands: ``(n,)`` frequency band of each sample's class in training: 0 head, 1 middle, 2 tail, −1 not in
             the training split; None if the classes do not fill all three bands.
+        attributes: name → ``(n,)`` str, value of each sample in the attributes that results are broken down
+            by (`EvaluationSettings.by`); missing in older files.
         predicted: classifier (``probe``, ``prototypes``, ``own``) → ``(n,)`` predicted nodes, −1 where there
             is no answer.
         search: the retrieval search, as in `EvaluationResult.search`; empty in older files.
@@ -84,6 +86,7 @@ class Outcomes:
     elsewhere: dict[str, Outcomes] = field(default_factory=dict)
     classes: dict[Key, Integers] = field(default_factory=dict)
     folds: dict[Key, Integers] = field(default_factory=dict)
+    attributes: dict[str, NDArray[np.str_]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         n = len(self.instances)
@@ -91,7 +94,7 @@ class Outcomes:
         columns |= {"bands": self.bands}
         for kind in _BY_METRIC:
             columns |= {f"{kind} of {key}": column for key, column in getattr(self, kind).items()}
-        columns |= dict(self.predicted)
+        columns |= {**self.predicted, **{f"attribute {k}": of for k, of in self.attributes.items()}}
         for name, column in columns.items():
             if column is not None and column.shape != (n,):
                 raise DataError(
@@ -165,6 +168,7 @@ class Outcomes:
             groups=None if self.groups is None else self.groups[index],
             bands=None if self.bands is None else self.bands[index],
             predicted=of(self.predicted),
+            attributes=of(self.attributes),
             statistics={role: [e.moved(place) for e in several] for role, several in self.statistics.items()},
         )
         return replace(of_rows, weights={key: of_rows._balanced(key) for key in self.weights})
@@ -227,6 +231,7 @@ def _packed(outcomes: Outcomes, prefix: str, columns: dict[str, Any]) -> dict[st
     kept: dict[str, Any] = {"instances": outcomes.instances, "nodes": outcomes.nodes}
     kept |= {"groups": outcomes.groups, "bands": outcomes.bands}
     kept |= {f"predicted/{key}": column for key, column in outcomes.predicted.items()}
+    kept |= {f"attributes/{key}": column for key, column in outcomes.attributes.items()}
     for kind in _BY_METRIC:
         entries: dict[Key, Any] = getattr(outcomes, kind)
         kept |= {f"{kind}/{role}/{metric}": column for (role, metric), column in entries.items()}
@@ -284,7 +289,7 @@ def _unpacked(
 ) -> Outcomes:
     mine = _below(prefix, columns)
     kinds = {"values": "f", "weights": "f", "predicted": "i", "instances": "i", "nodes": "i"}
-    kinds |= {"groups": "i", "bands": "i", "classes": "i", "folds": "i"}
+    kinds |= {"attributes": "U", "groups": "i", "bands": "i", "classes": "i", "folds": "i"}
     for name, column in mine.items():
         kind = kinds.get(name.partition("/")[0])
         if kind is not None and (column.ndim != 1 or column.dtype.kind != kind):
@@ -308,6 +313,7 @@ def _unpacked(
         groups=mine.get("groups"),
         bands=mine.get("bands"),
         predicted=_below("predicted/", mine),
+        attributes=_below("attributes/", mine),
         search=dict(entry.get("search", {})),
         protocols=tuple(entry.get("protocols", ())),
         whole=frozenset(map(_key, entry.get("whole", ()))),

@@ -100,8 +100,8 @@ class Stratum:
     """A subset of the samples.
 
     Attributes:
-        kind: ``subtree``, ``depth`` or ``frequency``.
-        name: path name of a node, ``depth 2`` or ``head``.
+        kind: ``subtree``, ``depth``, ``frequency`` or ``attribute``.
+        name: path name of a node, ``depth 2``, ``head`` or ``site = Graz``.
         node: node of the subtree, −1 for other kinds.
         rows: ``(n,)`` bool mask of the samples.
     """
@@ -120,6 +120,7 @@ def strata(outcomes: Outcomes, *, min_samples: int = 20, most: int = 200) -> lis
     - ``depth``: the samples whose label lies at a depth, if labels lie at several depths.
     - ``frequency``: the samples of frequent (``head``), less frequent (``middle``) and rare (``tail``)
       classes, if the outcomes have frequency bands.
+    - ``attribute``: the samples with each value of the attributes that the outcomes have (the site).
 
     Args:
         outcomes: outcomes of one method.
@@ -148,6 +149,13 @@ def strata(outcomes: Outcomes, *, min_samples: int = 20, most: int = 200) -> lis
             Stratum("frequency", name, -1, outcomes.bands == number) for number, name in enumerate(GROUPS)
         ]
         found += [stratum for stratum in bands if stratum.rows.sum() >= min_samples]
+    for name, values in outcomes.attributes.items():
+        by_value = [
+            Stratum("attribute", f"{name} = {value or '(missing)'}", -1, values == value)
+            for value in np.unique(values).tolist()
+        ]
+        if len(by_value) > 1:
+            found += [stratum for stratum in by_value if stratum.rows.sum() >= min_samples]
     return found
 
 

@@ -142,6 +142,7 @@ def comparison_text(comparison: Comparison, *, parts: int = 20) -> str:
         ("subtree", "Where on the tree they differ most"),
         ("depth", "By the depth of the label"),
         ("frequency", "By the frequency of the class in training"),
+        ("attribute", "By attribute"),
     ):
         chosen = [entry for entry in comparison.strata if entry.kind == kind and entry.differences]
         if chosen:

@@ -238,8 +238,12 @@ def _unfold(node: DifferenceNode, everything: bool) -> bool:
 
 
 def _strata(comparison: Comparison, order: list[str]) -> list[dict[str, Any]]:
-    """Tables by the depth of the label and by the frequency of the class."""
-    titles = {"depth": "By the depth of the label", "frequency": "By the frequency of the class in training"}
+    """Tables by the depth of the label, by the frequency of the class, and by attributes."""
+    titles = {
+        "depth": "By the depth of the label",
+        "frequency": "By the frequency of the class in training",
+        "attribute": "By attribute",
+    }
     found = []
     for kind, title in titles.items():
         rows = [

@@ -57,6 +57,11 @@ class RunFolder:
         return self.path / "recipe.yaml"
 
     @property
+    def folds(self) -> Path:
+        """The number of folds, if the folder holds the runs of a cross-validation (JSON)."""
+        return self.path / "folds.json"
+
+    @property
     def taxonomy(self) -> Path:
         """The taxonomy of the labels."""
         return self.path / "taxonomy.json"
@@ -216,6 +221,11 @@ class RunFolder:
         """Return self, or raise a `RunError` that says why this is not the folder of a run."""
         if not self.path.is_dir():
             raise RunError(f"no run at '{self.path}': the folder does not exist")
+        if self.folds.is_file():
+            raise RunError(
+                f"'{self.path}' holds the runs of a cross-validation, each of which was trained on a part of "
+                f"the data: name one of them ('{self.path / 'fold-1'}'), or train a run on all"
+            )
         if not self.recipe.is_file() and not self.description.is_file():
             raise RunError(f"'{self.path}' is not a run folder: it has no {self.recipe.name}")
         return self

@@ -1,0 +1,257 @@
+"""One result for all folds of a cross-validation: every sample counts once, in the fold that tested it."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from labeltree.decisions.classifiers import ChosenClassifier, ClassifierKind
+from labeltree.errors import DataError
+from labeltree.evaluation.by_attribute import by_attribute
+from labeltree.evaluation.columns import Column, Number, ResamplingUnits, estimate, estimate_statistics
+from labeltree.evaluation.error_tree import tree_errors
+from labeltree.evaluation.outcomes import Key, Outcomes
+from labeltree.evaluation.reported_nodes import NodeIntervals, ReportedNodes, counted_nodes, node_result
+from labeltree.evaluation.result import PREFIX, EvaluationResult, MethodResult, ProtocolResult
+from labeltree.evaluation.statistics import Resampling
+from labeltree.metrics.functional import node_decision_metrics
+from labeltree.metrics.functional.node_resampling import RATES, decided_nodes
+from labeltree.taxonomy.label_sets import finest_labels
+
+__all__ = ["pool_folds", "pool_outcomes"]
+
+_DEPTH = re.compile(r"(prototype_|own_|)accuracy_at_depth_(\d+)")
+_BANDS = ("_head", "_middle", "_tail")
+
+
+def pool_outcomes(folds: Sequence[Outcomes]) -> Outcomes:
+    """The outcomes of all folds as those of one method.
+
+    Means over the classes that are frequent or rare in training are left out, since folds differ in which
+    these are; so are protocols that measured another table.
+
+    Raises:
+        DataError: if the folds have different taxonomies, or share a sample.
+    """
+    first = folds[0]
+    if any(each.taxonomy != first.taxonomy for each in folds):
+        raise DataError("the folds were evaluated on different taxonomies; evaluate each on the same")
+    ids = np.concatenate([np.unique(each.instances) for each in folds])
+    if len(np.unique(ids)) < len(ids):
+        raise DataError("two folds tested the same sample: they are not the folds of one cross-validation")
+    starts = np.cumsum([0, *map(len, folds)])
+
+    def joined(kind: str, missing: Any) -> dict[Any, Any]:
+        keys = dict.fromkeys(key for each in folds for key in getattr(each, kind))
+        return {
+            key: np.concatenate([getattr(each, kind).get(key, np.full(len(each), missing)) for each in folds])
+            for key in keys
+            if not (isinstance(key, tuple) and key[1].endswith(_BANDS))
+        }
+
+    def united(kind: str) -> frozenset[Key]:
+        return frozenset[Key]().union(*(getattr(each, kind) for each in folds))
+
+    statistics: dict[str, list[Any]] = {}
+    for each, start in zip(folds, starts, strict=False):
+        for role, several in each.statistics.items():
+            moved = [statistic.moved(np.arange(len(each)) + start) for statistic in several]
+            statistics.setdefault(role, []).extend(moved)
+    grouped = any(each.groups is not None for each in folds)
+    pooled = replace(
+        first,
+        instances=np.concatenate([each.instances for each in folds]),
+        nodes=np.concatenate([each.nodes for each in folds]),
+        values=joined("values", np.nan),
+        weights=joined("weights", 1.0),
+        classes=joined("classes", -1),
+        folds=joined("folds", -1),
+        groups=_groups(folds) if grouped else None,
+        bands=None,
+        predicted=joined("predicted", -1),
+        attributes=joined("attributes", ""),
+        whole=united("whole"),
+        smaller_is_better=united("smaller_is_better"),
+        no_share=united("no_share"),
+        protocols=tuple(dict.fromkeys(name for each in folds for name in each.protocols)),
+        statistics=statistics,
+        elsewhere={},
+    )
+    return pooled.rows(np.arange(len(pooled)))  # classes count the same over all folds
+
+
+def _groups(folds: Sequence[Outcomes]) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """The groups of all folds; those of a fold with too few groups to draw from are single samples."""
+    parts, beyond = [], 0
+    for each in folds:
+        groups = np.full(len(each), -1) if each.groups is None else each.groups
+        parts.append(np.where(groups >= 0, groups + beyond, -1))
+        beyond = max(beyond, int(parts[-1].max(initial=-1)) + 1)
+    return np.concatenate(parts)
+
+
+def pool_folds(results: Sequence[EvaluationResult], outcomes: Sequence[Outcomes]) -> EvaluationResult:
+    """One result from those of all folds, by the evaluated method.
+
+    A number that is a mean over samples is that over the samples of all folds, whose intervals draw groups of
+    all folds and hold the models fixed. A number that is not (AUROC, CPCC) is the mean over the folds. The
+    curves of a protocol have the value of each fold, under the name of the score.
+
+    Args:
+        results: the result of each fold.
+        outcomes: the outcomes of the evaluated method in each fold.
+
+    Raises:
+        DataError: see `pool_outcomes`.
+    """
+    first, pooled = results[0], pool_outcomes(outcomes)
+    settings = first.settings
+    resampling = None
+    if settings.resamples:
+        resampling = Resampling(settings.resamples, confidence=settings.confidence, seed=settings.seed)
+    numbers = _numbers(pooled, resampling)
+    chosen = _one_classifier(results)
+    method = MethodResult(
+        name=first.name,
+        representations=first.main.representations,
+        scores={},
+        by_depth={},
+        hp_curve={},
+        errors=_errors(pooled, chosen.name, settings.confusions),
+        classifier=chosen,
+        by_attribute=by_attribute(pooled, resampling),
+    )
+    reported = {(role, name) for each in results for role, of in each.main.scores.items() for name in of}
+    for (role, metric), number in numbers.items():
+        at = _DEPTH.fullmatch(metric)
+        if role in pooled.protocols:
+            shown = method.protocols.setdefault(role, ProtocolResult(_title(results, role)))
+            shown.scores[metric] = number.value
+            if not math.isnan(number.low):
+                shown.intervals[metric] = number.low, number.high
+        elif at is not None:
+            kind = next(name for name, prefix in PREFIX.items() if prefix == at[1])
+            _put(method.by_depth.setdefault(kind, []), int(at[2]) - 1, number.value, np.nan)
+            ends = method.depth_intervals.setdefault(kind, [])
+            _put(ends, int(at[2]) - 1, (number.low, number.high), (np.nan, np.nan))
+        elif (role, metric) in reported:
+            method.scores.setdefault(role, {})[metric] = number.value
+            method.intervals.setdefault(role, {})[metric] = number.low, number.high
+    if "node-scores" in method.protocols:
+        _add_nodes(method.protocols["node-scores"], pooled, chosen.name, resampling)
+    tested = {key: sum(each.counts.get(key, 0) for each in results) for key in _SUMMED}
+    return EvaluationResult(
+        name=first.name,
+        split="test",
+        methods={first.name: method},
+        counts={"folds": len(results), **tested, "classes tested": _classes(pooled)},
+        notes=[chosen.sentence, *_notes(results, pooled)],
+        cautions=list(dict.fromkeys(said for each in results for said in each.cautions)),
+        search=first.search,
+        settings=settings,
+        outcomes={first.name: pooled},
+    )
+
+
+_SUMMED = ("test samples", "left out: no label", "labelled only coarsely")
+
+
+def _numbers(pooled: Outcomes, resampling: Resampling | None) -> dict[Key, Number]:
+    rows, nodes = torch.arange(len(pooled)), torch.from_numpy(pooled.nodes)
+    units = ResamplingUnits(resampling, rows.numpy() if pooled.units is None else pooled.units)
+    names = {f"{number}": key for number, key in enumerate(pooled.values)}
+    columns = [
+        Column(
+            name,
+            torch.from_numpy(pooled.values[key]),
+            rows,
+            weights=None if key not in pooled.weights else torch.from_numpy(pooled.weights[key]),
+            share=key not in pooled.no_share,
+        )
+        for name, key in names.items()
+    ]
+    found = {
+        names[place.name]: number
+        for place, number in estimate(columns, rows, units, nodes, pooled.taxonomy).items()
+    }
+    for role, several in pooled.statistics.items():
+        of_role = estimate_statistics(several, rows, units, pooled.dag or pooled.taxonomy)
+        found |= {(role, place.name): number for place, number in of_role.items()}
+    return found
+
+
+def _add_nodes(
+    result: ProtocolResult, pooled: Outcomes, kind: ClassifierKind, resampling: Resampling | None
+) -> None:
+    """Add sensitivity, specificity and predictive values of every node by the answers of all folds."""
+    taxonomy = pooled.dag or pooled.taxonomy
+    if pooled.dag is not None:
+        return  # the answers are nodes of its projection
+    rows = np.flatnonzero(pooled.predicted[kind] >= 0)
+    answers, target = (torch.from_numpy(each[rows]) for each in (pooled.predicted[kind], pooled.nodes))
+    rates = node_decision_metrics(answers, target, taxonomy)
+    found = {f"answer_{name}": rates[name] for name in RATES}
+    nodes = ReportedNodes.of(rates, taxonomy)
+    units = ResamplingUnits(resampling, rows if pooled.units is None else pooled.units[rows])
+    of_nodes = node_result(found, nodes)
+    said = decided_nodes(answers, target, taxonomy, units.groups, units.count)
+    NodeIntervals(of_nodes, units, taxonomy).add_rates("answer_", said, counted_nodes(found, nodes))
+    for name in ("scores", "intervals", "by_depth", "depth_intervals", "by_node", "node_intervals"):
+        getattr(result, name).update(getattr(of_nodes, name))
+    result.by_node["positives"] = nodes.named(nodes.positives.double())
+    result.by_node["negatives"] = nodes.named(nodes.negatives.double())
+    result.notes.append("Sensitivities and predictive values are of the answers to single samples.")
+
+
+def _one_classifier(results: Sequence[EvaluationResult]) -> ChosenClassifier:
+    """The classifier that is best on the validation samples of all folds together."""
+    choices = [each.main.classifier for each in results]
+    samples = sum(choice.samples for choice in choices)
+    right = {
+        name: sum(choice.accuracies.get(name, 0.0) * choice.samples for choice in choices) / max(samples, 1)
+        for name in choices[0].accuracies
+    }
+    names = {choice.name for choice in choices}
+    best = max(names, key=lambda name: (right.get(name, 0.0), name)) if len(names) > 1 else choices[0].name
+    return replace(choices[0], name=best, accuracies=right, samples=samples)
+
+
+def _errors(pooled: Outcomes, kind: ClassifierKind, confusions: int) -> Any:
+    target: Tensor = torch.from_numpy(pooled.nodes)
+    answered = torch.from_numpy(pooled.predicted[kind])
+    decided = finest_labels(target, pooled.taxonomy)[target] & (answered >= 0)
+    return tree_errors(answered[decided], target[decided], pooled.taxonomy, confusions=confusions)
+
+
+def _classes(pooled: Outcomes) -> int:
+    target = torch.from_numpy(pooled.nodes)
+    return len(torch.unique(target[finest_labels(target, pooled.taxonomy)[target]]))
+
+
+def _title(results: Sequence[EvaluationResult], protocol: str) -> str:
+    titles = (each.main.protocols[protocol].title for each in results if protocol in each.main.protocols)
+    return next(titles, protocol)
+
+
+def _put(values: list[Any], at: int, value: Any, missing: Any) -> None:
+    values += [missing] * (at + 1 - len(values))
+    values[at] = value
+
+
+def _notes(results: Sequence[EvaluationResult], pooled: Outcomes) -> list[str]:
+    units = "samples" if pooled.units is None else "groups of samples"
+    return [
+        f"Every sample was judged by the model of the fold that tested it, out of {len(results)} folds, and "
+        f"counts once. Intervals draw {units} of all folds and leave the models as they are: how much models "
+        "differ is in the numbers of the single folds, and no estimate of it from one cross-validation is "
+        "without bias (Bengio & Grandvalet 2004).",
+        "Retrieval searched within the test samples of each fold, so among fewer samples than there are in "
+        "all. Numbers that are no means over samples (AUROC, CPCC) are means over the folds.",
+    ]

@@ -1,0 +1,260 @@
+"""Cross-validation: a run for each fold, and one result in which every sample counts once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from labeltree.data import DataSummary
+from labeltree.decisions.classifiers import ClassifierChoice
+from labeltree.errors import RunError
+from labeltree.evaluation import (
+    EvaluationResult,
+    EvaluationSettings,
+    MethodResult,
+    ProtocolResult,
+    attribute_table,
+    pool_folds,
+    protocol_table,
+    save_outcomes,
+)
+from labeltree.inference.finish import finish_run
+from labeltree.progress import Progress
+from labeltree.report.document import Block, Cell, Heading, Notes, Table, Text, to_html
+from labeltree.report.evaluate_and_report import Evaluated, evaluate_run
+from labeltree.report.main_numbers import main_numbers_table
+from labeltree.report.template import write_page
+from labeltree.runs import ModelDescription, RunFolder
+from labeltree.safe_files import Reader, read_json
+from labeltree.training.fit import train
+from labeltree.training.recipe import Recipe
+from labeltree.training.registry import AUTO_OBJECTIVE
+
+__all__ = ["evaluate_folds", "fold_runs", "train_folds"]
+
+_FOLDS = Reader("the folds of a cross-validation", "train them again into another folder", RunError)
+_NUMBERS = (
+    ("features", "recall_at_1", "recall@1 of the features"),
+    ("features", "map_at_r", "MAP@R of the features"),
+    ("embeddings", "recall_at_1", "recall@1 of the embeddings"),
+    ("embeddings", "ahp", "AHP of the embeddings"),
+    ("embeddings", "parent_violations", "parent violations"),
+    ("embeddings", "pair_violations", "pair violations"),
+)
+
+
+def train_folds(
+    recipe: Recipe,
+    folds: int,
+    path: str | Path,
+    *,
+    progress_bar: bool = True,
+    on_data: Callable[[DataSummary], object] | None = None,
+    verify: bool = False,
+) -> RunFolder:
+    """Train a run for each fold, or continue where this was interrupted.
+
+    Fold k is the test split of the run in ``fold-k``; its validation samples are drawn from the other folds.
+    A group lies in one fold. The data set's own test samples are in no fold. An objective that is left open
+    is chosen with the first fold, for all.
+
+    Args:
+        recipe: all settings, without a fold.
+        folds: number of folds.
+        path: folder of the runs.
+        progress_bar: see `labeltree.training.fit.train`.
+        on_data: see there.
+        verify: see there.
+
+    Raises:
+        ValueError: if there are fewer than two folds, or the recipe names a fold.
+        RunError: if the folder holds a run, or another number of folds.
+        DataError: if there are fewer groups than folds.
+    """
+    if folds < 2:
+        raise ValueError(f"folds is {folds}; a cross-validation has at least 2")
+    if recipe.fold is not None:
+        raise ValueError(f"the recipe names the fold {recipe.fold}; leave it out, or leave folds out")
+    folder = RunFolder(path)
+    if folder.recipe.is_file() or folder.encoder.is_file():
+        raise RunError(f"'{folder.path}' holds a run; give the folds another --out")
+    if folder.folds.is_file() and (known := len(fold_runs(folder.path))) != folds:
+        raise RunError(f"'{folder.path}' holds the runs of {known} folds, not {folds}; give another --out")
+    folder.path.mkdir(parents=True, exist_ok=True)
+    folder.write_json(folder.folds, {"format": 1, "folds": folds})
+    for number, place in enumerate(fold_runs(folder.path), start=1):
+        of_fold = replace(recipe, fold=f"{number}/{folds}")
+        run = train(of_fold, place, progress_bar=progress_bar, on_data=on_data, verify=verify)
+        finish_run(run, progress_bar=progress_bar)
+        if recipe.objective == AUTO_OBJECTIVE:
+            recipe = replace(recipe, objective=ModelDescription.load(run.description).settings["objective"])
+        on_data = None  # once is enough
+    return folder
+
+
+def fold_runs(path: str | Path) -> list[Path]:
+    """The folders of the runs of a cross-validation; empty if the folder is none.
+
+    Raises:
+        RunError: if the file that says how many there are is damaged.
+    """
+    folder = RunFolder(path)
+    if not folder.folds.is_file():
+        return []
+    count = read_json(folder.folds, _FOLDS).get("folds")
+    if not isinstance(count, int) or count < 2:
+        raise _FOLDS.failure(folder.folds, "it does not say how many folds there are")
+    return [folder.path / f"fold-{number}" for number in range(1, count + 1)]
+
+
+def evaluate_folds(
+    path: str | Path,
+    *,
+    classifier: ClassifierChoice | None = None,
+    settings: EvaluationSettings | None = None,
+    title: str | None = None,
+    progress: Progress | None = None,
+) -> Evaluated:
+    """Evaluate the run of every fold, and write one result of all into their folder.
+
+    Each run has its own report. The folder gets ``metrics.json``, ``report.html`` and the outcomes of all
+    samples, so that ``labeltree compare`` compares two cross-validations sample by sample.
+
+    Args:
+        path: folder of the runs.
+        classifier: that every run answers with from now on; None: the one chosen before.
+        settings: default `EvaluationSettings()`.
+        title: of the report.
+        progress: called as ``progress(message, done, total)``.
+
+    Raises:
+        RunError: if a run is not finished.
+        DataError: if two runs tested the same sample.
+    """
+    runs = fold_runs(path)
+    results: list[EvaluationResult] = []
+    for number, run in enumerate(runs, start=1):
+        shown = _numbered(progress, number, len(runs))
+        results.append(evaluate_run(run, classifier=classifier, settings=settings, progress=shown).result)
+    outcomes = [each.outcomes[each.name] for each in results]
+    pooled, folder = pool_folds(results, outcomes), RunFolder(path)
+    with folder.locked():
+        folder.write_json(folder.metrics, pooled.to_dict())
+        save_outcomes(folder.outcomes, pooled.outcomes)
+        data = Path(str(ModelDescription.load(RunFolder(runs[0]).description).settings["data"])).stem
+        page = _page(pooled, results, runs, title or f"{data}: {pooled.name}, {len(runs)} folds")
+        write_page(to_html(page), folder.report)
+    return Evaluated(pooled, main_numbers_table(pooled), folder.metrics, folder.report)
+
+
+def _numbered(progress: Progress | None, number: int, count: int) -> Progress | None:
+    if progress is None:
+        return None
+    return lambda message, done, total: progress(f"fold {number} of {count}: {message}", done, total)
+
+
+def _page(
+    pooled: EvaluationResult, results: Sequence[EvaluationResult], runs: Sequence[Path], title: str
+) -> list[Block]:
+    main, errors = pooled.main, pooled.main.errors
+    low, high = main.answer_interval("top1")
+    sure = "" if math.isnan(low) else f" ({pooled.settings.confidence:.0%} interval {low:.1%} to {high:.1%})"
+    blocks: list[Block] = [
+        Heading(title, 1),
+        Text(
+            f"{errors.samples:,} samples with a finest label, each judged by the model of the fold that "
+            f"tested it: {main.answer_score('top1'):.1%} are answered right{sure}. {main.classifier.sentence}"
+        ),
+        *(Text(caution) for caution in pooled.cautions),
+        Heading("All folds together, and each"),
+        _numbers(pooled, results),
+    ]
+    if main.by_attribute:
+        blocks += [Heading("By attribute"), Notes(f"```\n{attribute_table(pooled)}\n```")]
+    blocks += [Heading("By node"), _nodes(pooled)]
+    if main.protocols:
+        blocks += [Heading("Further protocols"), Notes(f"```\n{protocol_table(pooled)}\n```")]
+    links = ", ".join(f"[fold {k}]({run.name}/report.html)" for k, run in enumerate(runs, start=1))
+    return [
+        *blocks,
+        Heading("The reports of the folds"),
+        Text(links),
+        Heading("Notes"),
+        Notes("\n".join(f"- {note}" for note in pooled.notes)),
+    ]
+
+
+def _numbers(pooled: EvaluationResult, results: Sequence[EvaluationResult]) -> Table:
+    """Pooled numbers with their intervals, the mean ± sd of the folds, and each fold."""
+    folds = [f"fold {number}" for number in range(1, len(results) + 1)]
+    table = Table(["", "all samples", "mean ± sd of the folds", *folds])
+    kind = pooled.main.classifier
+    of_answers = [replace(each.main, classifier=kind) for each in results]
+
+    def add(name: str, value: float, ends: tuple[float, float], single: Sequence[float]) -> None:
+        known = [each for each in single if not math.isnan(each)]
+        mean = sum(known) / len(known) if known else math.nan
+        spread = (
+            math.sqrt(sum((each - mean) ** 2 for each in known) / (len(known) - 1))
+            if len(known) > 1
+            else math.nan
+        )
+        interval = "" if math.isnan(ends[0]) else f" [{ends[0]:.3f}, {ends[1]:.3f}]"
+        cells = [name, "–" if math.isnan(value) else f"{value:.3f}{interval}"]
+        cells.append("–" if math.isnan(spread) else f"{mean:.3f} ± {spread:.3f}")
+        cells += ["–" if math.isnan(each) else f"{each:.3f}" for each in single]
+        table.rows.append([Cell(cell) for cell in cells])
+
+    def answered(method: MethodResult, metric: str) -> float:
+        return method.answer_score(metric)
+
+    for metric, name in (("top1", "top-1"), ("balanced_top1", "balanced top-1"), ("hierarchical_f1", "HF1")):
+        single = [answered(method, metric) for method in of_answers]
+        add(name, pooled.main.answer_score(metric), pooled.main.answer_interval(metric), single)
+    for at, value in enumerate(pooled.main.answer_by_depth):
+        depths = [method.answer_by_depth for method in of_answers]
+        ends = pooled.main.depth_intervals.get(kind.name, [])
+        single = [each[at] if at < len(each) else math.nan for each in depths]
+        interval = ends[at] if at < len(ends) else (math.nan, math.nan)
+        add(f"accuracy at depth {at + 1}", value, interval, single)
+    for role, metric, name in _NUMBERS:
+        single = [each.main.score(metric, role) for each in results]
+        if metric in pooled.main.scores.get(role, {}):
+            add(name, pooled.main.score(metric, role), pooled.main.interval(metric, role), single)
+    return table
+
+
+def _nodes(pooled: EvaluationResult) -> Table:
+    """Every node with test samples: how many, and how many stay at or below it."""
+    scores = pooled.main.protocols.get("node-scores")
+    if scores is not None and "answer_sensitivity" in scores.by_node:
+        return _node_rates(scores)
+    table = Table(["node", "samples", "answered within it", "answered right"])
+    for node in pooled.main.errors.nodes:
+        if node.samples:
+            cells = [node.path, f"{node.samples:,}", f"{node.stayed / node.samples:.1%}"]
+            cells.append(f"{1 - node.wrong / node.samples:.1%}")
+            table.rows.append([Cell(cell) for cell in cells])
+    return table
+
+
+def _node_rates(scores: ProtocolResult) -> Table:
+    """Every node as a binary test, with intervals."""
+    names = {
+        "sensitivity": "sensitivity",
+        "specificity": "specificity",
+        "ppv": "positive predictive value",
+        "npv": "negative predictive value",
+    }
+    table = Table(["node", "positive", "negative", *names.values()])
+    for path, positives in scores.by_node["positives"].items():
+        cells = [path, f"{positives:.0f}", f"{scores.by_node['negatives'][path]:.0f}"]
+        for name in names:
+            value = scores.by_node[f"answer_{name}"].get(path, math.nan)
+            ends = scores.node_intervals.get(f"answer_{name}", {}).get(path)
+            interval = "" if ends is None else f" [{ends[0]:.3f}, {ends[1]:.3f}]"
+            cells.append("–" if math.isnan(value) else f"{value:.3f}{interval}")
+        table.rows.append([Cell(cell) for cell in cells])
+    return table
