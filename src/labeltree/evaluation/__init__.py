@@ -35,7 +35,7 @@ from labeltree.evaluation.result import (
     MethodResult,
     aspect_means,
 )
-from labeltree.evaluation.result_text import attribute_table, protocol_table
+from labeltree.evaluation.result_text import attribute_rows, attribute_table, protocol_table
 from labeltree.evaluation.samples import Samples, choose_samples
 from labeltree.evaluation.settings import EvaluationSettings
 from labeltree.evaluation.statistics import Statistic
@@ -67,6 +67,7 @@ __all__ = [
     "StratumComparison",
     "TreeErrors",
     "aspect_means",
+    "attribute_rows",
     "attribute_table",
     "carry_over",
     "choose_samples",

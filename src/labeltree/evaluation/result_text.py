@@ -17,7 +17,7 @@ from labeltree.evaluation.comparison import (
 )
 from labeltree.evaluation.result import PREFIX, EvaluationResult, ProtocolResult
 
-__all__ = ["attribute_table", "comparison_notes", "comparison_text", "protocol_table"]
+__all__ = ["attribute_rows", "attribute_table", "comparison_notes", "comparison_text", "protocol_table"]
 
 _ALPHA = 0.05
 
@@ -53,28 +53,38 @@ def protocol_table(result: EvaluationResult) -> str:
     return "\n".join(lines[1:])
 
 
-def attribute_table(result: EvaluationResult) -> str:
-    """The answers and the retrieval of the evaluated method by the values of attributes; empty without."""
+def attribute_rows(result: EvaluationResult) -> tuple[list[str], dict[str, list[str]]]:
+    """The answers and the retrieval of the evaluated method by the values of attributes.
+
+    Returns:
+        the heads of the columns, and a row of cells for each ``site = Graz``; empty without attributes.
+    """
     main = result.main
     prefix = PREFIX[main.classifier.name]
     role = {"probe": "features", "prototypes": "embeddings", "own": "predictions"}[main.classifier.name]
     role = role if role in main.scores else "embeddings"
-    wanted = {
+    shown = {
         f"{role}.{prefix}top1": "top-1",
         f"{role}.{prefix}hierarchical_f1": "hierarchical F1",
         "embeddings.recall_at_1": "recall@1",
     }
+    for part in main.by_attribute:
+        shown |= {key: f"held at {key.rpartition('_')[2]}" for key in part.scores if ".coverage_at_" in key}
+    grouped = any(part.groups is not None for part in main.by_attribute)
     rows: dict[str, list[str]] = {}
     for part in main.by_attribute:
-        named = {key: key.removeprefix("decisions.") for key in part.scores if ".coverage_at_" in key}
-        shown = wanted | named
-        heads = ["samples", "groups", *shown.values()]
-        cells = [f"{part.samples:,}", "" if part.groups is None else f"{part.groups:,}"]
+        cells = [f"{part.samples:,}", *([f"{part.groups or 0:,}"] if grouped else [])]
         for key in shown:
             value, (low, high) = part.scores.get(key, math.nan), part.intervals.get(key, (math.nan,) * 2)
             ends = "" if math.isnan(low) else f" [{low:.3f}, {high:.3f}]"
-            cells.append("" if math.isnan(value) else f"{value:.3f}{ends}")
+            cells.append("–" if math.isnan(value) else f"{value:.3f}{ends}")
         rows[f"{part.attribute} = {part.value or '(missing)'}"] = cells
+    return ["samples", *(["groups"] if grouped else []), *shown.values()], rows
+
+
+def attribute_table(result: EvaluationResult) -> str:
+    """`attribute_rows` as text; empty without attributes."""
+    heads, rows = attribute_rows(result)
     return "\n".join(_aligned(heads, rows)) if rows else ""
 
 

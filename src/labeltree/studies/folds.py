@@ -15,7 +15,7 @@ from labeltree.evaluation import (
     EvaluationSettings,
     MethodResult,
     ProtocolResult,
-    attribute_table,
+    attribute_rows,
     pool_folds,
     protocol_table,
     save_outcomes,
@@ -172,7 +172,9 @@ def _page(
         _numbers(pooled, results),
     ]
     if main.by_attribute:
-        blocks += [Heading("By attribute"), Notes(f"```\n{attribute_table(pooled)}\n```")]
+        heads, rows = attribute_rows(pooled)
+        cells = [[Cell(name), *map(Cell, row)] for name, row in rows.items()]
+        blocks += [Heading("By attribute"), Table(["", *heads], cells)]
     blocks += [Heading("By node"), _nodes(pooled)]
     if main.protocols:
         blocks += [Heading("Further protocols"), Notes(f"```\n{protocol_table(pooled)}\n```")]
@@ -210,7 +212,7 @@ def _numbers(pooled: EvaluationResult, results: Sequence[EvaluationResult]) -> T
     def answered(method: MethodResult, metric: str) -> float:
         return method.answer_score(metric)
 
-    for metric, name in (("top1", "top-1"), ("balanced_top1", "balanced top-1"), ("hierarchical_f1", "HF1")):
+    for metric, name in (("top1", "top-1"), ("hierarchical_f1", "hierarchical F1")):
         single = [answered(method, metric) for method in of_answers]
         add(name, pooled.main.answer_score(metric), pooled.main.answer_interval(metric), single)
     for at, value in enumerate(pooled.main.answer_by_depth):

@@ -1,0 +1,154 @@
+"""Results by the values of an attribute, and folds pooled, against loops over the samples."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from labelled_vectors import tree_vectors
+
+from labeltree.errors import DataError
+from labeltree.evaluation import (
+    EvaluationResult,
+    EvaluationSettings,
+    attribute_table,
+    compare,
+    evaluate,
+    load_outcomes,
+    pool_folds,
+    pool_outcomes,
+    save_outcomes,
+)
+from labeltree.runs import EmbeddingTable
+from labeltree.taxonomy import Taxonomy
+
+
+def make_table(taxonomy: Taxonomy, seed: int = 0, noise: float = 0.9) -> EmbeddingTable:
+    """Patients with two samples each, in one split and one of two sites, one of them missing for some."""
+    draw = np.random.default_rng(seed)
+    nodes = taxonomy.leaves.repeat_interleave(48)
+    patients = torch.arange(len(nodes)) // 2
+    sites = np.array(["Graz", "Wien", ""])[draw.choice(3, len(nodes) // 2, p=[0.5, 0.4, 0.1])].repeat(2)
+    split = np.array(["train", "val", "test"])[np.arange(len(nodes)) // 2 % 3]
+    order = torch.from_numpy(draw.permutation(len(nodes)))
+    table = EmbeddingTable(
+        embeddings=tree_vectors(taxonomy, nodes, 5, noise, seed),
+        nodes=nodes,
+        split=split,
+        groups=patients,
+        instances=torch.arange(len(nodes)),
+        attributes={"site": sites},
+    )
+    return table.rows(order)
+
+
+def test_values_are_means_over_their_samples(taxonomy: Taxonomy, tmp_path: Path) -> None:
+    table = make_table(taxonomy)
+    settings = EvaluationSettings(by=("site",), resamples=100, protocols=("decisions",))
+    result = evaluate(table, taxonomy, settings=settings)
+    parts = {part.value: part for part in result.main.by_attribute}
+    assert list(parts) == ["Graz", "Wien", ""]
+    outcomes = result.outcomes[result.name]
+    values = outcomes.values["embeddings", "top1"]
+    for value, part in parts.items():
+        mine = (outcomes.attributes["site"] == value) & ~np.isnan(values)
+        assert part.samples == mine.sum()
+        assert part.groups == len(np.unique(outcomes.groups[mine]))  # type: ignore[index]
+        assert part.scores["embeddings.top1"] == pytest.approx(values[mine].mean())
+        low, high = part.intervals["embeddings.top1"]
+        assert low <= part.scores["embeddings.top1"] <= high
+        assert "decisions.coverage_at_0.9" in part.scores
+    assert EvaluationResult.from_dict(result.to_dict()).main.by_attribute == result.main.by_attribute
+    assert "site = (missing)" in attribute_table(result)
+    save_outcomes(tmp_path / "outcomes.npz", result.outcomes)
+    again = load_outcomes(tmp_path / "outcomes.npz")[result.name]
+    assert again.attributes["site"].tolist() == outcomes.attributes["site"].tolist()
+    strata = {each.name for each in compare({"a": again, "b": outcomes}, resamples=20).strata}
+    assert {"site = Graz", "site = Wien"} <= strata
+
+
+def test_what_cannot_be_broken_down_is_refused(taxonomy: Taxonomy) -> None:
+    table = make_table(taxonomy)
+    with pytest.raises(DataError, match=r"no attribute 'camera'; it has site"):
+        evaluate(table, taxonomy, settings=EvaluationSettings(by=("camera",)))
+    single = EmbeddingTable(
+        table.embeddings, table.nodes, table.split, attributes={"id": np.arange(len(table)).astype(str)}
+    )
+    with pytest.raises(DataError, match="too many to report on each"):
+        evaluate(single, taxonomy, settings=EvaluationSettings(by=("id",)))
+
+
+@pytest.fixture(scope="module")
+def folds(taxonomy: Taxonomy) -> list[EvaluationResult]:
+    """The results of three folds; another encoder in each."""
+    found = []
+    settings = EvaluationSettings(
+        by=("site",), resamples=100, protocols=("node-scores", "decisions", "per-group")
+    )
+    for number in range(3):
+        table = make_table(taxonomy, noise=0.6 + 0.3 * number)
+        third = table.instances // 2 % 3  # type: ignore[operator]
+        split = np.where(third == number, "test", np.where(third == (number + 1) % 3, "val", "train"))
+        table = EmbeddingTable(
+            table.embeddings,
+            table.nodes,
+            split,
+            instances=table.instances,
+            groups=table.groups,
+            attributes=table.attributes,
+        )
+        found.append(evaluate(table, taxonomy, settings=settings))
+    return found
+
+
+def test_every_sample_counts_once_in_pooled_folds(folds: list[EvaluationResult]) -> None:
+    outcomes = [each.outcomes[each.name] for each in folds]
+    pooled = pool_folds(folds, outcomes)
+    whole = pooled.outcomes[pooled.name]
+    assert len(whole) == sum(map(len, outcomes)) == len(np.unique(whole.instances))
+    for key in (("embeddings", "top1"), ("embeddings", "recall_at_1"), ("embeddings", "hierarchical_f1")):
+        every = np.concatenate([each.values[key] for each in outcomes])
+        assert pooled.main.score(key[1], key[0]) == pytest.approx(np.nanmean(every))
+        low, high = pooled.main.interval(key[1], key[0])
+        assert low < np.nanmean(every) < high
+    kind = pooled.main.classifier.name
+    right = np.concatenate([each.predicted[kind] == each.nodes for each in outcomes])
+    assert pooled.main.errors.samples == len(right)
+    assert pooled.main.errors.errors == (~right).sum()
+    assert pooled.counts["test samples"] == sum(each.counts["test samples"] for each in folds)
+    assert [part.samples for part in pooled.main.by_attribute] == [
+        sum(p.samples for each in folds for p in each.main.by_attribute if p.value == value)
+        for value in ("Graz", "Wien", "")
+    ]
+    assert EvaluationResult.from_dict(pooled.to_dict()).main.scores == pooled.main.scores
+
+
+def test_protocols_of_folds(folds: list[EvaluationResult], taxonomy: Taxonomy) -> None:
+    outcomes = [each.outcomes[each.name] for each in folds]
+    protocols = pool_folds(folds, outcomes).main.protocols
+    aurocs = [each.main.protocols["node-scores"].scores["embeddings.auroc"] for each in folds]
+    scores = protocols["node-scores"]
+    assert scores.scores["embeddings.auroc"] == pytest.approx(np.mean(aurocs))
+    held = np.concatenate([each.values["decisions", "coverage_at_0.9"] for each in outcomes])
+    assert protocols["decisions"].scores["coverage_at_0.9"] == pytest.approx(np.nanmean(held))
+    kind = pool_folds(folds, outcomes).main.classifier.name
+    predicted, target = (
+        np.concatenate([side(each) for each in outcomes])
+        for side in (lambda each: each.predicted[kind], lambda each: each.nodes)
+    )
+    for leaf in taxonomy.leaves.tolist():
+        positive = target == leaf
+        name = taxonomy.path_name(leaf)
+        assert scores.by_node["answer_sensitivity"][name] == pytest.approx(
+            (predicted[positive] == leaf).mean()
+        )
+        assert scores.by_node["positives"][name] == positive.sum()
+    assert "mean.top1" in protocols["per-group"].scores
+
+
+def test_folds_that_share_samples_are_refused(folds: list[EvaluationResult]) -> None:
+    outcomes = [each.outcomes[each.name] for each in folds]
+    with pytest.raises(DataError, match="two folds tested the same sample"):
+        pool_outcomes([outcomes[0], outcomes[1], outcomes[0]])

@@ -1,0 +1,112 @@
+"""``evaluate RUN --data``: external validation on other labelled samples."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import labeltree as lt
+from labeltree.cli.main import main
+from labeltree.errors import DataError, RunError, TaxonomyError
+
+pytestmark = pytest.mark.slow
+
+
+def write_table(home: Path, name: str, photos: Path, change: Callable[[np.ndarray], np.ndarray]) -> Path:
+    """A table of the images, two a patient, after a change of their pixels."""
+    rows = ["image,label,patient,site"]
+    for place, file in enumerate(sorted(photos.rglob("*.png"))):
+        with Image.open(file) as image:
+            pixels = change(np.asarray(image).astype(float)).clip(0, 255).astype(np.uint8)
+        Image.fromarray(pixels).save(file)
+        label = "/".join(file.relative_to(photos).parts[:-1])
+        rows.append(f"{file},{label},{name}{place // 2},{name}")
+    table = home / f"{name}.csv"
+    table.write_text("\n".join(rows))
+    return table
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory, make_image_folder: Callable[..., Path]) -> Path:
+    """A run on one site, new samples of that site, and dark ones of another."""
+    home = tmp_path_factory.mktemp("home")
+    sites = {
+        "own": (48, 0, lambda p: p),
+        "new": (12, 1, lambda p: p),
+        "dark": (12, 2, lambda p: p * 0.25 + 9),
+    }
+    for name, (per_leaf, seed, change) in sites.items():
+        write_table(home, name, make_image_folder(home / name, per_leaf=per_leaf, seed=seed), change)
+    settings = {"epochs": 2, "batch_size": 16, "image_size": 28, "encoder": "small-conv", "val": 0.3}
+    lt.train(
+        home / "own.csv", "hwc", out=home / "run", progress_bar=False, accelerator="cpu",
+        table={"group_column": "patient"}, **settings,
+    )  # fmt: skip
+    lt.evaluate(home / "run", resamples=50)
+    return home
+
+
+def test_another_site_is_measured_beside_the_own(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = str(home / "run")
+    words = ["evaluate", run, "--data", str(home / "dark.csv"), "--by", "site", "--quiet"]
+    assert main(words) == 0
+    said = capsys.readouterr().out
+    assert "Of the run's own test samples" in said
+    assert "are not like the held-out samples that promises rest on" in said
+    assert "site = dark" in said
+    folder = home / "run" / "elsewhere-dark"
+    metrics = json.loads((folder / "metrics.json").read_text())
+    assert metrics["counts"]["test samples"] == 60
+    assert "decisions" in metrics["methods"]["hwc"]["protocols"]
+    assert (folder / "report.html").is_file()
+    new = lt.evaluate(run, data=home / "new.csv", resamples=50)
+    assert any("finds no difference" in note for note in new.result.cautions)
+    assert (
+        new.result.main.answer_score("top1") > metrics["methods"]["hwc"]["scores"]["features"]["top1"] - 1e-9
+    )
+    compared = lt.compare({"a": folder, "b": folder}, out=home / "comparison")
+    assert compared.result.samples == 60
+
+
+def test_samples_of_training_are_told(home: Path) -> None:
+    found = lt.evaluate(home / "run", data=home / "own.csv", resamples=0).result
+    assert any("are also training or validation samples of the run" in each for each in found.cautions)
+
+
+def test_reference_samples_stand_in_for_lost_data(home: Path, tmp_path: Path) -> None:
+    alone = tmp_path / "alone"
+    shutil.copytree(home / "run", alone)
+    for file in (alone / "embeddings").glob("*") if (alone / "embeddings").is_dir() else []:
+        file.unlink()
+    with_data = lt.evaluate(home / "run", data=home / "dark.csv", resamples=0).result
+    moved = tmp_path / "moved"
+    shutil.move(home / "own", moved)
+    try:
+        found = lt.evaluate(alone, data=home / "dark.csv", resamples=0).result
+    finally:
+        shutil.move(moved, home / "own")
+    assert found.main.answer_score("top1") == pytest.approx(with_data.main.answer_score("top1"))
+
+
+def test_what_cannot_be_measured_is_refused(home: Path) -> None:
+    other = home / "other.csv"
+    other.write_text((home / "dark.csv").read_text().replace("plant/fern", "plant/moss"))
+    with pytest.raises(TaxonomyError, match="moss"):
+        lt.evaluate(home / "run", data=other)
+    lines = [line.split(",") for line in (home / "dark.csv").read_text().splitlines()[1:]]
+    unlabelled = [f"{file},,{patient},{site}" for file, _, patient, site in lines]
+    other.write_text("\n".join(["image,label,patient,site", *unlabelled]))
+    with pytest.raises(DataError, match="has a label; 'labeltree predict' answers"):
+        lt.evaluate(home / "run", data=other)
+    with pytest.raises(ValueError, match="'taxonomy' does not go with 'data'"):
+        lt.evaluate(home / "run", home / "tree.json", data=home / "dark.csv")
+    with pytest.raises(DataError, match="no column 'camera'"):
+        lt.evaluate(home / "run", data=home / "dark.csv", by=["camera"])
+    with pytest.raises(RunError):
+        lt.evaluate(home / "nothing", data=home / "dark.csv")
