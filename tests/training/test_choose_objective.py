@@ -54,6 +54,15 @@ def source_of(labels: list[str | None], **columns: Any) -> Source:
     )
 
 
+def test_deep_trees_have_an_objective_of_their_own() -> None:
+    deep = Taxonomy.from_paths([("a", "b", "c", "d", "e", "f", leaf) for leaf in "xyz"])
+    nodes = torch.cat([deep.leaves.repeat(4), deep.encode(["a"])])
+    source = dataclasses.replace(source_of(["animal/dog"] * 13), taxonomy=deep, nodes=nodes)
+    choice = choose_objective(make_recipe({"data": "x"}), source)
+    assert choice.objective == "happier"
+    assert "labels lie 6.5 steps deep on average" in choice.why
+
+
 @pytest.mark.parametrize(
     ("labels", "settings", "columns", "objective"),
     [
