@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from labeltree.decisions import ClassNodes, Promise, fit_novelty, fit_rule, holds_truth, mark_unknown
-from labeltree.decisions.novelty import Distances, nearest_by_node
+from labeltree.decisions.novelty import Distances, Reference, nearest_by_node
 from labeltree.errors import DataError
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
@@ -82,7 +82,7 @@ def test_nearest_of_every_node_is_a_slow_loop(geometry: str) -> None:
     nodes[3] = -1
     shown = EmbeddingTable(embeddings=reference.embeddings * 0.7, nodes=nodes, geometry=geometry)
     points = drawn(["cat", "thing"], 3, 1).embeddings * 0.7
-    below, own = nearest_by_node(points, shown, TREE)
+    below, own = nearest_by_node(points, Reference.of(shown), TREE)
     space = shown.space
     for row, point in enumerate(points):
         for node in range(TREE.num_nodes):

@@ -100,6 +100,7 @@ def run(arguments: list[str]) -> None:
             baseline=options.baseline,
             metrics=options.metrics,
             strata_metrics=gate.node_metrics if gate is not None and gate.node_metrics else None,
+            min_samples=20 if gate is None else gate.fewest,
             confidence=options.confidence,
             resamples=options.resamples,
             permutations=options.permutations,

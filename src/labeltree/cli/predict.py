@@ -98,7 +98,9 @@ def run(arguments: list[str]) -> None:
     print(f"{found.sentence()}\n{found.classifier}", file=sys.stderr)
     if found.warning is not None:
         print(found.warning, file=sys.stderr)
-    if found.drift is not None and found.drift.alarms():
+    if isinstance(found.drift, str):
+        print(f"not tested whether these samples are like those of training: {found.drift}", file=sys.stderr)
+    elif found.drift is not None and found.drift.alarms():
         print(f"labeltree: {found.drift.sentence()}", file=sys.stderr)
     if found.skipped:
         place, reason = min(found.skipped.items())

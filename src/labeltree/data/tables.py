@@ -438,7 +438,9 @@ def _groups(
         texts = _texts(table, column)[samples.rows]
         names = np.where(names == "", texts, names)
     groups = _joined(*keys)
-    return (None, None) if groups is None else (torch.from_numpy(groups), names)
+    if groups is None and not columns:
+        return None, None
+    return torch.full((len(names),), -1) if groups is None else torch.from_numpy(groups), names
 
 
 def _split(table: DataTable, columns: Sequence[str]) -> Array | None:

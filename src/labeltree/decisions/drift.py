@@ -8,13 +8,20 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from labeltree.decisions.novelty import nearest_by_node
+from labeltree.decisions.conformal import group_codes
+from labeltree.decisions.novelty import Reference, nearest_by_node
 from labeltree.errors import DataError
 from labeltree.geometry import Geometry
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 
-__all__ = ["FEWEST", "Drift", "DriftRule", "Seen", "fit_drift"]
+__all__ = ["FEWEST", "NO_GROUPS", "Drift", "DriftRule", "Seen", "fit_drift"]
+
+NO_GROUPS = (
+    "the held-out samples are of groups (patients), and these samples do not say of which they are: name the "
+    "column of groups in a table"
+)
+"""Why samples without groups cannot be compared with those of groups."""
 
 FEWEST = 20
 """The fewest samples, or groups of samples, of a batch that is tested."""
@@ -97,7 +104,7 @@ class DriftRule:
     """
 
     held: Seen
-    reference: EmbeddingTable
+    reference: Reference
     taxonomy: Taxonomy
     seed: int = 0
 
@@ -110,20 +117,33 @@ class DriftRule:
         """
         return _seen(table, probabilities, self.reference, self.taxonomy)
 
+    def cannot_test(self, batch: Seen) -> str:
+        """Why a batch cannot be compared; empty if it can.
+
+        If the held-out samples have groups (patients) and the batch tells none, its samples may all be of
+        a few patients, who differ from others without any drift.
+        """
+        if self.held.groups is not None and batch.groups is None:
+            return NO_GROUPS
+        sizes = [len(_one_of_each(each, self.seed)) for each in (batch, self.held)]
+        if min(sizes) < FEWEST:
+            which = "samples" if sizes[0] < FEWEST else "held-out samples"
+            return f"{min(sizes)} {which} (or groups of them) are too few; a test takes {FEWEST}"
+        return ""
+
     def test(self, batch: Seen) -> Drift | None:
-        """Compare a batch with the held-out samples; None if either has fewer than `FEWEST` to compare.
+        """Compare a batch with the held-out samples; None if it cannot be told, see `cannot_test`.
 
         Distance and certainty are compared by the two-sample test of Kolmogorov and Smirnov, embeddings by
-        the energy distance (Székely & Rizzo 2004) with 499 permutations. If both sides have groups, the
-        means of groups are compared, since samples of one group are not independent; otherwise a batch of
-        many samples of few patients may be said to differ because of them alone.
+        the energy distance (Székely & Rizzo 2004) with 499 permutations. Of every group one sample is drawn,
+        since samples of one group are not independent, and groups may be larger here than there.
         """
         from scipy.stats import ks_2samp
 
-        grouped = batch.groups is not None and self.held.groups is not None
-        new, held = (_units(each, grouped) for each in (batch, self.held))
-        if len(new) < FEWEST or len(held) < FEWEST:
+        if self.cannot_test(batch):
             return None
+        grouped = batch.groups is not None or self.held.groups is not None
+        new, held = (_one_of_each(each, self.seed) for each in (batch, self.held))
         p_values, differences = {}, {}
         for name in ("distance", "certainty"):
             ours, theirs = getattr(new, name).numpy(), getattr(held, name).numpy()
@@ -157,15 +177,13 @@ def fit_drift(
     Raises:
         DataError: if one of the tables is empty.
     """
-    reference = reference.rows(reference.nodes > 0)
-    if not len(reference) or not len(held):
+    known = Reference.of(reference)
+    if not len(known) or not len(held):
         raise DataError("there are no samples to compare batches with")
-    return DriftRule(_seen(held, probabilities, reference, taxonomy), reference, taxonomy, seed)
+    return DriftRule(_seen(held, probabilities, known, taxonomy), known, taxonomy, seed)
 
 
-def _seen(
-    table: EmbeddingTable, probabilities: Tensor, reference: EmbeddingTable, taxonomy: Taxonomy
-) -> Seen:
+def _seen(table: EmbeddingTable, probabilities: Tensor, reference: Reference, taxonomy: Taxonomy) -> Seen:
     parts = [
         nearest_by_node(points, reference, taxonomy)[0][:, 0] for points in torch.split(table.embeddings, 256)
     ]
@@ -174,21 +192,16 @@ def _seen(
     return Seen(distance, certainty, table.embeddings.double(), table.groups)
 
 
-def _units(seen: Seen, grouped: bool) -> Seen:
-    """The samples, or the means of their groups."""
-    if not grouped or seen.groups is None:
+def _one_of_each(seen: Seen, seed: int) -> Seen:
+    """One sample of every group, drawn at random; all samples if there are no groups."""
+    if seen.groups is None or not len(seen):
         return seen
-    groups = seen.groups.clone()
-    alone = groups < 0
-    groups[alone] = int(groups.max()) + 1 + torch.arange(int(alone.sum()))
-    codes = torch.unique(groups, return_inverse=True)[1]
-    sizes = torch.bincount(codes).double()
-
-    def mean(values: Tensor) -> Tensor:
-        summed = torch.zeros(len(sizes), *values.shape[1:], dtype=torch.float64)
-        return summed.index_add_(0, codes, values.double()) / sizes.view(-1, *[1] * (values.ndim - 1))
-
-    return Seen(mean(seen.distance), mean(seen.certainty), mean(seen.embeddings))
+    order = torch.randperm(len(seen), generator=torch.Generator().manual_seed(seed))
+    codes = group_codes(seen.groups, len(seen))[order]
+    first = torch.full((int(codes.max()) + 1,), len(seen))
+    first.scatter_reduce_(0, codes, torch.arange(len(seen)), "amin")
+    rows = order[first[first < len(seen)]].sort().values
+    return Seen(seen.distance[rows], seen.certainty[rows], seen.embeddings[rows])
 
 
 def _permuted(first: Tensor, second: Tensor, space: Geometry, draw: torch.Generator) -> float:

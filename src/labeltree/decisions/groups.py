@@ -9,6 +9,8 @@ from typing import get_args
 import torch
 from torch import Tensor
 
+from labeltree.decisions.answers import Descent
+from labeltree.decisions.calibrators import Calibration
 from labeltree.decisions.class_nodes import ClassNodes
 from labeltree.decisions.conformal import share_of_groups
 from labeltree.decisions.rule import DecisionRule, fit_rule
@@ -19,7 +21,7 @@ from labeltree.metrics.functional.node_groups import Aggregation, in_conflict
 __all__ = ["GroupRule", "fit_group_rule"]
 
 _OFFERED = tuple(how for how in get_args(Aggregation) if how != "vote")  # whose shares are no probabilities
-_SHARE = 0.3  # of the groups, as in `fit_rule`: they choose and calibrate, the others give thresholds
+_FEWEST = 30  # groups that choose an aggregation
 _WORDS = {
     "mean": "the mean of their probabilities",
     "logits": "the mean of their log-probabilities",
@@ -35,7 +37,8 @@ class GroupRule:
     Attributes:
         how: the aggregation; see `group_probabilities`.
         rule: decision rule from log-probabilities of groups to answers.
-        accuracies: share of held-out groups whose most probable class is right, by aggregation.
+        accuracies: share of held-out groups whose most probable class is right, by aggregation; empty if they
+            are too few to choose by.
         count: number of held-out groups that chose it.
         conflicts: number of those that were left out because their labels contradict each other.
     """
@@ -63,6 +66,11 @@ class GroupRule:
     @property
     def sentence(self) -> str:
         """How the samples are combined, and why so."""
+        if not self.accuracies:
+            return (
+                f"The samples of a group are combined by {_WORDS[self.how]}: {self.count} held-out groups "
+                "are too few to choose by."
+            )
         shares = ", ".join(f"{name} {share:.1%}" for name, share in self.accuracies.items())
         return (
             f"The samples of a group are combined by {_WORDS[self.how]}, the best on {self.count} held-out "
@@ -77,14 +85,17 @@ def fit_group_rule(
     classes: ClassNodes,
     *,
     within: Tensor | None = None,
+    calibration: Calibration = "temperature",
+    descent: Descent = "child",
+    share: float = 0.3,
     seed: int = 0,
 ) -> GroupRule:
     """Choose how to combine samples and fit a decision rule to groups that training has not seen.
 
     The aggregation with the most right groups is chosen; of several, the one with the largest mean
     log-probability of the labels. A part of the groups chooses it, and fits the calibrator; the thresholds
-    come from the others alone. A group has the finest of its samples' labels; groups whose labels contradict
-    each other are left out.
+    come from the others alone. If that part has fewer than 30 groups, it is ``logits``. A group has the
+    finest of its samples' labels; groups whose labels contradict each other are left out.
 
     Args:
         probabilities: (n, C) calibrated class probabilities of held-out samples.
@@ -93,7 +104,10 @@ def fit_group_rule(
         classes: classes of the probabilities.
         within: (n,) the larger unit of each sample, such as the patient of a lesion, -1 for none; those of
             one unit are not independent. None: groups are.
-        seed: of the choice of the groups that the calibrator is fitted to; see `fit_rule`.
+        calibration: see `fit_rule`.
+        descent: see `fit_rule`.
+        share: share of the groups that choose the aggregation and fit the calibrator.
+        seed: of the choice of these groups.
 
     Raises:
         DataError: if no group has a label that decides about answers.
@@ -112,19 +126,27 @@ def fit_group_rule(
     judged = classes.judges(of_groups)
     if not bool(judged.any()):
         raise DataError("no group of held-out samples has a label that decides about answers")
-    chooses = share_of_groups(of_groups >= 0, outer, _SHARE, seed) & judged
-    chooses = chooses if bool(chooses.any()) else judged
+    chooses = share_of_groups(of_groups >= 0, outer, share, seed) & judged
     accuracies, qualities = {}, {}
-    for how in _OFFERED:
+    for how in _OFFERED if int(chooses.sum()) >= _FEWEST else ():
         found = group_probabilities(probabilities, groups, how).probabilities[chooses]
         answered = classes.nodes[found.argmax(1)]
         right = classes.taxonomy.lca(answered, of_groups[chooses]) == of_groups[chooses]
         of_nodes = classes.node_probabilities(found).gather(1, of_groups[chooses][:, None])
         accuracies[how] = float(right.double().mean())
         qualities[how] = (accuracies[how], float(of_nodes.clamp_min(1e-12).log().mean()))
-    best = max(_OFFERED, key=lambda how: qualities[how])
+    best: Aggregation = max(accuracies, key=lambda how: qualities[how]) if accuracies else "logits"
     scores = _scores(group_probabilities(probabilities, groups, best).probabilities)
-    rule = fit_rule(scores, of_groups, classes, groups=outer, share=_SHARE, seed=seed)
+    rule = fit_rule(
+        scores,
+        of_groups,
+        classes,
+        groups=outer,
+        calibration=calibration,
+        descent=descent,
+        share=share,
+        seed=seed,
+    )
     return GroupRule(best, rule, accuracies, int(chooses.sum()), left_out)
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from labeltree.decisions.answers import Answers, Paths
 from labeltree.decisions.conformal import group_codes
 from labeltree.errors import DataError
+from labeltree.geometry import Geometry
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 
@@ -19,6 +21,7 @@ __all__ = [
     "Distances",
     "Fit",
     "NoveltyRule",
+    "Reference",
     "check_false_alarms",
     "fit_novelty",
     "mark_unknown",
@@ -30,7 +33,8 @@ FALSE_ALARMS = 0.05
 
 _AT_ONCE = 2**23  # distances held in memory at once
 _FEWEST = 19  # held-out samples of a node whose distances are judged by themselves: p-values down to 0.05
-_MOST = 2_000  # held-out samples: p-values in steps of 0.0005
+_MOST = 2_000  # groups of held-out samples: p-values in steps of 0.0005
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -40,10 +44,12 @@ class Distances:
     Attributes:
         values: (m,) float64, ascending.
         weights: (m,) float64, 1 over the size of the sample's group; they sum to the number of groups.
+        count: number of groups.
     """
 
     values: Tensor
     weights: Tensor
+    count: int
 
     @classmethod
     def of(cls, values: Tensor, groups: Tensor | None) -> Distances:
@@ -51,12 +57,7 @@ class Distances:
         codes = group_codes(groups, len(values))
         weights = (1.0 / torch.bincount(codes).double())[codes] if len(values) else values.double()
         order = torch.argsort(values, stable=True)
-        return cls(values[order].double(), weights[order])
-
-    @property
-    def count(self) -> float:
-        """Number of groups."""
-        return float(self.weights.sum())
+        return cls(values[order].double(), weights[order], len(torch.unique(codes)))
 
     def p_values(self, distances: Tensor) -> Tensor:
         """Conformal p-values (n,) of distances (n,): how often a held-out sample is as far, or farther.
@@ -66,7 +67,7 @@ class Distances:
         """
         below = torch.searchsorted(self.values, distances.double().contiguous(), side="left")
         summed = torch.cat([self.weights.new_zeros(1), self.weights.cumsum(0)])
-        return (1 + self.count - summed[below]) / (1 + self.count)
+        return (1 + (self.count - summed[below]).clamp_min(0)) / (1 + self.count)
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ class NoveltyRule:
         by_depth: the same of all nodes at a depth together, for nodes with few held-out samples.
     """
 
-    reference: EmbeddingTable
+    reference: Reference
     taxonomy: Taxonomy
     known: Distances
     within: Mapping[int, Distances]
@@ -163,7 +164,7 @@ def mark_unknown(answers: Answers, paths: Paths, fit: Fit, false_alarms: float) 
         ValueError: if the share is outside of that range.
     """
     check_false_alarms(false_alarms)
-    unknown = fit.p_values <= false_alarms
+    unknown = fit.p_values <= false_alarms + _ROUNDING
     answers = replace(answers, p_known=fit.p_values, unknown=unknown)
     if answers.costs is not None:
         return answers
@@ -185,33 +186,76 @@ def check_false_alarms(share: float) -> None:
         raise ValueError(f"unknown is {share!r}; expected a share of false alarms, from 0 to below 1")
 
 
-def nearest_by_node(points: Tensor, reference: EmbeddingTable, taxonomy: Taxonomy) -> tuple[Tensor, Tensor]:
+@dataclass(frozen=True)
+class Reference:
+    """Labelled samples, made ready to measure distances to.
+
+    Attributes:
+        points: (m, d) float64 embeddings.
+        nodes: (m,) their labels.
+        space: geometry of the embeddings.
+    """
+
+    points: Tensor
+    nodes: Tensor
+    space: Geometry
+
+    @classmethod
+    def of(cls, table: EmbeddingTable) -> Reference:
+        """The samples of a table that have a label below the root."""
+        table = table.rows(table.nodes > 0)
+        return cls(table.embeddings.double(), table.nodes, table.space)
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+
+def nearest_by_node(points: Tensor, reference: Reference, taxonomy: Taxonomy) -> tuple[Tensor, Tensor]:
     """Distance of each point to the nearest reference sample of every node.
 
     Args:
         points: (n, d) embeddings in the space of the reference.
-        reference: labelled samples; those without a label are left out.
+        reference: the samples.
         taxonomy: the tree of their labels.
 
     Returns:
         (n, N) float64 distances to the samples at or below each node, and to those labelled with the node
         itself; infinite where there are none.
     """
-    if points.shape[1:] != reference.embeddings.shape[1:]:
+    if points.shape[1:] != reference.points.shape[1:]:
         raise DataError(
-            f"the reference samples have {reference.embeddings.shape[1]}-d embeddings, these have "
+            f"the reference samples have {reference.points.shape[1]}-d embeddings, these have "
             f"{points.shape[1]}-d ones"
         )
-    rows = reference.nodes >= 0
-    distances = reference.space.pairwise_distance(points.double(), reference.embeddings[rows].double())
+    distances = reference.space.pairwise_distance(points.double(), reference.points)
     own = torch.full((len(points), taxonomy.num_nodes), torch.inf, dtype=torch.float64)
-    own.scatter_reduce_(1, reference.nodes[rows].expand(len(points), -1), distances, "amin")
+    own.scatter_reduce_(1, reference.nodes.expand(len(points), -1), distances, "amin")
     below = own.clone()
     for depth in range(taxonomy.max_depth, 0, -1):
         nodes = (taxonomy.depth == depth).nonzero()[:, 0]
         parents = taxonomy.parent[nodes].expand(len(points), -1)
         below.scatter_reduce_(1, parents, below[:, nodes], "amin")
     return below, own
+
+
+def _drawn(held: EmbeddingTable, seed: int) -> EmbeddingTable:
+    """At most `_MOST` whole groups, each with a share of its samples if they are many."""
+    points = held.embeddings.numpy()
+    order = torch.from_numpy(np.lexsort((*points.T[::-1], held.nodes.numpy())))
+    held = held.rows(order)
+    codes = group_codes(held.groups, len(held))
+    first = torch.full((int(codes.max()) + 1,), len(held)).scatter_reduce_(
+        0, codes, torch.arange(len(held)), "amin"
+    )
+    codes = torch.argsort(torch.argsort(first))[codes]  # groups by their first samples
+    draw = torch.Generator().manual_seed(seed)
+    chosen = torch.randperm(len(first), generator=draw)[:_MOST]
+    shuffled = torch.randperm(len(held), generator=draw)
+    shuffled = shuffled[torch.isin(codes[shuffled], chosen)]
+    shuffled = shuffled[torch.argsort(codes[shuffled], stable=True)]
+    _, sizes = torch.unique_consecutive(codes[shuffled], return_counts=True)
+    rank = torch.arange(len(shuffled)) - torch.repeat_interleave(sizes.cumsum(0) - sizes, sizes)
+    return held.rows(shuffled[rank < max(1, _MOST // len(chosen))].sort().values)
 
 
 def fit_novelty(
@@ -221,26 +265,27 @@ def fit_novelty(
 
     Args:
         reference: labelled samples, such as those of training; with the same encoder as
-        held: labelled samples that the encoder was not trained on. At most 2,000 are used, drawn at random.
+        held: labelled samples that the encoder was not trained on. Of more than 2,000 groups (samples, where
+            there are no groups) as many are drawn, and of large groups some samples; the draw does not hang
+            on the order of the samples.
         taxonomy: the tree of the labels.
         seed: of the draw.
 
     Raises:
         DataError: if one of them holds no sample with a label.
     """
-    reference = reference.rows(reference.nodes > 0)
+    labelled = reference.nodes > 0
     held = held.rows(held.nodes > 0)
-    for name, table in (("reference", reference), ("held-out", held)):
-        if not len(table):
+    for name, count in (("reference", int(labelled.sum())), ("held-out", len(held))):
+        if not count:
             raise DataError(f"there is no labelled {name} sample to tell unknown ones by")
-    order = torch.randperm(len(held), generator=torch.Generator().manual_seed(seed))
-    held = held.rows(order[:_MOST].sort().values)
+    known, held = Reference.of(reference), _drawn(held, seed)
     values: dict[int, list[Tensor]] = {}
     rows_of: dict[int, list[Tensor]] = {}
     nearest = []
-    size = max(1, _AT_ONCE // max(taxonomy.num_nodes, len(reference)))
+    size = max(1, _AT_ONCE // max(taxonomy.num_nodes, len(known)))
     for rows in torch.split(torch.arange(len(held)), size):
-        below, own = nearest_by_node(held.embeddings[rows], reference, taxonomy)
+        below, own = nearest_by_node(held.embeddings[rows], known, taxonomy)
         nearest.append(below[:, 0])
         line = taxonomy.ancestors[held.nodes[rows]]
         for depth in range(taxonomy.max_depth):
@@ -266,7 +311,7 @@ def fit_novelty(
     for node in kept:
         by_depth.setdefault(int(taxonomy.depth[node]), []).append(node)
     return NoveltyRule(
-        reference,
+        known,
         taxonomy,
         Distances.of(torch.cat(nearest), held.groups),
         {node: distances([node]) for node in kept},

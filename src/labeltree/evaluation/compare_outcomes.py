@@ -171,6 +171,7 @@ def compare(
         ),
         metrics=_corrected(whole, same),
         strata=_corrected(parts, same),
+        same={".".join(key): ".".join(first) for key, first in same.items() if key != first},
     )
     return replace(result, notes=comparison_notes(result) + apart)
 

@@ -44,6 +44,7 @@ def compare_paths(
     baseline: str | None = None,
     metrics: Sequence[str] | None = None,
     strata_metrics: Sequence[str] | None = None,
+    min_samples: int = 20,
     confidence: float = 0.95,
     resamples: int = 2000,
     permutations: int = 10_000,
@@ -61,6 +62,7 @@ def compare_paths(
             `compare`.
         metrics: metrics to compare.
         strata_metrics: metrics to compare by subtree, depth and class frequency; None = the usual ones.
+        min_samples: subtrees, depths and frequency bands with fewer samples are omitted.
         confidence: confidence level of the intervals.
         resamples: number of bootstrap draws.
         permutations: number of random sign flips of the test.
@@ -90,6 +92,7 @@ def compare_paths(
         baseline=baseline,
         metrics=metrics,
         strata_metrics=BY_STRATUM if strata_metrics is None else strata_metrics,
+        min_samples=min_samples,
         confidence=confidence,
         resamples=resamples,
         permutations=permutations,

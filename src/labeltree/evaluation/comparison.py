@@ -123,6 +123,8 @@ class Comparison:
         notes: sentences on the samples compared and the assumptions of the tests.
         classifiers: method → the classifier that gives each run's answers: ``own``, ``probe`` or
             ``prototypes``; an empty string if it is not known.
+        same: ``ROLE.METRIC`` → the metric, earlier in ``metrics``, that has the same value for every sample;
+            it stands for both in ``strata``.
     """
 
     methods: dict[str, list[str]]
@@ -137,6 +139,7 @@ class Comparison:
     strata: list[StratumComparison] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     classifiers: dict[str, list[str]] = field(default_factory=dict)
+    same: dict[str, str] = field(default_factory=dict)
 
     def metric(self, metric: str, role: str | None = None) -> MetricComparison:
         """The comparison of one metric; if ``role`` is None, of the first role that has this metric.

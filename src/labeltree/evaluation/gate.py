@@ -26,7 +26,8 @@ class GateRule:
     """What a metric may lose.
 
     Attributes:
-        metric: name of the metric, such as ``answer_top1``; ``role/metric`` if several roles have it.
+        metric: name of the metric, such as ``answer_top1``; with its role, ``features.top1``, if several
+            roles have it.
         at_most: the loss that is accepted, in units of the metric: a fall, or of a metric that is better
             smaller, a rise.
         where: ``all``: over all samples; ``nodes``: at every node, over the samples at or below it.
@@ -47,6 +48,8 @@ class GateRule:
     def __post_init__(self) -> None:
         if not (isinstance(self.at_most, int | float) and self.at_most >= 0):
             raise ValueError(f"at_most is {self.at_most!r}; expected a number of 0 or more")
+        if isinstance(self.at_most, bool) or isinstance(self.fewest, bool):
+            raise ValueError("at_most and fewest are numbers, not true or false")
         for name, known in (("where", get_args(Where)), ("fails_if", get_args(FailsIf))):
             if getattr(self, name) not in known:
                 raise ValueError(
@@ -65,16 +68,24 @@ class Gate:
     Attributes:
         rules: the rules.
         confidence: confidence level of the intervals.
+        allow_missing: whether the runs may have been measured on different samples, of which those that they
+            have in common are compared.
     """
 
     rules: tuple[GateRule, ...]
     confidence: float = 0.95
+    allow_missing: bool = False
 
     @property
     def node_metrics(self) -> tuple[str, ...]:
-        """The metrics of the rules about nodes, without roles."""
-        named = [rule.metric.rpartition("/")[2] for rule in self.rules if rule.where == "nodes"]
+        """The metrics of the rules about nodes."""
+        named = [rule.metric.replace("/", ".") for rule in self.rules if rule.where == "nodes"]
         return tuple(dict.fromkeys(named))
+
+    @property
+    def fewest(self) -> int:
+        """The smallest number of samples of a node that a rule asks for."""
+        return min([20, *(rule.fewest for rule in self.rules)])
 
 
 @dataclass(frozen=True)
@@ -113,11 +124,14 @@ def read_gate(path: str | Path) -> Gate:
         DataError: if it is no such file; the message names the rule.
     """
     content = read_yaml(path, _FILE)
-    unknown = sorted(set(content) - {"rules", "confidence"})
+    unknown = sorted(set(content) - {"rules", "confidence", "allow_missing"})
     rules = content.get("rules")
     if unknown or not isinstance(rules, list) or not rules:
         said = f"has the key '{unknown[0]}'" if unknown else "has no list of rules"
-        raise DataError(f"gate '{path}' {said}; expected 'rules', a list, and 'confidence'")
+        raise DataError(f"gate '{path}' {said}; expected 'rules', a list, 'confidence' and 'allow_missing'")
+    missing = content.get("allow_missing", False)
+    if not isinstance(missing, bool):
+        raise DataError(f"gate '{path}': allow_missing is {missing!r}; expected true or false")
     confidence = content.get("confidence", 0.95)
     if not (isinstance(confidence, float) and 0 < confidence < 1):
         raise DataError(f"gate '{path}': confidence is {confidence!r}; expected a number between 0 and 1")
@@ -127,7 +141,7 @@ def read_gate(path: str | Path) -> Gate:
             found.append(_rule(given))
         except (TypeError, ValueError) as error:
             raise DataError(f"gate '{path}', rule {number}: {error}") from error
-    return Gate(tuple(found), confidence)
+    return Gate(tuple(found), confidence, missing)
 
 
 def _rule(given: Any) -> GateRule:
@@ -150,25 +164,35 @@ def check_gate(gate: Gate, comparison: Comparison, new: str) -> list[Verdict]:
         new: name of the new model in it.
 
     Raises:
-        DataError: if the comparison lacks a metric, or a rule finds no node: what was not checked has not
-            passed.
+        DataError: if the comparison lacks a metric, several roles have it, a rule finds no node, or samples
+            of one run are missing in the other: what was not checked has not passed.
     """
+    missing = {name: count for name, count in comparison.left_out.items() if count}
+    if missing and not gate.allow_missing:
+        name, count = max(missing.items(), key=lambda entry: entry[1])
+        raise DataError(
+            f"{count} samples of '{name}' are missing in the other run, so nothing was checked on them; "
+            "measure both on the same samples, or write 'allow_missing: true' into the gate"
+        )
     verdicts = []
     for rule in gate.rules:
         entries: list[MetricComparison] = [*comparison.metrics] if rule.where == "all" else []
         if rule.where == "nodes":
             entries += [entry for entry in comparison.strata if entry.kind == "subtree"]
-        of_metric = [e for e in entries if rule.metric in (e.metric, f"{e.role}/{e.metric}")]
+        of_metric = _named(rule.metric, entries, comparison)
         if not of_metric:
             known = sorted({entry.metric for entry in entries})
             raise DataError(
                 f"the comparison has no metric '{rule.metric}' "
                 f"({'over all samples' if rule.where == 'all' else 'at nodes'}); there are {', '.join(known)}"
             )
-        first = of_metric[0].role
-        placed = [entry for entry in of_metric if entry.role == first]
-        if rule.where == "nodes":
-            placed = _chosen(rule, placed)
+        roles = sorted({f"{entry.role}.{entry.metric}" for entry in of_metric})
+        if len(roles) > 1:
+            raise DataError(
+                f"rule '{rule.metric}' names {len(roles)} metrics, {' and '.join(roles)}; name one of them, "
+                "or write a rule for each"
+            )
+        placed = of_metric if rule.where == "all" else _chosen(rule, of_metric)
         for entry in placed:
             place = entry.name if isinstance(entry, StratumComparison) else "all samples"
             units = comparison.groups if not isinstance(entry, StratumComparison) else entry.units
@@ -176,6 +200,23 @@ def check_gate(gate: Gate, comparison: Comparison, new: str) -> list[Verdict]:
             passed = _holds(rule, part, entry.larger_is_better)
             verdicts.append(Verdict(rule, place, units, part, passed))
     return verdicts
+
+
+def _named(
+    metric: str, entries: Sequence[MetricComparison], comparison: Comparison
+) -> list[MetricComparison]:
+    """The entries of a metric, or of the one that is the same for every sample and stands for it."""
+    asked = metric.replace("/", ".")
+
+    def suits(role: str, name: str) -> bool:
+        return asked in (name, f"{role}.{name}")
+
+    found = [entry for entry in entries if suits(entry.role, entry.metric)]
+    if found:
+        return found
+    parts = {key: key.partition(".") for key in comparison.same}
+    stand_ins = {comparison.same[key] for key, (of, _, name) in parts.items() if suits(of, name)}
+    return [entry for entry in entries if f"{entry.role}.{entry.metric}" in stand_ins]
 
 
 def _chosen(rule: GateRule, entries: Sequence[MetricComparison]) -> list[MetricComparison]:
@@ -186,7 +227,7 @@ def _chosen(rule: GateRule, entries: Sequence[MetricComparison]) -> list[MetricC
     if missing:
         raise DataError(
             f"the comparison has no node '{missing[0]}' for rule '{rule.metric}': it is not in the taxonomy, "
-            "or has fewer than 20 test samples"
+            f"or has fewer than {rule.fewest} test samples"
         )
     found: list[MetricComparison] = [
         entry

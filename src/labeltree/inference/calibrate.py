@@ -54,7 +54,12 @@ from labeltree.errors import DataError, RunError
 from labeltree.inference.classifiers import run_classifiers
 from labeltree.inference.embeddings import OwnSamples, embed_source
 from labeltree.inference.loading import TrainedRun, keep_description, load_run
-from labeltree.inference.reference import load_reference, validation_table
+from labeltree.inference.reference import (
+    keep_calibration,
+    load_calibration,
+    load_reference,
+    validation_table,
+)
 from labeltree.progress import Progress
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.safe_files import Reader, read_json
@@ -143,12 +148,13 @@ class Decider:
         if per == "group" and (held.groups is None or len(torch.unique(held.groups[held.groups >= 0])) < 2):
             raise DataError(
                 "groups cannot be answered: the validation samples of the run are in no groups; train with "
-                "--table.group_column"
+                "--table.group_column, or calibrate on a table that has them"
             )
         units = held.units(per)
         within = None if per == "group" else held.groups
         probabilities = self.rule.probabilities(self.scores(held))
-        return fit_group_rule(probabilities, held.nodes, units, self.rule.classes, within=within)
+        choices = {**_USUAL, **_choices(self.record)}
+        return fit_group_rule(probabilities, held.nodes, units, self.rule.classes, within=within, **choices)
 
     @property
     def novelty(self) -> NoveltyRule | None:
@@ -174,18 +180,14 @@ class Decider:
             return ""
         what = "samples" if len(known.values) == known.count else "groups of samples"
         return (
-            f"{named}{known.count:.0f} held-out {what} are too few to keep false alarms to {unknown:g}; they "
+            f"{named}{known.count} held-out {what} are too few to keep false alarms to {unknown:g}; they "
             f"suffice for {math.ceil(1000 * smallest) / 1000:g}"
         )
 
     @cached_property
     def drift(self) -> DriftRule | None:
-        """What tells whether a batch is like the validation samples; None without reference samples.
-
-        Decisions that were calibrated on samples from outside the run promise nothing about samples like
-        those of the run, so there is none for these either.
-        """
-        if isinstance(self._compared, str) or self.record.get("calibrated_on", _VALIDATION) != _VALIDATION:
+        """What tells whether a batch is like the samples of calibration; None without reference samples."""
+        if isinstance(self._compared, str):
             return None
         reference, held = self._compared
         probabilities = self.rule.probabilities(self.scores(held))
@@ -207,12 +209,20 @@ class Decider:
             return str(error)
         if known is None:
             return (
-                "the folder has no reference samples to compare them with (an exported model keeps them with "
-                "--with-reference)"
+                "the folder has no reference samples to compare them with ('labeltree calibrate RUN' "
+                "makes them; an exported model keeps them with --with-reference)"
             )
         if self.run.change is not None:
             known = replace(known, nodes=self.run.change.on_new(known.nodes))
         held = torch.from_numpy(np.asarray(known.split) == "val")
+        if (on := self.record.get("calibrated_on", _VALIDATION)) != _VALIDATION:
+            theirs = load_calibration(self.run)
+            if theirs is None or not bool((theirs.nodes > 0).any()):
+                return (
+                    f"the run was calibrated on '{on}', whose samples are not in its folder: calibrate "
+                    "again, or export it with --with-reference"
+                )
+            return known.rows(~held), theirs
         if not bool((known.nodes[held] > 0).any()) or not bool((known.nodes[~held] > 0).any()):
             return "there are no labelled validation samples that tell how far known samples lie"
         return known.rows(~held), known.rows(held)
@@ -473,6 +483,7 @@ def calibrate_run(
             earlier = {}
         if isinstance(earlier.get("mapping"), str):
             record["mapping"] = earlier["mapping"]  # an exported model on another version of its taxonomy
+        keep_calibration(run, None if source is None else held)
         folder.write_json(folder.decisions, record)
         keep_description(run)
         return Decider(run, scorer, rule, record, classifiers.chosen)

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from labeltree.decisions import Answers, Paths
+from labeltree.decisions import Answers
 from labeltree.errors import RunError
 from labeltree.inference.calibrate import Decider
 from labeltree.inference.embeddings import kept_table
@@ -20,6 +20,9 @@ from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 
 __all__ = ["Neighbour", "Step", "explain", "explain_text"]
+
+
+_AT_ONCE = 2**23  # distances held in memory at once
 
 
 @dataclass(frozen=True)
@@ -85,35 +88,48 @@ def explain(decider: Decider, table: EmbeddingTable, answers: Answers) -> list[l
         RunError: if the run folder holds no training sample.
     """
     training, names = _training(decider)
-    paths = decider.rule.paths(decider.scores(table))
-    taxonomy, found = decider.run.taxonomy, []
-    for row in range(len(table)):
-        point = table.embeddings[row : row + 1].double()
-        distances = training.space.pairwise_distance(point, training.embeddings.double())[0]
-        found.append(_steps(row, paths, answers, distances, training.nodes, names, taxonomy))
+    if not len(table):
+        return []
+    scores, rule = decider.scores(table), decider.rule
+    paths = rule.paths(scores).nodes
+    probabilities, taxonomy, found = rule.probabilities(scores), decider.run.taxonomy, []
+    points, known = table.embeddings.double(), training.embeddings.double()
+    for rows in torch.split(torch.arange(len(table)), max(1, _AT_ONCE // max(len(known), 1))):
+        distances = training.space.pairwise_distance(points[rows], known)
+        of_nodes = rule.classes.node_probabilities(probabilities[rows])
+        for row, near, chances in zip(rows.tolist(), distances, of_nodes, strict=True):
+            path = _path(paths[row], int(answers.nodes[row]), taxonomy)
+            answer = int(answers.nodes[row])
+            found.append(_steps(path, answer, chances, near, training.nodes, names, taxonomy))
     return found
 
 
+def _path(likely: Tensor, answer: int, taxonomy: Taxonomy) -> list[int]:
+    """The nodes from the root to the answer, and on along the likely path if the answer lies on it."""
+    path = [node for node in likely.tolist() if node >= 0]
+    if answer in path:
+        return path
+    return [node for node in taxonomy.ancestors[answer].tolist() if node >= 0]  # chosen by its cost
+
+
 def _steps(
-    row: int,
-    paths: Paths,
-    answers: Answers,
+    path: list[int],
+    answer: int,
+    probabilities: Tensor,
     distances: Tensor,
     labels: Tensor,
     names: Sequence[str] | None,
     taxonomy: Taxonomy,
 ) -> list[Step]:
-    path = [node for node in paths.nodes[row].tolist() if node >= 0]
-    answer = int(answers.nodes[row])
     steps = []
-    for place, (parent, node) in enumerate(pairwise(path), start=1):
+    for parent, node in pairwise(path):
         above = _below(labels, parent, taxonomy)
         inside = _below(labels, node, taxonomy)
         taken = int(taxonomy.depth[node]) <= int(taxonomy.depth[answer])
         steps.append(
             Step(
                 node,
-                float(paths.probabilities[row, place]),
+                float(probabilities[node]),
                 taken,
                 _nearest(distances, inside, labels, names),
                 _nearest(distances, above & ~inside, labels, names),

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from labeltree.data import Source
-from labeltree.decisions import Answers, Promise, TreeCost, read_costs
+from labeltree.decisions import Answers, DecisionRule, Promise, TreeCost, read_costs
 from labeltree.decisions.answers import answer_scores
 from labeltree.decisions.classifiers import ClassifierChoice
 from labeltree.decisions.drift import FEWEST, Drift
@@ -71,8 +71,8 @@ class Answered:
         classifier: a sentence that names the classifier.
         warning: a sentence if the run's report shows another classifier.
         about: which model answered, when and with what promise; see `Decider.about`.
-        drift: whether the samples are like those that the promise rests on; None if they are too few to tell,
-            are the run's own, or there is nothing to compare them with.
+        drift: whether the samples are like those that the promise rests on, or why this cannot be tested;
+            None if they are too few to tell, are the run's own, or there is nothing to compare them with.
         why: the steps of each answer with the training samples that speak for and against them, if asked for.
     """
 
@@ -86,7 +86,7 @@ class Answered:
     classifier: str = ""
     warning: str | None = None
     about: Mapping[str, Any] = field(default_factory=dict)
-    drift: Drift | None = None
+    drift: Drift | str | None = None
     why: Sequence[Sequence[Step]] | None = None
 
     def text(self, form: Format) -> str:
@@ -222,21 +222,25 @@ def answer_with(
     """
     rule = decider.rule
     # check all options before the samples are read
-    if per and explained:
-        raise ValueError("an explanation is of a sample; leave 'per' or 'explain' out")
-    if per:
+    if per is not None:
+        per = "group" if per in _group_columns(decider) else per
+        _check_per(explained, unknown)
         rule = decider.group_rule(per).rule
-        rule.bars(promise, by_depth)
-    price = None if cost is None else _cost(decider, cost, coarse)
-    asked, answers_of = way_of_answering(
-        decider, promise, by_depth=by_depth, cost=cost, coarse=coarse, top=top, unknown=unknown
-    )
+    asked, price = _asked(rule, decider, promise, by_depth=by_depth, cost=cost, coarse=coarse, top=top)
+    if per is not None:
+        asked = f"{asked}, one answer for each {per}"
     cannot = "" if per else decider.cannot_tell(unknown)
     said: dict[str, Any] = {
         "classifier": decider.chosen.sentence,
         "warning": "\n".join(part for part in (warning, cannot) if part) or None,
         "about": decider.about(asked),
     }
+
+    def answers_of(table: EmbeddingTable) -> Answers:
+        if price is not None:
+            return decider.answer(table, cost=price, top=top, unknown=unknown)
+        return decider.answer(table, promise, by_depth=by_depth, top=top, unknown=unknown)
+
     named = _open(decider, request, per)
     source = named.source
     if source is None:
@@ -313,7 +317,7 @@ def _of_groups(
         names,
         answers,
         source.taxonomy,
-        f"{asked}, one answer for each {per}",
+        asked,
         labels,
         None if labels is None else chosen.rule.classes.judges(labels),
         drift=_drift_of(decider, table) if request.split is None else None,
@@ -344,11 +348,13 @@ def _unit_names(units: Tensor, of_samples: Tensor, source: Source, per: str) -> 
     return [samples[next(alone)] if unit < 0 else name(unit) for unit in units.tolist()]
 
 
-def _drift_of(decider: Decider, table: EmbeddingTable) -> Drift | None:
+def _drift_of(decider: Decider, table: EmbeddingTable) -> Drift | str | None:
+    """The drift test of a batch; why it cannot be made, or None for few samples or without references."""
     if len(table) < FEWEST or decider.drift is None:
         return None
     rule = decider.drift
-    return rule.test(rule.seen(table, decider.rule.probabilities(decider.scores(table))))
+    seen = rule.seen(table, decider.rule.probabilities(decider.scores(table)))
+    return rule.cannot_test(seen) or rule.test(seen)
 
 
 def way_of_answering(
@@ -367,21 +373,46 @@ def way_of_answering(
         DataError: if the file of costs is missing or malformed.
         ValueError: if an option is not valid.
     """
-    _check_top(top)
-    rule = decider.rule
-    if cost is None:
-        if coarse is not None:
-            raise ValueError("coarse-cost goes with cost 'tree' or 'edges'; leave it out, or name one")
-        rule.bars(promise, by_depth)
-        asked = f"coverage {promise.coverage:g}, {promise.method}"
-        return asked, lambda table: decider.answer(
-            table, promise, by_depth=by_depth, top=top, unknown=unknown
-        )
-    price = _cost(decider, cost, coarse)
-    return (
-        f"least expected cost by {cost}",
-        lambda table: decider.answer(table, cost=price, top=top, unknown=unknown),
+    asked, price = _asked(
+        decider.rule, decider, promise, by_depth=by_depth, cost=cost, coarse=coarse, top=top
     )
+    if price is not None:
+        return asked, lambda table: decider.answer(table, cost=price, top=top, unknown=unknown)
+    return asked, lambda table: decider.answer(table, promise, by_depth=by_depth, top=top, unknown=unknown)
+
+
+def _asked(
+    rule: DecisionRule,
+    decider: Decider,
+    promise: Promise,
+    *,
+    by_depth: int | None,
+    cost: str | None,
+    coarse: float | None,
+    top: int,
+) -> tuple[str, TreeCost | Tensor | None]:
+    """What is asked of answers in words, and their costs if these are to be small."""
+    _check_top(top)
+    if cost is not None:
+        return f"least expected cost by {cost}", _cost(decider, cost, coarse)
+    if coarse is not None:
+        raise ValueError("coarse-cost goes with cost 'tree' or 'edges'; leave it out, or name one")
+    rule.bars(promise, by_depth)
+    return f"coverage {promise.coverage:g}, {promise.method}", None
+
+
+def _group_columns(decider: Decider) -> tuple[str, ...]:
+    """The columns that the run's groups came from, which mean the groups."""
+    run = decider.run
+    named = run.recipe.table.group_column
+    return (*run.columns.get("groups", ()), *(() if named is None else (named,)))
+
+
+def _check_per(explained: bool, unknown: float) -> None:
+    if explained:
+        raise ValueError("an explanation is of a sample; leave 'per' or 'explain' out")
+    if unknown not in (0, FALSE_ALARMS):
+        raise ValueError("unknown classes are told of samples, not of groups; leave 'per' or 'unknown' out")
 
 
 def _check_top(top: int) -> None:

@@ -21,10 +21,17 @@ from labeltree.data.stratified import stratified_subsample
 from labeltree.errors import DataError, RunError, WriteError
 from labeltree.inference.embeddings import MOST_CALIBRATED, OwnSamples
 from labeltree.inference.loading import TrainedRun
-from labeltree.runs import EmbeddingTable
+from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.safe_files import Reader, read_tensors
 
-__all__ = ["keep_reference", "load_reference", "save_unordered", "validation_table"]
+__all__ = [
+    "keep_calibration",
+    "keep_reference",
+    "load_calibration",
+    "load_reference",
+    "save_unordered",
+    "validation_table",
+]
 
 _VERSION = 1
 _MOST = {"train": 10_000, "val": MOST_CALIBRATED}  # samples that are kept, drawn evenly over the labels
@@ -76,27 +83,50 @@ def keep_reference(run: TrainedRun, table: EmbeddingTable) -> EmbeddingTable:
         rows = mask.nonzero()[:, 0] if table.split is not None else mask.nonzero()[:0, 0]
         chosen.append(stratified_subsample(rows, table.nodes[rows], most, 0).sort().values)
     rows = torch.cat(chosen)
-    groups = table.groups
-    if groups is not None:  # numbers that say nothing outside of this file
-        codes = groups[rows].unique(return_inverse=True)[1]  # type: ignore[no-untyped-call]
-        groups = torch.where(groups[rows] >= 0, codes, -1)
-    found = EmbeddingTable(
-        embeddings=table.embeddings[rows],
-        nodes=table.nodes[rows],
-        split=np.repeat(np.array(_SPLITS), [len(part) for part in chosen]),
-        features=None if table.features is None else table.features[rows],
-        groups=groups,
-        attributes={name: _codes(_apart(table, name)[rows.numpy()]) for name in table.attributes},
-        group_names=np.full(len(rows), ""),
-        geometry=table.geometry,
-        curvature=table.curvature,
-    )
+    found = _nameless(table, rows, np.repeat(np.array(_SPLITS), [len(part) for part in chosen]))
     try:
-        _save(run, found)
+        _save(run, found, run.folder.reference)
     except WriteError as error:
         if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
             raise
     return found
+
+
+def keep_calibration(run: TrainedRun, table: EmbeddingTable | None) -> None:
+    """Write the samples that a run is calibrated on to its folder, or remove those there.
+
+    Args:
+        run: the run.
+        table: the samples, of which the labelled ones are kept, at most 20,000; None if they are the run's
+            own validation samples, which are among the reference samples.
+    """
+    file = run.folder.calibration_samples
+    if table is None:
+        file.unlink(missing_ok=True)
+        return
+    rows = (table.nodes >= 0).nonzero()[:, 0]
+    rows = stratified_subsample(rows, table.nodes[rows], _MOST["val"], 0).sort().values
+    _save(run, _nameless(table, rows, np.full(len(rows), "val")), file)
+
+
+def _nameless(table: EmbeddingTable, rows: Tensor, split: np.ndarray[Any, Any]) -> EmbeddingTable:
+    """Rows of a table; of groups and attributes it says which belong together, and nothing else."""
+    groups = table.groups
+    if groups is not None:
+        codes = groups[rows].unique(return_inverse=True)[1]  # type: ignore[no-untyped-call]
+        groups = torch.where(groups[rows] >= 0, codes, -1)
+    return EmbeddingTable(
+        embeddings=table.embeddings[rows],
+        nodes=table.nodes[rows],
+        split=split,
+        features=None if table.features is None else table.features[rows],
+        groups=groups,
+        attributes={name: _codes(_apart(table, name)[rows.numpy()]) for name in table.attributes},
+        # attributes differ between groups already
+        group_names=np.full(len(rows), "") if table.attributes else None,
+        geometry=table.geometry,
+        curvature=table.curvature,
+    )
 
 
 def _apart(table: EmbeddingTable, name: str) -> np.ndarray[Any, Any]:
@@ -111,18 +141,23 @@ def _codes(column: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return np.array([numbers.setdefault(text, str(len(numbers) - 1)) for text in column.tolist()], dtype=str)
 
 
-def save_unordered(run: TrainedRun, path: Path) -> None:
+def save_unordered(run: TrainedRun, folder: RunFolder) -> None:
     """Write the reference samples of a run, if there are some, in an order that says nothing of the data's.
 
-    They are sorted by split, label and embedding, and groups are numbered anew in that order.
+    They are sorted by split, label and embedding, and groups are numbered anew in that order. So are the
+    samples that the run was calibrated on, if they are not its own.
 
     Args:
         run: the run.
-        path: the file to write.
+        folder: the folder to write to.
     """
-    table = load_reference(run.base or run)
-    if table is None:
-        return
+    if (table := load_reference(run.base or run)) is not None:
+        _save_unordered(run, table, folder.reference)
+    if (table := load_calibration(run.base or run)) is not None:
+        _save_unordered(run, table, folder.calibration_samples)
+
+
+def _save_unordered(run: TrainedRun, table: EmbeddingTable, path: Path) -> None:
     if run.change is not None:
         table = replace(table, nodes=run.change.on_new(table.nodes))
     points = table.embeddings.numpy()
@@ -137,7 +172,7 @@ def save_unordered(run: TrainedRun, path: Path) -> None:
     _save(run, sorted_table, path)
 
 
-def _save(run: TrainedRun, table: EmbeddingTable, path: Path | None = None) -> None:
+def _save(run: TrainedRun, table: EmbeddingTable, path: Path) -> None:
     from safetensors.torch import save
 
     parts: dict[str, Tensor] = {
@@ -151,7 +186,7 @@ def _save(run: TrainedRun, table: EmbeddingTable, path: Path | None = None) -> N
     for name, column in table.attributes.items():
         codes = [int(text) if text else -1 for text in column.tolist()]
         parts[f"{_ATTRIBUTE}{name}"] = torch.tensor(codes, dtype=torch.int64)
-    with atomic_write(path or run.folder.reference) as temporary:
+    with atomic_write(path) as temporary:
         temporary.write_bytes(save({name: value.contiguous() for name, value in parts.items()}))
 
 
@@ -161,10 +196,22 @@ def load_reference(run: TrainedRun) -> EmbeddingTable | None:
     Raises:
         RunError: if the file is damaged, or was written by a later version.
     """
-    file = run.folder.reference
+    return _load(run, run.folder.reference)
+
+
+def load_calibration(run: TrainedRun) -> EmbeddingTable | None:
+    """The samples from elsewhere that a run was calibrated on; None if there are none.
+
+    Raises:
+        RunError: if the file is damaged, or was written by a later version.
+    """
+    return _load(run, run.folder.calibration_samples)
+
+
+def _load(run: TrainedRun, file: Path) -> EmbeddingTable | None:
     if not file.is_file():
         return None
-    reader = Reader("the reference samples of a run", f"delete '{file}', and they are made again", RunError)
+    reader = Reader("the reference samples of a run", f"delete '{file}' and calibrate again", RunError)
     parts = read_tensors(file, reader)
     with reader.reading(file, "a part is missing or damaged"):
         if int(parts["version"]) > _VERSION:
@@ -178,13 +225,13 @@ def load_reference(run: TrainedRun) -> EmbeddingTable | None:
             split=np.array(_SPLITS)[parts["split"].numpy()],
             features=parts.get("features"),
             groups=parts.get("groups"),
-            group_names=np.full(len(parts["nodes"]), ""),
+            group_names=np.full(len(parts["nodes"]), "") if any(map(_is_attribute, parts)) else None,
             attributes={
                 name.removeprefix(_ATTRIBUTE): np.array(
                     ["" if code < 0 else str(code) for code in codes.tolist()], dtype=str
                 )
                 for name, codes in parts.items()
-                if name.startswith(_ATTRIBUTE)
+                if _is_attribute(name)
             },
             geometry=geometry,
             curvature=run.recipe.curvature,
@@ -192,6 +239,10 @@ def load_reference(run: TrainedRun) -> EmbeddingTable | None:
         if len(table) and int(table.nodes.max()) >= run.taxonomy.num_nodes:
             raise ValueError("nodes")
         return table
+
+
+def _is_attribute(name: str) -> bool:
+    return name.startswith(_ATTRIBUTE)
 
 
 def _fingerprint(run: TrainedRun) -> Tensor:

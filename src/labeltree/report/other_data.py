@@ -195,9 +195,11 @@ def _drifted(decider: Decider, theirs: EmbeddingTable) -> list[str]:
         return [
             "Whether these samples are like those of training cannot be tested: the run lacks a reference."
         ]
-    drift = decider.drift.test(decider.drift.seen(theirs, decider.rule.probabilities(decider.scores(theirs))))
+    seen = decider.drift.seen(theirs, decider.rule.probabilities(decider.scores(theirs)))
+    drift = decider.drift.test(seen)
     if drift is None:
-        return ["They are too few to test whether they are like the held-out samples of the run."]
+        why = decider.drift.cannot_test(seen)
+        return [f"Whether the samples are like those of training cannot be tested: {why}."]
     if drift.alarms():
         said = drift.sentence()
         return [f"{said[0].upper()}{said[1:]}."]

@@ -199,6 +199,11 @@ class RunFolder:
         return self.path / "classifier.json"
 
     @property
+    def calibration_samples(self) -> Path:
+        """Embeddings of the samples that the run was calibrated on, if they are not its own (safetensors)."""
+        return self.path / "calibration.safetensors"
+
+    @property
     def reference(self) -> Path:
         """Features and embeddings of validation and training samples, without names (safetensors)."""
         return self.path / "reference.safetensors"

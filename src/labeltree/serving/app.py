@@ -18,6 +18,7 @@ from labeltree.decisions import Promise
 from labeltree.decisions.novelty import FALSE_ALARMS
 from labeltree.errors import DataError
 from labeltree.serving.bodies import Admission, busy, gone, problem_of, read_samples
+from labeltree.serving.drift_watch import WINDOW
 from labeltree.serving.engine import Engine, Question, TooLargeError
 from labeltree.serving.replies import (
     About,
@@ -136,6 +137,8 @@ def _drift_reply(engine: Engine) -> DriftReply | None:
     found = None if engine.drift is None else engine.drift.last
     if found is None:
         return None
+    if isinstance(found, str):
+        return DriftReply(p_value=None, alarm=False, samples=WINDOW, says=f"not tested: {found}")
     alarm = found.alarms()
     says = found.sentence() if alarm else None
     return DriftReply(p_value=found.p_value, alarm=alarm, samples=found.count, says=says)

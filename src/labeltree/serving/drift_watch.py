@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import torch
 from torch import Tensor
 
-from labeltree.decisions.drift import Drift, DriftRule, Seen
+from labeltree.decisions.drift import NO_GROUPS, Drift, DriftRule, Seen
 from labeltree.runs import EmbeddingTable
 
 __all__ = ["WINDOW", "DriftWatch"]
@@ -33,12 +33,13 @@ class DriftWatch:
         self._lock = threading.Lock()
         self._tables: list[tuple[EmbeddingTable, Tensor]] = []
         self._count = 0
-        self._last: Drift | None = None
+        # requests do not say of which patient a sample is
+        self._last: Drift | str | None = NO_GROUPS if rule.held.groups is not None else None
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="drift")
 
     @property
-    def last(self) -> Drift | None:
-        """The outcome of the last full window; None before the first."""
+    def last(self) -> Drift | str | None:
+        """The outcome of the last full window, or why there is none; None before the first."""
         with self._lock:
             return self._last
 
@@ -49,6 +50,8 @@ class DriftWatch:
             table: n samples.
             probabilities: (n, C) their class probabilities.
         """
+        if self._rule.held.groups is not None:
+            return
         with self._lock:
             self._tables.append((table, probabilities))
             self._count += len(table)
@@ -63,14 +66,13 @@ class DriftWatch:
 
     def _test(self, window: list[tuple[EmbeddingTable, Tensor]]) -> None:
         seen = [self._rule.seen(table, probabilities) for table, probabilities in window]
-        found = self._rule.test(
-            Seen(
-                torch.cat([each.distance for each in seen]),
-                torch.cat([each.certainty for each in seen]),
-                torch.cat([each.embeddings for each in seen]),
-            )
+        whole = Seen(
+            torch.cat([each.distance for each in seen]),
+            torch.cat([each.certainty for each in seen]),
+            torch.cat([each.embeddings for each in seen]),
         )
+        found = self._rule.cannot_test(whole) or self._rule.test(whole)
         with self._lock:
             self._last = found
-        if found is not None and found.alarms():
+        if isinstance(found, Drift) and found.alarms():
             _log.warning("drift: %s", found.sentence())

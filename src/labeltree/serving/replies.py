@@ -112,10 +112,10 @@ class TaxonomyReply(BaseModel):
 class DriftReply(BaseModel):
     """Whether the last samples are like the held-out ones that promises rest on."""
 
-    p_value: float
+    p_value: float | None = Field(description="none if the window could not be tested")
     alarm: bool = Field(description="whether they differ: of windows that do not, at most 5 % are said to")
     samples: int = Field(description="samples of the window")
-    says: str | None = Field(None, description="how they differ, and what to do")
+    says: str | None = Field(None, description="how they differ and what to do, or why there is no test")
 
 
 class Health(BaseModel):

@@ -14,7 +14,7 @@ __all__ = ["ObjectiveChoice", "choose_objective", "with_defaults", "with_objecti
 
 
 _DEEP = 5.0
-"""Mean depth of the labels from which on a tree is deep: the studies have 2 and 3, and 5.8 of a tree of 10."""
+"""Mean depth of the labels from which on a tree is deep: the studies have 2 and 3, and 5.8 where it is 10."""
 
 
 @dataclass(frozen=True)

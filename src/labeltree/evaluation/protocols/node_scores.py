@@ -115,9 +115,11 @@ def node_scores_protocol(inputs: Inputs, options: NodeScoresOptions) -> Protocol
         NodeIntervals(result, units, taxonomy).add_rates("own_", said, counted_nodes(found, nodes))
         parts["predictions"] = result
     chosen = "Youden's index" if options.sensitivity is None else f"a sensitivity of {options.sensitivity:g}"
+    by = "" if options.per == "sample" else f", by {options.per},"
     notes.append(
-        f"Operating points were chosen by {chosen} on {len(validate)} validation samples, and are judged on "
-        f"{len(target)} test samples. PPV and NPV hold where the nodes are as frequent as here."
+        f"Operating points were chosen{by} by {chosen} on {len(validate)} validation samples, and are "
+        f"judged on {len(target)} test samples{by.rstrip(',')}. PPV and NPV hold where the nodes are as "
+        "frequent as here."
     )
     counts = {"validation samples": len(validate), "test samples": len(target)}
     return ProtocolResult.joined("Every node against the rest", parts, counts=counts, notes=notes)

@@ -164,7 +164,7 @@ def _write_run(decider: Decider, folder: Path, with_reference: bool) -> None:
             new,
         )
     if with_reference:
-        save_unordered(decider.run, new.reference)
+        save_unordered(decider.run, new)
     if run.encoder_config.is_dir():
         _copy_config(run.encoder_config, new.encoder_config)
     record = {**decider.record, **rule_to_dict(decider.rule)}
