@@ -123,3 +123,72 @@ def test_the_command_ends_with_one(tmp_path: Path, capsys: pytest.CaptureFixture
     assert main([*words, old, new, *gate]) == 0
     assert "0 failed" in capsys.readouterr().out
     assert main([*words, old, "--name", f"both={new}", "--name", f"third={new}", *gate]) == 2
+
+
+def test_small_nodes_are_checked_if_a_rule_asks_for_them(tmp_path: Path) -> None:
+    """A class of 15 samples falls from right to wrong: a rule with fewer than 20 must see it."""
+    nodes = np.concatenate([TREE.leaves[:3].repeat(100).numpy(), np.full(15, int(TREE.leaves[3]))])
+    right = np.ones(315)
+    broken = np.where(nodes == int(TREE.leaves[3]), 0.0, 1.0)
+    old, new = (
+        Outcomes(np.arange(315), nodes, TREE, {("features", "top1"): each}) for each in (right, broken)
+    )
+    gate = read_gate(gate_of(tmp_path, "rules: [{metric: top1, where: nodes, at_most: 0.05, fewest: 10}]"))
+    assert gate.fewest == 10
+    result = compare(
+        {"new": new, "old": old}, baseline="old", min_samples=gate.fewest, resamples=50, permutations=99
+    )
+    failed = {verdict.place for verdict in check_gate(gate, result, "new") if not verdict.passed}
+    assert "b/v" in failed
+
+
+def test_metrics_are_named_without_doubt(tmp_path: Path) -> None:
+    def both(seed: int) -> Outcomes:
+        one, other = outcomes({}, seed), outcomes({}, seed + 10)
+        of_embeddings = {("embeddings", "top1"): other.values["features", "top1"]}
+        return Outcomes(one.instances, one.nodes, TREE, one.values | of_embeddings, groups=one.groups)
+
+    result = compare({"new": both(2), "old": both(1)}, baseline="old", resamples=50, permutations=99)
+    with pytest.raises(DataError, match=r"names 2 metrics, embeddings.top1 and features.top1"):
+        check_gate(read_gate(gate_of(tmp_path, "rules: [{metric: top1}]")), result, "new")
+    for name in ("embeddings.top1", "embeddings/top1"):
+        (verdict,) = check_gate(read_gate(gate_of(tmp_path, f"rules: [{{metric: {name}}}]")), result, "new")
+        assert verdict.difference == result.metric("top1", "embeddings").differences["new"]
+
+
+def test_a_metric_that_equals_another_is_still_found(tmp_path: Path) -> None:
+    """Where the probe answers, ``answer_top1`` is its ``top1``, and strata have only one of them."""
+    runs = {"new": outcomes({"v": 0.5}, 2), "old": outcomes({}, 1)}
+    classifiers = {"new": ["probe"], "old": ["probe"]}
+    gate = read_gate(
+        gate_of(tmp_path, "rules: [{metric: answer_top1, where: nodes}, {metric: top1, where: nodes}]")
+    )
+    result = compare(
+        runs,
+        classifiers=classifiers,  # type: ignore[arg-type]
+        baseline="old",
+        strata_metrics=gate.node_metrics,
+        resamples=50,
+        permutations=99,
+    )
+    found = check_gate(gate, result, "new")
+    assert {verdict.rule.metric for verdict in found} == {"answer_top1", "top1"}
+
+
+def test_samples_that_one_run_lacks_are_not_passed_over(tmp_path: Path) -> None:
+    old = outcomes({}, 1)
+    result = compare(
+        {"new": outcomes({}, 2).rows(np.arange(500)), "old": old},
+        baseline="old",
+        resamples=50,
+        permutations=99,
+    )
+    text = "rules: [{metric: top1, at_most: 0.5}]"
+    with pytest.raises(DataError, match="300 samples of 'old' are missing in the other run"):
+        check_gate(read_gate(gate_of(tmp_path, text)), result, "new")
+    allowed = read_gate(gate_of(tmp_path, f"{text}\nallow_missing: true"))
+    assert check_gate(allowed, result, "new")[0].passed
+    with pytest.raises(DataError, match="allow_missing is 'yes'"):
+        read_gate(gate_of(tmp_path, f"{text}\nallow_missing: 'yes'"))
+    with pytest.raises(DataError, match="numbers, not true or false"):
+        read_gate(gate_of(tmp_path, "rules: [{metric: top1, fewest: true}]"))

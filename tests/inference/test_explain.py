@@ -12,7 +12,9 @@ import pytest
 
 import labeltree as lt
 from labeltree.cli.main import main
+from labeltree.decisions import Promise
 from labeltree.errors import RunError
+from labeltree.inference.predict import Request, answer_with
 from labeltree.runs import EmbeddingTable, RunFolder
 
 pytestmark = pytest.mark.slow
@@ -85,3 +87,20 @@ def test_the_command_explains(home: Path, capsys: pytest.CaptureFixture[str], tm
     RunFolder(away).reference.unlink()
     with pytest.raises(RunError, match="holds no training sample to compare with"):
         lt.load(away).predict(file, explained=True)
+
+
+def test_steps_lead_to_an_answer_that_was_chosen_by_its_cost(home: Path, tmp_path: Path) -> None:
+    """Where every answer but one is dear, the answers lie off the likely paths, and so do their steps."""
+    decider = lt.load(home / "run").decider
+    tree, classes = decider.run.taxonomy, decider.rule.classes.nodes
+    names = [tree.path_name(node) for node in classes.tolist()]
+    rows = [",".join([name, *("0.1" if name == "plant/fern" else "1" for _ in names)]) for name in names]
+    costs = tmp_path / "costs.csv"
+    costs.write_text("\n".join([",".join(["answer", *names]), *rows]))
+    files = tuple(str(file) for file in sorted((home / "photos" / "animal").rglob("*.png"))[::6])
+    found = answer_with(decider, Request(images=files), Promise(), cost=str(costs), explained=True)
+    assert found.why is not None
+    assert set(found.answers.nodes.tolist()) == {tree.find("plant/fern")}
+    for steps in found.why:
+        assert [tree.path_name(step.node) for step in steps] == ["plant", "plant/fern"]
+        assert all(step.taken for step in steps)

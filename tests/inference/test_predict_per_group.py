@@ -21,15 +21,15 @@ def home(tmp_path_factory: pytest.TempPathFactory, make_image_folder: Callable[.
     home = tmp_path_factory.mktemp("home")
     for name, per_leaf, seed in (("old", 24, 0), ("new", 6, 1)):
         photos = make_image_folder(home / name, per_leaf=per_leaf, seed=seed)
-        rows = ["image,label,patient"]
+        rows = ["image,label,patient,eye"]
         for place, file in enumerate(sorted(photos.rglob("*.png"))):
             label = "/".join(file.relative_to(photos).parts[:-1])
-            rows.append(f"{file},{label},{name}{place // 3}")
+            rows.append(f"{file},{label},{name}{place // 3},{place % 3 // 2}")
         (home / f"{name}.csv").write_text("\n".join(rows))
     settings = {"epochs": 1, "batch_size": 16, "image_size": 28, "encoder": "small-conv", "val": 0.3}
     lt.train(
         home / "old.csv", "hwc", out=home / "run", progress_bar=False, accelerator="cpu",
-        table={"group_column": "patient"}, **settings,
+        table={"group_column": "patient", "keep_columns": ["eye"]}, **settings,
     )  # fmt: skip
     return home
 
@@ -64,3 +64,43 @@ def test_without_groups_it_says_so(
         lt.load(out).predict(data=photos, per="group")
     with pytest.raises(DataError, match="has no groups to answer for"):
         lt.load(home / "run").predict(data=photos, per="group", coverage=0.7)
+
+
+def test_a_row_for_each_eye_of_a_patient(home: Path) -> None:
+    model = lt.load(home / "run")
+    found = model.predict(data=home / "new.csv", labelled=True, per="eye", coverage=0.7)
+    assert found.samples[:4] == ["new0/0", "new0/1", "new1/0", "new1/1"]
+    assert len(found.samples) == 20
+    assert "one answer for each eye" in found.about["asked"]
+    by_name = model.predict(data=home / "new.csv", per="patient", coverage=0.7)  # the column of the groups
+    assert by_name.samples == [f"new{number}" for number in range(10)]
+    with pytest.raises(DataError, match="no attribute 'hand'; it has eye"):
+        model.predict(data=home / "new.csv", per="hand", coverage=0.7)
+    with pytest.raises(ValueError, match="unknown classes are told of samples"):
+        model.predict(data=home / "new.csv", per="eye", unknown=0.01)
+
+
+def test_patients_with_one_image_are_patients(home: Path, tmp_path: Path) -> None:
+    lines = (home / "new.csv").read_text().splitlines()
+    table = tmp_path / "one.csv"
+    table.write_text("\n".join([lines[0], *lines[1::3]]))
+    found = lt.load(home / "run").predict(data=table, per="group", coverage=0.7)
+    assert found.samples == [f"new{number}" for number in range(10)]
+
+
+def test_a_run_calibrated_elsewhere_answers_groups_as_there(home: Path, tmp_path: Path) -> None:
+    import shutil
+
+    run = tmp_path / "run"
+    shutil.copytree(home / "run", run)
+    assert main(["calibrate", str(run), "--data", str(home / "new.csv")]) == 0
+    model = lt.load(run)
+    held = 10  # patients of the new table, on which it was calibrated
+    assert model.decider.group_rule("group").rule.counts["calibration samples"] == held
+    assert model.decider.novelty is not None
+    assert model.decider.novelty.known.count == held
+    (run / "calibration.safetensors").unlink()
+    with pytest.raises(DataError, match="was calibrated on 'new', whose samples are not in its folder"):
+        lt.load(run).predict(data=home / "new.csv", per="group", coverage=0.7)
+    assert main(["calibrate", str(run)]) == 0
+    assert lt.load(run).decider.novelty is not None
