@@ -96,7 +96,9 @@ def run_process(
         decider = _decider(run, job, place)
         rows = AnswerRows(job, decider, samples.labelled)
         about, digest = rows.about, decider.digest
-        warning = None if run.base is not None else other_report(run.folder.path, decider.chosen)
+        other = None if run.base is not None else other_report(run.folder.path, decider.chosen)
+        told = (other, decider.cannot_tell(job.unknown))
+        warning = "\n".join(sentence for sentence in told if sentence) or None
     settings = {
         **job.settings(),
         "model": digest,
