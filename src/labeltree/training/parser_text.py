@@ -150,6 +150,7 @@ def short_help(actions: Iterable[Action], usage: str, width: int = 100) -> str:
     known = {action.dest: action for action in actions}
     shown = {f"--{name}": _short(known[name]) for name in COMMON}
     shown["--out"] = "the run folder (default: runs/NAME-OF-DATA)"
+    shown["--folds"] = "cross-validation: a run for each of so many parts of the samples"
     shown["--quiet"] = "no progress bar"
     column = max(map(len, shown)) + 4
     lines = [
