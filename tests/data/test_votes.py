@@ -6,7 +6,7 @@ from fractions import Fraction
 import pandas as pd
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from labeltree.data import open_source
@@ -30,8 +30,8 @@ VOTES = [
 AGREED = ["naevus/blue", "naevus/blue", "naevus", None, "melanoma", "naevus/Spitz", None]
 NOTE = (
     "of 6 samples with votes, all votes are equal for 1, one of several labels is agreed on for 2, and only "
-    "a coarser node for 1; 1 agree on nothing below the root and have no label; 1 have a single vote, which is "
-    "their label"
+    "a coarser node for 1; 1 agree on nothing below the root and have no label; 1 have a single vote, which "
+    "is their label"
 )
 
 
@@ -56,6 +56,7 @@ def slow_agreement(votes, agreement):
     return max(enough, key=lambda node: int(TREE.depth[node]), default=-1)
 
 
+@settings(deadline=None, max_examples=50)
 @given(
     st.lists(st.lists(st.integers(-1, TREE.num_nodes - 1), min_size=4, max_size=4), min_size=1, max_size=6),
     st.sampled_from([0.5, 0.6, 0.57, 2 / 3, 0.75, 0.99, 1.0]),

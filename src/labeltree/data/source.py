@@ -231,6 +231,14 @@ class Source:
         return found
 
     @property
+    def every_label(self) -> Tensor:
+        """The labels of all samples ``(m,)``, all of those that have several; -1 where one has none."""
+        sets = self.label_sets
+        if sets is None:
+            return self.nodes
+        return torch.cat([sets[:, 0], sets[:, 1:][sets[:, 1:] >= 0]])
+
+    @property
     def image_shape(self) -> tuple[int, int, int]:
         """``(c, h, w)`` of every image.
 

@@ -352,5 +352,6 @@ def _table_of(source: Source, embeddings: Tensor, **columns: object) -> Embeddin
         paths=np.asarray(paths, dtype=str) if paths else None,
         aspects=source.aspects,
         aspect_taxonomies=source.aspect_taxonomies,
+        label_sets=source.label_sets,
         **columns,  # type: ignore[arg-type]
     )

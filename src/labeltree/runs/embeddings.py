@@ -30,7 +30,16 @@ from labeltree.taxonomy import AnyTaxonomy, Taxonomy
 __all__ = ["EmbeddingTable"]
 
 _OF_ONE = ("image_embeddings", "text_embeddings")
-_TENSORS = (*_OF_ONE, "features", "instances", "groups", "predictions", "aspects", "aspect_predictions")
+_TENSORS = (
+    *_OF_ONE,
+    "features",
+    "instances",
+    "groups",
+    "predictions",
+    "aspects",
+    "aspect_predictions",
+    "label_sets",
+)
 _TEXTS = ("split", "paths", "group_names")
 
 
@@ -63,6 +72,9 @@ class EmbeddingTable:
         text_embeddings: ``(n, d)`` float32 embeddings of its text alone, likewise.
         group_names: ``(n,)`` array of str, name of each sample's group, empty for samples without a group;
             None if unknown.
+        label_sets: ``(n, k)`` int64 all labels of each sample, −1 where there is no further one, if samples
+            have several; ``nodes`` then holds their common ancestor, the root if they have nothing else in
+            common. None: each sample has one label.
     """
 
     embeddings: Tensor
@@ -82,6 +94,7 @@ class EmbeddingTable:
     group_names: np.ndarray[Any, Any] | None = None
     image_embeddings: Tensor | None = None
     text_embeddings: Tensor | None = None
+    label_sets: Tensor | None = None
 
     def __post_init__(self) -> None:
         if self.embeddings.ndim != 2 or not self.embeddings.is_floating_point():
@@ -100,6 +113,8 @@ class EmbeddingTable:
                     f"{name} must have the shape of embeddings, {tuple(self.embeddings.shape)}; it has "
                     f"{tuple(column.shape)}"
                 )
+        if self.label_sets is not None and self.label_sets.ndim != 2:
+            raise DataError(f"label_sets must be integers, (n, k), got {_describe(self.label_sets)}")
         self._check_aspects(n)
         if not bool(torch.isfinite(self.embeddings).all()):
             row = int((~torch.isfinite(self.embeddings)).any(1).nonzero()[0])
@@ -157,6 +172,7 @@ class EmbeddingTable:
             aspect_taxonomies=(),
             aspect_names=(),
             aspect_predictions=None,
+            label_sets=None,
         )
 
     def save(self, path: str | Path) -> None:
@@ -202,8 +218,9 @@ class EmbeddingTable:
         Required are ``embeddings`` (n, d) and either ``nodes`` (int64 node ids of the taxonomy) or ``labels``
         (names or ``a/b/c`` paths, empty = missing; needs ``taxonomy``). Optional: ``split``, ``features``,
         ``instances``, ``groups`` (numbers or names), ``paths``, ``predictions`` (nodes or labels predicted by
-        the model), ``geometry``, ``curvature``; ``aspects`` (n, A) and ``aspect_predictions`` (n, A), which
-        need the ``aspect_taxonomies`` that `save` writes. The singular of each name is accepted too.
+        the model), ``geometry``, ``curvature``; ``label_sets`` (n, k); ``aspects`` (n, A) and
+        ``aspect_predictions`` (n, A), which need the ``aspect_taxonomies`` that `save` writes. The singular of
+        each name is accepted too.
 
         Args:
             path: an ``.npz`` file, a ``.parquet`` file whose embedding columns are lists of numbers, or the
@@ -261,6 +278,9 @@ class EmbeddingTable:
             aspect_taxonomies=taxonomies,
             aspect_names=names,
             **aspects,
+            label_sets=as_integers(path, "label_sets", raw["label_sets"], columns=True)
+            if "label_sets" in raw
+            else None,
         )
 
 

@@ -1,4 +1,4 @@
-"""Sets of labels: the finest, all nodes above them, the depths that they share; several labels of a sample."""
+"""Sets of labels: the finest, the nodes above them, the depths that they share; several labels a sample."""
 
 from __future__ import annotations
 
