@@ -46,6 +46,8 @@ def evaluate(
     - retrieval within ``split`` on features and on embeddings, without the query itself. If the table has
       groups, the query's own group is left out too (`EvaluationSettings.leave_group_out`). If fewer than half
       of the samples have another sample of their class within ``split``, the training split is searched;
+    - if the table has samples with several labels, the protocol ``label-sets``; the answers above are judged
+      by all labels of a sample;
     - if the table has ``aspects``, probe, own answers and retrieval for each aspect, and their means as the
       role ``aspects``; see `evaluate_aspects`.
 
@@ -87,6 +89,8 @@ def evaluate(
     """
     settings = settings or EvaluationSettings()
     settings = replace(settings, protocols=tuple(dict.fromkeys((*settings.protocols, *protocols))))
+    if bool(table.several.any()):
+        settings = replace(settings, protocols=tuple(dict.fromkeys((*settings.protocols, "label-sets"))))
     entries = wanted_protocols(settings.protocols)
     for entry in entries:
         entry.choose(settings.options.get(entry.name, {}))  # report a wrong option before hours of work

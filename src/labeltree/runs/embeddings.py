@@ -149,6 +149,22 @@ class EmbeddingTable:
             picked[name] = None if array is None else array[where.numpy()]
         return replace(self, **picked)
 
+    def one_label_a_row(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Rows ``(m,)`` with one label each: rows ``(p,)``, repeated for each of several labels; labels."""
+        if self.label_sets is None:
+            return rows, self.nodes[rows]
+        sets = self.label_sets[rows]
+        given = sets >= 0
+        given[:, 0] |= ~given.any(1)
+        return rows[given.nonzero()[:, 0]], sets[given]
+
+    @property
+    def several(self) -> Tensor:
+        """Whether samples have several labels, ``(n,)`` bool."""
+        if self.label_sets is None:
+            return torch.zeros(len(self), dtype=torch.bool)
+        return (self.label_sets >= 0).sum(1) > 1
+
     def select(self, split: str) -> EmbeddingTable:
         """The rows of one split; an error if there are none."""
         if self.split is None:
@@ -219,8 +235,8 @@ class EmbeddingTable:
         (names or ``a/b/c`` paths, empty = missing; needs ``taxonomy``). Optional: ``split``, ``features``,
         ``instances``, ``groups`` (numbers or names), ``paths``, ``predictions`` (nodes or labels predicted by
         the model), ``geometry``, ``curvature``; ``label_sets`` (n, k); ``aspects`` (n, A) and
-        ``aspect_predictions`` (n, A), which need the ``aspect_taxonomies`` that `save` writes. The singular of
-        each name is accepted too.
+        ``aspect_predictions`` (n, A), which need the ``aspect_taxonomies`` that `save` writes. The singular
+        of each name is accepted too.
 
         Args:
             path: an ``.npz`` file, a ``.parquet`` file whose embedding columns are lists of numbers, or the

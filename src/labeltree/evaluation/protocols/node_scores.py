@@ -107,11 +107,11 @@ def node_scores_protocol(inputs: Inputs, options: NodeScoresOptions) -> Protocol
     target = inputs.nodes[inputs.samples.test]
     if inputs.own_answers is not None and options.per == "sample":
         answers = inputs.own_answers.clamp_min(0)  # a missing answer counts as the root
-        judge = inputs.judging.in_judge
-        rates = node_decision_metrics(judge(answers), judge(target), taxonomy)
+        judge, labels = inputs.judging.in_judge, inputs.judged_labels(inputs.samples.test)
+        rates = node_decision_metrics(judge(answers), labels, taxonomy)
         found, nodes = {f"own_{name}": rates[name] for name in RATES}, ReportedNodes.of(rates, taxonomy)
         units, result = inputs.units_of(inputs.samples.test), node_result(found, nodes)
-        said = decided_nodes(judge(answers), judge(target), taxonomy, units.groups, units.count)
+        said = decided_nodes(judge(answers), labels, taxonomy, units.groups, units.count)
         NodeIntervals(result, units, taxonomy).add_rates("own_", said, counted_nodes(found, nodes))
         parts["predictions"] = result
     chosen = "Youden's index" if options.sensitivity is None else f"a sensitivity of {options.sensitivity:g}"
@@ -145,7 +145,7 @@ class _Cases:
     Attributes:
         values: ``(m, c)`` class probabilities.
         columns: ``(m,)`` column of the predicted class.
-        target: ``(m,)`` labels, as nodes of the judging taxonomy.
+        target: ``(m,)`` labels, as nodes of the judging taxonomy; ``(m, k)`` if samples have several.
         rows: ``(m,)`` row of the table; of a group its first.
     """
 
@@ -159,7 +159,7 @@ class _Cases:
         """Samples as cases."""
         place = torch.full((int(probe.classes.max()) + 1,), -1)
         place[probe.classes] = torch.arange(len(probe.classes))
-        target = inputs.judging.in_judge(inputs.nodes[rows[part]])
+        target = inputs.judged_labels(rows[part])
         return cls(probe.values[part], place[probe.predicted[part]], target, rows[part])
 
     def by_group(self, inputs: Inputs, how: Aggregation, name: str, notes: list[str]) -> _Cases:
@@ -168,6 +168,10 @@ class _Cases:
         if table.groups is None:
             raise DataError(
                 "the table has no groups to judge by; give it a column 'groups' (patient, lesion)"
+            )
+        if self.target.ndim == 2:
+            raise DataError(
+                "some samples have several labels, which 'per group' does not combine; leave per=group out"
             )
         groups = torch.from_numpy(number_groups(table.groups[self.rows].numpy()))
         kept = ~in_conflict(self.target, groups, judge)
