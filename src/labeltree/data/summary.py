@@ -83,7 +83,11 @@ class DataSummary:
         what = " and ".join(f"{kind}s" for kind in self.modalities)
         lines = [f"data: {self.name}, {total:,} samples ({what})"]
         if self.columns:
-            taken = (f"{kind} = {' > '.join(names)}" for kind, names in self.columns.items())
+            shown = {kind: " > ".join(names) for kind, names in self.columns.items()}
+            if "votes" in shown:  # they are the labels
+                shown = {**shown, "votes": ", ".join(self.columns["votes"])}
+                del shown["labels"]
+            taken = (f"{kind} = {names}" for kind, names in shown.items())
             lines.append(f"columns: {'; '.join(taken)}")
         lines += [
             f"classes: {_numbers(self.classes)} at depth {_numbers(range(1, len(self.classes) + 1))}",

@@ -257,11 +257,15 @@ def _in_split(table: EmbeddingTable, split: str, *, required: bool = True) -> Te
     return mask
 
 
-def labelled_rows(table: EmbeddingTable, split: str) -> Tensor:
-    """Rows ``(k,)`` of a split with a label below the root; empty if the table has no such split."""
+def labelled_rows(table: EmbeddingTable, split: str, *, several: bool = False) -> Tensor:
+    """Rows ``(k,)`` of a split with a label below the root; empty if the table has no such split.
+
+    With ``several``, also those with several labels that have only the root in common.
+    """
     if table.split is None:
         return torch.empty(0, dtype=torch.int64)
-    return (torch.from_numpy(np.asarray(table.split == split)) & (table.nodes > 0)).nonzero()[:, 0]
+    labelled = (table.nodes > 0) | table.several if several else table.nodes > 0
+    return (torch.from_numpy(np.asarray(table.split == split)) & labelled).nonzero()[:, 0]
 
 
 def held_rows(table: EmbeddingTable, samples: Samples) -> Tensor:

@@ -149,6 +149,14 @@ class EmbeddingTable:
             picked[name] = None if array is None else array[where.numpy()]
         return replace(self, **picked)
 
+    def relabelled(self, nodes: Tensor) -> EmbeddingTable:
+        """The same samples with labels ``(n,)``; one with another label than before has this one alone."""
+        sets = self.label_sets
+        if sets is not None:
+            alone = torch.cat([nodes[:, None], sets.new_full(sets[:, 1:].shape, -1)], 1)
+            sets = torch.where((nodes != self.nodes)[:, None], alone, sets)
+        return replace(self, nodes=nodes, label_sets=sets)
+
     def one_label_a_row(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Rows ``(m,)`` with one label each: rows ``(p,)``, repeated for each of several labels; labels."""
         if self.label_sets is None:

@@ -126,7 +126,7 @@ def node_scores_protocol(inputs: Inputs, options: NodeScoresOptions) -> Protocol
 def _validation(inputs: Inputs, notes: list[str]) -> tuple[Tensor, Tensor]:
     """Rows to fit the probe to, and rows to choose operating points on."""
     table, learned = inputs.table, inputs.learned
-    rows = labelled_rows(table, "val")
+    rows = labelled_rows(table, "val", several=True)
     if len(rows) and inputs.split not in ("val", "train"):
         return learned, rows
     fold = table_folds(table, inputs.samples.train, inputs.judging, _HELD_OUT, inputs.settings.seed)
