@@ -142,3 +142,15 @@ def test_folders_have_no_columns(tmp_path):
     (tmp_path / "photos").mkdir()
     with pytest.raises(DataError, match="leave label_separator out, or name a table"):
         open_source(tmp_path / "photos", evidence=LabelEvidence(label_separator=";"))
+
+
+def test_labels_that_look_joined(tmp_path):
+    """Without a separator they are read as they stand, and a note says how they could be read."""
+    cells = ["heart/valve", "heart/rhythm", "heart/valve; heart/rhythm", "other; thing"]
+    path = write(tmp_path / "notes.csv", text=list("abcd"), label=cells)
+    source = open_source(path)
+    assert source.label_sets is None
+    assert source.notes == (
+        "labels such as 'heart/valve; heart/rhythm' are read as one label each; if they are several labels, "
+        "set --table.label_separator ';'",
+    )

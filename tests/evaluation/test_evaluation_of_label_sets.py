@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from labeltree.errors import DataError
 from labeltree.evaluation import evaluate
 from labeltree.evaluation.compare_outcomes import compare
 from labeltree.evaluation.settings import EvaluationSettings
@@ -111,3 +112,33 @@ def test_runs_are_compared_on_them() -> None:
     assert result.samples == 36
     found = result.metric("own_top1", "predictions").estimates
     assert (found["first"].value, found["wrong"].value) == (1.0, pytest.approx(1 / 6))
+
+
+def test_labels_are_put_in_order() -> None:
+    """Repeated labels, labels above others and other nodes than the common ancestors change nothing."""
+    table = planted()
+    heart, last = TREE.find("heart"), table.label_sets[:, :1]
+    untidy = torch.cat([last, table.label_sets.flip(1)], 1)
+    valve = (table.label_sets == TREE.find("valve")).any(1)
+    untidy = torch.cat([torch.where(valve, heart, last[:, 0])[:, None], untidy], 1)
+    other = dataclasses.replace(table, label_sets=untidy, nodes=table.label_sets[:, 0])
+    one, two = (evaluate(t, TREE, settings=SETTINGS).to_dict() for t in (table, other))
+    assert one == two
+
+
+def test_labels_out_of_range() -> None:
+    table = planted()
+    sets = table.label_sets.clone()
+    sets[0, 1] = TREE.num_nodes
+    with pytest.raises(DataError, match=f"label_sets from -1 to {TREE.num_nodes}"):
+        evaluate(dataclasses.replace(table, label_sets=sets), TREE, settings=SETTINGS)
+
+
+def test_a_correction_replaces_all_labels() -> None:
+    table = planted()
+    nodes = table.nodes.clone()
+    row = int(table.several.nonzero()[0])
+    nodes[row] = TREE.find("tumour")
+    changed = table.relabelled(nodes)
+    assert changed.label_sets[row].tolist() == [TREE.find("tumour"), -1]
+    assert int((changed.label_sets != table.label_sets).any(1).sum()) == 1

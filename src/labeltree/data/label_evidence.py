@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,7 @@ from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.label_sets import common_ancestors, distinct_labels, labels_by_row
 from labeltree.taxonomy.placeholders import MissingNames
 
-__all__ = ["LabelEvidence", "read_labels"]
+__all__ = ["LabelEvidence", "check_columns", "read_labels"]
 
 Array = np.ndarray[Any, Any]
 _NO_LABEL = "it has no label"  # as `label_nodes` says of single labels
@@ -139,12 +139,13 @@ class LabelEvidence:
         return {kind: columns for kind, columns in found.items() if columns}
 
 
-def check_columns(purposes: dict[str, tuple[str, ...]], labels: Collection[str] | None) -> None:
+def check_columns(purposes: dict[str, tuple[str, ...]], labels: Sequence[str] | str | None) -> None:
     """Refuse columns of votes, confidence or annotators that have another purpose, too.
 
     Raises:
         DataError: If there is one.
     """
+    labels = [labels] if isinstance(labels, str) else labels
     for kind in ("votes", "annotators", "confidence"):
         for column in purposes.get(kind, ()):
             others = [other for other, columns in purposes.items() if other != kind and column in columns]
@@ -200,6 +201,7 @@ def read_labels(
         )
     else:
         labels = label_nodes(table, columns, taxonomy, missing, gaps, names, separator)
+        labels = dataclasses.replace(labels, notes=(*labels.notes, *_looks_like_several(table, columns)))
         return _of_samples(table, labels, np.arange(table.num_rows), columns, evidence, rows)
     if not entries:
         raise DataError(f"{table} has no labels: every {' and '.join(columns)} is empty")
@@ -288,6 +290,20 @@ def _several(table: DataTable, column: str, separator: str | None) -> tuple[list
     parts = [[part.strip() for part in text.split(separator)] for text in texts]
     found = [[part for part in cell if part] for cell in parts]
     return [part for cell in found for part in cell], np.repeat(places, [len(cell) for cell in found])
+
+
+def _looks_like_several(table: DataTable, columns: Sequence[str]) -> list[str]:
+    """A note if labels of one column are joined labels of other rows."""
+    texts = table.cells(columns[0]).texts if len(columns) == 1 else []
+    for mark in (";", "|"):
+        single = {text for text in texts if mark not in text}
+        joined = [text for text in texts if mark in text and {p.strip() for p in text.split(mark)} <= single]
+        if joined:
+            return [
+                f"labels such as '{joined[0]}' are read as one label each; if they are several labels, set "
+                f"--table.label_separator '{mark}'"
+            ]
+    return []
 
 
 def _doubted(
