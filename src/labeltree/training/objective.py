@@ -167,7 +167,9 @@ class Term(nn.Module):
         elif offered.get("label_sets") is not None and self.label_sets == "rows":
             offered = one_label_a_row(offered)
         elif offered.get("label_sets") is not None:  # labels with nothing in common say nothing
-            offered = {**offered, "nodes": torch.where(offered["nodes"] > 0, offered["nodes"], -1)}
+            given = [name for name in ("nodes", "image_nodes", "text_nodes") if name in offered]
+            below = {name: torch.where(offered[name] > 0, offered[name], -1) for name in given}
+            offered = {**offered, **below}
         loss: Tensor = self.loss(**self._feed(self._inputs, offered))
         if loss.ndim:
             raise ValueError(
