@@ -42,7 +42,14 @@ def batch() -> dict[str, Tensor]:
     aspects = [torch.randint(-1, len(tree), (N,), generator=generator) for tree in ASPECTS]
     ratings = torch.randint(-1, 6, (N, 2), generator=generator)
     weights = torch.rand(N, generator=generator, dtype=torch.float64)
-    given = {"nodes": nodes, "instances": instances, "ratings": ratings, "weights": weights}
+    second = torch.randint(-1, len(TREE), (N,), generator=generator)
+    given = {
+        "sets": torch.stack([nodes, second], 1),
+        "nodes": nodes,
+        "instances": instances,
+        "ratings": ratings,
+        "weights": weights,
+    }
     return {"z": z, "aspects": torch.stack(aspects, dim=1), **given}
 
 
@@ -83,6 +90,9 @@ LOSSES: dict[str, Callable[[], nn.Module]] = {
     "mlcl, aspects": lambda: MLCLLoss(
         ASPECTS, weights=0.1, global_head=True, threshold=0.5, ce=True, feature_dim=4
     ).double(),
+    "several labels, supcon": lambda: SupConLoss(TREE),
+    "several labels, hwc": lambda: HWCLoss(TREE, alpha=0.5, rho="own_depth", positives="instance"),
+    "several labels, hicone": lambda: HiConELoss(TREE, variant="paper"),
     "no labels": lambda: HWCLoss(TREE, alpha=0.5, geometry=Euclidean()),
     "no instances": lambda: HWCLoss(TREE, alpha=0.5),
     "all missing": lambda: HiConELoss(TREE, variant="paper"),
@@ -106,6 +116,8 @@ def call(name: str, loss: nn.Module, z: Tensor, rows: slice) -> Tensor:
         nodes = given["aspects"] if loss.num_aspects > 1 else given["nodes"]
         heads = [z * (1 + head) + head for head in range(loss.num_heads)]
         return loss(heads, nodes, given["instances"], given["ratings"], features=z)
+    if name.startswith("several labels"):
+        return loss(z, given["sets"], given["instances"])
     if name == "no labels":
         return loss(z, None, given["instances"])
     if name == "all missing":

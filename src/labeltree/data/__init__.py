@@ -5,6 +5,7 @@ from labeltree.data.adapters import from_dataset
 from labeltree.data.folders import folder_labels, folder_taxonomy
 from labeltree.data.images.files import ImageSettings
 from labeltree.data.images.stores import ArrayStore, MappedStore
+from labeltree.data.label_evidence import LabelEvidence
 from labeltree.data.listed_images import ListedImages, open_listed, register_reader
 from labeltree.data.opening import data_exist, open_source, with_missing_labels
 from labeltree.data.registry import (
@@ -38,6 +39,7 @@ __all__ = [
     "ImageSettings",
     "ImageStore",
     "Inventory",
+    "LabelEvidence",
     "ListedImages",
     "MappedStore",
     "Needed",

@@ -61,6 +61,7 @@ def open_listed(
     aspect_taxonomies: tuple[Taxonomy, ...] = (),
     aspects: Tensor | None = None,
     ratings: Tensor | None = None,
+    label_sets: Tensor | None = None,
     texts: Sequence[str] | None = None,
     boxes: np.ndarray[Any, Any] | None = None,
     **images: Unpack[ImageSettings],
@@ -83,6 +84,7 @@ def open_listed(
         aspect_taxonomies: One taxonomy per aspect.
         aspects: Labels of the aspects ``(n, A)``; see `Source`.
         ratings: Ordinal ratings ``(n, R)``; see `Source`.
+        label_sets: All labels ``(n, k)`` of samples with several; see `Source`.
         texts: One text per sample.
         boxes: Crop box of each image ``(n, 4)``: left, top, width, height in pixels; a row of NaN is the
             whole image.
@@ -122,6 +124,7 @@ def open_listed(
         aspect_taxonomies=aspect_taxonomies,
         aspects=aspects,
         ratings=ratings,
+        label_sets=label_sets,
         texts=texts,
     )
     if not opened.failures:

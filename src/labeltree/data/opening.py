@@ -13,6 +13,7 @@ import torch
 from labeltree.data.correction_rounds import CorrectionFiles, CorrectionRounds
 from labeltree.data.folders import open_folder
 from labeltree.data.images.files import ImageSettings, check_image_settings
+from labeltree.data.label_evidence import LabelEvidence
 from labeltree.data.names.cleaning import Names
 from labeltree.data.rank_gaps import Gaps
 from labeltree.data.registry import get_dataset, list_datasets, require_files
@@ -50,6 +51,7 @@ def open_source(
     names: Names | None = None,
     synonyms: str | Path | None = None,
     separator: str | None = None,
+    evidence: LabelEvidence | None = None,
     either: bool = False,
     **images: Unpack[ImageSettings],
 ) -> Source:
@@ -84,6 +86,8 @@ def open_source(
         names: What a name in the label columns is: ``exact``, ``plain`` or ``scientific``; see `open_table`.
         synonyms: A table of synonyms and accepted names; see `open_table`.
         separator: What separates the names of paths in a column of labels, or ``none``; see `open_table`.
+        evidence: Tables and shards: how labels follow from cells with several labels, votes of annotators, or
+            doubtful labels.
         either: Tables and shards: read images and texts, and also rows that have only one of them.
         **images: How images are read: ``image_size``, ``channels``, ``on_error``, ``cache`` and ``progress``;
             see `ImageSettings`.
@@ -112,6 +116,7 @@ def open_source(
         "names": names,
         "synonyms": synonyms,
         "separator": separator,
+        "evidence": evidence,
     }
     chosen: dict[str, Any] = {column: value for column, value in columns.items() if value is not None}
     is_named = name in list_datasets()
@@ -125,9 +130,10 @@ def open_source(
     shards = None if is_named else find_shards(spec, image_column)
     if chosen and (is_named or (path.is_dir() and shards is None)):
         what = "data set" if is_named else "folder"
-        raise DataError(
-            f"'{name}' is a {what} and has no columns; leave {next(iter(chosen))} out, or name a table"
-        )
+        first = next(iter(chosen))
+        if first == "evidence" and evidence is not None:
+            first = next(iter(evidence.given), first)
+        raise DataError(f"'{name}' is a {what} and has no columns; leave {first} out, or name a table")
     if is_named:
         if taxonomy is not None:
             raise DataError(f"data set '{name}' brings its own taxonomy; leave taxonomy out")
@@ -168,17 +174,17 @@ def _labelled_in_both(
     labels = LabelsOfBoth(mapping)
     source = open_source(spec, taxonomy=labels.taxonomy, **options)
     nothing = source.nodes == 0
+    if source.label_sets is not None:  # several labels that share nothing below the root are labels
+        nothing &= source.label_sets[:, 1] < 0
     notes = [*source.notes, labels.sentence()]
     if bool(nothing.any()):
         notes.append(
             f"{int(nothing.sum()):,} samples have no label any more, because the mapping removes their "
             f"classes and nothing but the root is left above: {some(labels.lost(), 3)}"
         )
+    tree = new if source.taxonomy == new else source.taxonomy
     return dataclasses.replace(
-        source,
-        taxonomy=new if source.taxonomy == new else source.taxonomy,
-        nodes=torch.where(nothing, -1, source.nodes),
-        notes=tuple(notes),
+        source, taxonomy=tree, nodes=torch.where(nothing, -1, source.nodes), notes=tuple(notes)
     )
 
 
@@ -198,10 +204,9 @@ def _named_on(
     for node in torch.unique(source.nodes[source.nodes > 0]).tolist():
         if why := why_coarser(change.mapping, node):
             unused += UnusedRows.because(source.instances[source.nodes == node].numpy(), ["label"], why)
+    nodes = torch.where((nodes == 0) & (source.nodes > 0), -1, nodes)
     return dataclasses.replace(
-        source,
-        taxonomy=new,
-        nodes=torch.where((nodes == 0) & (source.nodes > 0), -1, nodes),
+        source.on_taxonomy(new, nodes, change.places),
         notes=(*source.notes, said),
         unused=unused,
     )
@@ -240,10 +245,9 @@ def with_missing_labels(source: Source, names: Sequence[str] | str) -> Source:
         if aspects is not None:
             column = torch.where(aspects[:, number] > 0, moved[aspects[:, number]], aspects[:, number])
             aspects = torch.cat([aspects[:, :number], column[:, None], aspects[:, number + 1 :]], dim=1)
+    nodes = torch.where(source.nodes > 0, mapping[source.nodes], source.nodes)
     return dataclasses.replace(
-        source,
-        taxonomy=tree,
-        nodes=torch.where(source.nodes > 0, mapping[source.nodes], source.nodes),
+        source.on_taxonomy(tree, nodes, mapping),
         aspect_taxonomies=tuple(trees),
         aspects=aspects,
         missing_labels={**source.missing_labels, **known},

@@ -18,6 +18,8 @@ from torch import Tensor
 from labeltree.data.unused_rows import UnusedRows
 from labeltree.errors import DataError
 from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy.label_sets import common_ancestors, distinct_labels
+from labeltree.taxonomy.nodes import moved_nodes
 
 __all__ = [
     "DIGEST_BYTES",
@@ -77,6 +79,10 @@ class Source:
         rows: Row of each sample in the store and in the texts, ``(n,)`` int64.
         groups: Group of each sample ``(n,)`` int64. Samples of one group stay on one side of every split; a
             sample with -1 is a group by itself.
+        label_sets: All labels ``(n, k)`` int64 of each sample, none above another, -1 where there is no
+            further one; ``nodes`` holds their common ancestor, which is the root, 0, if they share nothing
+            else. A sample whose entry in ``nodes`` is another one has been relabelled: that is its only
+            label. None if no sample has several labels.
         group_names: Name in the data of each sample's group (such as a patient's number), ``(n,)`` str, empty
             for samples without a group; None if the data have no names.
         attributes: Further columns that are kept with the samples, such as the lesion or the hospital: name →
@@ -127,6 +133,7 @@ class Source:
     attributes: Mapping[str, Array] = field(default_factory=dict)
     names: Sequence[str] | None = None
     digests: Array | None = None
+    label_sets: Tensor | None = None
 
     @classmethod
     def in_order(
@@ -159,6 +166,21 @@ class Source:
                 )
         self._check_nodes("nodes", self.nodes, self.taxonomy)
         self._check_aspects()
+        if self.label_sets is not None:
+            self._check_label_sets(self.label_sets)
+
+    def _check_label_sets(self, label_sets: Tensor) -> None:
+        if label_sets.ndim != 2 or len(label_sets) != len(self):
+            raise DataError(
+                f"source '{self.name}': label_sets has shape {tuple(label_sets.shape)}, expected "
+                f"({len(self)}, k): a row of labels for each sample"
+            )
+        self._check_nodes("label_sets", label_sets, self.taxonomy)
+        relabelled = common_ancestors(label_sets, self.taxonomy) != self.nodes
+        own = torch.cat([self.nodes[:, None], label_sets.new_full(label_sets[:, 1:].shape, -1)], 1)
+        kept = torch.where(relabelled[:, None], own, label_sets)
+        several = kept.shape[1] > 1 and bool((kept[:, 1] >= 0).any())
+        object.__setattr__(self, "label_sets", kept if several else None)  # follows from the columns given
 
     def _check_nodes(self, what: str, nodes: Tensor, taxonomy: Taxonomy) -> None:
         if len(nodes) and not (int(nodes.min()) >= -1 and int(nodes.max()) < taxonomy.num_nodes):
@@ -215,6 +237,14 @@ class Source:
         if self.texts is not None:
             found[:, 1] = torch.tensor([bool(self.texts[row].strip()) for row in rows.tolist()])
         return found
+
+    @property
+    def every_label(self) -> Tensor:
+        """The labels of all samples ``(m,)``, all of those that have several; -1 where one has none."""
+        sets = self.label_sets
+        if sets is None:
+            return self.nodes
+        return torch.cat([sets[:, 0], sets[:, 1:][sets[:, 1:] >= 0]])
 
     @property
     def image_shape(self) -> tuple[int, int, int]:
@@ -300,7 +330,23 @@ class Source:
             split=None if self.split is None else self.split[index.numpy()],
             aspects=None if self.aspects is None else self.aspects[index],
             ratings=None if self.ratings is None else self.ratings[index],
+            label_sets=None if self.label_sets is None else self.label_sets[index],
         )
+
+    def on_taxonomy(self, taxonomy: Taxonomy, nodes: Tensor, places: Tensor) -> Source:
+        """The same samples with labels of another taxonomy.
+
+        Args:
+            taxonomy: The other taxonomy.
+            nodes: Their labels there ``(n,)``; of a sample with several labels, these are moved instead.
+            places: ``(N,)`` the node there of each node of the present taxonomy, -1 where there is none.
+        """
+        sets = self.label_sets
+        if sets is not None:
+            several = (sets >= 0).sum(1) > 1
+            sets = distinct_labels(moved_nodes(sets, places), taxonomy)
+            nodes = torch.where(several, common_ancestors(sets, taxonomy), nodes)
+        return dataclasses.replace(self, taxonomy=taxonomy, nodes=nodes, label_sets=sets)
 
     def with_split(self, split: Sequence[str] | Array) -> Source:
         """The same samples with another split."""

@@ -83,10 +83,13 @@ class DataSummary:
         what = " and ".join(f"{kind}s" for kind in self.modalities)
         lines = [f"data: {self.name}, {total:,} samples ({what})"]
         if self.columns:
-            taken = (
-                f"{kind} = {(' > ' if kind == 'labels' else ', ').join(names)}"
+            shown = {
+                kind: (" > " if kind == "labels" else ", ").join(names)
                 for kind, names in self.columns.items()
-            )
+            }
+            if "votes" in shown:  # they are the labels
+                del shown["labels"]
+            taken = (f"{kind} = {names}" for kind, names in shown.items())
             lines.append(f"columns: {'; '.join(taken)}")
         lines += [
             f"classes: {_numbers(self.classes)} at depth {_numbers(range(1, len(self.classes) + 1))}",

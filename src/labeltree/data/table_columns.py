@@ -139,6 +139,33 @@ class DataTable:
         codes = encoded.indices.fill_null(len(distinct)).to_numpy(zero_copy_only=False)
         return Cells(list(places), np.array([*place, -1], np.int64)[codes])
 
+    def holds_lists(self, column: str) -> bool:
+        """Whether the cells of a column are lists."""
+        import pyarrow as pa
+
+        kind = self._table.column(self.columns.index(column)).type
+        return bool(
+            pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+        )
+
+    def list_cells(self, column: str) -> tuple[list[str], np.ndarray[Any, Any]]:
+        """The entries of a column of lists as text, and the row of each; empty entries are left out.
+
+        Raises:
+            DataError: If the entries are neither text nor numbers.
+        """
+        import pyarrow.compute as pc
+
+        values = self._table.column(self.columns.index(column)).combine_chunks()
+        rows = pc.list_parent_indices(values).to_numpy(zero_copy_only=False)
+        entries = DataTable(self.path, _as_table(column, pc.list_flatten(values))).cells(column)
+        there = np.flatnonzero(entries.codes >= 0)
+        return [entries.texts[code] for code in entries.codes[there].tolist()], rows[there].astype(np.int64)
+
+    def take(self, rows: np.ndarray[Any, Any]) -> pa.Table:
+        """The Arrow table of some rows."""
+        return self._table.take(rows)
+
     def row_name(self, row: int) -> str:
         """The name of a row, counted from 0."""
         return f"row {row + 1}"
@@ -154,6 +181,12 @@ class DataTable:
         if missing.size:
             raise DataError(f"{self}, row {missing[0]}: the column '{column}' is empty")
         return [cells.texts[code] for code in cells.codes.tolist()]
+
+
+def _as_table(column: str, values: pa.Array) -> pa.Table:
+    import pyarrow as pa
+
+    return pa.table({column: values})
 
 
 def _in_words(reason: str) -> str:

@@ -60,12 +60,15 @@ class TableLabels:
         nodes: Label of every row ``(n,)`` int64, -1 where it is missing.
         notes: Sentences on gaps and how they were bridged.
         unused: Rows without a label.
+        sets: All labels ``(n, k)`` of every row, −1 where there is no further one, if some have several; then
+            ``nodes`` holds their common ancestors. None = each row has one.
     """
 
     taxonomy: Taxonomy
     nodes: Tensor
     notes: tuple[str, ...] = ()
     unused: UnusedRows = field(default_factory=UnusedRows.none)
+    sets: Tensor | None = None
 
 
 def label_nodes(

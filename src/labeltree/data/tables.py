@@ -15,10 +15,12 @@ from torch import Tensor
 from labeltree.data.images.files import ImageSettings
 from labeltree.data.images.stores import SomeImages
 from labeltree.data.label_columns import LabelColumns, find_label_columns
+from labeltree.data.label_evidence import LabelEvidence, check_columns, read_labels
 from labeltree.data.listed_images import open_listed
 from labeltree.data.names.cleaning import Names
 from labeltree.data.names.label_names import LabelNames
 from labeltree.data.rank_gaps import Gaps
+from labeltree.data.sample_rows import SampleRows
 from labeltree.data.shards.finding import Shards
 from labeltree.data.shards.table import ShardTable, read_shards
 from labeltree.data.source import DIGEST_BYTES, SPLIT_NAMES, SPLITS, Source
@@ -48,7 +50,15 @@ TABLE_SUFFIXES = (".csv", ".tsv", ".parquet", ".pq", ".zip")
 RESERVED = frozenset(
     (
         *("embeddings", "features", "image_embeddings", "text_embeddings", "geometry", "curvature"),
-        *("nodes", "labels", "predictions", "aspects", "aspect_predictions", "aspect_taxonomies"),
+        *(
+            "nodes",
+            "labels",
+            "label_sets",
+            "predictions",
+            "aspects",
+            "aspect_predictions",
+            "aspect_taxonomies",
+        ),
         *("instances", "paths", "split", "splits", "groups", "group_names", "group", "sample", "all"),
     )
 )
@@ -74,6 +84,7 @@ def open_table(
     names: Names = "exact",
     synonyms: str | Path | None = None,
     separator: str | None = None,
+    evidence: LabelEvidence | None = None,
     either: bool = False,
     **images: Unpack[ImageSettings],
 ) -> Source:
@@ -128,6 +139,8 @@ def open_table(
             between spaces where a ``taxonomy`` has the path, or where nearly all labels look so, some begin
             with the same name, and a path has three names or a name above others is a label, too; a note
             says so.
+        evidence: How labels follow from cells with several labels, votes of annotators, or doubtful labels;
+            None = each row has one label, but lists hold several.
         either: Read images and texts, both columns by their usual names unless they are named, and also rows
             that have only one of them, or whose image cannot be read.
         **images: How images are read; see `ImageSettings`. ``on_error="skip"`` also skips rows without an
@@ -154,6 +167,7 @@ def open_table(
         names=names,
         synonyms=synonyms,
         separator=separator,
+        evidence=evidence,
         either=either,
         **images,
     )
@@ -200,43 +214,63 @@ def open_data_table(
     names: Names = "exact",
     synonyms: str | Path | None = None,
     separator: str | None = None,
+    evidence: LabelEvidence | None = None,
     either: bool = False,
     **images: Unpack[ImageSettings],
 ) -> Source:
     """Open a table that has been read; for the arguments and errors see `open_table`."""
     if not table.num_rows:
         raise DataError(f"{table} has no rows")
+    evidence, whole, of_samples = evidence or LabelEvidence(), table, None
+    if evidence.sample_column is not None:
+        if isinstance(table, ShardTable):
+            raise DataError("shards hold one sample each; sample_column is for tables")
+        of_samples = SampleRows(table, evidence.sample_column)
+        table = of_samples.merged
     files = None if image_folder is None and image_name is None else (image_folder, image_name)
     samples = find_samples(
         table, image_column, text_column, images.get("on_error", "raise"), files, either=either
     )
     missing = MissingNames(missing_labels)
     taken = _taken(table, samples, aspect_columns, group_column, split_column, keep_columns)
-    columns_of_labels = LabelColumns([])
+    columns_of_labels, given = LabelColumns([]), dict[str, tuple[str, ...]]()
     if taxonomy is not None and label_columns is not None and not len(label_columns):
         labels = TableLabels(taxonomy, torch.full((table.num_rows,), -1))
     else:
+        given = evidence.columns(whole)
+        check_columns({**taken, **given}, label_columns)
         named = [label_columns] if isinstance(label_columns, str) else label_columns or ()
-        others = {column for columns in taken.values() for column in columns}
+        others = {column for columns in (*taken.values(), *given.values()) for column in columns}
         others -= set(taken["kept"]) & set(named)
-        columns_of_labels = find_label_columns(
-            table, label_columns, others, taken["groups"], nest=taxonomy is None, gaps=gaps
-        )
-        labels = label_nodes(
-            table,
+        if evidence.vote_columns:
+            if label_columns is not None:
+                raise DataError("label_columns and vote_columns exclude each other: the votes give the label")
+            columns_of_labels = LabelColumns(list(given["votes"]))
+        else:
+            columns_of_labels = find_label_columns(
+                whole, label_columns, others, taken["groups"], nest=taxonomy is None, gaps=gaps
+            )
+        if of_samples is not None:
+            of_samples.check_alike(whole, {column for columns in taken.values() for column in columns})
+        labels = read_labels(
+            whole,
             columns_of_labels.columns,
             taxonomy,
             missing,
             gaps,
             LabelNames(names, synonyms),
             separator,
+            evidence,
+            of_samples,
         )
     aspects = table_aspects(table, taken["aspects"], missing, separator)
     split = _split(table, taken["split"])
     groups, group_names = _groups(table, taken["groups"], samples, split is not None)
     rows = torch.from_numpy(samples.rows)
+    in_file = samples.rows if of_samples is None else of_samples.first[samples.rows]
     columns: dict[str, Any] = {
         "nodes": labels.nodes[rows],
+        "label_sets": None if labels.sets is None else labels.sets[rows],
         "taxonomy": labels.taxonomy,
         "instances": torch.from_numpy(samples.instances),
         "groups": groups,
@@ -251,23 +285,26 @@ def open_data_table(
     found: dict[str, Any] = {
         "columns": {
             kind: names
-            for kind, names in {**taken, "labels": tuple(columns_of_labels.columns)}.items()
+            for kind, names in {**taken, **given, "labels": tuple(columns_of_labels.columns)}.items()
             if names
         },
         "missing_labels": missing.found,
         "notes": (*samples.notes, *columns_of_labels.notes, *labels.notes, *aspects.notes),
     }
-    unused = samples.unused + labels.unused
+    unused = samples.unused
+    if of_samples is not None:
+        unused = dataclasses.replace(unused, rows=of_samples.first[unused.rows])
+    unused += labels.unused
     name = table.path.name if isinstance(table, ShardTable) else table.path.stem
     if samples.files is None:
         row_names = [table.row_name(row) for row in samples.rows.tolist()]
         places = torch.arange(len(rows))
         return Source(name=name, store=None, rows=places, names=row_names, unused=unused, **columns, **found)
     if samples.places is not None:
-        return _open_either(name, table, samples, columns, found, unused, images)
+        return _open_either(name, table, samples, in_file, columns, found, unused, images)
     source = open_listed(name, table.path.parent, samples.files, **columns, **images)
     lost = ~np.isin(samples.instances, source.instances.numpy())
-    unreadable = UnusedRows.because(samples.rows[lost], samples.image_columns, "an image cannot be read")
+    unreadable = UnusedRows.because(in_file[lost], samples.image_columns, "an image cannot be read")
     return dataclasses.replace(source, unused=unused + unreadable, **found)
 
 
@@ -275,6 +312,7 @@ def _open_either(
     name: str,
     table: DataTable,
     samples: TableSamples,
+    in_file: Array,
     columns: dict[str, Any],
     found: dict[str, Any],
     unused: UnusedRows,
@@ -307,7 +345,7 @@ def _open_either(
     if pictures.files is not None:
         paths[read.numpy()] = [pictures.files[place] for place in pictures.rows.tolist()]
     lost = np.setdiff1d(shown, read.numpy())
-    unread = UnusedRows.because(samples.rows[lost], samples.image_columns, "an image cannot be read")
+    unread = UnusedRows.because(in_file[lost], samples.image_columns, "an image cannot be read")
     source = Source(
         name=name,
         store=SomeImages(pictures.store, places),

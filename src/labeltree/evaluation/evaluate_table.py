@@ -21,7 +21,8 @@ from labeltree.evaluation.samples import Samples, choose_samples
 from labeltree.evaluation.settings import EvaluationSettings
 from labeltree.progress import Progress
 from labeltree.runs import EmbeddingTable
-from labeltree.taxonomy import AnyTaxonomy
+from labeltree.taxonomy import AnyTaxonomy, Taxonomy
+from labeltree.taxonomy.label_sets import common_ancestors, distinct_labels
 
 __all__ = ["evaluate"]
 
@@ -47,6 +48,8 @@ def evaluate(
     - retrieval within ``split`` on features and on embeddings, without the query itself. If the table has
       groups, the query's own group is left out too (`EvaluationSettings.leave_group_out`). If fewer than half
       of the samples have another sample of their class within ``split``, the training split is searched;
+    - if the table has samples with several labels, the protocol ``label-sets``; the answers above are judged
+      by all labels of a sample;
     - if the table has ``aspects``, probe, own answers and retrieval for each aspect, and their means as the
       role ``aspects``; see `evaluate_aspects`.
 
@@ -88,6 +91,8 @@ def evaluate(
     """
     settings = settings or EvaluationSettings()
     settings = replace(settings, protocols=tuple(dict.fromkeys((*settings.protocols, *protocols))))
+    if bool(table.several.any()):
+        settings = replace(settings, protocols=tuple(dict.fromkeys((*settings.protocols, "label-sets"))))
     entries = wanted_protocols(settings.protocols)
     for entry in entries:
         entry.choose(settings.options.get(entry.name, {}))  # report a wrong option before hours of work
@@ -99,7 +104,7 @@ def evaluate(
     for key, given in tables.items():
         _check_nodes(key, given, taxonomy)
     judging = JudgingTaxonomy.of(taxonomy)
-    tables = {key: judging.table(given) for key, given in tables.items()}
+    tables = {key: _with_label_sets(judging.table(given), judging.tree) for key, given in tables.items()}
     chosen = {key: _choose(key, given, judging, split, settings) for key, given in tables.items()}
     samples = chosen[name]
     for attribute in settings.by:
@@ -150,12 +155,31 @@ def _check_nodes(name: str, table: EmbeddingTable, taxonomy: AnyTaxonomy) -> Non
             f"table '{name}' has labels from {int(table.nodes.min())} to {int(table.nodes.max())}, but the "
             f"taxonomy's nodes are 0 to {taxonomy.num_nodes - 1} (-1 = no label); give the table's own"
         )
+    sets = table.label_sets
+    if sets is not None and sets.numel() and not -1 <= sets.min() <= sets.max() < taxonomy.num_nodes:
+        raise DataError(
+            f"table '{name}' has label_sets from {int(sets.min())} to {int(sets.max())}, but the taxonomy's "
+            f"nodes are 0 to {taxonomy.num_nodes - 1} (-1 = no further label)"
+        )
     answers = table.predictions
     if answers is not None and len(answers) and not -1 <= answers.min() <= answers.max() < taxonomy.num_nodes:
         raise DataError(
             f"table '{name}' has predictions from {int(answers.min())} to {int(answers.max())}, but the "
             f"taxonomy's nodes are 0 to {taxonomy.num_nodes - 1} (-1 = no answer)"
         )
+
+
+def _with_label_sets(table: EmbeddingTable, tree: Taxonomy) -> EmbeddingTable:
+    """A table in which the labels of a sample are distinct, and ``nodes`` the common ancestors of several."""
+    if table.label_sets is None:
+        return table
+    sets = distinct_labels(table.label_sets, tree)
+    several = (sets >= 0).sum(1) > 1
+    if not bool(several.any()):
+        return replace(table, label_sets=None)
+    nodes = torch.where(several, common_ancestors(sets, tree), table.nodes)
+    alone = torch.cat([nodes[:, None], sets.new_full(sets[:, 1:].shape, -1)], 1)
+    return replace(table, nodes=nodes, label_sets=torch.where(several[:, None], sets, alone))
 
 
 def _choose(

@@ -44,7 +44,9 @@ from labeltree.evaluation.subsampling import stratified_subsample
 from labeltree.metrics.functional import (
     hierarchical_f1,
     mistake_severity,
+    nearest_labels,
     retrieval_metrics,
+    set_overlap,
     tree_accuracy,
 )
 from labeltree.progress import Progress
@@ -112,6 +114,13 @@ class Inputs:
         """Training rows with a finest label."""
         return self.samples.train[self.samples.finest[self.nodes[self.samples.train]]]
 
+    @cached_property
+    def taught(self) -> tuple[Tensor, Tensor]:
+        """Training rows ``(m,)`` and a finest label of each ``(m,)``; a row for each of several labels."""
+        rows, labels = self.table.one_label_a_row(self.samples.train)
+        finest = self.samples.finest[labels.clamp_min(0)] & (labels > 0)
+        return rows[finest], labels[finest]
+
     @property
     def tested(self) -> Tensor:
         """Test rows with a finest label."""
@@ -138,14 +147,24 @@ class Inputs:
             validate: whether to measure the accuracies on the validation samples; ``auto`` needs them.
         """
         asked = asked or self.settings.classifier
+        table, learned = self._standard_table, self.learned
+        held = held_rows(self.table, self.samples) if validate else self.learned[:0]
+        if table.label_sets is not None:
+            rows, labels = self.taught
+            table = replace(
+                table.rows(torch.cat([rows, held])),
+                nodes=torch.cat([labels, table.nodes[held]]),
+                label_sets=None,
+            )
+            learned, held = torch.arange(len(rows)), len(rows) + torch.arange(len(held))
         with torch.no_grad():
             return fit_classifiers(
-                self._standard_table,
+                table,
                 self.judging.tree,
-                learned=self.learned,
-                held=held_rows(self.table, self.samples) if validate else self.learned[:0],
-                asked="auto" if asked == "own" and self.table.predictions is None else asked,  # a baseline
-                own_answers=self.table.predictions,
+                learned=learned,
+                held=held,
+                asked="auto" if asked == "own" and table.predictions is None else asked,  # a baseline
+                own_answers=table.predictions,
                 standardize=self.settings.standardize,
             )
 
@@ -175,8 +194,8 @@ class Inputs:
         """The linear probe on a representation of all training samples, fitted once for all protocols."""
         name = reading.representation.source
         if name not in self._probes:
-            rows = self.learned
-            self._probes[name] = fit_probe(reading.vectors[rows], self.nodes[rows], self.settings)
+            rows, labels = self.taught
+            self._probes[name] = fit_probe(reading.vectors[rows], labels, self.settings)
         return self._probes[name]
 
     @cached_property
@@ -280,11 +299,41 @@ class Inputs:
         rows: Tensor | None = None,
         target: Tensor | None = None,
     ) -> list[Column]:
-        """The columns of `judge`; ``rows`` and ``target`` ``(m,)`` replace the test rows and their labels."""
-        rows = self.samples.test if rows is None else rows
-        target = self.nodes[rows] if target is None else target
-        decided = self.samples.finest[target]
-        return answer_columns(predicted, target, decided, self.judging, rows, self.shared(classes))
+        """The columns of `judge`; ``rows`` and ``target`` ``(m,)`` replace the test rows and their labels.
+
+        A sample with several labels is judged by the one that is nearest to the answer, and by the ancestors
+        of all in ``hierarchical_f1``; it has no label for means by node and class.
+        """
+        rows, sets = self.samples.test if rows is None else rows, None
+        if target is None:
+            target, sets = self.nodes[rows], self.label_sets(rows)
+        if sets is None:
+            decided = self.samples.finest[target]
+            return answer_columns(predicted, target, decided, self.judging, rows, self.shared(classes))
+        several = (sets >= 0).sum(1) > 1
+        nearest = torch.where(several, nearest_labels(predicted, sets, self.judging.tree), target)
+        decided = (self.samples.finest[sets.clamp_min(0)] | (sets < 0)).all(1)
+        columns = answer_columns(predicted, nearest, decided, self.judging, rows, self.shared(classes))
+        common, of_answer, of_labels = self.overlap(predicted, sets)
+        f1 = (2 * common / (of_answer + of_labels)).double().masked_fill(~decided, torch.nan)
+        columns[1] = replace(columns[1], values=torch.where(several, f1, columns[1].values))
+        return [replace(column, labels=torch.where(several, -1, nearest)) for column in columns]
+
+    def label_sets(self, rows: Tensor) -> Tensor | None:
+        """All labels ``(m, k)`` of rows ``(m,)``, −1 where there is no further one; None if each has one."""
+        sets = self.table.label_sets
+        return None if sets is None or not bool(self.table.several[rows].any()) else sets[rows]
+
+    def overlap(self, predicted: Tensor, sets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """`set_overlap` of answers ``(m,)`` and labels ``(m, k)`` in the taxonomy that judges."""
+        judged = torch.where(sets >= 0, self.judging.in_judge(sets.clamp_min(0)), -1)
+        return set_overlap(self.judging.in_judge(predicted), judged, self.judging.judge)
+
+    def judged_labels(self, rows: Tensor) -> Tensor:
+        """Labels of rows in the taxonomy that judges: ``(m,)``, or ``(m, k)`` if some have several."""
+        sets = self.label_sets(rows)
+        labels = self.nodes[rows] if sets is None else sets
+        return torch.where(labels >= 0, self.judging.in_judge(labels.clamp_min(0)), -1)
 
     def shared(self, classes: Tensor | None = None) -> int:
         """The greatest depth at which the table's classes, and the given ones ``(c,)``, share one node."""
@@ -465,12 +514,17 @@ def answer_columns(
     ]
 
 
-def micro_f1_column(f1: Column, predicted: Tensor, judging: JudgingTaxonomy) -> Column:
+def micro_f1_column(f1: Column, predicted: Tensor, inputs: Inputs) -> Column:
     """The micro-averaged hierarchical F1, in which samples with longer paths have more weight.
 
     ``hierarchical_f1_micro`` = 2 Σ |A_y ∩ A_ŷ| / Σ (|A_y| + |A_ŷ|) (Silla and Freitas 2011, Section 5).
     """
     assert f1.labels is not None
+    assert f1.rows is not None
+    judging, sets = inputs.judging, inputs.label_sets(f1.rows)
     count = judging.judge.ancestor_count
-    sizes = count[judging.in_judge(predicted)] + count[judging.in_judge(f1.labels)] - 2
+    sizes = count[judging.in_judge(predicted)] + count[judging.in_judge(f1.labels.clamp_min(0))] - 2
+    if sets is not None:
+        _, of_answer, of_labels = inputs.overlap(predicted, sets)
+        sizes = torch.where(f1.labels >= 0, sizes, of_answer + of_labels)
     return Column("hierarchical_f1_micro", f1.values, f1.rows, f1.labels, sizes.double(), kind=None)

@@ -138,9 +138,10 @@ def carry_over(
 
 
 def _with_nodes(table: EmbeddingTable, places: Tensor) -> EmbeddingTable:
-    answers = table.predictions
+    answers, sets = table.predictions, table.label_sets
     return replace(
         table,
+        label_sets=None if sets is None else moved_nodes(sets, places),
         nodes=moved_nodes(table.nodes, places),
         predictions=None if answers is None else moved_nodes(answers, places),
     )

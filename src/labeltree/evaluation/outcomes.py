@@ -111,7 +111,7 @@ class Outcomes:
             told = statistic.fixed.get("told")
             if told is not None and len(told) != largest + 1:
                 raise DataError(f"{statistic.names} have a mask of {len(told)} nodes, not {largest + 1}")
-            if any(len(each) and not 0 <= each.min() <= each.max() <= largest for each in nodes):
+            if any(len(each) and not 1 - each.ndim <= each.min() <= each.max() <= largest for each in nodes):
                 raise DataError(f"{statistic.names} have nodes beyond those of the taxonomy, 0 to {largest}")
         if n and not 0 <= int(self.nodes.min()) <= int(self.nodes.max()) < self.taxonomy.num_nodes:
             raise DataError(

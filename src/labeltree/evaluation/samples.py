@@ -85,7 +85,7 @@ def choose_samples(
         DataError: if no sample has a label below the root, or the split is missing or empty.
     """
     rows = torch.arange(len(table))
-    labelled = table.nodes > 0
+    labelled = (table.nodes > 0) | table.several
     notes: list[str] = []
     counts: dict[str, int] = {}
     has_splits = table.split is not None
@@ -112,11 +112,16 @@ def choose_samples(
             f"{what}: the classifiers learned from one half of each class ({int(train.sum())} samples) "
             f"and were tested on the other ({int(test.sum())})."
         )
-    finest = finest_labels(table.nodes[train | test | search], taxonomy)
-    classes = torch.unique(table.nodes[(train | test) & finest[table.nodes.clamp_min(0)]])
+    finest = finest_labels(_every_label(table, train | test | search), taxonomy)
+    classes = _every_label(table, train | test)
+    classes = torch.unique(classes[finest[classes]])
     search &= finest[table.nodes.clamp_min(0)]
     counts["left out: no label"] = int((in_split & ~labelled).sum())
-    coarse = in_split & labelled & ~finest[table.nodes.clamp_min(0)]
+    several = table.several
+    if bool((several & (train | test)).any()):
+        counts["test samples with several labels"] = int((several & test).sum())
+        counts["training samples with several labels"] = int((several & train).sum())
+    coarse = in_split & labelled & ~several & ~finest[table.nodes.clamp_min(0)]
     counts["labelled only coarsely"] = int(coarse.sum())
     limit, seed = settings.max_retrieval_samples, settings.seed
     queries = stratified_subsample(rows[search], table.nodes[search], limit, seed)
@@ -136,7 +141,7 @@ def choose_samples(
         notes=notes,
         cautions=[],
         one_class=taxonomy.path_name(int(classes[0])) if len(classes) == 1 else None,
-        unlearned=_unlearned(table.nodes[train], table.nodes[test], finest, taxonomy),
+        unlearned=_unlearned(_every_label(table, train), _every_label(table, test), finest, taxonomy),
         shared=shared_depth(classes, taxonomy),
     )
     _count(chosen, table, int(train.sum()), int(search.sum()))
@@ -145,6 +150,12 @@ def choose_samples(
         chosen.notes.extend(said)
         chosen.cautions.extend(said)
     return chosen
+
+
+def _every_label(table: EmbeddingTable, rows: Tensor) -> Tensor:
+    """The labels below the root of rows, a mask ``(n,)``; every one of several labels of a sample."""
+    labels = table.one_label_a_row(rows.nonzero()[:, 0])[1]
+    return labels[labels > 0]
 
 
 def _unlearned(learned: Tensor, tested: Tensor, finest: Tensor, taxonomy: Taxonomy) -> tuple[int, ...] | None:
@@ -163,7 +174,7 @@ def _unlearned(learned: Tensor, tested: Tensor, finest: Tensor, taxonomy: Taxono
 
 def _count(samples: Samples, table: EmbeddingTable, train: int, search: int) -> None:
     counts, notes = samples.counts, samples.notes
-    train_labels = table.nodes[samples.train]
+    train_labels = table.one_label_a_row(samples.train)[1]
     test_labels = table.nodes[samples.test]
     classes = torch.unique(train_labels[samples.finest[train_labels]])
     tested = test_labels[samples.finest[test_labels]]
@@ -176,6 +187,14 @@ def _count(samples: Samples, table: EmbeddingTable, train: int, search: int) -> 
     counts["test samples of classes without training samples"] = len(unseen)
     if counts["left out: no label"]:
         notes.append(f"{counts['left out: no label']} samples without a label below the root were left out.")
+    if "test samples with several labels" in counts:
+        notes.append(
+            f"{counts['test samples with several labels']} of {len(samples.test)} test samples and "
+            f"{counts['training samples with several labels']} of {train} training samples have several "
+            "labels. An answer is right if it is one of them, or agrees with one at a depth; hierarchical F1 "
+            "compares it with the ancestors of all. They do not count in means by node and class, nor in "
+            "retrieval and violations; the protocol 'label-sets' searches for them, too."
+        )
     if counts["labelled only coarsely"]:
         notes.append(
             f"{counts['labelled only coarsely']} samples are labelled only coarsely, with a node that other "
@@ -238,11 +257,15 @@ def _in_split(table: EmbeddingTable, split: str, *, required: bool = True) -> Te
     return mask
 
 
-def labelled_rows(table: EmbeddingTable, split: str) -> Tensor:
-    """Rows ``(k,)`` of a split with a label below the root; empty if the table has no such split."""
+def labelled_rows(table: EmbeddingTable, split: str, *, several: bool = False) -> Tensor:
+    """Rows ``(k,)`` of a split with a label below the root; empty if the table has no such split.
+
+    With ``several``, also those with several labels that have only the root in common.
+    """
     if table.split is None:
         return torch.empty(0, dtype=torch.int64)
-    return (torch.from_numpy(np.asarray(table.split == split)) & (table.nodes > 0)).nonzero()[:, 0]
+    labelled = (table.nodes > 0) | table.several if several else table.nodes > 0
+    return (torch.from_numpy(np.asarray(table.split == split)) & labelled).nonzero()[:, 0]
 
 
 def held_rows(table: EmbeddingTable, samples: Samples) -> Tensor:

@@ -184,6 +184,10 @@ def _packed(known: Classifiers) -> bytes:
 def _learn(
     run: TrainedRun, table: EmbeddingTable, asked: ClassifierChoice, own: OwnScores | None
 ) -> Classifiers:
+    several = table.several
+    if table.label_sets is not None:  # each label of a sample is learned
+        repeated, labels = table.one_label_a_row(torch.arange(len(table)))
+        table, several = replace(table.rows(repeated), nodes=labels, label_sets=None), several[repeated]
     taxonomy, nodes = run.taxonomy, table.nodes
     finest = finest_labels(nodes, taxonomy)[nodes.clamp(min=0)] & (nodes > 0)
     split = table.split
@@ -191,7 +195,7 @@ def _learn(
         name: (finest if split is None else finest & torch.from_numpy(split == name)).nonzero()[:, 0]
         for name in ("train", "val")
     }
-    held = rows["val"] if split is not None else rows["val"][:0]
+    held = rows["val"][~several[rows["val"]]] if split is not None else rows["val"][:0]
     learned = stratified_subsample(rows["train"], nodes[rows["train"]], MOST_LEARNED, 0)
     return fit_classifiers(table, taxonomy, learned=learned, held=held, asked=asked, own=own)
 

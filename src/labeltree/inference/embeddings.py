@@ -338,11 +338,13 @@ def _words(source: Source) -> torch.Tensor:
 def _table_of(source: Source, embeddings: Tensor, **columns: object) -> EmbeddingTable:
     """The table of embeddings ``(n, d)``, with the labels and other columns of the source's n samples."""
     paths = source.paths(torch.arange(len(source)))
-    nodes = source.nodes
+    nodes, sets = source.nodes, source.label_sets
     if unreadable := getattr(
         source.store, "unreadable", None
     ):  # they have no pixels, and count as unlabelled
-        nodes = torch.where(torch.isin(source.rows, torch.tensor(sorted(unreadable))), -1, nodes)
+        lost = torch.isin(source.rows, torch.tensor(sorted(unreadable)))
+        nodes = torch.where(lost, -1, nodes)
+        sets = None if sets is None else sets.masked_fill(lost[:, None], -1)
     return EmbeddingTable(
         embeddings=embeddings,
         nodes=nodes,
@@ -354,5 +356,6 @@ def _table_of(source: Source, embeddings: Tensor, **columns: object) -> Embeddin
         paths=np.asarray(paths, dtype=str) if paths else None,
         aspects=source.aspects,
         aspect_taxonomies=source.aspect_taxonomies,
+        label_sets=sets,
         **columns,  # type: ignore[arg-type]
     )

@@ -52,4 +52,4 @@ def run_on(run: TrainedRun, taxonomy: str | Path, mapping: str | Path | None = N
 
 
 def _source_on(source: Source, change: VersionChange) -> Source:
-    return replace(source, taxonomy=change.mapping.new, nodes=change.on_new(source.nodes))
+    return source.on_taxonomy(change.mapping.new, change.on_new(source.nodes), change.places)

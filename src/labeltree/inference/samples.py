@@ -305,8 +305,11 @@ def _columns(run: TrainedRun, path: Path, unlabelled: bool, kept: Sequence[str])
     if rule is not None and not set(ImageRule(rule).columns) <= set(column_names(path)):
         columns |= {"image_name": None, "image_folder": None}  # of the table that the run was trained on
     if unlabelled:
-        return columns | {"label_columns": []}
-    depths = run.columns.get("labels", ())
+        return columns | {"label_columns": [], "evidence": None}
+    evidence = columns.get("evidence")
+    if evidence is not None and not evidence.named <= set(column_names(path)):
+        evidence = columns["evidence"] = None  # other samples may have one label each
+    depths = () if evidence is not None and evidence.votes else run.columns.get("labels", ())
     if "label_columns" not in columns and len(depths) > 1 and set(depths) <= set(column_names(path)):
         columns["label_columns"] = list(depths)  # the nested columns that training found
     return columns

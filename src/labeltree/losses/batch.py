@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
@@ -12,13 +12,24 @@ from torch import Tensor, nn
 from labeltree.geometry import Geometry
 from labeltree.taxonomy.nodes import warn_of_class_numbers
 
-__all__ = ["Loss", "check_batch", "check_choice", "describe", "follow_device", "shown_settings"]
+__all__ = ["LabelSets", "Loss", "check_batch", "check_choice", "describe", "follow_device", "shown_settings"]
 
+LabelSets = Literal["relation", "rows"]
 _MOST = 16  # entries of a tensor that are shown
 
 
 class Loss(nn.Module):
-    """Base of the losses: `repr` shows the settings."""
+    """Base of the losses: `repr` shows the settings.
+
+    Attributes:
+        label_sets: how training gives the loss samples with several labels. `"relation"`: as `nodes (n, k)`,
+            for pairs to be related as their closest two labels (`labeltree.pairs.SetRelation`). `"rows"`: a
+            row for each label of a sample, so that all of its labels are targets alike; the
+            pick-all-labels reduction of Menon et al. 2019, Multilabel reductions: what is my loss optimising?
+            None: with the common ancestor of its labels as its label.
+    """
+
+    label_sets: LabelSets | None = None
 
     def extra_repr(self) -> str:
         """The number of classes of the loss, and its settings."""
@@ -41,6 +52,8 @@ def check_batch(
     instances: Tensor | None,
     num_nodes: int | None,
     loss: nn.Module | None = None,
+    *,
+    sets: bool = False,
 ) -> tuple[Tensor | None, Tensor | None]:
     """Check the shapes, types and range of a batch.
 
@@ -51,6 +64,8 @@ def check_batch(
         num_nodes: number of nodes of the taxonomy; None if the loss does not use node labels.
         loss: the loss to name in a warning, given once, if the labels look like class numbers; None: no
             warning.
+        sets: whether `nodes` may also be `(n, k)`, k ≥ 2 labels of each row, −1 where there is no further
+            one.
 
     Returns:
         Nodes and instances as int64, on the device of the embeddings.
@@ -62,19 +77,19 @@ def check_batch(
         raise ValueError(
             f"embeddings must be a floating-point tensor of shape (n, d); got {describe(embeddings)}"
         )
-    nodes = _ids("nodes", nodes, embeddings)
+    nodes = _ids("nodes", nodes, embeddings, sets)
     instances = _ids("instances", instances, embeddings)
     if nodes is not None and num_nodes is not None and nodes.numel():
         least, greatest = nodes.aminmax()
         if int(least) < -1 or int(greatest) >= num_nodes:
-            row = int(((nodes < -1) | (nodes >= num_nodes)).nonzero()[0])
+            place = tuple(((nodes < -1) | (nodes >= num_nodes)).nonzero()[0].tolist())
             raise ValueError(
                 f"nodes must lie between -1 (missing) and {num_nodes - 1}, the last node of the taxonomy; "
-                f"got {int(nodes[row])} in row {row}. Class numbers of a data set are not node ids: "
+                f"got {int(nodes[place])} in row {place[0]}. Class numbers of a data set are not node ids: "
                 "use taxonomy.nodes_of(class_names)[class_numbers], or taxonomy.encode(names)"
             )
         if loss is not None:
-            warn_of_class_numbers(loss, "nodes", nodes)
+            warn_of_class_numbers(loss, "nodes", nodes.flatten())
     return nodes, instances
 
 
@@ -88,13 +103,13 @@ def follow_device(loss: nn.Module, buffer: Tensor, device: torch.device) -> None
             loss.to(device)
 
 
-def _ids(name: str, ids: Tensor | None, embeddings: Tensor) -> Tensor | None:
+def _ids(name: str, ids: Tensor | None, embeddings: Tensor, sets: bool = False) -> Tensor | None:
     if ids is None:
         return None
     n = len(embeddings)
     if not isinstance(ids, Tensor) or ids.dtype == torch.bool or ids.is_floating_point() or ids.is_complex():
         raise ValueError(f"{name} must be an integer tensor of shape ({n},); got {describe(ids)}")
-    if ids.shape != (n,):
+    if ids.shape != (n,) and not (sets and ids.ndim == 2 and len(ids) == n and ids.shape[1] > 1):
         raise ValueError(
             f"{name} must have shape ({n},), one per row of embeddings {tuple(embeddings.shape)}; "
             f"got {tuple(ids.shape)}"

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from labeltree.geometry.precision import answer_dtype
-from labeltree.losses.batch import Loss, check_batch, describe, follow_device
+from labeltree.losses.batch import LabelSets, Loss, check_batch, describe, follow_device
 from labeltree.losses.classes import class_members, class_nodes, class_ranges, node_log_likelihood
 from labeltree.losses.reduction import labelled_mean
 from labeltree.taxonomy import Taxonomy
@@ -26,6 +26,7 @@ class ClassifierLoss(Loss):
         ranges: `(N + 1, 2)` int64, the columns that each label stands for, see `class_ranges`.
     """
 
+    label_sets: LabelSets | None = "rows"
     classes: Tensor
     ranges: Tensor
 

@@ -73,6 +73,7 @@ class CPCCLoss(Loss):
         0.5
     """
 
+    label_sets = "rows"
     schedulable = ("centre",)
     ancestors: Tensor
     height: Tensor

@@ -59,6 +59,7 @@ class CorrelationLoss(Loss):
         ['animal/dog']
     """
 
+    label_sets = "rows"
     classes: Tensor
     targets: Tensor
 

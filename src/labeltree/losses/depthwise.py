@@ -151,6 +151,8 @@ class DepthwiseLoss(RelationLoss):
         self.variant = variant
         self.detach_bound = detach_bound
         self.base_temperature = base_temperature
+        if variant == "reference":
+            self.label_sets = None
 
     def forward(
         self, embeddings: Tensor, nodes: Tensor | None = None, instances: Tensor | None = None
@@ -177,6 +179,11 @@ class DepthwiseLoss(RelationLoss):
             raise ValueError(
                 "variant='reference' needs nodes: the published code has no batch without labels; "
                 "variant='paper' has"
+            )
+        if nodes.ndim > 1:
+            raise ValueError(
+                "variant='reference' keeps one sample of every node, which is not defined for samples with "
+                "several labels; variant='paper' is"
             )
         embeddings, relation, table = self._prepare(embeddings, nodes, instances)
         losses = published_depth_losses(embeddings, relation, table, self._evaluate)

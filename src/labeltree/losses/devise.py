@@ -181,6 +181,7 @@ class DeViSELoss(Loss):
             an argument of the wrong shape or type, or a node that is not in the taxonomy.
     """
 
+    label_sets = "rows"
     classes: Tensor
     ranges: Tensor
     targets: Tensor

@@ -111,6 +111,8 @@ class ImageTextLoss(RelationLoss):
         (tensor(0.8675), tensor(0.8282))
     """
 
+    label_sets = None  # images and texts are given apart
+
     def __init__(
         self,
         taxonomy: Taxonomy,

@@ -9,12 +9,13 @@ import torch
 from torch import Tensor
 
 from labeltree.geometry import Geometry, Sphere, as_geometry
-from labeltree.losses.batch import Loss, check_batch, check_choice, follow_device
+from labeltree.losses.batch import LabelSets, Loss, check_batch, check_choice, follow_device
 from labeltree.losses.reduction import Reduction, propagate_nan, reduce_terms
 from labeltree.losses.table import LossTable
 from labeltree.pairs import (
     PairRelation,
     RelationCodes,
+    SetRelation,
     Similarity,
     as_kernels_take,
     bounded_terms,
@@ -85,8 +86,10 @@ class RelationLoss(Loss):
         space: the codes that the table is indexed by, if they are not the taxonomy's own.
 
     Call with `embeddings (n, d)`, `nodes (n,)` and `instances (n,)`; the loss is a scalar, `(n,)` for
-    `reduction="none"`. `nodes` holds node ids of leaves or inner nodes, −1 where a label is missing;
-    `nodes=None` means that labels are not used at all: views are the positives and all others compete.
+    `reduction="none"`. `nodes` holds node ids of leaves or inner nodes, −1 where a label is missing. A
+    row may have several labels, `nodes (n, k)`, −1 where there is no further one: pairs are then related as
+    their closest two labels, see `labeltree.pairs.SetRelation`. `nodes=None` means that labels are not used
+    at all: views are the positives and all others compete.
     `instances=None` means that every row is a sample of its own.
 
     With `torch.distributed`, a loss in training mode compares the batches of all ranks with each other. Its
@@ -113,6 +116,7 @@ class RelationLoss(Loss):
         tensor(0.9741)
     """
 
+    label_sets: LabelSets | None = "relation"
     taxonomy_paths: Tensor
     taxonomy_depth: Tensor | None
 
@@ -161,9 +165,8 @@ class RelationLoss(Loss):
             return PairRelation.of_instances(instances, n, device)
         if nodes is None:
             nodes = torch.full((n,), -1, device=device)
-        return PairRelation.of_batch(
-            self.taxonomy_paths, nodes, instances, taxonomy_depth=self.taxonomy_depth
-        )
+        of_batch = PairRelation.of_batch if nodes.ndim == 1 else SetRelation.of_sets
+        return of_batch(self.taxonomy_paths, nodes, instances, taxonomy_depth=self.taxonomy_depth)
 
     def batch_table(self, table: LossTable, relation: PairRelation) -> LossTable:
         """The table for one batch; a loss whose weights depend on the batch overrides it."""
@@ -190,7 +193,7 @@ class RelationLoss(Loss):
         self, embeddings: Tensor, nodes: Tensor | None, instances: Tensor | None
     ) -> tuple[Tensor, PairRelation, LossTable]:
         num_nodes = len(self.taxonomy_paths) or None
-        nodes, instances = check_batch(embeddings, nodes, instances, num_nodes, self)
+        nodes, instances = check_batch(embeddings, nodes, instances, num_nodes, self, sets=True)
         follow_device(self, self.taxonomy_paths, embeddings.device)
         dtype = torch.float64 if embeddings.dtype == torch.float64 else torch.float32
         labelled = nodes is not None and num_nodes is not None

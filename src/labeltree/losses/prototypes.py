@@ -39,6 +39,7 @@ class NodePrototypes(Loss):
         inner: `(M,)` the nodes that have a prototype, sorted by depth, then by id.
     """
 
+    label_sets = "rows"
     inner: Tensor
     prototypes: Tensor
     seen: Tensor

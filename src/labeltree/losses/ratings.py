@@ -336,6 +336,8 @@ class JaccardSupConLoss(RelationLoss):
         tensor(0.3217)
     """
 
+    label_sets = None  # it reads ratings, not labels
+
     def __init__(
         self,
         temperature: float = 0.1,

@@ -1,6 +1,7 @@
 """Pairs of samples: their relation in the taxonomy, and the statistics of similarities that losses need."""
 
 from labeltree.pairs.codes import RelationCodes, Rho, relation_codes
+from labeltree.pairs.label_sets import SetRelation
 from labeltree.pairs.manual_gradient import eager_gradient
 from labeltree.pairs.plan import Implementation, Plan, implementation
 from labeltree.pairs.primitives import (
@@ -35,6 +36,7 @@ __all__ = [
     "QueueContrast",
     "RelationCodes",
     "Rho",
+    "SetRelation",
     "Similarity",
     "Statistic",
     "UnionBatch",

@@ -67,7 +67,7 @@ class CorrectedLabels:
         here = torch.ones_like(self.measured) if test else ~self.measured
         changed = (self.done.nodes != self.before) & here
         nodes = torch.where(changed, self.done.nodes, table.nodes)
-        return replace(table, nodes=nodes).rows(self.done.keep | ~here)
+        return table.relabelled(nodes).rows(self.done.keep | ~here)
 
     def said(self, result: EvaluationResult, without: EvaluationResult | None = None) -> EvaluationResult:
         """A result that says what was corrected.

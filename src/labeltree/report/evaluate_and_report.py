@@ -173,6 +173,9 @@ def evaluate_run(
             classifiers=given,
             progress=progress,
         )
+        if "evidence" in recipe.table.columns:  # how the labels were read belongs to what is measured by them
+            of_data = [f"Of the data: {note}." for note in run.source.notes]
+            result = replace(result, notes=[*result.notes, *of_data])
         if change is not None:
             result = _with_changes(result, change, before, Path(str(taxonomy)).name)
         if (before_training := already_corrected(folder, run.source, split)) is not None:

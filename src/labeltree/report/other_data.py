@@ -151,6 +151,8 @@ def _with_reference(theirs: EmbeddingTable, known: EmbeddingTable) -> EmbeddingT
     features = None
     if theirs.features is not None and known.features is not None:
         features = torch.cat([theirs.features, known.features])
+    if theirs.label_sets is not None or known.label_sets is not None:
+        numbers["label_sets"] = _sets_together(theirs, known)
     return EmbeddingTable(
         embeddings=torch.cat([theirs.embeddings, known.embeddings]),
         nodes=torch.cat([theirs.nodes, known.nodes]),
@@ -165,6 +167,13 @@ def _with_reference(theirs: EmbeddingTable, known: EmbeddingTable) -> EmbeddingT
         **numbers,
         **texts,
     )
+
+
+def _sets_together(*tables: EmbeddingTable) -> Tensor:
+    """All labels of each sample of the tables, −1 where there is no further one."""
+    sets = [table.nodes[:, None] if table.label_sets is None else table.label_sets for table in tables]
+    width = max(each.shape[1] for each in sets)
+    return torch.cat([torch.nn.functional.pad(each, (0, width - each.shape[1]), value=-1) for each in sets])
 
 
 def _apart(first: Tensor, second: Tensor) -> Tensor:

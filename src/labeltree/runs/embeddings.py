@@ -31,7 +31,16 @@ from labeltree.taxonomy import AnyTaxonomy, Taxonomy
 __all__ = ["EmbeddingTable"]
 
 _OF_ONE = ("image_embeddings", "text_embeddings")
-_TENSORS = (*_OF_ONE, "features", "instances", "groups", "predictions", "aspects", "aspect_predictions")
+_TENSORS = (
+    *_OF_ONE,
+    "features",
+    "instances",
+    "groups",
+    "predictions",
+    "aspects",
+    "aspect_predictions",
+    "label_sets",
+)
 _TEXTS = ("split", "paths", "group_names")
 _KNOWN = frozenset((*_TENSORS, *_TEXTS)) | frozenset(
     ("embeddings", "nodes", "labels", "splits", "geometry", "curvature", "aspect_taxonomies", "sample")
@@ -70,6 +79,9 @@ class EmbeddingTable:
             None if unknown.
         attributes: further columns of the samples, such as the lesion or the hospital: name → ``(n,)`` array
             of str, empty where missing.
+        label_sets: ``(n, k)`` int64 all labels of each sample, −1 where there is no further one, if samples
+            have several; ``nodes`` then holds their common ancestor, the root if they have nothing else in
+            common. None: each sample has one label.
     """
 
     embeddings: Tensor
@@ -89,6 +101,7 @@ class EmbeddingTable:
     group_names: np.ndarray[Any, Any] | None = None
     image_embeddings: Tensor | None = None
     text_embeddings: Tensor | None = None
+    label_sets: Tensor | None = None
     attributes: Mapping[str, np.ndarray[Any, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -115,6 +128,8 @@ class EmbeddingTable:
                     f"{name} must have the shape of embeddings, {tuple(self.embeddings.shape)}; it has "
                     f"{tuple(column.shape)}"
                 )
+        if self.label_sets is not None and self.label_sets.ndim != 2:
+            raise DataError(f"label_sets must be integers, (n, k), got {_describe(self.label_sets)}")
         self._check_aspects(n)
         if not bool(torch.isfinite(self.embeddings).all()):
             row = int((~torch.isfinite(self.embeddings)).any(1).nonzero()[0])
@@ -149,6 +164,30 @@ class EmbeddingTable:
             picked[name] = None if array is None else array[where.numpy()]
         picked["attributes"] = {name: texts[where.numpy()] for name, texts in self.attributes.items()}
         return replace(self, **picked)
+
+    def relabelled(self, nodes: Tensor) -> EmbeddingTable:
+        """The same samples with labels ``(n,)``; one with another label than before has this one alone."""
+        sets = self.label_sets
+        if sets is not None:
+            alone = torch.cat([nodes[:, None], sets.new_full(sets[:, 1:].shape, -1)], 1)
+            sets = torch.where((nodes != self.nodes)[:, None], alone, sets)
+        return replace(self, nodes=nodes, label_sets=sets)
+
+    def one_label_a_row(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Rows ``(m,)`` with one label each: rows ``(p,)``, repeated for each of several labels; labels."""
+        if self.label_sets is None:
+            return rows, self.nodes[rows]
+        sets = self.label_sets[rows]
+        given = sets >= 0
+        given[:, 0] |= ~given.any(1)
+        return rows[given.nonzero()[:, 0]], sets[given]
+
+    @property
+    def several(self) -> Tensor:
+        """Whether samples have several labels, ``(n,)`` bool."""
+        if self.label_sets is None:
+            return torch.zeros(len(self), dtype=torch.bool)
+        return (self.label_sets >= 0).sum(1) > 1
 
     def select(self, split: str) -> EmbeddingTable:
         """The rows of one split; an error if there are none."""
@@ -220,6 +259,7 @@ class EmbeddingTable:
             aspect_taxonomies=(),
             aspect_names=(),
             aspect_predictions=None,
+            label_sets=None,
         )
 
     def save(self, path: str | Path) -> None:
@@ -266,8 +306,8 @@ class EmbeddingTable:
         Required are ``embeddings`` (n, d) and either ``nodes`` (int64 node ids of the taxonomy) or ``labels``
         (names or ``a/b/c`` paths, empty = missing; needs ``taxonomy``). Optional: ``split``, ``features``,
         ``instances``, ``groups`` (numbers or names), ``paths``, ``predictions`` (nodes or labels predicted by
-        the model), ``geometry``, ``curvature``; any other column of one text or number a row becomes one of
-        the ``attributes``; ``aspects`` (n, A) and ``aspect_predictions`` (n, A), which
+        the model), ``geometry``, ``curvature``; ``label_sets`` (n, k); any other column of one text or number
+        a row becomes one of the ``attributes``; ``aspects`` (n, A) and ``aspect_predictions`` (n, A), which
         need the ``aspect_taxonomies`` that `save` writes. The singular of each name is accepted too.
 
         Args:
@@ -332,6 +372,9 @@ class EmbeddingTable:
             aspect_names=names,
             attributes=attributes,
             **aspects,
+            label_sets=as_integers(path, "label_sets", raw["label_sets"], columns=True)
+            if "label_sets" in raw
+            else None,
         )
 
 

@@ -1,4 +1,4 @@
-"""Sets of labels: the finest labels, all nodes above them, and the depths that they share."""
+"""Sets of labels: the finest, the nodes above them, the depths that they share; several labels a sample."""
 
 from __future__ import annotations
 
@@ -7,7 +7,15 @@ from torch import Tensor
 
 from labeltree.taxonomy.tree import Taxonomy
 
-__all__ = ["covered_nodes", "finest_labels", "shared_depth", "shared_note"]
+__all__ = [
+    "common_ancestors",
+    "covered_nodes",
+    "distinct_labels",
+    "finest_labels",
+    "labels_by_row",
+    "shared_depth",
+    "shared_note",
+]
 
 
 def finest_labels(nodes: Tensor, taxonomy: Taxonomy) -> Tensor:
@@ -61,3 +69,56 @@ def shared_note(
         f"All {whose}classes lie at or below '{node}': {what} at {where} are not defined, for "
         "nothing can be wrong there."
     ]
+
+
+def labels_by_row(nodes: Tensor, rows: Tensor, count: int) -> Tensor:
+    """Labels ``(m,)`` of rows ``(m,)`` as a table ``(count, k)``, a row each, filled up with −1.
+
+    Missing labels are left out; k is the largest number of labels of a row, at least 1.
+
+    Example:
+        >>> labels_by_row(torch.tensor([5, 7, -1, 3]), torch.tensor([2, 0, 1, 2]), 3).tolist()
+        [[7, -1], [-1, -1], [5, 3]]
+    """
+    nodes, rows = nodes[nodes >= 0], rows[nodes >= 0]
+    order = rows.argsort(stable=True)
+    nodes, rows = nodes[order], rows[order]
+    sizes = torch.bincount(rows, minlength=count)
+    place = torch.arange(len(rows)) - (sizes.cumsum(0) - sizes)[rows]
+    listed = torch.full((count, max(int(sizes.max()) if count else 0, 1)), -1)
+    listed[rows, place] = nodes
+    return listed
+
+
+def distinct_labels(label_sets: Tensor, tree: Taxonomy) -> Tensor:
+    """The labels ``(n, k)`` of each sample without repetitions and without labels above another of them.
+
+    Labels of a row are in ascending order, filled up with −1; k shrinks to the largest number left.
+
+    Args:
+        label_sets: ``(n, k)`` nodes, −1 where there is none.
+        tree: the tree of the labels.
+
+    Example:
+        >>> tree = Taxonomy.from_paths([("animal", "dog"), ("plant",)])
+        >>> distinct_labels(torch.tensor([[2, 1, 2], [3, 1, -1]]), tree).tolist()
+        [[2, -1], [1, 3]]
+    """
+    last = tree.num_nodes
+    ordered = torch.where(label_sets >= 0, label_sets, last).sort(1).values
+    following = torch.cat([ordered[:, 1:], torch.full_like(ordered[:, :1], last)], 1)
+    # In preorder, the first label after a node lies below it if any does; or it is the node again.
+    above = (ordered < last) & (following < tree.subtree_end[ordered.clamp(max=last - 1)])
+    kept = torch.where(above, last, ordered).sort(1).values
+    width = max(int((kept < last).sum(1).max()) if len(kept) else 0, 1)
+    return torch.where(kept < last, kept, -1)[:, :width]
+
+
+def common_ancestors(label_sets: Tensor, tree: Taxonomy) -> Tensor:
+    """The lowest common ancestor ``(n,)`` of the labels ``(n, k)`` of each sample, −1 where it has none."""
+    found = label_sets[:, 0]
+    for column in label_sets.unbind(1)[1:]:
+        both = (found >= 0) & (column >= 0)
+        meeting = tree.lca(found.clamp_min(0), column.clamp_min(0))
+        found = torch.where(both, meeting, torch.maximum(found, column))
+    return found

@@ -5,6 +5,7 @@ Training batches are a pure function of (seed, epoch, start).
 
 from __future__ import annotations
 
+import dataclasses
 import multiprocessing
 import signal
 from collections import Counter
@@ -63,7 +64,8 @@ class _Samples(Dataset[Batch]):
         self._training = training
         self._rows = source.rows
         self._inputs = inputs
-        columns = {name: getattr(source, name) for name in ("nodes", "instances", "aspects", "ratings")}
+        names = ("nodes", "instances", "aspects", "ratings", *(("label_sets",) if training else ()))
+        columns = {name: getattr(source, name) for name in names}
         self._columns = {name: column for name, column in columns.items() if column is not None}
 
     def __len__(self) -> int:
@@ -269,10 +271,14 @@ def validation_samples(
     If the source has groups, samples of a query's own group do not count as its results, unless every group
     is a label of its own; see `labeltree.metrics.search.left_out.leaves_group_out`.
 
+    A sample with several labels counts with their common ancestor, if they have one below the root.
+
     If fewer than half of the labelled validation samples share their label with another one (as when a whole
     drawing style is held out), there is little to find among them. In that case the gallery is one training
     sample of each of their labels, drawn by the seed.
     """
+    if source.label_sets is not None:  # several labels with nothing in common are no class to search for
+        source = dataclasses.replace(source, nodes=torch.where(source.nodes > 0, source.nodes, -1))
     queries = source.of_split("val")
     finest = finest_labels(source.nodes, source.taxonomy)[source.nodes.clamp(min=0)]
     classes = torch.where((source.nodes >= 0) & finest, source.nodes, -1)

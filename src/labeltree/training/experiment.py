@@ -143,7 +143,7 @@ def prepare(recipe: Recipe, source: Source | None = None) -> Experiment:
     training = labels.source(training, recipe)
     objective = Objective(recipe, labels.taxonomy, encoder.feature_dim, source.aspect_taxonomies)
     objective.check_samples(aspects=training.aspects is not None, ratings=training.ratings is not None)
-    objective.observe_labels(training.nodes)
+    objective.observe_labels(training.every_label)
     carried = carry_over_objective(objective, recipe, source.taxonomy, labels.taxonomy, encoder.feature_dim)
     inputs = open_inputs(source, encoder, recipe)
     validation = validation_samples(source, recipe.seed, recipe.leave_group_out)

@@ -151,6 +151,11 @@ def train(
         experiment = prepare(recipe, source)
         if experiment.carried is not None and is_first_rank() and not folder.last_checkpoint.is_file():
             logging.getLogger("labeltree.training").warning(experiment.carried)
+        if source.label_sets is not None:
+            use = experiment.module.objective.use_of_several_labels()
+            summary = replace(summary, notes=(*summary.notes, use))
+            if is_first_rank():
+                logging.getLogger("labeltree.training").warning(use)
         with progress_line(progress_bar) as progress:
             use_precomputed_features(experiment, progress)
         _warn_of_chunks(experiment.module)

@@ -42,7 +42,8 @@ class TrainingLabels:
                 f"no training label of '{recipe.data}' is in the taxonomy of training; its leaves are "
                 f"{', '.join(self.taxonomy.path_name(n) for n in self.taxonomy.leaves[:3].tolist())} …"
             )
-        labelled = dataclasses.replace(source, taxonomy=self.taxonomy, nodes=nodes)
+        labelled = source.on_taxonomy(self.taxonomy, nodes, self.to_training)
+        nodes = labelled.nodes
         if recipe.label_noise:
             labelled = with_label_noise(labelled, recipe.label_noise, recipe.seed)
             nodes = labelled.nodes

@@ -149,7 +149,9 @@ class RepresentationModule(L.LightningModule):
         samples = stack(made[:views])
         nodes, instances = batch["nodes"], batch["instances"]
         extra: dict[str, Any] = {
-            name: batch[name].repeat(views, 1) for name in ("aspects", "ratings") if name in batch
+            name: batch[name].repeat(views, 1)
+            for name in ("aspects", "ratings", "label_sets")
+            if name in batch
         }
         if self.momentum is not None:
             keys = self._keys(made[1])

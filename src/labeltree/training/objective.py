@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -136,6 +136,12 @@ class Term(nn.Module):
                 )
 
     @property
+    def label_sets(self) -> Literal["relation", "rows"] | None:
+        """How the loss takes samples with several labels, see `Loss`; None: with their common ancestor."""
+        found: Literal["relation", "rows"] | None = getattr(self.loss, "label_sets", None)
+        return None if self.of_aspects or "queries" in self.asks else found
+
+    @property
     def reads_embeddings(self) -> bool:
         """Whether this term reads the embeddings of the shared head."""
         classifies_them = "logits" in self.asks and self._reads == "embeddings"
@@ -156,6 +162,14 @@ class Term(nn.Module):
                 raise ValueError(f"objective '{self.name}' needs {key}, which this batch does not have")
         if self.of_aspects:
             offered = {**offered, "nodes": offered["aspects"]}
+        elif offered.get("label_sets") is not None and self.label_sets == "relation":
+            offered = {**offered, "nodes": offered["label_sets"]}
+        elif offered.get("label_sets") is not None and self.label_sets == "rows":
+            offered = one_label_a_row(offered)
+        elif offered.get("label_sets") is not None:  # labels with nothing in common say nothing
+            given = [name for name in ("nodes", "image_nodes", "text_nodes") if name in offered]
+            below = {name: torch.where(offered[name] > 0, offered[name], -1) for name in given}
+            offered = {**offered, **below}
         loss: Tensor = self.loss(**self._feed(self._inputs, offered))
         if loss.ndim:
             raise ValueError(
@@ -224,6 +238,20 @@ class Term(nn.Module):
         return frozenset(parameters) & frozenset(_OFFERED)
 
 
+def one_label_a_row(offered: Mapping[str, Any]) -> dict[str, Any]:
+    """The inputs of a loss with a row for each label of each sample; one without a label keeps its row.
+
+    Args:
+        offered: the inputs by name, with ``label_sets (n, k)``.
+    """
+    sets: Tensor = offered["label_sets"]
+    given = sets >= 0
+    given[:, 0] |= ~given.any(1)
+    rows = given.nonzero()[:, 0]
+    columns = {key: offered[key] for key in _BY_ROW if offered.get(key) is not None}
+    return {**offered, **{key: column[rows] for key, column in columns.items()}, "nodes": sets[given]}
+
+
 class Objective(nn.Module):
     """The weighted sum of the losses named by ``recipe.objective``, with their heads.
 
@@ -241,6 +269,9 @@ class Objective(nn.Module):
       of its text alone, with ``image_nodes``, ``image_instances``, ``text_nodes`` and ``text_instances``;
     - ``nodes (n,)``, ``instances (n,)``, ``ratings (n, R)``: labels, the sample of each row, ordinal ratings;
       a loss that requires ratings sets ``needs_ratings = True``.
+
+    Where samples have several labels, ``nodes`` are those that a loss asks for by its attribute
+    ``label_sets`` (see `labeltree.losses.batch.Loss`); without one, their common ancestors.
 
     If samples have aspects, a loss with ``takes_aspects = True`` gets the aspects: their taxonomies as its
     ``taxonomy``, and ``nodes (n, A)``. All other losses get the labels.
@@ -348,6 +379,7 @@ class Objective(nn.Module):
         queue: Any = None,
         aspects: Tensor | None = None,
         ratings: Tensor | None = None,
+        label_sets: Tensor | None = None,
         num_queries: int | None = None,
         alone: OneModality | None = None,
     ) -> dict[str, Tensor]:
@@ -361,11 +393,14 @@ class Objective(nn.Module):
             queue: keys of earlier batches.
             aspects: labels of the aspects ``(n, A)``, −1 where missing.
             ratings: ordinal ratings ``(n, R)``.
+            label_sets: all labels ``(n, k)`` where rows have several, −1 where there is no further one; then
+                ``nodes`` are their common ancestors.
             num_queries: number of rows of the first view, b; None = n.
             alone: features of images and of texts, where samples have both.
         """
         offered: dict[str, Any] = {"features": features, "nodes": nodes, "instances": instances}
         offered |= {"aspects": aspects, "ratings": ratings, "keys": keys, "queue": queue}
+        offered["label_sets"] = label_sets
         if alone is not None and any(term.contrasts_modalities for term in self._terms):
             # The head normalises by its batch: it sees all of them at once, as samples are in use.
             sizes = [len(features), len(alone.images), len(alone.texts)]
@@ -417,6 +452,18 @@ class Objective(nn.Module):
         """Check that the samples have what every loss needs; raises `ValueError` if not."""
         for term in self._terms:
             term.check_samples(aspects=aspects, ratings=ratings)
+
+    def use_of_several_labels(self) -> str:
+        """A sentence on how the losses take samples with several labels."""
+        said = {
+            "relation": "relates two samples as the closest two of their labels",
+            "rows": "has each label of a sample as a target",
+            None: "reads the common ancestor of the labels of a sample",
+        }
+        reading = [
+            term for term in self._terms if term.asks & {"nodes", "image_nodes"} and not term.of_aspects
+        ]
+        return "several labels: " + "; ".join(f"{term.name} {said[term.label_sets]}" for term in reading)
 
     def observe_labels(self, nodes: Tensor) -> None:
         """Pass all training labels to the losses that need them, before training begins."""

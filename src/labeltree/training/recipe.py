@@ -61,6 +61,14 @@ class TableRecipe:
         synonyms: a table with the columns ``synonym`` and ``accepted``.
         separator: what separates the names of paths in a column of labels or aspects (``'>'``), or ``none``:
             only ``/`` does; None = ``/``, and ``>`` where labels are surely breadcrumbs.
+        label_separator: text between the labels of a cell with several labels (``';'``).
+        sample_column: rows with equal values there are one sample, which has the labels of all its rows.
+        annotator_column: with ``sample_column``: who gave the label of the row, which is then a vote.
+        vote_columns: columns of votes on the label, one per annotator.
+        agreement: the label is the finest node that more than this share of the votes agree on, 0.5 to 1
+            (all); None = 0.5.
+        confidence_column: confidence in the label, 0 to 1.
+        min_confidence: a label with less confidence becomes its parent.
     """
 
     image_column: list[str] | str | None = None
@@ -76,11 +84,32 @@ class TableRecipe:
     names: Literal["exact", "plain", "scientific"] | None = None
     synonyms: str | None = None
     separator: str | None = None
+    label_separator: str | None = None
+    sample_column: str | None = None
+    annotator_column: str | None = None
+    vote_columns: list[str] | None = None
+    agreement: float | None = None
+    confidence_column: str | None = None
+    min_confidence: float | None = None
 
     @property
     def columns(self) -> dict[str, Any]:
-        """The columns that are given."""
-        return {name: value for name, value in dataclasses.asdict(self).items() if value is not None}
+        """The columns that are given, as arguments of `open_source`.
+
+        Raises:
+            DataError: If those that say how labels are read contradict each other.
+        """
+        from labeltree.data.label_evidence import (
+            LabelEvidence,
+        )  # the parser of the command line needs no data
+
+        given = {name: value for name, value in dataclasses.asdict(self).items() if value is not None}
+        evidence = {
+            field.name: given.pop(field.name)
+            for field in dataclasses.fields(LabelEvidence)
+            if field.name in given
+        }
+        return given | ({"evidence": LabelEvidence(**evidence)} if evidence else {})
 
 
 @dataclass(frozen=True)

@@ -107,11 +107,11 @@ def node_scores_protocol(inputs: Inputs, options: NodeScoresOptions) -> Protocol
     target = inputs.nodes[inputs.samples.test]
     if inputs.own_answers is not None and options.per == "sample":
         answers = inputs.own_answers.clamp_min(0)  # a missing answer counts as the root
-        judge = inputs.judging.in_judge
-        rates = node_decision_metrics(judge(answers), judge(target), taxonomy)
+        judge, labels = inputs.judging.in_judge, inputs.judged_labels(inputs.samples.test)
+        rates = node_decision_metrics(judge(answers), labels, taxonomy)
         found, nodes = {f"own_{name}": rates[name] for name in RATES}, ReportedNodes.of(rates, taxonomy)
         units, result = inputs.units_of(inputs.samples.test), node_result(found, nodes)
-        said = decided_nodes(judge(answers), judge(target), taxonomy, units.groups, units.count)
+        said = decided_nodes(judge(answers), labels, taxonomy, units.groups, units.count)
         NodeIntervals(result, units, taxonomy).add_rates("own_", said, counted_nodes(found, nodes))
         parts["predictions"] = result
     chosen = "Youden's index" if options.sensitivity is None else f"a sensitivity of {options.sensitivity:g}"
@@ -128,7 +128,7 @@ def node_scores_protocol(inputs: Inputs, options: NodeScoresOptions) -> Protocol
 def _validation(inputs: Inputs, notes: list[str]) -> tuple[Tensor, Tensor]:
     """Rows to fit the probe to, and rows to choose operating points on."""
     table, learned = inputs.table, inputs.learned
-    rows = labelled_rows(table, "val")
+    rows = labelled_rows(table, "val", several=True)
     if len(rows) and inputs.split not in ("val", "train"):
         return learned, rows
     fold = table_folds(table, inputs.samples.train, inputs.judging, _HELD_OUT, inputs.settings.seed)
@@ -147,7 +147,7 @@ class _Cases:
     Attributes:
         values: ``(m, c)`` class probabilities.
         columns: ``(m,)`` column of the predicted class.
-        target: ``(m,)`` labels, as nodes of the judging taxonomy.
+        target: ``(m,)`` labels, as nodes of the judging taxonomy; ``(m, k)`` if samples have several.
         rows: ``(m,)`` row of the table; of a group its first.
     """
 
@@ -161,12 +161,16 @@ class _Cases:
         """Samples as cases."""
         place = torch.full((int(probe.classes.max()) + 1,), -1)
         place[probe.classes] = torch.arange(len(probe.classes))
-        target = inputs.judging.in_judge(inputs.nodes[rows[part]])
+        target = inputs.judged_labels(rows[part])
         return cls(probe.values[part], place[probe.predicted[part]], target, rows[part])
 
     def together(self, inputs: Inputs, per: str, how: Aggregation, name: str, notes: list[str]) -> _Cases:
         """The groups of these samples as cases, without those whose labels contradict each other."""
         judge = inputs.judging.judge
+        if self.target.ndim == 2:
+            raise DataError(
+                f"some samples have several labels, which are not combined per {per}; leave 'per' out"
+            )
         groups = torch.from_numpy(number_groups(inputs.table.units(per)[self.rows].numpy()))
         kept = ~in_conflict(self.target, groups, judge)
         left_out = len(torch.unique(groups[~kept]))

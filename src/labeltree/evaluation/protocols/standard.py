@@ -80,7 +80,7 @@ def _answers(inputs: Inputs, name: ClassifierKind, role: str, notes: Sequence[st
     else:
         named = inputs.answers_of_probe if name == "probe" else inputs.predicted[name]
     columns = inputs.answers(named, inputs.judging.tree.leaves if name == "own" else None)
-    columns.insert(2, micro_f1_column(columns[1], named, inputs.judging))
+    columns.insert(2, micro_f1_column(columns[1], named, inputs))
     if inputs.samples.unlearned is not None and name != "own":
         lost = inputs.samples.unlearned
         columns = [

@@ -65,6 +65,8 @@ class Statistic:
     ``calibration``       expected calibration error       ``confidence``, ``right``   ``bins`` ``(1,)``
     ====================  ===============================  ==========================  ====================
 
+    ``target`` is ``(m, k)`` if samples have several labels, −1 where there is no further one.
+
     ``told`` is a bool mask of the nodes that count in the means; without it, all nodes with an AUROC do. NMI,
     AUROC and average precision have intervals from 0 to 1, AMI may be negative, and a calibration error has
     no interval: it is larger on samples drawn with replacement by an unknown amount.
@@ -109,7 +111,8 @@ class Statistic:
                 raise DataError(f"a statistic of {len(self.rows)} samples has {len(column)} '{name}'")
         for name, column in {"rows": self.rows, **self.samples, **self.fixed}.items():
             kinds, dimensions = _COLUMNS[name]
-            if column.dtype.kind not in kinds or column.ndim != dimensions:
+            sets = name == "target" and column.ndim == 2
+            if column.dtype.kind not in kinds or (column.ndim != dimensions and not sets):
                 raise DataError(f"the '{name}' of a statistic are {column.dtype} of shape {column.shape}")
 
     def moved(self, place: Integers) -> Statistic:

@@ -24,6 +24,7 @@ from labeltree.metrics.functional.hierarchical_retrieval import (
     hierarchical_precision_at_k,
     retrieval_metrics,
 )
+from labeltree.metrics.functional.label_sets import nearest_labels, set_overlap, set_retrieval
 from labeltree.metrics.functional.nearest_neighbours import nearest_neighbour_labels
 from labeltree.metrics.functional.node_decisions import (
     node_decision_metrics,
@@ -70,6 +71,7 @@ __all__ = [
     "mean_average_precision",
     "mistake_severity",
     "ndcg",
+    "nearest_labels",
     "nearest_neighbour_labels",
     "node_auroc",
     "node_average_precision",
@@ -87,5 +89,7 @@ __all__ = [
     "parent_violations",
     "recall_at_k",
     "retrieval_metrics",
+    "set_overlap",
+    "set_retrieval",
     "tree_accuracy",
 ]

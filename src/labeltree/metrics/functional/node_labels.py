@@ -3,8 +3,10 @@
 A label is positive for itself and for all its ancestors; on a DAG, along all paths. An inner-node label
 leaves open (undecided) the nodes below it, and on a DAG every other node that shares a descendant with it: a
 sample labelled "vehicle" may be the golf cart that lies below "golf" too. Samples that leave a node open are
-left out of that node's numbers. A sample without a label (-1), or labelled at the root, counts for no node.
-The score of a node is the sum of the probabilities of the classes at or below it.
+left out of that node's numbers. A sample with several labels (n, k) is positive for a node if any of them
+is, and leaves open what one of them leaves open and none is positive for. A sample without a label (-1), or
+labelled at the root, counts for no node. The score of a node is the sum of the probabilities of the classes
+at or below it.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ class NodeLabels:
     Attributes:
         num_nodes: N, the root included.
         known: (k,) rows of the samples with a label below the root.
-        labels: (m,) distinct labels of these samples, ascending.
+        labels: (m,) distinct labels of these samples, ascending; or (m, k) distinct sets of labels.
         label: (k,) index in `labels` of each sample's label.
         positive: (p,) ascending keys ``node * m + label`` of the nodes that a label is positive for.
         open: (o,) keys, in the same form, of the nodes that a label leaves open.
@@ -59,11 +61,13 @@ class NodeLabels:
 
     @classmethod
     def of(cls, name: str, target_nodes: Tensor, taxonomy: AnyTaxonomy) -> NodeLabels:
-        """Read the labels (n,), called `name` in error messages.
+        """Read the labels (n,), or (n, k) with -1 for no further one, called `name` in error messages.
 
         Raises:
             ValueError: for a wrong shape or dtype, or entries outside the taxonomy.
         """
+        if target_nodes.ndim == 2:
+            return cls._of_sets(name, target_nodes, taxonomy)
         check_nodes(name, target_nodes, taxonomy)
         target = target_nodes.detach().cpu().numpy().astype(np.int64)
         known = np.flatnonzero(target > 0)
@@ -73,6 +77,23 @@ class NodeLabels:
         unsaid = [_open(int(u), taxonomy) * len(labels) + i for i, u in enumerate(labels)]
         undecided = np.sort(np.concatenate(unsaid)) if unsaid else np.empty(0, dtype=np.int64)
         return cls(taxonomy.num_nodes, known, labels, label.reshape(-1), positive, undecided)
+
+    @classmethod
+    def _of_sets(cls, name: str, label_sets: Tensor, taxonomy: AnyTaxonomy) -> NodeLabels:
+        """Read several labels (n, k) a sample; a set of labels then takes the place of a label."""
+        check_nodes(name, label_sets.flatten(), taxonomy)
+        sets = np.sort(label_sets.detach().cpu().numpy().astype(np.int64), axis=1)
+        known = np.flatnonzero((sets > 0).any(axis=1))
+        kinds, label = np.unique(sets[known], axis=0, return_inverse=True)
+        kind, column = np.nonzero(kinds > 0)
+        place, node = lines(kinds[kind, column], taxonomy)
+        positive = np.unique(node * len(kinds) + kind[place])
+        unsaid = [
+            _open(int(kinds[at]), taxonomy) * len(kinds) + at[0] for at in zip(kind, column, strict=True)
+        ]
+        undecided = np.concatenate(unsaid) if unsaid else np.empty(0, dtype=np.int64)
+        undecided = np.setdiff1d(undecided, positive)
+        return cls(taxonomy.num_nodes, known, kinds, label.reshape(-1), positive, undecided)
 
     def states(self, nodes: slice) -> NDArray[np.int8]:
         """(b, m) state of each node of a range under each label: 1 positive, 0 negative, -1 open."""

@@ -351,7 +351,7 @@ def ranked_nodes(
         count: G, the number of groups.
         classes: (c,) nodes of the columns; default the leaves.
     """
-    rows_known = (target_nodes > 0).cpu().numpy()
+    rows_known = (target_nodes.reshape(len(target_nodes), -1) > 0).any(1).cpu().numpy()
     largest = int(np.bincount(groups, minlength=count).max(initial=1))
     dtype: type[np.floating[Any]] = np.float32 if count * largest < _EXACT else np.float64
     known: NDArray[np.floating[Any]] = np.bincount(groups[rows_known], minlength=count).astype(dtype)
