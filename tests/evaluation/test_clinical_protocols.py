@@ -411,3 +411,51 @@ def test_patients_with_two_diagnoses_are_no_cases(clinic: EmbeddingTable, taxono
     found = run("node-scores", replace(clinic, nodes=nodes), taxonomy, per="group")
     assert "1 test groups have labels that contradict each other: left out." in found.notes
     assert "39 test groups, each answered once (logits), are the cases." in found.notes
+
+
+def test_a_question_is_a_loop_over_its_leaves(clinic: EmbeddingTable, taxonomy: Taxonomy) -> None:
+    """A set of nodes in two branches, against the same numbers put together by hand."""
+    inner = next(n for n in range(1, taxonomy.num_nodes) if not taxonomy.is_leaf[n])
+    far = next(n for n in taxonomy.leaves.tolist() if taxonomy.lca(inner, n) == 0)
+    names = taxonomy.path_name(inner), taxonomy.path_name(far)
+    coarse = clinic.nodes.clone()
+    test = of_split(clinic, "test")
+    coarse[test[::9]] = taxonomy.parent[coarse[test[::9]]]  # some labels are too coarse to tell
+    table = replace(clinic, nodes=coarse)
+    result = run("node-scores", table, taxonomy, questions=(f"asked={names[0]}+{names[1]}",))
+    inside = torch.zeros(taxonomy.num_nodes, dtype=torch.bool)
+    inside[inner : int(taxonomy.subtree_end[inner])] = True
+    inside[far] = True
+    inside &= taxonomy.is_leaf
+
+    def said(node: int) -> float:
+        below = [n for n in taxonomy.leaves.tolist() if taxonomy.lca(n, node) == node]
+        return sum(bool(inside[n]) for n in below) / len(below)
+
+    truth = np.array([said(node) for node in coarse[test].tolist()])
+    learned = (table.split == "train") & taxonomy.is_leaf[coarse].numpy()
+    rows = torch.from_numpy(np.flatnonzero(learned))
+    probe = fit_probe(table.embeddings[rows], coarse[rows], EvaluationSettings())
+    found = probe.probabilities(table.embeddings[test])
+    score = found.values[:, inside[found.classes]].sum(1).numpy()
+    decided = inside[found.predicted].numpy()
+    known = (truth == 0) | (truth == 1)
+    assert 0 < (~known).sum() < 20
+    assert result.scores["asked.auroc"] == pytest.approx(roc_auc_score(truth[known], score[known]), abs=1e-6)
+    positive, negative = known & (truth == 1), known & (truth == 0)
+    assert result.scores["asked.decision_sensitivity"] == pytest.approx(decided[positive].mean())
+    assert result.scores["asked.decision_specificity"] == pytest.approx((~decided[negative]).mean())
+    assert result.scores["asked.decision_ppv"] == pytest.approx(truth[known & decided].mean())
+    low, high = result.intervals["asked.decision_sensitivity"]
+    assert low <= result.scores["asked.decision_sensitivity"] <= high
+    assert next(iter(result.scores)).startswith("asked."), "what was asked comes first"
+    (note,) = [note for note in result.notes if note.startswith("asked: of")]
+    assert f"of {positive.sum()} positive and {negative.sum()} negative test samples" in note
+    assert f"{(~known).sum()} have labels that do not tell" in note
+
+
+def test_questions_that_cannot_be_asked(clinic: EmbeddingTable, taxonomy: Taxonomy) -> None:
+    with pytest.raises(DataError, match=r"question 'asked': label 'nobody' is not in the taxonomy"):
+        run("node-scores", clinic, taxonomy, questions=("asked=nobody",))
+    with pytest.raises(ValueError, match="expected NAME=NODE"):
+        run("node-scores", clinic, taxonomy, questions=("nobody",))

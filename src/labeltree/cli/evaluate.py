@@ -90,6 +90,14 @@ def run(arguments: list[str]) -> None:
         help="tail classes have at most FEW training samples, head classes more than MANY (default: thirds)",
     )
     parser.add_argument(
+        "--question",
+        action="append",
+        default=[],
+        metavar="NAME=NODE,NODE",
+        help="judge a set of nodes as one test, as malignant=melanoma,carcinoma (protocol node-scores); "
+        "repeatable",
+    )
+    parser.add_argument(
         "--by", nargs="+", default=[], metavar="COLUMN", help="results by kept columns, such as the site, too"
     )
     parser.add_argument(
@@ -112,6 +120,10 @@ def run(arguments: list[str]) -> None:
     from labeltree.progress import progress_line
     from labeltree.runs import PartFolder
 
+    if options.question:
+        asked = ",".join(question.replace(",", "+") for question in options.question)
+        options.option.append(f"node-scores.questions={asked}")
+        options.protocols += [] if "node-scores" in options.protocols else ["node-scores"]
     given = options.embeddings
     if given is not None and not Path(given).is_file() and not PartFolder(given).exists():
         raise DataError(f"--embeddings: there is no file '{given}'")

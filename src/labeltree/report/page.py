@@ -18,11 +18,11 @@ from labeltree.report.disk import draw_disk, lay_out
 from labeltree.report.error_tree_rows import ErrorTree, json_in_page, tree_data
 from labeltree.report.figures import curve_figure, depth_figure
 from labeltree.report.history import history_groups, trained_with
-from labeltree.report.main_numbers import main_sentences, opening, tiles
+from labeltree.report.main_numbers import main_sentences, opening, question_sentences, tiles
 from labeltree.report.metric_table import aspect_table, metric_table
 from labeltree.report.nodes import NodeNames, TreeColours
 from labeltree.report.projection import draw_plane, project
-from labeltree.report.protocol_tables import protocol_blocks
+from labeltree.report.protocol_tables import attribute_tables, protocol_blocks
 from labeltree.report.searches import choose_searches, search_legend, search_rows
 from labeltree.report.svg import legend_mark
 from labeltree.report.template import read_script, render_page, write_page
@@ -127,7 +127,7 @@ def render_report(
         sample=sample,
         samples=samples,
         opening=opening(result, taxonomy, samples, trained=recipe is not None),
-        sentences=main_sentences(result, samples),
+        sentences=[*question_sentences(result), *main_sentences(result, samples)],
         tiles=tiles(result, samples),
         methods=list(result.methods),
         has_intervals=any(m.intervals for m in result.methods.values()),
@@ -142,6 +142,7 @@ def render_report(
         whole_tree=len(errors.nodes),
         confusions=confusion_rows(errors, taxonomy, names, examples),
         confused=outcomes is not None and answering in outcomes.predicted,
+        attributes=attribute_tables(result),
         protocols=protocol_blocks(result),
         curve=curve_figure(result),
         plane=draw_plane(

@@ -7,14 +7,14 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from labeltree.evaluation import EvaluationResult
+from labeltree.evaluation import EvaluationResult, attribute_rows
 from labeltree.evaluation.result import ProtocolResult
 from labeltree.report.wording import plural
 
-__all__ = ["NumberTable", "ProtocolBlock", "protocol_blocks"]
+__all__ = ["NumberTable", "ProtocolBlock", "attribute_tables", "protocol_blocks"]
 
 _MOST_SCORES = 6
-_MOST_NODES = 40
+_MOST_NODES = 100
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,25 @@ class ProtocolBlock:
     folded: list[NumberTable]
     counts: str
     notes: list[str]
+
+
+def attribute_tables(result: EvaluationResult) -> list[NumberTable]:
+    """The main numbers by each attribute of the evaluated method; an empty list without attributes."""
+    heads, rows = attribute_rows(result)
+    names = list(dict.fromkeys(part.attribute for part in result.main.by_attribute))
+    return [
+        NumberTable(
+            "",
+            name,
+            heads,
+            [
+                (row.partition(" = ")[2], cells)
+                for row, cells in rows.items()
+                if row.partition(" = ")[0] == name
+            ],
+        )
+        for name in names
+    ]
 
 
 def protocol_blocks(result: EvaluationResult) -> list[ProtocolBlock]:
@@ -99,23 +118,36 @@ def _lists(found: dict[str, ProtocolResult], kind: str) -> list[NumberTable]:
 
 
 def _nodes(found: dict[str, ProtocolResult]) -> list[NumberTable]:
-    """A table for each metric of nodes: the nodes where the first method has the lowest values."""
-    tables = []
-    for name in _union(item.by_node for item in found.values()):
-        values = {key: item.by_node.get(name, {}) for key, item in found.items()}
-        paths = _union(values.values())
-        first = next(iter(values.values()))
-        known = [path for path in paths if not math.isnan(first.get(path, math.nan))]
-        least = sorted(known, key=lambda path: first[path])[:_MOST_NODES]
-        ends = {key: item.node_intervals.get(name, {}) for key, item in found.items()}
-        rows = [
-            (p, [_cell(line.get(p, math.nan), ends[key].get(p)) for key, line in values.items()])
-            for p in least
-        ]
-        what = plural(len(known), "branch or class", "branches and classes")
-        less = f"the {len(least)} lowest of {what}" if len(least) < len(known) else what
-        tables.append(NumberTable(f"{_words(name)}: {less}", "Branch or class", list(found), rows))
-    return tables
+    """One table of the evaluated method: a row per node, a column per metric, in the order of the tree."""
+    method, first = next(iter(found.items()))
+    names = list(first.by_node)
+    if not names:
+        return []
+    paths = _union(first.by_node.values())
+    known = [
+        path for path in paths if any(not math.isnan(first.by_node[n].get(path, math.nan)) for n in names)
+    ]
+    least = sorted(known, key=lambda path: _lowest(first, names, path))[:_MOST_NODES]
+    shown = [path for path in known if path in set(least)]
+    rows = [
+        (
+            path,
+            [
+                _cell(first.by_node[n].get(path, math.nan), first.node_intervals.get(n, {}).get(path))
+                for n in names
+            ],
+        )
+        for path in shown
+    ]
+    what = plural(len(known), "branch or class", "branches and classes")
+    less = f"the {len(shown)} lowest of {what}" if len(shown) < len(known) else what
+    return [NumberTable(f"{method}: {less}", "Branch or class", [_words(name) for name in names], rows)]
+
+
+def _lowest(result: ProtocolResult, names: list[str], path: str) -> float:
+    """The first metric of a node that is defined."""
+    values = (result.by_node[name].get(path, math.nan) for name in names)
+    return next((value for value in values if not math.isnan(value)), math.inf)
 
 
 def _union(parts: Iterable[Iterable[str]]) -> list[str]:

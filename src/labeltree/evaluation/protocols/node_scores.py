@@ -8,7 +8,7 @@ from typing import get_args
 import torch
 from torch import Tensor
 
-from labeltree.errors import DataError
+from labeltree.errors import DataError, TaxonomyError
 from labeltree.evaluation.classifiers import ClassProbabilities, fit_probe
 from labeltree.evaluation.reading import Reading
 from labeltree.evaluation.registry import Inputs, ProtocolResult, register
@@ -35,6 +35,7 @@ from labeltree.metrics.functional import (
 from labeltree.metrics.functional.node_groups import Aggregation, in_conflict
 from labeltree.metrics.functional.node_labels import Below
 from labeltree.metrics.functional.node_resampling import RATES, decided_nodes, nodes_at
+from labeltree.taxonomy import AnyTaxonomy, Taxonomy
 
 __all__ = ["NodeScoresOptions", "node_scores_protocol"]
 
@@ -53,14 +54,22 @@ class NodeScoresOptions:
             probabilities are combined; or the samples with one value of an attribute, such as ``lesion``, see
             `EmbeddingTable.units`. Groups whose labels contradict each other are left out.
         aggregation: how they are combined, see `labeltree.metrics.functional.group_probabilities`.
+        questions: named sets of nodes, each judged as one test: ``malignant=skin/melanoma+skin/carcinoma``.
+            A case is positive if its label lies at or below one of the nodes, and is left out if its label is
+            too coarse to tell. Their scores come first, as ``malignant.sensitivity`` and so on.
     """
 
     roles: tuple[str, ...] = ("features",)
     operating_point: str | float = "youden"
     per: str = "sample"
     aggregation: Aggregation = "logits"
+    questions: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        for question in self.questions:
+            name, equals, nodes = question.partition("=")
+            if not (equals and name.strip() and all(node.strip() for node in nodes.split("+"))):
+                raise ValueError(f"a question is '{question}', expected NAME=NODE+NODE")
         if self.aggregation not in get_args(Aggregation):
             known = " or ".join(get_args(Aggregation))
             raise ValueError(f"aggregation is '{self.aggregation}', expected {known}")
@@ -93,16 +102,18 @@ def node_scores_protocol(inputs: Inputs, options: NodeScoresOptions) -> Protocol
     Scores are ``auroc`` and ``average_precision``; ``decision_…`` for the decision by the most probable
     class, ``point_…`` at the operating point, and ``own_…`` for the model's own answers. By node there are
     also ``point_threshold`` and the numbers of ``positives`` and ``negatives``. Scores are unweighted means
-    over the nodes below the root that have positives and negatives.
+    over the nodes below the root that have positives and negatives. Named sets of nodes come first, see
+    `NodeScoresOptions`.
     """
     taxonomy, notes = inputs.judging.judge, list[str]()
     learn, validate = _validation(inputs, notes)
     if not len(learn):
         raise DataError("no training sample has a finest label, so that no class can be learned")
-    parts = {
-        role: _of_reading(reading, inputs, options, learn, validate, notes)
-        for role, reading in inputs.chosen(options.roles).items()
-    }
+    parts: dict[str, ProtocolResult] = {}
+    for role, reading in inputs.chosen(options.roles).items():
+        asked, whole = _of_reading(reading, inputs, options, learn, validate, notes)
+        several = len(inputs.chosen(options.roles)) > 1
+        parts = {**parts, **({f"{role}.{k}": v for k, v in asked.items()} if several else asked), role: whole}
     notes += leak_notes(inputs.table, learn, inputs.samples.test)
     target = inputs.nodes[inputs.samples.test]
     if inputs.own_answers is not None and options.per == "sample":
@@ -195,7 +206,8 @@ def _of_reading(
     learn: Tensor,
     validate: Tensor,
     notes: list[str],
-) -> ProtocolResult:
+) -> tuple[dict[str, ProtocolResult], ProtocolResult]:
+    """The results of the named sets of nodes, and that of all nodes."""
     judge, rows = inputs.judging.judge, torch.cat([validate, inputs.samples.test])
     vectors, labels = reading.vectors, inputs.nodes
     if torch.equal(learn, inputs.learned):
@@ -215,6 +227,28 @@ def _of_reading(
             cases.together(inputs, options.per, options.aggregation, name, notes)
             for name, cases in (("validation", held), ("test", test))
         )
+    asked = {}
+    for words in options.questions:
+        question = _Question.of(words, inputs, classes)
+        asked[question.name] = question.judge(held, test, inputs, options, notes)
+    result, nodes = _judge(held, test, judge, classes, inputs, options)
+    ranked = ("auroc", "average_precision"), test.rows, test.values, test.target
+    result.statistics.extend(ranking_statistic(*ranked, classes, nodes.told))
+    if not result.statistics and TOO_MANY_NOTE not in notes:
+        notes.append(TOO_MANY_NOTE)
+    notes.extend(sentence for sentence in nodes.undefined() if sentence not in notes)
+    return asked, result
+
+
+def _judge(
+    held: _Cases,
+    test: _Cases,
+    judge: AnyTaxonomy,
+    classes: Tensor,
+    inputs: Inputs,
+    options: NodeScoresOptions,
+) -> tuple[ProtocolResult, ReportedNodes]:
+    """Every node of a taxonomy as a test; operating points come from the held-out cases."""
     thresholds = node_thresholds(
         held.values, held.target, judge, classes=classes, sensitivity=options.sensitivity
     )
@@ -238,12 +272,86 @@ def _of_reading(
         intervals.add_rates("decision_", said, with_prefix("decision_", counted))
         said = nodes_at(thresholds, test.values, *of_groups, classes=classes)
         intervals.add_rates("point_", said, with_prefix("point_", counted))
-    ranked = ("auroc", "average_precision"), test.rows, test.values, test.target
-    result.statistics.extend(ranking_statistic(*ranked, classes, nodes.told))
-    if not result.statistics and TOO_MANY_NOTE not in notes:
-        notes.append(TOO_MANY_NOTE)
     result.by_node["point_threshold"] = nodes.named(thresholds)
     result.by_node["positives"] = nodes.named(nodes.positives.double())
     result.by_node["negatives"] = nodes.named(nodes.negatives.double())
-    notes.extend(sentence for sentence in nodes.undefined() if sentence not in notes)
-    return result
+    return result, nodes
+
+
+@dataclass(frozen=True)
+class _Question:
+    """A named set of nodes: is it one of these?
+
+    Attributes:
+        name: its name.
+        inside: ``(N,)`` share of the leaves below each node that are in the set: 1, 0 or between.
+        of_classes: ``(c,)`` bool, whether each class is in the set.
+    """
+
+    name: str
+    inside: Tensor
+    of_classes: Tensor
+
+    @classmethod
+    def of(cls, words: str, inputs: Inputs, classes: Tensor) -> _Question:
+        """Read ``NAME=NODE+NODE``."""
+        tree = inputs.judging.judge
+        name, _, nodes = words.partition("=")
+        if not isinstance(tree, Taxonomy):
+            raise DataError("questions about sets of nodes need a tree; this taxonomy is a DAG")
+        leaf = torch.zeros(tree.num_nodes, dtype=torch.float64)
+        for each in nodes.split("+"):
+            try:
+                node = tree.find(each.strip())
+            except TaxonomyError as error:
+                raise DataError(f"question '{name.strip()}': {error}") from error
+            leaf[node : int(tree.subtree_end[node])] = 1
+        leaf *= tree.is_leaf
+        ends = torch.cat([leaf.new_zeros(1), leaf.cumsum(0)])
+        count = torch.cat([leaf.new_zeros(1), tree.is_leaf.double().cumsum(0)])
+        start, end = torch.arange(tree.num_nodes), tree.subtree_end
+        inside = (ends[end] - ends[start]) / (count[end] - count[start])
+        return cls(name.strip(), inside, inside[classes] == 1)
+
+    def judge(
+        self, held: _Cases, test: _Cases, inputs: Inputs, options: NodeScoresOptions, notes: list[str]
+    ) -> ProtocolResult:
+        """The scores of the set, whose intervals draw groups."""
+        tree = Taxonomy.from_paths([("in",), ("out",)])
+        node, other = tree.find("in"), tree.find("out")
+        held, test = (self._asked(cases, node, other) for cases in (held, test))
+        found, _ = _judge(held, test, tree, torch.tensor([node, other]), inputs, options)
+        result = ProtocolResult("")
+        for key, values in found.by_node.items():
+            if key not in ("positives", "negatives", "point_threshold"):
+                result.scores[key] = values["in"]
+                if "in" in found.node_intervals.get(key, {}):
+                    result.intervals[key] = found.node_intervals[key]["in"]
+        said, truth = test.columns == 0, test.target == node
+        known = test.target >= 0
+        right, wrong = int((said & truth & known).sum()), int((said & ~truth & known).sum())
+        missed, left = int((~said & truth & known).sum()), int((~said & ~truth & known).sum())
+        what = "sample" if options.per == "sample" else options.per
+        undecided = len(test.target) - int(known.sum())
+        coarse = f"; {undecided} have labels that do not tell" if undecided else ""
+        notes.append(
+            f"{self.name}: of {right + missed} positive and {left + wrong} negative test {what}s, {right} "
+            f"and {left} are answered right by the most probable class ({missed} missed, {wrong} false "
+            f"alarms){coarse}."
+        )
+        if not right + missed or not left + wrong:
+            notes.append(f"{self.name}: without positive and negative cases no rate can be compared.")
+        return result
+
+    def _asked(self, cases: _Cases, node: int, other: int) -> _Cases:
+        """The same cases with the answer to this question alone; none where the label does not tell."""
+        inside = self.inside[cases.target.clamp_min(0)]
+        given = cases.target >= 0
+        positive, negative = (inside == 1) & given, ((inside == 0) | ~given)
+        if cases.target.ndim == 2:  # several labels
+            positive, negative = positive.any(1), negative.all(1)
+        known = given.any(1) if cases.target.ndim == 2 else given
+        target = torch.where(positive, node, torch.where(negative & known, other, -1))
+        p = cases.values[:, self.of_classes].sum(1)
+        columns = (~self.of_classes[cases.columns]).long()
+        return _Cases(torch.stack([p, 1 - p], 1).clamp(0, 1), columns, target, cases.rows)
