@@ -42,7 +42,8 @@ def alarms(decider: Decider, rule: DriftRule, table: EmbeddingTable, size: int, 
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=raw)
     parser.add_argument("run")
     parser.add_argument("clean", help="samples from where those of training come from")
     parser.add_argument("others", nargs="+", help="samples from elsewhere")
