@@ -72,8 +72,8 @@ def temporary_beside(target: Path) -> Iterator[Path]:
         handle, name = tempfile.mkstemp(prefix=f".{target.stem}-", suffix=target.suffix, dir=target.parent)
         temporary = Path(name)
         os.chmod(temporary, 0o666 & ~_umask())  # mkstemp creates private files
-        take_lock(handle)
-        if temporary.exists():  # before it was locked, another process may have cleared it
+        # before it is locked, another process or thread may take it for a leftover, and lock and clear it
+        if take_lock(handle) is not False and temporary.exists():
             break
         os.close(handle)
     try:
@@ -91,14 +91,14 @@ def new_folder_in(parent: Path) -> Iterator[Path]:
     _clear(parent, re.compile(re.escape(_NEW) + _RANDOM))
     while True:
         folder = Path(tempfile.mkdtemp(prefix=_NEW, dir=parent))
-        handle = None
+        handle, ours = None, True
         try:
             if fcntl is not None:
                 handle = os.open(folder, os.O_RDONLY)
-                take_lock(handle)
-        except FileNotFoundError:  # before it was locked, another process or thread may have cleared it
+                ours = take_lock(handle) is not False
+        except FileNotFoundError:  # as in `temporary_beside`
             continue
-        if folder.exists():
+        if ours and folder.exists():
             break
         if handle is not None:
             os.close(handle)

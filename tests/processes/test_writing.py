@@ -372,3 +372,26 @@ def test_what_is_torn_in_the_middle_of_a_file(tmp_path: Path) -> None:
     with atomic_write(tmp_path / "file.bin") as file:
         file.write_bytes(b"new")
     assert hidden(tmp_path) == []
+
+
+def test_what_another_thread_takes_for_a_leftover_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before a new file or folder is locked, whoever clears leftovers may lock it, and deletes it later."""
+    import labeltree.atomic
+
+    take_lock, taken = labeltree.atomic.take_lock, list[int]()
+
+    def late(handle: int) -> bool | None:
+        taken.append(handle)
+        return False if len(taken) == 1 else take_lock(handle)
+
+    monkeypatch.setattr(labeltree.atomic, "take_lock", late)
+    with new_folder_in(tmp_path) as folder:
+        assert len(taken) == 2
+        assert folder.is_dir()
+    taken.clear()
+    with atomic_write(tmp_path / "file.txt") as temporary:
+        temporary.write_text("whole")
+        assert len(taken) >= 2
+    assert (tmp_path / "file.txt").read_text() == "whole"

@@ -156,7 +156,7 @@ def _parser() -> argparse.ArgumentParser:
         "--counted",
         choices=["sample", "group"],
         default="sample",
-        help="with groups: the promise is of one of a group, or of all",
+        help="with groups: the promise is of one of each, or all",
     )
     parser.add_argument(
         "--cost",
@@ -180,7 +180,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--per",
         metavar="COLUMN",
-        help="one answer for each 'group' (patient) of the table, or each value of a kept column",
+        help="one answer for each 'group' or kept lesion, site …",
     )
     parser.add_argument(
         "--explain",
