@@ -25,6 +25,7 @@ from labeltree.evaluation import (
     evaluate,
 )
 from labeltree.evaluation.classifiers import fit_probe
+from labeltree.evaluation.protocols.node_scores import QUESTION_COUNTS
 from labeltree.evaluation.registry import Inputs, ProtocolResult, get_protocol, run_protocol
 from labeltree.evaluation.subsampling import row_groups, table_folds
 from labeltree.runs import EmbeddingTable
@@ -452,6 +453,13 @@ def test_a_question_is_a_loop_over_its_leaves(clinic: EmbeddingTable, taxonomy: 
     (note,) = [note for note in result.notes if note.startswith("asked: of")]
     assert f"of {positive.sum()} positive and {negative.sum()} negative test samples" in note
     assert f"{(~known).sum()} have labels that do not tell" in note
+    hit, cleared = int(decided[positive].sum()), int((~decided[negative]).sum())
+    counts = [result.counts[f"asked: {name}"] for name in QUESTION_COUNTS]
+    assert counts == [positive.sum(), hit, negative.sum(), cleared, (~known).sum()]
+    columns = {column.name: column.values for column in result.columns}
+    for name in ("sensitivity", "specificity", "ppv", "npv"):
+        mean = float(torch.nanmean(columns[f"asked.decision_{name}"]))
+        assert mean == pytest.approx(result.scores[f"asked.decision_{name}"])
 
 
 def test_questions_that_cannot_be_asked(clinic: EmbeddingTable, taxonomy: Taxonomy) -> None:

@@ -467,6 +467,14 @@ class Classifiers:
     gap: float = 0.0
     temperatures: Mapping[str, float] = field(default_factory=dict)
 
+    @property
+    def with_scores(self) -> ClassifierKind:
+        """The chosen classifier or, if only its answers are known, the better of probe and prototypes."""
+        if self.chosen.name != "own" or self.own is not None:
+            return self.chosen.name
+        right = self.chosen.accuracies
+        return "prototypes" if right.get("prototypes", 0) > right.get("probe", 0) else "probe"
+
     def scores(self, name: ClassifierKind | None = None) -> ClassScores:
         """The function that computes class scores; by default that of the chosen classifier.
 

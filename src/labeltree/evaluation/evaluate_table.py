@@ -146,6 +146,7 @@ def evaluate(
         settings=settings,
         outcomes={key: entry.outcomes for key, entry in measured.items()},
         samples=samples,
+        classifiers=measured[name].classifiers,
     )
 
 

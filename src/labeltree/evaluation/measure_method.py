@@ -37,9 +37,10 @@ _NO_INTERVAL = math.nan, math.nan
 
 
 class Measured(NamedTuple):
-    """The result of one method, the outcomes of its samples, and counts and notes for the evaluation."""
+    """The result of one method, its classifiers and outcomes, and counts and notes for the evaluation."""
 
     method: MethodResult
+    classifiers: Classifiers
     outcomes: Outcomes
     counts: dict[str, int]
     notes: list[str]
@@ -74,6 +75,7 @@ def measure(
         method.by_attribute.extend(by_attribute(outcomes, inputs.resampling))
     return Measured(
         method,
+        inputs.classifiers,
         outcomes,
         {name: count for found in standard.values() for name, count in found.counts.items()},
         [note for found in standard.values() for note in found.notes],

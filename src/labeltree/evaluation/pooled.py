@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -145,6 +146,7 @@ def pool_folds(results: Sequence[EvaluationResult], outcomes: Sequence[Outcomes]
             method.scores.setdefault(role, {})[metric] = number.value
             method.intervals.setdefault(role, {})[metric] = number.low, number.high
     if "node-scores" in method.protocols:
+        method.protocols["node-scores"].counts.update(_question_counts(results))
         _add_nodes(method.protocols["node-scores"], pooled, chosen.name, resampling)
     tested = {key: sum(each.counts.get(key, 0) for each in results) for key in _SUMMED}
     return EvaluationResult(
@@ -158,6 +160,15 @@ def pool_folds(results: Sequence[EvaluationResult], outcomes: Sequence[Outcomes]
         settings=settings,
         outcomes={first.name: pooled},
     )
+
+
+def _question_counts(results: Sequence[EvaluationResult]) -> dict[str, int]:
+    """The counts of the named sets of nodes, over all folds."""
+    found: Counter[str] = Counter()
+    for each in results:
+        counts = each.main.protocols["node-scores"].counts if "node-scores" in each.main.protocols else {}
+        found.update({name: count for name, count in counts.items() if ": " in name})
+    return dict(found)
 
 
 _SUMMED = ("test samples", "left out: no label", "labelled only coarsely")

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from labeltree.decisions.classifiers import ChosenClassifier, ClassifierKind
+from labeltree.decisions.classifiers import ChosenClassifier, ClassifierKind, Classifiers
 from labeltree.errors import DataError
 from labeltree.evaluation.columns import Column, Number, Place
 from labeltree.evaluation.error_tree import TreeErrors
@@ -350,6 +350,7 @@ class EvaluationResult:
             and of ``samples`` of the split with a label at or below one. Empty if labels are as they were.
         outcomes: method → its per-sample outcomes; saved in a separate file, see `save_outcomes`.
         samples: the rows of the evaluated method's table by use; not saved.
+        classifiers: the classifiers of the evaluated method; not saved.
     """
 
     name: str
@@ -363,6 +364,7 @@ class EvaluationResult:
     taxonomy_changes: dict[str, dict[str, int]] = field(default_factory=dict)
     outcomes: dict[str, Outcomes] = field(default_factory=dict, compare=False, repr=False)
     samples: Samples | None = field(default=None, compare=False, repr=False)
+    classifiers: Classifiers | None = field(default=None, compare=False, repr=False)
 
     @property
     def main(self) -> MethodResult:
@@ -371,8 +373,10 @@ class EvaluationResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dictionaries, lists, strings and numbers; NaN becomes None, as JSON has no NaN."""
-        content: dict[str, Any] = without_nan(asdict(replace(self, outcomes={}, samples=None)))
-        del content["outcomes"], content["samples"]
+        bare = replace(self, outcomes={}, samples=None, classifiers=None)
+        content: dict[str, Any] = without_nan(asdict(bare))
+        for not_saved in ("outcomes", "samples", "classifiers"):
+            del content[not_saved]
         for name, method in self.methods.items():
             content["methods"][name]["classifier"] = method.classifier.to_dict()
             for found in content["methods"][name]["protocols"].values():
@@ -397,7 +401,12 @@ class EvaluationResult:
             for several in ("recall_ks", "protocols", "frequency_bounds", "by"):
                 settings[several] = tuple(settings.get(several, ()))
             result: EvaluationResult = from_fields(
-                cls, content, settings=EvaluationSettings(**settings), outcomes={}, samples=None
+                cls,
+                content,
+                settings=EvaluationSettings(**settings),
+                outcomes={},
+                samples=None,
+                classifiers=None,
             )
         except KeyError as error:
             raise DataError(

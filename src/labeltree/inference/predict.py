@@ -15,11 +15,12 @@ from labeltree.decisions import Answers, DecisionRule, Promise, TreeCost, read_c
 from labeltree.decisions.answers import answer_scores
 from labeltree.decisions.classifiers import ClassifierChoice
 from labeltree.decisions.drift import FEWEST, Drift
+from labeltree.decisions.evidence import Step
 from labeltree.decisions.novelty import FALSE_ALARMS, check_false_alarms
 from labeltree.errors import DataError
 from labeltree.inference.calibrate import Decider, open_decider
 from labeltree.inference.classifiers import other_report
-from labeltree.inference.explain import Step, explain, explain_text
+from labeltree.inference.explain import explain, explain_text
 from labeltree.inference.format_answers import Format, answer_rows, show_rows, skipped_row
 from labeltree.inference.loading import TrainedRun, load_run
 from labeltree.inference.other_version import run_on

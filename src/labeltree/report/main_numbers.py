@@ -11,7 +11,7 @@ from labeltree.report.nodes import main_branches
 from labeltree.report.wording import percent, plural
 from labeltree.taxonomy import Taxonomy
 
-__all__ = ["Tile", "main_numbers_table", "main_sentences", "opening", "question_sentences", "tiles"]
+__all__ = ["Tile", "main_numbers_table", "main_sentences", "opening", "tiles"]
 
 _CLASSIFIERS = {
     "own": "the model's own classifier",
@@ -111,7 +111,6 @@ def main_sentences(result: EvaluationResult, samples: str) -> list[str]:
         f"Of {errors.samples:,} test {samples}, {_CLASSIFIERS[main.classifier.name]} gives exactly the right "
         f"class for {percent(top1)}, "
         f"{_how_sure(main, errors.samples, result.settings.confidence)}.",
-        main.classifier.sentence,
     ]
     others = [_beside(main, other) for key, other in result.methods.items() if key != result.name]
     if others:
@@ -124,36 +123,6 @@ def main_sentences(result: EvaluationResult, samples: str) -> list[str]:
         )
     elif not errors.errors:
         sentences.append("It made no mistake.")
-    return sentences
-
-
-def question_sentences(result: EvaluationResult) -> list[str]:
-    """A sentence for each named set of nodes that was asked about, with what the most probable class says."""
-    found = result.main.protocols.get("node-scores")
-    if found is None:
-        return []
-    sentences = []
-    for words in result.settings.options.get("node-scores", {}).get("questions", ()):
-        name = str(words).partition("=")[0].strip()
-        parts = []
-        for key, title in (
-            ("sensitivity", "sensitivity"),
-            ("specificity", "specificity"),
-            ("auroc", "AUROC"),
-        ):
-            metric = f"{name}.{key if key == 'auroc' else f'decision_{key}'}"
-            value, (low, high) = (
-                found.scores.get(metric, math.nan),
-                found.intervals.get(metric, (math.nan,) * 2),
-            )
-            ends = "" if math.isnan(low) else f" ({percent(low)} to {percent(high)})"
-            if key == "auroc":
-                ends = "" if math.isnan(low) else f" ({low:.3f} to {high:.3f})"
-            shown = f"{value:.3f}" if key == "auroc" else percent(value)
-            parts.append(f"{title} {'not defined' if math.isnan(value) else shown + ends}")
-        counts = next((note for note in found.notes if note.startswith(f"{name}: of")), "")
-        said = counts.removeprefix(f"{name}: ")
-        sentences.append(f"{name}: {', '.join(parts)}; {said}")
     return sentences
 
 

@@ -22,6 +22,7 @@ from labeltree.inference.reference import load_reference
 from labeltree.inference.samples import open_other
 from labeltree.progress import Progress
 from labeltree.report.evaluate_and_report import Evaluated, write_evaluation
+from labeltree.report.first_screen import promise_sentence
 from labeltree.runs import EmbeddingTable, RunFolder, SampleRecord
 from labeltree.safe_files import Reader, read_json
 
@@ -93,7 +94,7 @@ def evaluate_on_data(
         warned = [
             *_drifted(open_decider(run), theirs),
             *_seen_before(source, run),
-            *_broken_promise(result),
+            *filter(None, [promise_sentence(result)]),
         ]
         result = replace(
             result, notes=[*said, *warned, *result.notes], cautions=[*said, *warned, *result.cautions]
@@ -232,18 +233,4 @@ def _seen_before(source: Source, run: TrainedRun) -> list[str]:
     return [
         f"{again} of these samples are also training or validation samples of the run: numbers on them are "
         "too good. Leave them out."
-    ]
-
-
-def _broken_promise(result: EvaluationResult) -> list[str]:
-    """A note for the promised coverage of 90 % if it is not kept."""
-    found = result.main.protocols.get("decisions")
-    if found is None or "coverage_at_0.9" not in found.scores:
-        return []
-    held, (low, high) = found.scores["coverage_at_0.9"], found.intervals.get("coverage_at_0.9", (0.0, 1.0))
-    if high >= 0.9:
-        return []
-    return [
-        f"Where 90% of the answers are promised to hold the truth, {held:.1%} [{low:.1%}, {high:.1%}] do: "
-        "the promise does not hold here."
     ]

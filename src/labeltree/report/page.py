@@ -17,8 +17,15 @@ from labeltree.report.confusions import confusion_rows, example_pictures, taken_
 from labeltree.report.disk import draw_disk, lay_out
 from labeltree.report.error_tree_rows import ErrorTree, json_in_page, tree_data
 from labeltree.report.figures import curve_figure, depth_figure
+from labeltree.report.first_screen import (
+    group_word,
+    promise_panel,
+    promise_sentence,
+    question_panels,
+    tested_sentence,
+)
 from labeltree.report.history import history_groups, trained_with
-from labeltree.report.main_numbers import main_sentences, opening, question_sentences, tiles
+from labeltree.report.main_numbers import main_sentences, opening, tiles
 from labeltree.report.metric_table import aspect_table, metric_table
 from labeltree.report.nodes import NodeNames, TreeColours
 from labeltree.report.projection import draw_plane, project
@@ -88,7 +95,7 @@ def render_report(
         DataError: if the table is not the one that the result comes from.
     """
     sample = "image" if images is not None else "text" if texts is not None else "sample"
-    samples = f"{sample}s"
+    samples, group = f"{sample}s", group_word(recipe)
     split = "test" if result.split == "half" else result.split
     chosen = result.samples or choose_samples(table, taxonomy, split, result.settings)
     if (
@@ -127,7 +134,10 @@ def render_report(
         sample=sample,
         samples=samples,
         opening=opening(result, taxonomy, samples, trained=recipe is not None),
-        sentences=[*question_sentences(result), *main_sentences(result, samples)],
+        tested=tested_sentence(result, table, chosen.test, taxonomy, sample, group),
+        questions=question_panels(result, sample, group),
+        promise=promise_panel(result, samples),
+        sentences=main_sentences(result, samples),
         tiles=tiles(result, samples),
         methods=list(result.methods),
         has_intervals=any(m.intervals for m in result.methods.values()),
@@ -160,7 +170,7 @@ def render_report(
         method_marks=[method_mark(style) for style in range(len(result.methods))],
         other_branches=colours.others,
         searches=search_rows(searches, table, taxonomy, names, images, texts),
-        cautions=result.cautions,
+        cautions=[said for said in result.cautions if said != promise_sentence(result)],
         searched=len(plan.queries if plan.gallery is None else plan.gallery),
         searched_words=("" if plan.gallery is None else "training ")
         + samples

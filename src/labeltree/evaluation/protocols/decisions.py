@@ -268,10 +268,9 @@ def _classifier(inputs: Inputs, options: DecisionOptions) -> tuple[ClassScores, 
             )
         said = "" if name == known.chosen.name else f", not that of the headline ({known.chosen.name})"
         return known.scores(name), f"Answers come from {CLASSIFIER_WORDS[name]}, as was asked for{said}."
-    if known.chosen.name != "own" or known.own is not None:
+    name = known.with_scores
+    if name == known.chosen.name:
         return known.scores(), known.chosen.sentence
-    rest = {key: value for key, value in known.chosen.accuracies.items() if key != "own"}
-    name = "prototypes" if rest.get("prototypes", 0) > rest.get("probe", 0) else "probe"
     return known.scores(name), (
         f"The headline is of the answers that came with the table, but it has no probabilities of them: "
         f"these decisions are made with {CLASSIFIER_WORDS[name]}."

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.evaluation.classifiers import ClassProbabilities, fit_probe
+from labeltree.evaluation.columns import Column
 from labeltree.evaluation.reading import Reading
 from labeltree.evaluation.registry import Inputs, ProtocolResult, register
 from labeltree.evaluation.reported_nodes import (
@@ -37,7 +38,16 @@ from labeltree.metrics.functional.node_labels import Below
 from labeltree.metrics.functional.node_resampling import RATES, decided_nodes, nodes_at
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy
 
-__all__ = ["NodeScoresOptions", "node_scores_protocol"]
+__all__ = ["QUESTION_COUNTS", "NodeScoresOptions", "node_scores_protocol"]
+
+QUESTION_COUNTS = (
+    "positive",
+    "positive and answered right",
+    "negative",
+    "negative and answered right",
+    "label too coarse to tell",
+)
+"""The numbers of test cases that a question's counts say, each after the question and a colon."""
 
 _HELD_OUT = 5  # number of folds, one of which is held out if there are no validation samples
 
@@ -113,6 +123,8 @@ def node_scores_protocol(inputs: Inputs, options: NodeScoresOptions) -> Protocol
     for role, reading in inputs.chosen(options.roles).items():
         asked, whole = _of_reading(reading, inputs, options, learn, validate, notes)
         several = len(inputs.chosen(options.roles)) > 1
+        for part in asked.values() if parts else ():
+            part.counts.clear()  # those of the first representation are shown
         parts = {**parts, **({f"{role}.{k}": v for k, v in asked.items()} if several else asked), role: whole}
     notes += leak_notes(inputs.table, learn, inputs.samples.test)
     target = inputs.nodes[inputs.samples.test]
@@ -333,6 +345,9 @@ class _Question:
         missed, left = int((~said & truth & known).sum()), int((~said & ~truth & known).sum())
         what = "sample" if options.per == "sample" else options.per
         undecided = len(test.target) - int(known.sum())
+        result.columns.extend(self._rates(said, truth, known, test.rows))
+        numbers = right + missed, right, left + wrong, left, undecided
+        result.counts.update(zip((f"{self.name}: {of}" for of in QUESTION_COUNTS), numbers, strict=True))
         coarse = f"; {undecided} have labels that do not tell" if undecided else ""
         notes.append(
             f"{self.name}: of {right + missed} positive and {left + wrong} negative test {what}s, {right} "
@@ -342,6 +357,21 @@ class _Question:
         if not right + missed or not left + wrong:
             notes.append(f"{self.name}: without positive and negative cases no rate can be compared.")
         return result
+
+    def _rates(self, said: Tensor, truth: Tensor, known: Tensor, rows: Tensor) -> list[Column]:
+        """The rates of the decision as means over cases, for comparisons and cross-validations."""
+        cases = {
+            "sensitivity": (said, truth),
+            "specificity": (~said, ~truth),
+            "ppv": (truth, said),
+            "npv": (~truth, ~said),
+        }
+        return [
+            Column(
+                f"decision_{name}", right.double().masked_fill(~(known & counted), torch.nan), rows, kind=None
+            )
+            for name, (right, counted) in cases.items()
+        ]
 
     def _asked(self, cases: _Cases, node: int, other: int) -> _Cases:
         """The same cases with the answer to this question alone; none where the label does not tell."""

@@ -1,0 +1,152 @@
+"""The first screen: what was tested, what was asked, and whether promises were kept."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from html_page import Page
+from report_inputs import SMALL, random_table
+
+from labeltree.evaluation import EvaluationResult, EvaluationSettings, evaluate
+from labeltree.report import render_report
+from labeltree.report.first_screen import group_word, promise_panel, promise_sentence, question_panels
+from labeltree.runs import EmbeddingTable
+from labeltree.taxonomy import Taxonomy
+
+QUESTIONS = ("open=apparel/dress+footwear/sandal",)
+
+
+@pytest.fixture(scope="module")
+def taxonomy() -> Taxonomy:
+    return Taxonomy.from_paths(SMALL)
+
+
+@pytest.fixture(scope="module")
+def table(taxonomy: Taxonomy) -> EmbeddingTable:
+    """Two samples a group of one class each, taken at two sites; a third of them for validation."""
+    plain = random_table(taxonomy, 36, noise=1.2)
+    copy = np.arange(len(plain)) // 6
+    return replace(
+        plain,
+        split=np.array(["train", "val", "test"])[copy // 2 % 3],
+        groups=torch.from_numpy(np.arange(len(plain)) % 6 + 6 * (copy // 2)),
+        attributes={"site": np.where(copy % 2 == 0, "Graz", "Wien")},
+    )
+
+
+@pytest.fixture(scope="module")
+def result(table: EmbeddingTable, taxonomy: Taxonomy) -> EvaluationResult:
+    settings = EvaluationSettings(
+        resamples=60,
+        protocols=("node-scores", "decisions"),
+        options={"node-scores": {"questions": QUESTIONS}, "decisions": {"coverages": (0.9,)}},
+        by=("site",),
+    )
+    return evaluate(table, taxonomy, settings=settings)
+
+
+def test_a_question_has_its_rates_and_the_counts_behind_them(result: EvaluationResult) -> None:
+    (panel,) = question_panels(result, "image", "patient")
+    found = result.main.protocols["node-scores"]
+    positive, hit, negative, cleared, coarse = (
+        found.counts[f"open: {name}"]
+        for name in (
+            "positive",
+            "positive and answered right",
+            "negative",
+            "negative and answered right",
+            "label too coarse to tell",
+        )
+    )
+    assert (positive, negative, coarse) == (24, 48, 0)
+    assert panel.nodes == "apparel › dress or footwear › sandal"
+    assert panel.cases == "24 images positive, 48 negative"
+    assert [rate.counts for rate in panel.rates[:2]] == [f"{hit} of {positive}", f"{cleared} of {negative}"]
+    for rate, key in zip(panel.rates, ("sensitivity", "specificity", "ppv", "npv"), strict=False):
+        right, of = map(int, rate.counts.split(" of "))
+        assert found.scores[f"open.decision_{key}"] == pytest.approx(right / of)
+        assert f"{100 * right / of:.1f}" in rate.value
+        assert " to " in rate.interval
+    assert panel.warnings == []
+    assert not panel.rates[0].few
+
+
+def test_few_cases_and_none_are_said(result: EvaluationResult) -> None:
+    scores = result.main.protocols["node-scores"]
+    counts = scores.counts | {"open: positive": 0, "open: positive and answered right": 0}
+    counts |= {"open: negative": 7, "open: negative and answered right": 5}
+    changed = replace(
+        scores, counts=counts, scores=scores.scores | {"open.decision_sensitivity": float("nan")}
+    )
+    main = replace(result.main, protocols=result.main.protocols | {"node-scores": changed})
+    (panel,) = question_panels(replace(result, methods={result.name: main}), "image")
+    assert panel.warnings == [
+        "No image is positive: the sensitivity is not defined.",
+        "Only 7 negative images: the specificity is uncertain.",
+    ]
+    assert (panel.rates[0].value, panel.rates[0].interval) == ("–", "not defined here")
+    assert panel.rates[1].few
+
+
+def test_a_promise_stands_beside_what_came_of_it(result: EvaluationResult) -> None:
+    panel = promise_panel(result, "images")
+    assert panel is not None
+    held = result.main.protocols["decisions"].scores["coverage_at_0.9"]
+    assert f"{100 * held:.1f}" in panel.sentence
+    assert [part.name for part in panel.parts] == ["site Graz", "site Wien"]
+    assert all(part.samples == "36 images" for part in panel.parts)
+
+
+def test_a_broken_promise_is_flagged_where_it_is_broken(result: EvaluationResult) -> None:
+    poor = result.main.by_attribute[1]
+    key = "decisions.coverage_at_0.9"
+    poor = replace(poor, scores=poor.scores | {key: 0.5}, intervals=poor.intervals | {key: (0.4, 0.6)})
+    few = replace(poor, value="Linz", samples=7)
+    decided = result.main.protocols["decisions"]
+    whole = replace(
+        decided,
+        scores=decided.scores | {"coverage_at_0.9": 0.7},
+        intervals=decided.intervals | {"coverage_at_0.9": (0.6, 0.8)},
+    )
+    main = replace(
+        result.main,
+        by_attribute=[result.main.by_attribute[0], poor, few],
+        protocols=result.main.protocols | {"decisions": whole},
+    )
+    changed = replace(result, methods={result.name: main})
+    panel = promise_panel(changed, "images")
+    assert panel is not None
+    assert not panel.kept
+    assert [part.verdict for part in panel.parts][1:] == ["not kept", "too few to tell"]
+    assert "does not hold here" in promise_sentence(changed)
+
+
+def test_the_page_opens_with_them(
+    result: EvaluationResult, table: EmbeddingTable, taxonomy: Taxonomy
+) -> None:
+    recipe = {"table": {"group_column": "patient_id"}}
+    text = Page(render_report(result, table, taxonomy, projection="PCA", recipe=recipe)).text
+    places = [
+        text.index(said)
+        for said in (
+            "Tested on 72 samples of 36 patients",
+            "Sensitivity",
+            " ".join(promise_sentence(result).split()),
+            "Of 72 test samples",
+            "Each row is one metric",
+        )
+    ]
+    assert places == sorted(places)
+    bare = Page(render_report(evaluate(table, taxonomy), table, taxonomy, projection="PCA")).text
+    assert "Sensitivity" not in bare
+
+
+@pytest.mark.parametrize(
+    ("column", "word"),
+    [("patient", "patient"), ("Patient_ID", "patient"), ("a b/c", "group"), (None, "group")],
+)
+def test_groups_are_called_as_their_column(column: str | None, word: str) -> None:
+    assert group_word({"table": {"group_column": column}}) == word
