@@ -16,6 +16,8 @@ class Page(HTMLParser):
         self.tags: list[tuple[str, dict[str, str | None]]] = []
         self.words: list[str] = []
         self.scripts: list[str] = []
+        self.seen: list[str] = []
+        self._folded: list[bool] = []
         self.feed(html)
         assert self.open == []
 
@@ -23,18 +25,35 @@ class Page(HTMLParser):
         self.tags.append((tag, dict(attrs)))
         if tag not in VOID:
             self.open.append(tag)
+            self._folded.append(self._is_folded(tag, dict(attrs)))
+
+    def _is_folded(self, tag: str, attributes: dict[str, str | None]) -> bool:
+        """Whether a reader sees what is in an element only after a click."""
+        inside = self._folded[-1] if self._folded else False
+        if tag == "summary" and self.open[-2] == "details":
+            return self._folded[-2] if len(self._folded) > 1 else False
+        closed = tag == "details" and "open" not in attributes
+        return inside or closed or "hidden" in attributes or "data-folded" in attributes
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append((tag, dict(attrs)))
 
     def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag
+        self._folded.pop()
 
     def handle_data(self, data: str) -> None:
         if "script" in self.open:
             self.scripts.append(data)
         elif "style" not in self.open:
             self.words.append(data)
+            if "title" not in self.open and self._folded[-1:] != [True]:
+                self.seen.append(data)
+
+    @property
+    def words_seen(self) -> int:
+        """The number of words that are there without a click."""
+        return len(" ".join(self.seen).split())
 
     @property
     def text(self) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -40,6 +42,19 @@ def random_table(
         np.where(np.arange(len(nodes)) // len(taxonomy.leaves) % 2, "test", "train"),
         vectors(8) if features else None,
         torch.arange(len(nodes)) + 50,
+    )
+
+
+def clinic_table(taxonomy: Taxonomy, copies: int = 36, noise: float = 1.2) -> EmbeddingTable:
+    """Two samples a patient of one class, taken at two sites; a third of them for validation."""
+    plain = random_table(taxonomy, copies, noise=noise)
+    leaves = len(taxonomy.leaves)
+    copy = np.arange(len(plain)) // leaves
+    return replace(
+        plain,
+        split=np.array(["train", "val", "test"])[copy // 2 % 3],
+        groups=torch.from_numpy(np.arange(len(plain)) % leaves + leaves * (copy // 2)),
+        attributes={"site": np.where(copy % 2 == 0, "Graz", "Wien")},
     )
 
 

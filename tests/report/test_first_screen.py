@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
-import torch
 from html_page import Page
-from report_inputs import SMALL, random_table
+from report_inputs import SMALL, clinic_table
 
 from labeltree.evaluation import EvaluationResult, EvaluationSettings, evaluate
 from labeltree.report import render_report
@@ -26,15 +24,7 @@ def taxonomy() -> Taxonomy:
 
 @pytest.fixture(scope="module")
 def table(taxonomy: Taxonomy) -> EmbeddingTable:
-    """Two samples a group of one class each, taken at two sites; a third of them for validation."""
-    plain = random_table(taxonomy, 36, noise=1.2)
-    copy = np.arange(len(plain)) // 6
-    return replace(
-        plain,
-        split=np.array(["train", "val", "test"])[copy // 2 % 3],
-        groups=torch.from_numpy(np.arange(len(plain)) % 6 + 6 * (copy // 2)),
-        attributes={"site": np.where(copy % 2 == 0, "Graz", "Wien")},
-    )
+    return clinic_table(taxonomy)
 
 
 @pytest.fixture(scope="module")
@@ -86,6 +76,8 @@ def test_few_cases_and_none_are_said(result: EvaluationResult) -> None:
     assert panel.warnings == [
         "No image is positive: the sensitivity is not defined.",
         "Only 7 negative images: the specificity is uncertain.",
+        "Only 2 images called open: the PPV is uncertain.",
+        "Only 5 images cleared: the NPV is uncertain.",
     ]
     assert (panel.rates[0].value, panel.rates[0].interval) == ("–", "not defined here")
     assert panel.rates[1].few

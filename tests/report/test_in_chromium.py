@@ -76,9 +76,13 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
     asked = ProtocolResult(
         "Nearest neighbours", {"top1": 0.5}, {"accuracy": [0.7, 0.6]}, {"top1": {"/": 0.5}}
     )
-    result = replace(
-        result, methods={k: replace(m, protocols={"knn": asked}) for k, m in result.methods.items()}
-    )
+    nodes = {"apparel": 40.0, "apparel/dress": 25.0, "footwear": 30.0}
+    rates = {"apparel": 0.9, "apparel/dress": 0.5, "footwear": 0.7}
+    counted = {"features.positives": nodes, "features.negatives": nodes}
+    kinds = {f"features.{kind}_sensitivity": rates for kind in ("decision", "point")}
+    tested = ProtocolResult("Every node", {"auroc": 0.5}, by_node=counted | kinds)
+    protocols = {"knn": asked, "node-scores": tested}
+    result = replace(result, methods={k: replace(m, protocols=protocols) for k, m in result.methods.items()})
     history = [
         {"epoch": e, "train_loss": 1 / e, "val_embeddings_pair_violations": 0.4 / e} for e in range(1, 6)
     ]
@@ -108,7 +112,19 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-PANELS = ["errors", "search", "depth", "curve", "map", "disk", "numbers", "protocols", "training", "notes"]
+PANELS = [
+    "errors",
+    "search",
+    "why",
+    "depth",
+    "curve",
+    "map",
+    "disk",
+    "numbers",
+    "protocols",
+    "training",
+    "notes",
+]
 
 
 @pytest.mark.parametrize("javascript", [True, False])
@@ -130,6 +146,25 @@ def test_every_panel_shows_something(show: Any, small: Path, scheme: str, javasc
         assert page.evaluate(
             "[...document.images].every((image) => image.complete && image.naturalWidth > 0)"
         )
+
+
+def test_the_table_of_nodes_is_sorted_and_shows_the_other_decision(show: Any, small: Path) -> None:
+    page = show(small)
+    heads = page.locator(".sortable thead th")
+    names = page.locator(".sortable tbody th")
+    assert names.all_inner_texts() == ["apparel", "dress", "footwear"]
+    sensitivity = page.locator(".sortable th.decided button").first
+    sensitivity.click()
+    assert names.all_inner_texts() == ["dress", "footwear", "apparel"]
+    sensitivity.click()
+    assert names.all_inner_texts() == ["apparel", "footwear", "dress"]
+    assert heads.nth(3).get_attribute("aria-sort") == "descending"
+    heads.nth(0).locator("button").click()
+    assert names.all_inner_texts() == ["apparel", "dress", "footwear"]
+    assert not heads.nth(7).is_visible()
+    page.get_by_label("at the operating point").check()
+    assert heads.nth(7).is_visible()
+    assert not heads.nth(3).is_visible()
 
 
 def background(page: Any) -> str:

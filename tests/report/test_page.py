@@ -88,7 +88,7 @@ def test_it_says_what_the_result_says(
     assert taxonomy.names[worst.true_node] in text
     links = {(a.get("href") or "")[1:] for t, a in page.tags if t == "a"}
     assert links <= page.ids()
-    assert {"numbers", "depth", "errors", "search", "curve", "map", "notes"} == links
+    assert {"numbers", "depth", "errors", "search", "why", "curve", "map", "notes"} == links
 
 
 def test_names_are_escaped_everywhere() -> None:
@@ -128,8 +128,10 @@ def test_pictures_are_those_of_the_instances(
 
     page = Page(render_report(result, table, taxonomy, images=images, projection="PCA"))
     test = set(table.select("test").instances.tolist())
-    assert len(asked) == 2
-    assert all(set(instances.tolist()) <= test for instances in asked)
+    assert len(asked) == 3
+    searched, confused, explained = sorted(asked, key=lambda instances: not set(instances.tolist()) <= test)
+    assert set(searched.tolist()) | set(confused.tolist()) <= test
+    assert set(explained.tolist()) & set(table.select("train").instances.tolist())
     pictures = [image for image in page.images() if (image["alt"] or "").startswith(("query: ", "result "))]
     assert len(pictures) == 10 * 9
     assert len(page.images()) > len(pictures), "confusions have pictures"
@@ -151,7 +153,8 @@ def test_the_same_input_gives_the_same_page(taxonomy: Taxonomy) -> None:
     result = evaluate(table, taxonomy)
     first = render_report(result, table, taxonomy, images=grey, projection="t-SNE")
     torch.manual_seed(5)
-    back = replace(EvaluationResult.from_dict(result.to_dict()), outcomes=result.outcomes)
+    back = EvaluationResult.from_dict(result.to_dict())
+    back = replace(back, outcomes=result.outcomes, classifiers=result.classifiers)
     assert render_report(back, table, taxonomy, images=grey, projection="t-SNE") == first
     assert "t-SNE" in first
 

@@ -214,6 +214,14 @@ def _warnings(name: str, numbers: Sequence[int | None], unit: str) -> list[str]:
             found.append(f"No {unit} is {what}: the {rate} is not defined.")
         elif count is not None and count < FEW_CASES:
             found.append(f"Only {plural(count, f'{what} {unit}')}: the {rate} is uncertain.")
+    if None not in numbers:
+        positive, hit, negative, cleared, _ = (number or 0 for number in numbers)
+        for count, what, rate in (
+            (hit + negative - cleared, f"called {name}", "PPV"),
+            (positive - hit + cleared, "cleared", "NPV"),
+        ):
+            if count < FEW_CASES:
+                found.append(f"Only {plural(count, unit)} {what}: the {rate} is uncertain.")
     return found
 
 

@@ -88,7 +88,7 @@ def evaluate_on_data(
             progress=progress,
         )
         said = [
-            f"The samples are those of '{data}', from which nothing was learned.",
+            f"The samples are those of '{Path(data).name}', from which nothing was learned.",
             *_beside_own(result, run.folder),
         ]
         warned = [
@@ -106,6 +106,7 @@ def evaluate_on_data(
             folder,
             progress,
             source,
+            visible=torch.arange(len(table)) < len(theirs),
             title=title or f"{Path(data).stem}: {name}, trained on {Path(run.recipe.data).stem}",
             recipe=run.recipe.to_dict(),
             trained=run.folder.read_versions(),

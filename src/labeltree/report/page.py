@@ -16,6 +16,7 @@ from labeltree.report.charts import method_mark
 from labeltree.report.confusions import confusion_rows, example_pictures, taken_for, wrong_pairs
 from labeltree.report.disk import draw_disk, lay_out
 from labeltree.report.error_tree_rows import ErrorTree, json_in_page, tree_data
+from labeltree.report.explanations import explain_samples, explanation_rows
 from labeltree.report.figures import curve_figure, depth_figure
 from labeltree.report.first_screen import (
     group_word,
@@ -67,6 +68,7 @@ def render_report(
     *,
     images: Callable[[Tensor], Tensor] | None = None,
     texts: Callable[[Tensor], list[str]] | None = None,
+    visible: Tensor | None = None,
     title: str = "How well the embeddings follow the tree",
     history: Sequence[Mapping[str, float]] | None = None,
     recipe: Mapping[str, Any] | None = None,
@@ -84,6 +86,7 @@ def render_report(
         taxonomy: the one it was evaluated with.
         images: from ``(m,)`` instances to ``(m, c, h, w)`` uint8 images; without, searches show names.
         texts: from ``(m,)`` instances to their texts, likewise.
+        visible: ``(n,)`` bool, the rows of the table whose images and texts can be had; None = all.
         title: of the page.
         history: a row for each epoch, from `RunFolder.read_history`.
         recipe: the settings of the run, nested or flat.
@@ -123,6 +126,7 @@ def render_report(
         examples = example_pictures(
             errors, features, chosen.test, table.nodes, ids, images, outcomes, classifier=answering
         )
+    explained = explain_samples(result, table, chosen, taxonomy)
     disk = None
     if embeddings.representation.geometry == "poincare":
         some = stratified_subsample(shown, table.nodes[shown], _DISK_POINTS, result.settings.seed)
@@ -169,8 +173,10 @@ def render_report(
         branch_marks=[legend_mark(b.shape, colour=b.colour) for b in colours.branches],
         method_marks=[method_mark(style) for style in range(len(result.methods))],
         other_branches=colours.others,
-        searches=search_rows(searches, table, taxonomy, names, images, texts),
+        searches=search_rows(searches, table, taxonomy, names, images, texts, visible),
         cautions=[said for said in result.cautions if said != promise_sentence(result)],
+        explained=explanation_rows(explained, table, taxonomy, names, images, texts, visible),
+        promised=explained is not None and explained.promised,
         searched=len(plan.queries if plan.gallery is None else plan.gallery),
         searched_words=("" if plan.gallery is None else "training ")
         + samples

@@ -8,7 +8,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from labeltree.evaluation import EvaluationResult, attribute_rows
+from labeltree.evaluation.protocols.node_scores import QUESTION_COUNTS
 from labeltree.evaluation.result import ProtocolResult
+from labeltree.report.node_table import NodeTable, node_table
 from labeltree.report.wording import plural
 
 __all__ = ["NumberTable", "ProtocolBlock", "attribute_tables", "protocol_blocks"]
@@ -29,11 +31,12 @@ class NumberTable:
 
 @dataclass(frozen=True)
 class ProtocolBlock:
-    """The results of one protocol: its main numbers, and tables that are folded."""
+    """The results of one protocol: its main numbers, its table of nodes, and tables that are folded."""
 
     name: str
     title: str
     tables: list[NumberTable]
+    nodes: NodeTable | None
     folded: list[NumberTable]
     counts: str
     notes: list[str]
@@ -69,20 +72,33 @@ def _block(name: str, result: EvaluationResult) -> ProtocolBlock:
     first = next(iter(found.values()))
     scores = _scores(found)
     main, rest = replace(scores, rows=scores.rows[:_MOST_SCORES]), scores.rows[_MOST_SCORES:]
+    nodes = node_table(first) if name == "node-scores" else None
     further = [
         replace(scores, title="Further measures", rows=rest),
-        *_lists(found, "by_depth"),
-        *_lists(found, "curves"),
-        *_nodes(found),
+        *_by_depth(found),
+        *_curves(found),
+        *(_nodes(found) if nodes is None else []),
     ]
+
+    def plain(key: str) -> bool:
+        return key.rpartition(": ")[2] not in QUESTION_COUNTS  # those are on the first screen
+
     return ProtocolBlock(
         name,
         first.title or name.replace("_", " "),
         [table for table in [main] if table.rows],
+        nodes,
         [table for table in further if table.rows],
-        ", ".join(f"{key.replace('_', ' ')} {value:,}" for key, value in first.counts.items()),
-        list(dict.fromkeys(note for item in found.values() for note in item.notes)),
+        ", ".join(f"{key.replace('_', ' ')} {value:,}" for key, value in first.counts.items() if plain(key)),
+        _notes(found),
     )
+
+
+def _notes(found: dict[str, ProtocolResult]) -> list[str]:
+    """The notes of the evaluated method, and what differs for others, with their names."""
+    own, *_ = (item.notes for item in found.values())
+    theirs = [f"{name}: {note}" for name, item in found.items() for note in item.notes if note not in own]
+    return list(dict.fromkeys([*own, *theirs]))
 
 
 def _scores(found: dict[str, ProtocolResult]) -> NumberTable:
@@ -94,27 +110,45 @@ def _scores(found: dict[str, ProtocolResult]) -> NumberTable:
     return NumberTable("", "Measure", list(found), rows)
 
 
-def _lists(found: dict[str, ProtocolResult], kind: str) -> list[NumberTable]:
-    """A table for each curve: a row per method, a column per depth or position on the curve's axis."""
+def _by_depth(found: dict[str, ProtocolResult]) -> list[NumberTable]:
+    """One table of all numbers by depth: a row for each measure and method, a column for each depth."""
+    deepest = max((len(v) for item in found.values() for v in item.by_depth.values()), default=0)
+    columns = [f"Depth {depth}" for depth in range(1, deepest + 1)]
+    names = _union(item.by_depth for item in found.values())
+    rows = [row for name in names for row in _series(found, "by_depth", name, range(deepest))]
+    return [NumberTable("By depth", "Measure", columns, rows)]
+
+
+def _curves(found: dict[str, ProtocolResult]) -> list[NumberTable]:
+    """A table for all curves along the same axis: a row for each curve and method, a column for a point."""
+    by_axis: dict[tuple[str, ...], list[str]] = {}
+    for name in _union(item.curves for item in found.values()):
+        longest = max(len(item.curves.get(name, [])) for item in found.values())
+        axis = next((item.axes[name] for item in found.values() if name in item.axes), [])
+        columns = [f"{axis[i]:g}" if i < len(axis) else str(i + 1) for i in range(longest)]
+        by_axis.setdefault(tuple(columns), []).append(name)
     tables = []
-    of_kind = "depth_intervals" if kind == "by_depth" else "curve_intervals"
-    for name in _union(getattr(item, kind) for item in found.values()):
-        lines = {key: getattr(item, kind).get(name, []) for key, item in found.items()}
-        longest = max(len(values) for values in lines.values())
-        if kind == "by_depth":
-            columns = [f"Depth {depth}" for depth in range(1, longest + 1)]
-        else:
-            axis = next((item.axes[name] for item in found.values() if name in item.axes), [])
-            columns = [f"{axis[i]:g}" if i < len(axis) else str(i + 1) for i in range(longest)]
-        keep = _spread_out(longest, 12)
-        ends = {key: dict(enumerate(getattr(item, of_kind).get(name, []))) for key, item in found.items()}
-        rows = [
-            (key, [_cell(values[i], ends[key].get(i)) if i < len(values) else "–" for i in keep])
-            for key, values in lines.items()
-            if values
-        ]
-        tables.append(NumberTable(_words(name), "Method", [columns[i] for i in keep], rows))
+    for points, names in by_axis.items():
+        keep = _spread_out(len(points), 12)
+        rows = [row for name in names for row in _series(found, "curves", name, keep)]
+        title = _words(names[0]) if len(names) == 1 else "Curves along the same axis"
+        tables.append(NumberTable(title, "Curve", [points[i] for i in keep], rows))
     return tables
+
+
+def _series(
+    found: dict[str, ProtocolResult], kind: str, name: str, keep: Iterable[int]
+) -> list[tuple[str, list[str]]]:
+    """A row for each method that has a series of numbers of this name."""
+    of_kind = "depth_intervals" if kind == "by_depth" else "curve_intervals"
+    rows = []
+    for method, item in found.items():
+        values = getattr(item, kind).get(name, [])
+        ends = dict(enumerate(getattr(item, of_kind).get(name, [])))
+        if values:
+            title = _words(name) if len(found) == 1 else f"{_words(name)} · {method}"
+            rows.append((title, [_cell(values[i], ends.get(i)) if i < len(values) else "–" for i in keep]))
+    return rows
 
 
 def _nodes(found: dict[str, ProtocolResult]) -> list[NumberTable]:

@@ -16,7 +16,7 @@ from labeltree.report.wording import plural
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 
-__all__ = ["Card", "Search", "SearchRow", "choose_searches", "search_legend", "search_rows"]
+__all__ = ["Card", "Search", "SearchRow", "choose_searches", "search_legend", "search_rows", "shortened"]
 
 _CANDIDATES = 40
 
@@ -175,6 +175,7 @@ def search_rows(
     names: NodeNames,
     images: Callable[[Tensor], Tensor] | None,
     texts: Callable[[Tensor], list[str]] | None = None,
+    visible: Tensor | None = None,
 ) -> list[SearchRow]:
     """Describe the searches.
 
@@ -185,9 +186,12 @@ def search_rows(
         names: what to call them.
         images: from ``(m,)`` instances to ``(m, c, h, w)`` uint8 images; None for no pictures.
         texts: from ``(m,)`` instances to their texts; None for none.
+        visible: ``(n,)`` bool, the rows whose images and texts can be had; None = all.
     """
-    pictures = {row: picture(image) for row, image in _shown(searches, table, images, "images").items()}
-    shown = {row: _shortened(text) for row, text in _shown(searches, table, texts, "texts").items()}
+    seen = _shown(searches, table, images, "images", visible)
+    pictures = {row: picture(image) for row, image in seen.items()}
+    read = _shown(searches, table, texts, "texts", visible)
+    shown = {row: shortened(text) for row, text in read.items()}
 
     def card(row: int, query: int) -> Card:
         node, wanted = int(table.nodes[row]), int(table.nodes[query])
@@ -236,15 +240,17 @@ def _shown(
     table: EmbeddingTable,
     samples: Callable[[Tensor], Any] | None,
     what: str,
+    visible: Tensor | None,
 ) -> dict[int, Any]:
-    """The sample of every row that is a query or a result."""
+    """The sample of every row that is a query or a result, as far as it can be had."""
     if samples is None or not searches:
         return {}
     rows = sorted({row for s in searches for row in (s.query, *s.results.tolist())})
+    rows = [row for row in rows if visible is None or bool(visible[row])]
     return fetch(rows, table.instances, samples, what)
 
 
-def _shortened(text: str) -> str:
+def shortened(text: str) -> str:
     """The beginning of a text, up to a word's end."""
     words = " ".join(text.split())
     return words if len(words) <= _LONGEST else f"{words[:_LONGEST].rsplit(' ', 1)[0]} …"

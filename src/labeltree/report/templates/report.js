@@ -341,8 +341,27 @@
     chart.addEventListener("pointerleave", () => { dim(null); tip.hidden = true; });
   }
 
+  function sortable(table) {
+    // the first column restores the order of the tree; numbers begin with the smallest, undefined ones are last
+    const body = table.tBodies[0], rows = [...body.rows], heads = [...table.tHead.rows[0].cells];
+    heads.forEach((head, column) => {
+      const button = make("button", "", head.textContent);
+      button.type = "button";
+      head.replaceChildren(button);
+      button.addEventListener("click", () => {
+        const down = column && head.getAttribute("aria-sort") === "ascending";
+        heads.forEach((other) => other.removeAttribute("aria-sort"));
+        if (column) head.setAttribute("aria-sort", down ? "descending" : "ascending");
+        const key = (row) => row.cells[column].dataset.key;
+        const compare = (a, b) => (!key(a) - !key(b)) || (down ? key(b) - key(a) : key(a) - key(b));
+        body.replaceChildren(...(column ? [...rows].sort(compare) : rows));
+      });
+    });
+  }
+
   document.documentElement.classList.add("js");
   const box = document.getElementById("explorer"), source = document.getElementById("tree-data");
   if (box && source) explorer(box, source);
   document.querySelectorAll("svg.plane").forEach(hover);
+  document.querySelectorAll("table.sortable").forEach(sortable);
 })();

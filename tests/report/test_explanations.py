@@ -1,0 +1,133 @@
+"""Why single answers, and every node in one table."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from html_page import Page
+from report_inputs import SMALL, clinic_table
+
+from labeltree.evaluation import EvaluationResult, EvaluationSettings, evaluate
+from labeltree.report import render_report
+from labeltree.report.explanations import explain_samples, explanation_rows
+from labeltree.report.node_table import node_table
+from labeltree.report.nodes import NodeNames
+from labeltree.runs import EmbeddingTable
+from labeltree.taxonomy import Taxonomy
+
+
+@pytest.fixture(scope="module")
+def taxonomy() -> Taxonomy:
+    return Taxonomy.from_paths(SMALL)
+
+
+@pytest.fixture(scope="module")
+def table(taxonomy: Taxonomy) -> EmbeddingTable:
+    return clinic_table(taxonomy)
+
+
+@pytest.fixture(scope="module")
+def result(table: EmbeddingTable, taxonomy: Taxonomy) -> EvaluationResult:
+    settings = EvaluationSettings(resamples=20, protocols=("node-scores",))
+    return evaluate(table, taxonomy, settings=settings)
+
+
+def test_samples_are_explained_by_the_nearest_on_either_side(
+    result: EvaluationResult, table: EmbeddingTable, taxonomy: Taxonomy
+) -> None:
+    assert result.samples is not None
+    found = explain_samples(result, table, result.samples, taxonomy)
+    assert found is not None
+    assert found.promised
+    assert {each.kind for each in found.samples} == {"wrong", "coarse", "right"}
+    assert set(table.split[found.training.numpy()]) == {"train"}
+    for each in found.samples:
+        label, likely = int(table.nodes[each.row]), each.likely
+        assert table.split[each.row] == "test"
+        assert (each.kind == "wrong") == (label != likely) or each.kind == "coarse"
+        distances = table.space.pairwise_distance(
+            table.embeddings[[each.row]].double(), table.embeddings[found.training].double()
+        )[0]
+        labels = table.nodes[found.training]
+        for step in each.steps:
+            inside = (labels >= step.node) & (labels < int(taxonomy.subtree_end[step.node]))
+            assert step.speaks_for is not None
+            assert step.speaks_for.distance == pytest.approx(float(distances[inside].min()))
+            assert int(labels[step.speaks_for.row]) == step.speaks_for.node
+            if step.speaks_against is not None:
+                assert not inside[step.speaks_against.row]
+        assert [step.taken for step in each.steps].count(False) <= 1
+
+
+def test_the_first_are_the_most_severe_mistakes(
+    result: EvaluationResult, table: EmbeddingTable, taxonomy: Taxonomy
+) -> None:
+    found = explain_samples(result, table, result.samples, taxonomy)  # type: ignore[arg-type]
+    assert found is not None
+    wrong = [each for each in found.samples if each.kind == "wrong"]
+    off = [int(taxonomy.lca_height(torch.tensor(e.likely), table.nodes[e.row])) for e in wrong]
+    assert off == sorted(off, reverse=True)
+    assert off[0] == taxonomy.max_height
+
+
+def test_without_validation_samples_nothing_is_promised(taxonomy: Taxonomy, table: EmbeddingTable) -> None:
+    plain = replace(table, split=np.where(table.split == "val", "train", table.split))
+    result = evaluate(plain, taxonomy, settings=EvaluationSettings(resamples=0))
+    found = explain_samples(result, plain, result.samples, taxonomy)  # type: ignore[arg-type]
+    assert found is not None
+    assert not found.promised
+    assert all(each.answer == each.likely for each in found.samples)
+    assert (
+        "90"
+        not in Page(render_report(result, plain, taxonomy, projection="PCA"))
+        .text.partition("Why these answers")[2]
+        .partition("Distances are")[0]
+    )
+
+
+def test_names_stand_for_what_cannot_be_shown(
+    result: EvaluationResult, table: EmbeddingTable, taxonomy: Taxonomy
+) -> None:
+    paths = np.array([f"/home/me/photos/{i}.png" for i in range(len(table))])
+    named = replace(table, paths=paths)
+    found = explain_samples(result, named, result.samples, taxonomy)  # type: ignore[arg-type]
+    visible = torch.from_numpy(table.split == "test")
+    asked: list[int] = []
+
+    def images(instances: torch.Tensor) -> torch.Tensor:
+        asked.extend(instances.tolist())
+        return torch.zeros(len(instances), 3, 4, 4, dtype=torch.uint8)
+
+    rows = explanation_rows(found, named, taxonomy, NodeNames(taxonomy), images, None, visible)
+    assert set(asked) <= set(table.instances[visible].tolist())
+    assert all(row.source for row in rows)
+    step = rows[0].steps[0]
+    assert step.speaks_for is not None
+    assert step.speaks_for.source is None
+    assert step.speaks_for.name.startswith("photos/")
+    assert "/home" not in str(rows)
+
+
+def test_a_result_from_a_file_has_no_explanations(
+    result: EvaluationResult, table: EmbeddingTable, taxonomy: Taxonomy
+) -> None:
+    back = EvaluationResult.from_dict(result.to_dict())
+    assert "why" not in Page(render_report(back, table, taxonomy, projection="PCA")).ids()
+
+
+def test_every_node_is_a_row_of_one_table(result: EvaluationResult, taxonomy: Taxonomy) -> None:
+    found = result.main.protocols["node-scores"]
+    table = node_table(found)
+    assert table is not None
+    assert [row.path for row in table.rows] == [
+        taxonomy.path_name(node) for node in range(1, taxonomy.num_nodes)
+    ]
+    assert table.hidden == 0
+    for row in table.rows:
+        value = found.by_node["features.decision_sensitivity"][row.path]
+        assert row.decided[0].text == f"{100 * value:.1f}"
+        assert row.few == (found.by_node["features.positives"][row.path] < 20)
+    assert "† Fewer than 20" in table.note
