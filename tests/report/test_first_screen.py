@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from html_page import Page
 from report_inputs import SMALL, clinic_table
 
-from labeltree.evaluation import EvaluationResult, EvaluationSettings, evaluate
+from labeltree.evaluation import EvaluationResult, EvaluationSettings, evaluate, pool_folds
 from labeltree.report import render_report
 from labeltree.report.first_screen import group_word, promise_panel, promise_sentence, question_panels
+from labeltree.report.wording import percent
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 
@@ -134,6 +136,26 @@ def test_the_page_opens_with_them(
     assert places == sorted(places)
     bare = Page(render_report(evaluate(table, taxonomy), table, taxonomy, projection="PCA")).text
     assert "Sensitivity" not in bare
+
+
+def test_folds_pool_a_question_case_by_case(table: EmbeddingTable, taxonomy: Taxonomy) -> None:
+    settings = EvaluationSettings(
+        resamples=30, protocols=("node-scores",), options={"node-scores": {"questions": QUESTIONS}}
+    )
+    turns = ["train", "val", "test"]
+    folds = []
+    for shift in (0, 1):
+        split = np.array([turns[(turns.index(name) + shift) % 3] for name in table.split])
+        folds.append(evaluate(replace(table, split=split), taxonomy, settings=settings))
+    pooled = pool_folds(folds, [each.outcomes[each.name] for each in folds])
+    (panel,) = question_panels(pooled, "image")
+    singles = [question_panels(each, "image")[0] for each in folds]
+    for at, rate in enumerate(panel.rates[:4]):
+        parts = [tuple(map(int, single.rates[at].counts.split(" of "))) for single in singles]
+        right, of = (sum(part[k] for part in parts) for k in (0, 1))
+        assert rate.counts == f"{right} of {of}"
+        assert rate.value == percent(right / of)
+        assert rate.interval
 
 
 @pytest.mark.parametrize(

@@ -97,6 +97,8 @@ def tested_sentence(
     taxonomy: Taxonomy,
     sample: str,
     group: str,
+    *,
+    alone: bool,
 ) -> str:
     """How many samples, of how many groups, lesions and classes were tested.
 
@@ -107,6 +109,7 @@ def tested_sentence(
         taxonomy: of its labels.
         sample: what a sample is called.
         group: what a group is called.
+        alone: whether nothing before it names classes and branches.
     """
     of = []
     per = _units_of(result)
@@ -117,6 +120,8 @@ def tested_sentence(
         count = len(torch.unique(groups[groups >= 0])) + int((groups < 0).sum())
         of.append(plural(count, group))
     what = plural(len(rows), sample) + "".join(f" of {each}" for each in of)
+    if not alone:
+        return f"Tested on {what}."
     branches = main_branches(taxonomy)
     names = ", ".join(taxonomy.names[node] for node in branches[:4]) + (" …" if len(branches) > 4 else "")
     tree = f" in {len(branches)} main branches ({names})" if len(branches) > 1 else ""

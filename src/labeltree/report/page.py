@@ -126,6 +126,7 @@ def render_report(
         examples = example_pictures(
             errors, features, chosen.test, table.nodes, ids, images, outcomes, classifier=answering
         )
+    questions = question_panels(result, sample, group)
     explained = explain_samples(result, table, chosen, taxonomy)
     disk = None
     if embeddings.representation.geometry == "poincare":
@@ -138,8 +139,8 @@ def render_report(
         sample=sample,
         samples=samples,
         opening=opening(result, taxonomy, samples, trained=recipe is not None),
-        tested=tested_sentence(result, table, chosen.test, taxonomy, sample, group),
-        questions=question_panels(result, sample, group),
+        tested=tested_sentence(result, table, chosen.test, taxonomy, sample, group, alone=bool(questions)),
+        questions=questions,
         promise=promise_panel(result, samples),
         sentences=main_sentences(result, samples),
         tiles=tiles(result, samples),

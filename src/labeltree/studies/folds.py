@@ -24,6 +24,7 @@ from labeltree.inference.finish import finish_run
 from labeltree.progress import Progress
 from labeltree.report.document import Block, Cell, Heading, Notes, Table, Text, to_html
 from labeltree.report.evaluate_and_report import Evaluated, evaluate_run
+from labeltree.report.first_screen import question_panels
 from labeltree.report.main_numbers import main_numbers_table
 from labeltree.report.template import write_page
 from labeltree.runs import ModelDescription, RunFolder
@@ -167,6 +168,7 @@ def _page(
             f"{errors.samples:,} samples with a finest label, each judged by the model of the fold that "
             f"tested it: {main.answer_score('top1'):.1%} are answered right{sure}. {main.classifier.sentence}"
         ),
+        *_questions(pooled),
         *(Text(caution) for caution in pooled.cautions),
         Heading("All folds together, and each"),
         _numbers(pooled, results),
@@ -186,6 +188,19 @@ def _page(
         Heading("Notes"),
         Notes("\n".join(f"- {note}" for note in pooled.notes)),
     ]
+
+
+def _questions(pooled: EvaluationResult) -> list[Block]:
+    """The named sets of nodes that were asked about, each judged as one test over all folds."""
+    blocks: list[Block] = []
+    for panel in question_panels(pooled, "sample"):
+        table = Table(["", "all samples", "interval", "cases"])
+        for rate in panel.rates:
+            cells = rate.title, rate.value, rate.interval, f"{rate.counts}{' †' if rate.few else ''}"
+            table.rows.append([Cell(cell) for cell in cells])
+        warnings = [Text(f"† {warning}") for warning in panel.warnings]
+        blocks += [Heading(f"{panel.name}: {panel.nodes}"), Text(f"{panel.cases}."), table, *warnings]
+    return blocks
 
 
 def _numbers(pooled: EvaluationResult, results: Sequence[EvaluationResult]) -> Table:
