@@ -118,6 +118,23 @@ def test_a_broken_promise_is_flagged_where_it_is_broken(result: EvaluationResult
     assert "does not hold here" in promise_sentence(changed)
 
 
+def test_few_calibration_samples_may_miss_a_promise_by_chance(result: EvaluationResult) -> None:
+    decided = result.main.protocols["decisions"]
+
+    def said(calibrated: int) -> str:
+        found = replace(
+            decided,
+            counts=decided.counts | {"for the thresholds": calibrated},
+            scores=decided.scores | {"coverage_at_0.9": 0.865},
+            intervals=decided.intervals | {"coverage_at_0.9": (0.858, 0.871)},
+        )
+        main = replace(result.main, protocols=result.main.protocols | {"decisions": found})
+        return promise_sentence(replace(result, methods={result.name: main}))
+
+    assert "thresholds from 250 samples may miss by as much by chance" in said(250)
+    assert "does not hold here" in said(1000)
+
+
 def test_the_page_opens_with_them(
     result: EvaluationResult, table: EmbeddingTable, taxonomy: Taxonomy
 ) -> None:

@@ -235,9 +235,13 @@ def promise_sentence(result: EvaluationResult) -> str:
     found = _promise(result)
     if found is None:
         return ""
-    asked, value, (low, high) = found
+    asked, value, (low, high), calibrated = found
     ends = "" if math.isnan(low) else f" ({_range(low, high)})"
-    verdict = "the promise holds" if _kept(asked, value, high) else "the promise does not hold here"
+    verdict = "the promise holds"
+    if not _kept(asked, value, high, calibrated):
+        verdict = "the promise does not hold here"
+    elif (value if math.isnan(high) else high) < asked:
+        verdict = f"fewer, but thresholds from {plural(calibrated, 'sample')} may miss by as much by chance"
     return (
         f"Answers were made as fine as a promise allows: {percent(asked, 0)} of them should hold the truth. "
         f"{percent(value)}{ends} do: {verdict}."
@@ -249,14 +253,14 @@ def promise_panel(result: EvaluationResult, samples: str) -> PromisePanel | None
     found = _promise(result)
     if found is None:
         return None
-    asked, value, (_, high) = found
+    asked, value, (_, high), calibrated = found
     parts = []
     for part in result.main.by_attribute:
         key = next((key for key in part.scores if key.endswith(f"coverage_at_{asked:g}")), "")
         held, (low, up) = part.scores.get(key, math.nan), part.intervals.get(key, _NO_ENDS)
         if math.isnan(held):
             continue
-        kept, few = _kept(asked, held, up), part.samples < FEW_CASES
+        kept, few = _kept(asked, held, up, calibrated), part.samples < FEW_CASES
         verdict = "too few to tell" if few else "kept" if kept else "not kept"
         name = f"{part.attribute} {part.value or '(missing)'}"
         count = f"{part.samples:,} {samples}"
@@ -266,11 +270,14 @@ def promise_panel(result: EvaluationResult, samples: str) -> PromisePanel | None
     if len(parts) > _MOST_VALUES:
         shown = broken[:_MOST_VALUES]
         rest = f"Kept for {len(parts) - len(broken)} of {len(parts)} values; all are under By attribute."
-    return PromisePanel(promise_sentence(result), _kept(asked, value, high), shown, rest)
+    return PromisePanel(promise_sentence(result), _kept(asked, value, high, calibrated), shown, rest)
 
 
-def _promise(result: EvaluationResult) -> tuple[float, float, Bounds] | None:
-    """The coverage that was promised, the one found, and its interval: 0.9, or the first that was asked."""
+def _promise(result: EvaluationResult) -> tuple[float, float, Bounds, int] | None:
+    """The promised coverage (0.9, or the first asked), the one found, its interval, and what it rests on.
+
+    The last is the number of samples that thresholds come from.
+    """
     found = result.main.protocols.get("decisions")
     if found is None:
         return None
@@ -283,9 +290,17 @@ def _promise(result: EvaluationResult) -> tuple[float, float, Bounds] | None:
         return None
     asked = 0.9 if 0.9 in known else next(iter(known))
     name = known[asked]
-    return asked, found.scores[name], found.intervals.get(name, _NO_ENDS)
+    calibrated = found.counts.get("for the thresholds", 0)
+    return asked, found.scores[name], found.intervals.get(name, _NO_ENDS), calibrated
 
 
-def _kept(asked: float, value: float, high: float) -> bool:
-    """Whether a coverage may be the promised one: its interval reaches it or, without one, it does."""
-    return (value if math.isnan(high) else high) >= asked
+def _kept(asked: float, value: float, high: float, calibrated: int) -> bool:
+    """Whether a coverage may be the promised one, by chance of test samples and of calibration samples.
+
+    The coverage given the calibration samples varies with their draw, as a Beta distribution (Vovk 2012),
+    whose deviation is about √(c(1−c)/(n+2)). Its 95 % interval and that of the test samples are added as
+    errors of independent numbers.
+    """
+    of_draw = 1.96 * math.sqrt(asked * (1 - asked) / (calibrated + 2)) if calibrated else 0.0
+    of_test = 0.0 if math.isnan(high) else high - value
+    return asked - value <= math.hypot(of_draw, of_test)
