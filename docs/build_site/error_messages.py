@@ -1,0 +1,95 @@
+"""An index of all error messages, made from the source, so that the search of the site finds them."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+
+from docstrings import markdown
+
+from labeltree import errors
+
+__all__ = ["error_page", "messages"]
+
+_INTRODUCTION = """# Errors
+
+`labeltree` ends with one sentence on the error stream and exit code 2. The sentence says what is wrong, where, and what to
+do instead. In Python the same sentence is the message of an exception. Search for words of a message in the search box of
+this site to find it here; words that are yours, such as a path or a label, stand here as `<name>`.
+
+Every exception that you are meant to catch is a {py:obj}`~labeltree.errors.LabeltreeError`, or a `ValueError` for an argument
+that is out of range:
+"""
+
+
+def messages(root: Path) -> dict[str, list[tuple[str, str, str]]]:
+    """The messages of each package of labeltree: file, exception and message, in the order of the source."""
+    found: dict[str, list[tuple[str, str, str]]] = {}
+    package = root / "src" / "labeltree"
+    for path in sorted(package.rglob("*.py")):
+        name = path.relative_to(package)
+        room = name.parts[0] if len(name.parts) > 1 else "labeltree"
+        found.setdefault(room, []).extend(
+            (name.as_posix(), error, message) for error, message in _of_file(path.read_text("utf-8"))
+        )
+    return {room: said for room, said in found.items() if said}
+
+
+def error_page(root: Path) -> str:
+    """The page, as Markdown."""
+    parts = [_INTRODUCTION]
+    names = [getattr(errors, name) for name in errors.__all__]
+    parts.append(
+        "\n".join(f"- {{py:obj}}`~labeltree.errors.{e.__name__}`: {inspect.cleandoc(e.__doc__).splitlines()[0]}" for e in names)
+    )
+    for room, said in messages(root).items():
+        parts.append(f"## {room}")
+        file = None
+        lines: list[str] = []
+        for path, error, message in said:
+            if path != file:
+                lines += ["", f"`{path}`", ""]
+                file = path
+            fence = "``" if "`" in message else "`"
+            lines.append(f"- {fence}{message}{fence} ({error})")
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts) + "\n"
+
+
+def _of_file(source: str) -> Iterator[tuple[str, str]]:
+    seen = set()
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.Call) or not node.args:
+            continue
+        name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
+        if not name.endswith("Error") or name.startswith("_"):
+            continue
+        message = " ".join(_template(node.args[0]).split())
+        if " " in message and (name, message) not in seen:
+            seen.add((name, message))
+            yield name, message
+
+
+def _template(node: ast.expr) -> str:
+    """The text of a message, with ``<name>`` for what is put into it."""
+    if isinstance(node, ast.Constant):
+        return str(node.value) if isinstance(node.value, str) else ""
+    if isinstance(node, ast.JoinedStr):
+        return "".join(_template(part) for part in node.values)
+    if isinstance(node, ast.FormattedValue):
+        return _placeholder(node.value)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        return _template(node.left) + _template(node.right)
+    if isinstance(node, ast.IfExp):
+        return f"{_template(node.body)} / {_template(node.orelse)}"
+    return _placeholder(node)
+
+
+def _placeholder(node: ast.expr) -> str:
+    if isinstance(node, ast.Name):
+        return f"<{node.id.strip('_')}>"
+    if isinstance(node, ast.Attribute):
+        return f"<{node.attr.strip('_')}>"
+    return "…"

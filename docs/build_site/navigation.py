@@ -1,0 +1,62 @@
+"""Where every page stands in the sidebar: four kinds of pages, each in reading order.
+
+A page of a folder that has an ``index.md`` stands below that index, in the order in which the index links to
+them; all others are named here. Names are those of the staged pages (`staging.py`), without ``.md``.
+"""
+
+from __future__ import annotations
+
+__all__ = ["NAVIGATION"]
+
+NAVIGATION: dict[str, list[str]] = {
+    "Tutorials": ["tutorials/index"],
+    "How-to guides": [
+        "Choose an objective <choose>",
+        "taxonomies",
+        "taxonomy-changes",
+        "training",
+        "encoders",
+        "images-and-texts",
+        "own-loop",
+        "add-your-own-objective",
+        "python",
+        "Evaluate a model or embeddings <evaluation>",
+        "Evaluate as clinical studies do <evaluation-clinical>",
+        "patients",
+        "report",
+        "compare",
+        "studies",
+        "Answer only as finely as is sure <decisions>",
+        "unknown-classes",
+        "corrections",
+        "Choose what to label next <label-next>",
+        "Make and change an index <indexing>",
+        "search",
+        "explore",
+        "search-servers",
+        "bulk",
+        "deploy",
+    ],
+    "Reference": [
+        "objectives/index",
+        "data/index",
+        "reference/commands/index",
+        "reference/recipe",
+        "reference/api/index",
+        "file-formats",
+        "reference/errors",
+        "glossary",
+        "recipes",
+    ],
+    "Explanation": [
+        "idea",
+        "exact",
+        "findings",
+        "studies/index",
+        "performance",
+        "benchmarks/index",
+        "reliability",
+        "contributing",
+    ],
+}
+"""Pages by the four kinds of documentation (Diátaxis); ``title <page>`` gives a page a shorter title."""

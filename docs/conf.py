@@ -1,0 +1,62 @@
+"""Settings of Sphinx for the site; `make docs` builds it."""
+
+from importlib.metadata import version as version_of
+
+from docutils import nodes
+from pygments.lexers.special import TextLexer
+from sphinx.addnodes import pending_xref
+from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
+from sphinx.util.nodes import make_refnode
+
+project = "labeltree"
+author = "The labeltree developers"
+copyright = author
+version = release = version_of("labeltree")
+language = "en"
+
+extensions = ["myst_parser", "sphinx_copybutton"]
+source_suffix = {".md": "markdown"}
+root_doc = "index"
+highlight_language = "text"  # indented blocks are formulas
+smartquotes = False  # option names have two hyphens
+nitpicky = False  # types of other libraries are named, and not linked
+python_maximum_signature_line_length = 80
+toc_object_entries_show_parents = "hide"
+
+myst_enable_extensions = ["colon_fence", "fieldlist", "attrs_inline"]
+myst_heading_anchors = 6  # anchors as on the repository's page
+copybutton_prompt_text = r"\$ |>>> |\.\.\. "
+copybutton_prompt_is_regexp = True
+
+html_theme = "furo"
+html_title = "labeltree"
+html_static_path = ["static"]
+html_css_files = ["site.css"]
+html_copy_source = False
+html_show_copyright = False
+html_theme_options = {
+    "light_css_variables": {"color-brand-primary": "#1d5d6b", "color-brand-content": "#1d5d6b"},
+    "dark_css_variables": {"color-brand-primary": "#7fc4d3", "color-brand-content": "#7fc4d3"},
+}
+
+
+def link_short_name(
+    app: Sphinx, env: BuildEnvironment, node: pending_xref, shown: nodes.Element
+) -> nodes.Element | None:
+    """Link a name in a signature, such as ``Taxonomy``, to the one public object of that name."""
+    if node.get("refdomain") != "py":
+        return None
+    short = node["reftarget"].rpartition(".")[2]
+    kinds = {"class", "data", "exception", "function"}
+    objects = env.domains.python_domain.objects.items()
+    found = [entry for name, entry in objects if name.rpartition(".")[2] == short and entry.objtype in kinds]
+    if len(found) != 1:
+        return None
+    return make_refnode(app.builder, node["refdoc"], found[0].docname, found[0].node_id, shown, short)
+
+
+def setup(app: Sphinx) -> None:
+    """Connect what the pages need."""
+    app.connect("missing-reference", link_short_name)
+    app.add_lexer("csv", TextLexer)
