@@ -1,6 +1,7 @@
 # Two commands do everything on a fresh Debian machine that has only Python:
 #   make quickstart   installs, trains on Fashion-MNIST, evaluates, writes runs/quickstart/report.html
 #   make test         installs, checks style, types and import contracts, runs all tests
+#   make docs         builds the site of the documentation in build/docs/html
 #   make check        the same without the tests that are marked slow: a minute or so on one core
 
 PYTHON ?= python3
@@ -8,13 +9,13 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: install quickstart check test lint bench bench-full campaign campaign-crash campaign-fuzz campaign-bulk campaign-serve campaign-index clean
+.PHONY: install quickstart docs check test lint bench bench-full campaign campaign-crash campaign-fuzz campaign-bulk campaign-serve campaign-index clean
 
 install: $(READY)
 
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[bench,dev,dicom,encoders,export,postgres,qdrant,search,serve,text,timm]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[bench,dev,dicom,docs,encoders,export,postgres,qdrant,search,serve,text,timm]"
 	touch $(READY)
 
 quickstart: $(READY)
@@ -23,6 +24,10 @@ quickstart: $(READY)
 	$(BIN)/labeltree train --config recipes/quickstart/supcon.yaml --out runs/quickstart-supcon
 	$(BIN)/labeltree train --config recipes/quickstart/hwc-lam.yaml --out runs/quickstart-hwc-lam
 	$(BIN)/labeltree evaluate runs/quickstart --beside runs/quickstart-supcon runs/quickstart-hwc-lam
+
+# Offline; every warning is an error. Open build/docs/html/index.html.
+docs: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/python docs/build_site build/docs
 
 lint: $(READY)
 	$(BIN)/ruff check .

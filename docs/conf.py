@@ -1,13 +1,19 @@
 """Settings of Sphinx for the site; `make docs` builds it."""
 
+import sys
+from functools import cache
 from importlib.metadata import version as version_of
+from pathlib import Path
 
 from docutils import nodes
 from pygments.lexers.special import TextLexer
 from sphinx.addnodes import pending_xref
 from sphinx.application import Sphinx
+from sphinx.domains.python import ObjectEntry
 from sphinx.environment import BuildEnvironment
 from sphinx.util.nodes import make_refnode
+
+sys.path.insert(0, str(Path(__file__).parent / "build_site"))
 
 project = "labeltree"
 author = "The labeltree developers"
@@ -15,7 +21,7 @@ copyright = author
 version = release = version_of("labeltree")
 language = "en"
 
-extensions = ["myst_parser", "sphinx_copybutton"]
+extensions = ["myst_parser", "sphinx_copybutton", "sidebar"]
 source_suffix = {".md": "markdown"}
 root_doc = "index"
 highlight_language = "text"  # indented blocks are formulas
@@ -34,11 +40,22 @@ html_title = "labeltree"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
 html_copy_source = False
+html_use_index = False
+html_domain_indices = False
 html_show_copyright = False
 html_theme_options = {
     "light_css_variables": {"color-brand-primary": "#1d5d6b", "color-brand-content": "#1d5d6b"},
     "dark_css_variables": {"color-brand-primary": "#7fc4d3", "color-brand-content": "#7fc4d3"},
 }
+
+
+@cache
+def _by_short_name(env: BuildEnvironment) -> dict[str, list[ObjectEntry]]:
+    found: dict[str, list[ObjectEntry]] = {}
+    for name, entry in env.domains.python_domain.objects.items():
+        if entry.objtype in ("class", "data", "exception", "function"):
+            found.setdefault(name.rpartition(".")[2], []).append(entry)
+    return found
 
 
 def link_short_name(
@@ -48,9 +65,7 @@ def link_short_name(
     if node.get("refdomain") != "py":
         return None
     short = node["reftarget"].rpartition(".")[2]
-    kinds = {"class", "data", "exception", "function"}
-    objects = env.domains.python_domain.objects.items()
-    found = [entry for name, entry in objects if name.rpartition(".")[2] == short and entry.objtype in kinds]
+    found = _by_short_name(env).get(short, [])
     if len(found) != 1:
         return None
     return make_refnode(app.builder, node["refdoc"], found[0].docname, found[0].node_id, shown, short)

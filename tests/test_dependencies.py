@@ -35,7 +35,7 @@ BY_LIGHTNING = {"mlflow-skinny", "tensorboard"}
 # Imported by torch.onnx, which `labeltree.inference.export.graph_files` calls.
 BY_TORCH = {"onnxscript"}
 # Extras for people who work on labeltree, not for those who use it.
-NOT_FOR_USERS = ("dev", "bench")
+NOT_FOR_USERS = ("dev", "docs", "bench")
 
 
 @cache

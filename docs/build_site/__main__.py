@@ -6,6 +6,7 @@ and messages of the package that is installed.
 
 from __future__ import annotations
 
+import gc
 import sys
 from pathlib import Path
 
@@ -37,4 +38,5 @@ def build(out: Path) -> int:
 
 
 if __name__ == "__main__":
+    gc.set_threshold(200_000, 50, 100)
     sys.exit(build(Path(sys.argv[1]).absolute()))

@@ -31,7 +31,7 @@ class Room:
 
     @property
     def page(self) -> str:
-        return f"reference/api/{self.modules[0].removeprefix('labeltree.').replace('.', '-')}"
+        return f"reference/api/{self.modules[0].replace('.', '-')}"
 
 
 ROOMS = (
@@ -56,7 +56,9 @@ ROOMS = (
         ),
     ),
     Room("runs", ("labeltree.runs",)),
-    Room("inference", ("labeltree.inference.model", "labeltree.inference.predict", "labeltree.inference.bulk")),
+    Room(
+        "inference", ("labeltree.inference.model", "labeltree.inference.predict", "labeltree.inference.bulk")
+    ),
     Room("evaluation", ("labeltree.evaluation", "labeltree.evaluation.statistics")),
     Room("decisions", ("labeltree.decisions",)),
     Room("curation", ("labeltree.curation", "labeltree.curation.suspects", "labeltree.curation.label_next")),
@@ -124,7 +126,7 @@ class Api:
         index = [
             "# Python interface",
             "",
-            "What the packages export, from their docstrings. A name that no page has may change at any time.",
+            "What packages export, from their docstrings. A name that is on no page may change at any time.",
             "[From Python](../../python.md) introduces the main functions.",
             "",
             *rows,
@@ -164,7 +166,7 @@ class Api:
             kind = "exception" if issubclass(thing, BaseException) else "class"
             return self._class(kind, name, thing)
         if callable(thing) and hasattr(thing, "__name__"):
-            return _directive(f"py:function", f"{name}{_signature(thing)}", self._text(thing.__doc__))
+            return _directive("py:function", f"{name}{_signature(thing)}", self._text(thing.__doc__))
         return _directive("py:data", name, f"`{_shortened(repr(thing))}`")
 
     def _class(self, kind: str, name: str, thing: type[Any]) -> str:
@@ -172,7 +174,9 @@ class Api:
             self._member(member, value) for member, value in _members(thing).items() if _docstring(value)
         ]
         signature = "" if kind == "exception" else _signature(thing)
-        return _directive(f"py:{kind}", name + signature, "\n\n".join([self._text(thing.__doc__), *members]), 6)
+        return _directive(
+            f"py:{kind}", name + signature, "\n\n".join([self._text(thing.__doc__), *members]), 6
+        )
 
     def _member(self, name: str, value: Any) -> str:
         text = self._text(_docstring(value))
@@ -197,12 +201,18 @@ def _directive(kind: str, argument: str, body: str, ticks: int = 5) -> str:
 
 
 def _summary(thing: Any) -> str:
-    return first_sentence(thing.__doc__) if inspect.isclass(thing) or inspect.isroutine(thing) else "a constant"
+    return (
+        first_sentence(thing.__doc__) if inspect.isclass(thing) or inspect.isroutine(thing) else "a constant"
+    )
 
 
 def _docstring(value: Any) -> str | None:
     plain = getattr(value, "__func__", value)
-    return plain.__doc__ if inspect.isroutine(plain) or hasattr(plain, "fget") or hasattr(plain, "func") else None
+    return (
+        plain.__doc__
+        if inspect.isroutine(plain) or hasattr(plain, "fget") or hasattr(plain, "func")
+        else None
+    )
 
 
 def _members(thing: type[Any]) -> dict[str, Any]:

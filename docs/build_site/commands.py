@@ -38,22 +38,23 @@ def parser_of(command: str) -> argparse.ArgumentParser:
 
 def command_pages() -> dict[str, str]:
     """All pages, by their names."""
-    lines = [f"- [{name}]({name}.md): {summary}" for name, summary in COMMANDS.items()]
+    lines = [f"- [{name}](labeltree-{name}.md): {summary}" for name, summary in COMMANDS.items()]
     index = [
         "# Command line",
         "",
-        "Each command has a page with all its options; `labeltree COMMAND --help` prints the same. Names of options may",
-        "be written with `-` or `_`. With `--debug`, an error shows its traceback.",
+        "Each command has a page with all its options; `labeltree COMMAND --help` prints the same. Names of",
+        "options may be written with `-` or `_`. With `--debug`, an error shows its traceback.",
         "",
         *lines,
         "",
-        "Exit codes: 0 done; 1 done except for some samples, which the output names; 2 an error; 130 interrupted by",
-        "Ctrl-C; 143 ended by SIGTERM; 141 if the reader of the output has closed it.",
+        "Exit codes: 0 done; 1 done except for some samples, which the output names; 2 an error; 130",
+        "interrupted by Ctrl-C; 143 ended by SIGTERM; 141 if the reader of the output has closed it.",
         "",
     ]
     pages = {"reference/commands/index": "\n".join(index)}
     for name in COMMANDS:
-        pages[f"reference/commands/{name}"] = "\n\n".join([f"# {name}", *_page(name, parser_of(name))]) + "\n"
+        parts = [f"# labeltree {name}", *_page(name, parser_of(name))]
+        pages[f"reference/commands/labeltree-{name}"] = "\n\n".join(parts) + "\n"
     return pages
 
 
@@ -61,7 +62,7 @@ def _page(name: str, parser: argparse.ArgumentParser) -> Iterator[str]:
     program = f"labeltree {name}"
     if name == "train":
         yield from _parser(program, parser, {f"--{setting}" for setting in COMMON})
-        yield "These are the settings most often needed; [all of them](../recipe.md) are flags of this command."
+        yield "These settings are needed most often; [all others](../recipe.md) are flags, too."
         return
     yield from _parser(program, parser)
     for action in parser._actions:
@@ -101,7 +102,9 @@ def _option(parser: argparse.ArgumentParser, action: argparse.Action) -> str:
         name = formatter._format_args(action, formatter._get_default_metavar_for_positional(action))
         flags = name.strip("[]").split(" [")[0]
     else:
-        flags = ", ".join(f"{flag} {value}".strip() if action.nargs != 0 else flag for flag in action.option_strings)
+        flags = ", ".join(
+            f"{flag} {value}".strip() if action.nargs != 0 else flag for flag in action.option_strings
+        )
     said = formatter._expand_help(action) if action.help else ""
     default = action.default
     given = default not in (None, False, argparse.SUPPRESS, [], "") and "default" not in said

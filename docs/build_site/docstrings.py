@@ -28,7 +28,9 @@ def sections(docstring: str | None) -> list[tuple[str, str]]:
         if found[-1][0] and line and not line.startswith(" "):
             found.append(("", []))
         found[-1][1].append(line)
-    return [(name, inspect.cleandoc("\n".join(["", *lines])).strip("\n")) for name, lines in found if any(lines)]
+    return [
+        (name, inspect.cleandoc("\n".join(["", *lines])).strip("\n")) for name, lines in found if any(lines)
+    ]
 
 
 def entries(text: str) -> dict[str, str]:
@@ -85,4 +87,7 @@ def _names(entry: str) -> str:
 def _plain(text: str) -> str:
     """Text whose angle brackets are not taken for HTML, outside of code."""
     pieces = re.split(r"(`+[^`]*`+)", text)
-    return "".join(piece if index % 2 else re.sub(r"<(?=[a-zA-Z/!])", r"\\<", piece) for index, piece in enumerate(pieces))
+    return "".join(
+        piece if index % 2 else re.sub(r"<(?=[a-zA-Z/!])", r"\\<", piece)
+        for index, piece in enumerate(pieces)
+    )

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import ast
-import inspect
 from collections.abc import Iterator
 from pathlib import Path
 
-from docstrings import markdown
+from docstrings import first_sentence
 
 from labeltree import errors
 
@@ -15,12 +14,14 @@ __all__ = ["error_page", "messages"]
 
 _INTRODUCTION = """# Errors
 
-`labeltree` ends with one sentence on the error stream and exit code 2. The sentence says what is wrong, where, and what to
-do instead. In Python the same sentence is the message of an exception. Search for words of a message in the search box of
-this site to find it here; words that are yours, such as a path or a label, stand here as `<name>`.
+Where something is wrong, `labeltree` prints one sentence on the error stream and ends with exit code 2. The
+sentence says what is wrong, where, and what to do instead. In Python it is the message of an exception.
 
-Every exception that you are meant to catch is a {py:obj}`~labeltree.errors.LabeltreeError`, or a `ValueError` for an argument
-that is out of range:
+Paste a message into the search box to find it here. What differs from case to case, such as a path or a
+label, stands here as `<name>`. The file under which a message stands is where it comes from.
+
+The exceptions of labeltree are a {py:obj}`~labeltree.errors.LabeltreeError`; an argument that is out of range
+is a `ValueError`:
 """
 
 
@@ -42,7 +43,10 @@ def error_page(root: Path) -> str:
     parts = [_INTRODUCTION]
     names = [getattr(errors, name) for name in errors.__all__]
     parts.append(
-        "\n".join(f"- {{py:obj}}`~labeltree.errors.{e.__name__}`: {inspect.cleandoc(e.__doc__).splitlines()[0]}" for e in names)
+        "\n".join(
+            f"- {{py:obj}}`~labeltree.errors.{error.__name__}`: {first_sentence(error.__doc__)}"
+            for error in names
+        )
     )
     for room, said in messages(root).items():
         parts.append(f"## {room}")

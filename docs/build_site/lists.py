@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
-from staging import title_of
+from staging import Stage
 
 __all__ = ["list_measurements", "list_papers", "list_studies"]
 
@@ -15,7 +15,7 @@ def list_studies(root: Path) -> str:
     lines = [
         "# All studies",
         "",
-        "Each study trains several methods under one protocol, with several seeds, and prints all its numbers.",
+        "Each study trains several methods under one protocol, with several seeds, and prints all numbers.",
         "[What we found](../findings.md) says what they mean together.",
         "",
     ]
@@ -23,7 +23,9 @@ def list_studies(root: Path) -> str:
         name = page.parent.name
         heading = re.search(r"^# (.+)$", page.read_text("utf-8"), re.MULTILINE)
         lines.append(f"- [{name}]({name}.md): {heading[1] if heading else ''}")
-    return "\n".join([*lines, "", "The [studies of the papers' own data](papers.md) wait for whoever has the data.", ""])
+    return "\n".join(
+        [*lines, "", "The [studies of the papers' own data](papers.md) wait for whoever has the data.", ""]
+    )
 
 
 def list_papers(root: Path) -> str:
@@ -31,11 +33,17 @@ def list_papers(root: Path) -> str:
     lines = [
         "# Studies of the papers' data",
         "",
-        "These studies are written and have not been run: their data must be fetched from their owners. Run one",
-        "with `labeltree study studies/papers/NAME/study.yaml`; [studies](../studies.md) says how.",
+        "These studies are written and have not been run: their data must be fetched from their owners. Run",
+        "one with `labeltree study studies/papers/NAME/study.yaml`; [studies](../studies.md) says how.",
         "",
     ]
-    return "\n".join([*lines, *(f"- `{path.parent.name}`" for path in sorted(root.glob("studies/papers/*/study.yaml"))), ""])
+    return "\n".join(
+        [
+            *lines,
+            *(f"- `{path.parent.name}`" for path in sorted(root.glob("studies/papers/*/study.yaml"))),
+            "",
+        ]
+    )
 
 
 def list_measurements(root: Path) -> str:
@@ -49,6 +57,11 @@ def list_measurements(root: Path) -> str:
         "",
     ]
     for page in sorted(folder.rglob("*.md")):
-        name = page.relative_to(folder).with_suffix("").as_posix()
+        name = (
+            Stage.place(PurePosixPath(page.relative_to(root)))
+            .relative_to("benchmarks")
+            .with_suffix("")
+            .as_posix()
+        )
         lines.append(f"- [{name.replace('_', ' ')}]({name}.md)")
     return "\n".join([*lines, ""])

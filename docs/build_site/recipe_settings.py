@@ -46,7 +46,7 @@ def recipe_page() -> str:
         "A recipe is a YAML file of settings; `labeltree train` takes each as a flag, too: `batch_size` is "
         "`--batch-size`, and `optimizer.lr` is `--optimizer.lr`. From Python they are arguments of "
         "{py:obj}`~labeltree.api.train`. [Training](../training.md) says which to change when.",
-        "```yaml\ndata: photos/\nobjective: hwc+lam\nepochs: 20\noptimizer:\n  lr: 0.001\nhwc:\n  gamma: 0.5\n```",
+        "```yaml\ndata: photos/\nobjective: hwc+lam\noptimizer:\n  lr: 0.001\nhwc:\n  gamma: 0.5\n```",
     ]
     said = _attributes(Recipe)
     for setting in dataclasses.fields(Recipe):
@@ -69,8 +69,8 @@ def recipe_page() -> str:
 
 
 _OBJECTIVES = (
-    "The options of an objective stand under its name: `hwc.gamma` in the objective `hwc` or `hwc+lam`. On the "
-    "command line they are flags such as `--hwc.gamma`."
+    "The options of an objective stand under its name: `hwc.gamma` in the objectives `hwc` and `hwc+lam`. On "
+    "the command line they are flags such as `--hwc.gamma`."
 )
 
 

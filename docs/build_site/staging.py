@@ -39,21 +39,24 @@ class Stage:
     def __init__(self, root: Path, folder: Path) -> None:
         self.root, self.folder = root, folder
         self._written: set[Path] = set()
-        self._pages = {page: self._place(page) for page in self._sources()}
+        self._pages = {page: self.place(page) for page in self._sources()}
         self._texts: dict[str, str] = {}
 
     def _sources(self) -> list[PurePosixPath]:
         patterns = ("docs/**/*.md", "studies/*/README.md", "recipes/README.md", "CONTRIBUTING.md")
-        found = [path for pattern in (*patterns, "benchmarks/results/**/*.md") for path in self.root.glob(pattern)]
+        found = [
+            path for pattern in (*patterns, "benchmarks/results/**/*.md") for path in self.root.glob(pattern)
+        ]
         return sorted(PurePosixPath(path.relative_to(self.root).as_posix()) for path in found)
 
     @staticmethod
-    def _place(source: PurePosixPath) -> PurePosixPath:
+    def place(source: PurePosixPath) -> PurePosixPath:
         """Where a file of the repository stands on the site."""
         if source.parts[0] == "docs":
             return source.relative_to("docs")
         if source.parts[:2] == ("benchmarks", "results"):
-            return "benchmarks" / source.relative_to("benchmarks/results")
+            place = "benchmarks" / source.relative_to("benchmarks/results")
+            return place.with_name("search_index.md") if place.stem == "index" else place
         if source.name == "README.md":
             return source.parent.with_suffix(".md")
         return source if source.suffix != ".md" else PurePosixPath(source.name.lower())
@@ -63,11 +66,15 @@ class Stage:
         for source, place in self._pages.items():
             text = (self.root / source).read_text("utf-8")
             if not text.startswith("# "):  # a file of measurements begins with its command
-                text = f"# {source.stem.replace('_', ' ')}\n\n{text.replace(chr(10) + '### ', chr(10) + '## ')}"
-            self._texts[place.with_suffix("").as_posix()] = self._with_links(text, source, place)
+                text = (
+                    f"# {source.stem.replace('_', ' ')}\n\n{text.replace(chr(10) + '### ', chr(10) + '## ')}"
+                )
+            self.add(place.with_suffix("").as_posix(), self._with_links(text, source, place))
 
     def add(self, page: str, text: str) -> None:
         """Add a generated page; ``page`` is its name without ``.md``."""
+        if page in self._texts:
+            raise ValueError(f"there are two pages named '{page}'")
         self._texts[page] = text
 
     def add_file(self, place: str, text: str) -> None:
@@ -92,7 +99,9 @@ class Stage:
         """The pages of the index's folder, in the order in which it links to them."""
         folder = index.removesuffix("index")
         pages = {page for page in self._texts if page.startswith(folder) and page != index}
-        nested = {page for page in pages if page.removeprefix(folder).count("/") and not page.endswith("/index")}
+        nested = {
+            page for page in pages if page.removeprefix(folder).count("/") and not page.endswith("/index")
+        }
         deeper = {page for page in nested if f"{page.rpartition('/')[0]}/index" in pages}
         linked = [
             os.path.normpath(f"{folder}{target.removesuffix('.md')}")
@@ -140,10 +149,10 @@ class Stage:
         elif target in self._pages:
             staged = self._pages[target]
         elif (self.root / target).is_file():
-            staged = self._place(target)
+            staged = self.place(target)
             self._copy(target, staged)
         elif str(target).startswith("docs/reference/"):  # generated
-            staged = self._place(target)
+            staged = self.place(target)
         else:
             raise FileNotFoundError(f"{source} links to '{path}', which does not exist")
         return os.path.relpath(staged, place.parent)
