@@ -35,17 +35,20 @@ myst_heading_anchors = 6  # anchors as on the repository's page
 copybutton_prompt_text = r"\$ |>>> |\.\.\. "
 copybutton_prompt_is_regexp = True
 
+_COLOURED = ("color-brand-primary", "color-brand-content", "color-api-name", "color-api-pre-name")
 html_theme = "furo"
+html_favicon = "images/icon.svg"
 html_title = "labeltree"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
+html_js_files = ["search.js"]
 html_copy_source = False
 html_use_index = False
 html_domain_indices = False
 html_show_copyright = False
 html_theme_options = {
-    "light_css_variables": {"color-brand-primary": "#1d5d6b", "color-brand-content": "#1d5d6b"},
-    "dark_css_variables": {"color-brand-primary": "#7fc4d3", "color-brand-content": "#7fc4d3"},
+    "light_css_variables": dict.fromkeys(_COLOURED, "#1d5d6b"),
+    "dark_css_variables": dict.fromkeys(_COLOURED, "#7fc4d3"),
 }
 
 
@@ -71,7 +74,15 @@ def link_short_name(
     return make_refnode(app.builder, node["refdoc"], found[0].docname, found[0].node_id, shown, short)
 
 
+def mark_prose(app: Sphinx, page: nodes.document) -> None:
+    """Mark the cells of tables that hold prose, which need a readable width."""
+    for cell in page.findall(nodes.entry):
+        if len(cell.astext()) > 160:
+            cell["classes"].append("prose")
+
+
 def setup(app: Sphinx) -> None:
     """Connect what the pages need."""
+    app.connect("doctree-read", mark_prose)
     app.connect("missing-reference", link_short_name)
     app.add_lexer("csv", TextLexer)

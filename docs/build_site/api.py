@@ -79,22 +79,23 @@ class Api:
 
     @cached_property
     def names(self) -> dict[str, str]:
-        """Every public name with the module whose page describes it; a name of two modules has the deeper."""
+        """Every public name with the module whose page describes it."""
         found: dict[str, str] = {}
         for room in self.rooms:
             for module in room.modules:
                 loaded = importlib.import_module(module)
                 for name in loaded.__all__:
-                    if module == "labeltree" and not _lives_in(getattr(loaded, name), "labeltree.api"):
+                    if module == "labeltree" and not _at_home(getattr(loaded, name), name):
                         continue
                     if not isinstance(getattr(loaded, name), ModuleType):
                         found.setdefault(f"{module}.{name}", module)
-        seen: dict[int, str] = {}
+        seen: set[tuple[int, str]] = set()
         for full in list(found):
-            thing = getattr(importlib.import_module(found[full]), full.rpartition(".")[2])
-            if id(thing) in seen and (inspect.isclass(thing) or inspect.isfunction(thing)):
+            name = full.rpartition(".")[2]
+            thing = getattr(importlib.import_module(found[full]), name)
+            if (id(thing), name) in seen and (inspect.isclass(thing) or inspect.isfunction(thing)):
                 del found[full]
-            seen.setdefault(id(thing), full)
+            seen.add((id(thing), name))
         return found
 
     @cached_property
@@ -123,16 +124,7 @@ class Api:
             f"{first_sentence(importlib.import_module(room.modules[0]).__doc__)}"
             for room in self.rooms
         ]
-        index = [
-            "# Python interface",
-            "",
-            "What packages export, from their docstrings. A name that is on no page may change at any time.",
-            "[From Python](../../python.md) introduces the main functions.",
-            "",
-            *rows,
-            "",
-        ]
-        return {"reference/api/index": "\n".join(index), **pages}
+        return {"reference/api/index": "\n".join(rows), **pages}
 
     def _page(self, room: Room) -> str:
         parts = [f"# {room.title}"]
@@ -191,8 +183,10 @@ class Api:
         return markdown(docstring, self.linked)
 
 
-def _lives_in(thing: object, module: str) -> bool:
-    return getattr(thing, "__module__", None) == module
+def _at_home(thing: object, name: str) -> bool:
+    """Whether what the top of the package exports is described there, rather than where it comes from."""
+    module, own = getattr(thing, "__module__", ""), getattr(thing, "__name__", name)
+    return module == "labeltree.api" or own != name
 
 
 def _directive(kind: str, argument: str, body: str, ticks: int = 5) -> str:

@@ -39,19 +39,7 @@ def parser_of(command: str) -> argparse.ArgumentParser:
 def command_pages() -> dict[str, str]:
     """All pages, by their names."""
     lines = [f"- [{name}](labeltree-{name}.md): {summary}" for name, summary in COMMANDS.items()]
-    index = [
-        "# Command line",
-        "",
-        "Each command has a page with all its options; `labeltree COMMAND --help` prints the same. Names of",
-        "options may be written with `-` or `_`. With `--debug`, an error shows its traceback.",
-        "",
-        *lines,
-        "",
-        "Exit codes: 0 done; 1 done except for some samples, which the output names; 2 an error; 130",
-        "interrupted by Ctrl-C; 143 ended by SIGTERM; 141 if the reader of the output has closed it.",
-        "",
-    ]
-    pages = {"reference/commands/index": "\n".join(index)}
+    pages = {"reference/commands/index": "\n".join(lines)}
     for name in COMMANDS:
         parts = [f"# labeltree {name}", *_page(name, parser_of(name))]
         pages[f"reference/commands/labeltree-{name}"] = "\n\n".join(parts) + "\n"

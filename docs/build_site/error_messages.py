@@ -12,18 +12,6 @@ from labeltree import errors
 
 __all__ = ["error_page", "messages"]
 
-_INTRODUCTION = """# Errors
-
-Where something is wrong, `labeltree` prints one sentence on the error stream and ends with exit code 2. The
-sentence says what is wrong, where, and what to do instead. In Python it is the message of an exception.
-
-Paste a message into the search box to find it here. What differs from case to case, such as a path or a
-label, stands here as `<name>`. The file under which a message stands is where it comes from.
-
-The exceptions of labeltree are a {py:obj}`~labeltree.errors.LabeltreeError`; an argument that is out of range
-is a `ValueError`:
-"""
-
 
 def messages(root: Path) -> dict[str, list[tuple[str, str, str]]]:
     """The messages of each package of labeltree: file, exception and message, in the order of the source."""
@@ -39,15 +27,14 @@ def messages(root: Path) -> dict[str, list[tuple[str, str, str]]]:
 
 
 def error_page(root: Path) -> str:
-    """The page, as Markdown."""
-    parts = [_INTRODUCTION]
+    """What the page says after its introduction."""
     names = [getattr(errors, name) for name in errors.__all__]
-    parts.append(
+    parts = [
         "\n".join(
             f"- {{py:obj}}`~labeltree.errors.{error.__name__}`: {first_sentence(error.__doc__)}"
             for error in names
         )
-    )
+    ]
     for room, said in messages(root).items():
         parts.append(f"## {room}")
         file = None

@@ -31,7 +31,7 @@ NAVIGATION: dict[str, list[str]] = {
         "corrections",
         "Choose what to label next <label-next>",
         "Make and change an index <indexing>",
-        "search",
+        "searching",
         "explore",
         "search-servers",
         "bulk",

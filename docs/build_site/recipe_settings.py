@@ -40,14 +40,8 @@ def setting_names() -> list[str]:
 
 
 def recipe_page() -> str:
-    """The page, as Markdown."""
-    parts = [
-        "# Recipe settings",
-        "A recipe is a YAML file of settings; `labeltree train` takes each as a flag, too: `batch_size` is "
-        "`--batch-size`, and `optimizer.lr` is `--optimizer.lr`. From Python they are arguments of "
-        "{py:obj}`~labeltree.api.train`. [Training](../training.md) says which to change when.",
-        "```yaml\ndata: photos/\nobjective: hwc+lam\noptimizer:\n  lr: 0.001\nhwc:\n  gamma: 0.5\n```",
-    ]
+    """What the page says after its introduction."""
+    parts: list[str] = []
     said = _attributes(Recipe)
     for setting in dataclasses.fields(Recipe):
         if setting.name in _PARTS:

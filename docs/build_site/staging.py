@@ -17,6 +17,11 @@ from navigation import NAVIGATION
 __all__ = ["Stage", "title_of"]
 
 _LINK = re.compile(r"(?<=\]\()(<?)([^()\s<>]+)(>?)(?=[)\s])")
+_ON_SITE = "<!-- The site goes on here; what follows stands on the repository only. -->\n"
+_RENAMED = {  # what would stand where the site has a page of its own
+    "docs/search.md": "searching.md",
+    "benchmarks/results/index.md": "benchmarks/search_index.md",
+}
 _FENCE = re.compile(r"^(`{3,}|~{3,}|:{3,})([^\n]*)\n.*?^\1`*[ ]*$", re.MULTILINE | re.DOTALL)
 
 
@@ -52,11 +57,12 @@ class Stage:
     @staticmethod
     def place(source: PurePosixPath) -> PurePosixPath:
         """Where a file of the repository stands on the site."""
+        if source.as_posix() in _RENAMED:
+            return PurePosixPath(_RENAMED[source.as_posix()])
         if source.parts[0] == "docs":
             return source.relative_to("docs")
         if source.parts[:2] == ("benchmarks", "results"):
-            place = "benchmarks" / source.relative_to("benchmarks/results")
-            return place.with_name("search_index.md") if place.stem == "index" else place
+            return "benchmarks" / source.relative_to("benchmarks/results")
         if source.name == "README.md":
             return source.parent.with_suffix(".md")
         return source if source.suffix != ".md" else PurePosixPath(source.name.lower())
@@ -72,10 +78,11 @@ class Stage:
             self.add(place.with_suffix("").as_posix(), self._with_links(text, source, place))
 
     def add(self, page: str, text: str) -> None:
-        """Add a generated page; ``page`` is its name without ``.md``."""
-        if page in self._texts:
+        """Add a generated page, or what is generated of a page; ``page`` is its name without ``.md``."""
+        introduction, on_site, _ = self._texts.get(page, "").partition(_ON_SITE)
+        if introduction and not on_site:
             raise ValueError(f"there are two pages named '{page}'")
-        self._texts[page] = text
+        self._texts[page] = introduction + text
 
     def add_file(self, place: str, text: str) -> None:
         """Add a file that is no page."""
@@ -151,8 +158,6 @@ class Stage:
         elif (self.root / target).is_file():
             staged = self.place(target)
             self._copy(target, staged)
-        elif str(target).startswith("docs/reference/"):  # generated
-            staged = self.place(target)
         else:
             raise FileNotFoundError(f"{source} links to '{path}', which does not exist")
         return os.path.relpath(staged, place.parent)
