@@ -79,4 +79,4 @@ campaign-index: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/index_kills.py
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf build $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -1,5 +1,6 @@
 """Settings of Sphinx for the site; `make docs` builds it."""
 
+import re
 import sys
 from functools import cache
 from importlib.metadata import version as version_of
@@ -74,15 +75,18 @@ def link_short_name(
     return make_refnode(app.builder, node["refdoc"], found[0].docname, found[0].node_id, shown, short)
 
 
-def mark_prose(app: Sphinx, page: nodes.document) -> None:
-    """Mark the cells of tables that hold prose, which need a readable width."""
+def mark_cells(app: Sphinx, page: nodes.document) -> None:
+    """Mark the cells of tables: prose needs a readable width, and numbers stay on one line."""
     for cell in page.findall(nodes.entry):
-        if len(cell.astext()) > 160:
-            cell["classes"].append("prose")
+        text = cell.astext()
+        if re.fullmatch(r"[-–\d.,±≈×% ]+", text):
+            cell["classes"].append("number")
+        elif len(text) > 40:
+            cell["classes"].append("prose" if len(text) > 160 else "sentence")
 
 
 def setup(app: Sphinx) -> None:
     """Connect what the pages need."""
-    app.connect("doctree-read", mark_prose)
+    app.connect("doctree-read", mark_cells)
     app.connect("missing-reference", link_short_name)
     app.add_lexer("csv", TextLexer)

@@ -62,6 +62,7 @@ def recipe_page() -> str:
     return "\n\n".join([*parts, "### Sums with settings of their own", *sums]) + "\n"
 
 
+_WORD = re.compile(r"[\w-]+")
 _OBJECTIVES = (
     "The options of an objective stand under its name: `hwc.gamma` in the objectives `hwc` and `hwc+lam`. On "
     "the command line they are flags such as `--hwc.gamma`."
@@ -79,7 +80,8 @@ def _setting(name: str, setting: dataclasses.Field[Any], said: str) -> str:
         default = _plain(setting.default_factory())
     else:
         default = "none; it must be given"
-    kind = str(setting.type).replace("None", "null")
+    kind = re.sub(r"Literal\[(.*?)\]", lambda found: " | ".join(_WORD.findall(found[1])), str(setting.type))
+    kind = kind.replace("None", "null")
     return f"````{{confval}} {name}\n:type: `{kind}`\n:default: `{default}`\n\n{_text(said)}\n````"
 
 

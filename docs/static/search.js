@@ -5,6 +5,22 @@
 // A page that is opened as a file may not read others, so there are no excerpts of them.
 if (location.protocol === "file:") DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;
 
+// On the page of all errors, who comes from a search is led to the message that has most of its words.
+const sought = (localStorage.getItem("sphinx_highlight_terms") || "").toLowerCase().split(" ").filter(Boolean);
+
+document.addEventListener("DOMContentLoaded", () => {
+  const messages = [...document.querySelectorAll("section#errors li")];
+  if (sought.length > 1 && messages.length) {
+    const words = messages.map((message) => message.textContent.toLowerCase());
+    const counts = words.map((text) => sought.filter((word) => text.includes(word)).length);
+    const best = Math.max(...counts);
+    const shortest = counts.map((count, i) => (count === best ? words[i].length : Infinity));
+    const message = messages[shortest.indexOf(Math.min(...shortest))];
+    message.classList.add("sought");
+    message.scrollIntoView({ block: "center", behavior: "instant" });
+  }
+});
+
 document.addEventListener("DOMContentLoaded", () => {
   if (typeof Search === "undefined") return;
   const searchAll = Search.performTermsSearch;
