@@ -9,7 +9,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: install quickstart docs check test lint bench bench-full campaign campaign-crash campaign-fuzz campaign-bulk campaign-serve campaign-index clean
+.PHONY: install quickstart docs check test tests lint style types bench bench-full campaign campaign-crash campaign-fuzz campaign-bulk campaign-serve campaign-index clean
 
 install: $(READY)
 
@@ -29,11 +29,18 @@ quickstart: $(READY)
 docs: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python docs/build_site build/docs
 
-lint: $(READY)
+# Compiled once, not by each of the processes that tests start.
+unexport PYTHONDONTWRITEBYTECODE
+
+lint: style types
+
+style: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+types: $(READY)
+	$(BIN)/mypy
 
 check: lint
 	$(BIN)/python -m pytest -m "not slow"
@@ -41,7 +48,11 @@ check: lint
 # A process of tests for each processor, at most four: each needs about 2 GB.
 WORKERS ?= $(shell n=$$(OMP_NUM_THREADS= nproc 2>/dev/null || echo 1); echo $$((n < 4 ? n : 4)))
 
-test: lint
+# Types are checked beside the tests: mypy alone leaves a core idle for a minute.
+test: style
+	$(MAKE) --jobs=2 types tests
+
+tests: $(READY)
 	$(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile
 
 # Time, memory and accuracy beside the goals of docs/performance.md; bench-full makes the committed results.

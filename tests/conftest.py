@@ -1,5 +1,6 @@
 """What tests of several rooms share: small images and folders of them, empty caches, one thread of torch."""
 
+import gc
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -8,6 +9,8 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+
+gc.disable()  # until all tests are collected: what modules define stays until the process ends
 
 LEAVES = ("animal/dog/poodle", "animal/dog/beagle", "animal/cat/tabby", "plant/rose", "plant/fern")
 
@@ -90,3 +93,9 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if config.option.markexpr != "not slow" or collection_path.suffix != ".py":
         return None
     return "\npytestmark = pytest.mark.slow\n" in collection_path.read_text("utf-8") or None
+
+
+def pytest_collection_finish() -> None:
+    """No search for garbage goes through the modules and the thousands of tests again and again."""
+    gc.enable()
+    gc.freeze()

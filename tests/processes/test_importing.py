@@ -11,8 +11,9 @@ from labeltree.processes import import_quickly
 @pytest.fixture(autouse=True)
 def _collector() -> Iterator[None]:
     was_on = gc.isenabled()
+    gc.unfreeze()  # what conftest.py froze
     yield
-    gc.unfreeze()
+    gc.freeze()
     (gc.enable if was_on else gc.disable)()
 
 
