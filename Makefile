@@ -9,7 +9,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: install quickstart docs check test tests lint style types bench bench-full campaign campaign-crash campaign-fuzz campaign-bulk campaign-serve campaign-index clean
+.PHONY: install quickstart docs tutorials check test tests lint style types bench bench-full campaign campaign-crash campaign-fuzz campaign-bulk campaign-serve campaign-index clean
 
 install: $(READY)
 
@@ -28,6 +28,10 @@ quickstart: $(READY)
 # Offline; every warning is an error. Open build/docs/html/index.html.
 docs: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python docs/build_site build/docs
+
+# The pictures of docs/tutorials, made by running them; needs Chromium.
+tutorials: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/python docs/examples/tutorial_pictures.py docs/images/tutorials
 
 # Compiled once, not by each of the processes that tests start.
 unexport PYTHONDONTWRITEBYTECODE

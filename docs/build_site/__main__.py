@@ -17,6 +17,7 @@ from lists import list_measurements, list_papers, list_studies
 from recipe_settings import recipe_page
 from sphinx.cmd.build import main as sphinx
 from staging import Stage
+from tutorials import write_notebooks
 
 ROOT = Path(__file__).parents[2]
 
@@ -32,6 +33,9 @@ def build(out: Path) -> int:
         stage.add(page, text)
     stage.add("reference/recipe", recipe_page())
     stage.add("reference/errors", error_page(ROOT))
+    for notebook in write_notebooks(out / "html" / "notebooks"):
+        link = f'<a href="../notebooks/{notebook.name}" download>as a notebook</a>'
+        stage.add(f"tutorials/{notebook.stem}", f"This page {link}.\n")
     stage.finish()
     words = ["-b", "html", "-W", "--keep-going", "-q", "-c", str(ROOT / "docs"), "-d", str(out / ".doctrees")]
     return sphinx([*words, str(stage.folder), str(out / "html")])

@@ -34,7 +34,10 @@ def examples(page: Path) -> str:
     return "\n".join(re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.DOTALL))
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if examples(p)], ids=lambda p: str(p.relative_to(ROOT)))
+EXAMPLES = [p for p in PAGES if examples(p) and p.parent.name != "tutorials"]  # test_tutorials.py runs those
+
+
+@pytest.mark.parametrize("page", EXAMPLES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_examples_run(page: Path) -> None:
     exec(compile(examples(page), str(page), "exec"), {"__name__": page.stem})
 

@@ -1,0 +1,75 @@
+"""Make the pictures of the tutorials, by running them: `make tutorials`.
+
+Needs Chromium for what is a page in the browser. Without names, all tutorials are run:
+
+    python docs/examples/tutorial_pictures.py docs/images/tutorials [01-photos-in-folders …]
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from PIL import Image
+
+DOCS = Path(__file__).parents[1]
+sys.path[:0] = [str(DOCS / "build_site"), str(Path(__file__).parent)]
+
+# tutorial, name of the picture, page, height in pixels at a width of 960
+PICTURES = [
+    ("01-photos-in-folders", "photos-report", "runs/birds/report.html", 860),
+    ("01-photos-in-folders", "photos-errors", "runs/birds/report.html#errors", 900),
+    ("01-photos-in-folders", "photos-search", "found.html", 760),
+    ("03-your-own-embeddings", "embeddings-report", "runs/old/report.html", 860),
+]
+WIDTH = 960
+
+
+def photograph(page: str, target: Path, height: int) -> None:
+    """Save a page, from its ``#anchor`` on, as a picture with few colours."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as browsers:
+        browser = browsers.chromium.launch(executable_path=os.environ.get("CHROMIUM", "/usr/bin/chromium"))
+        tab = browser.new_page(viewport={"width": WIDTH, "height": height})
+        file, _, anchor = page.partition("#")
+        tab.goto(Path(file).absolute().as_uri() + (f"#{anchor}" if anchor else ""))
+        tab.wait_for_timeout(500)
+        tab.screenshot(path=target)
+        browser.close()
+    Image.open(target).convert("RGB").quantize(128, dither=Image.Dither.NONE).save(target, optimize=True)
+
+
+def wall_of_birds(target: Path, folder: Path, rows: int = 3) -> None:
+    """A column of pictures for each species."""
+    species = sorted({file.parent for file in folder.rglob("*.png")})
+    wall = Image.new("RGB", (len(species) * 70, rows * 70), "white")
+    for column, path in enumerate(species):
+        for row in range(rows):
+            wall.paste(Image.open(path / f"{row:03d}.png"), (column * 70 + 3, row * 70 + 3))
+    wall.quantize(64, dither=Image.Dither.NONE).save(target, optimize=True)
+
+
+def main(out: Path, names: Iterable[str]) -> None:
+    """Run the tutorials and write their pictures."""
+    import tutorials
+
+    out.mkdir(parents=True, exist_ok=True)
+    for name in names or dict.fromkeys(picture[0] for picture in PICTURES):
+        with tempfile.TemporaryDirectory() as folder:
+            os.chdir(folder)
+            tutorials.run((tutorials.TUTORIALS / f"{name}.md").read_text("utf-8"), lambda *_: None)
+            if name == "01-photos-in-folders":
+                wall_of_birds(out / "birds.png", Path("birds"))
+            for tutorial, picture, page, height in PICTURES:
+                if tutorial == name:
+                    photograph(page, out / f"{picture}.png", height)
+                    print(out / f"{picture}.png")
+            os.chdir(DOCS)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]).absolute(), sys.argv[2:])
