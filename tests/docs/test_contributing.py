@@ -43,6 +43,8 @@ def test_every_file_exists() -> None:
     named = set(re.findall(r"`([a-z_]+/[\w/]*(?:\.py)?)`", PAGE))
     assert len(named) > 60
     for name in named:
+        if name.startswith("build/"):  # `make docs` makes it
+            continue
         assert (PACKAGE / name).exists() or (ROOT / name).exists(), name
 
 

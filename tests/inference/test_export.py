@@ -482,10 +482,11 @@ def test_places_in_settings_are_left_out(tmp_path: Path, monkeypatch: pytest.Mon
 def bare_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The Python of a fresh environment with the four libraries that an exported model needs."""
     place = tmp_path_factory.mktemp("bare") / "venv"
-    subprocess.run([sys.executable, "-m", "venv", place], check=True)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", place], check=True)
     python = place / "bin" / "python"
     names = ["onnxruntime", "numpy", "pillow", "tokenizers"]
-    done = subprocess.run([python, "-m", "pip", "install", "-q", *names], capture_output=True, text=True)
+    pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "-q", "--no-compile"]
+    done = subprocess.run([*pip, *names], capture_output=True, text=True)
     if done.returncode:
         pytest.skip(f"pip has no index here to install {' '.join(names)} from")
     return python
