@@ -2,15 +2,13 @@
 
 import gc
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
-
-gc.disable()  # until all tests are collected: what modules define stays until the process ends
 
 LEAVES = ("animal/dog/poodle", "animal/dog/beagle", "animal/cat/tabby", "plant/rose", "plant/fern")
 
@@ -95,7 +93,12 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return "\npytestmark = pytest.mark.slow\n" in collection_path.read_text("utf-8") or None
 
 
-def pytest_collection_finish() -> None:
-    """No search for garbage goes through the modules and the thousands of tests again and again."""
-    gc.enable()
-    gc.freeze()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """No search for garbage goes through the modules and the thousands of tests, now or later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
