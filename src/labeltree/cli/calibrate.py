@@ -14,8 +14,9 @@ def run(arguments: list[str]) -> None:
 
     parser = argparse.ArgumentParser(
         prog="labeltree calibrate",
-        description="Fit how a run answers: probabilities that mean what they say, and scores from which "
-        "every coverage can be promised. Writes decisions.json, which 'labeltree predict' reads.",
+        description="Calibrate the answers of a run: probabilities that match frequencies, and "
+        "scores from which any coverage can be promised. Writes decisions.json, which 'labeltree "
+        "predict' reads.",
     )
     parser.add_argument("run", help="the run folder")
     parser.add_argument(
@@ -32,8 +33,8 @@ def run(arguments: list[str]) -> None:
         "--calibration",
         choices=CALIBRATIONS,
         default="temperature",
-        help="what makes scores probabilities: one temperature, a slope and an offset a class, or a "
-        "temperature a depth (default: temperature); not applied where it makes the probabilities of "
+        help="what makes scores probabilities: one temperature, a slope and an offset per class, or "
+        "a temperature per depth (default: temperature); not applied where it makes the probabilities of "
         "held-out samples worse",
     )
     parser.add_argument(
@@ -43,7 +44,7 @@ def run(arguments: list[str]) -> None:
         help="answers lie on the path to the most probable child at every depth (default), or on that to the "
         "most probable leaf",
     )
-    parser.add_argument("--seed", type=int, default=0, help="of which samples fit the probabilities")
+    parser.add_argument("--seed", type=int, default=0, help="seed of which samples fit the probabilities")
     add_verify(parser)
     options = parser.parse_args(arguments)
     if options.verify and options.data is not None:

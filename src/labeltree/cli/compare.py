@@ -27,7 +27,7 @@ def run(arguments: list[str]) -> None:
         action="append",
         default=[],
         metavar="NAME=RUN,RUN,...",
-        help="a method by name, with several runs of different seeds where there are some; repeatable",
+        help="a method by name, with its runs of different seeds; repeatable",
     )
     parser.add_argument("--baseline", metavar="NAME", help="the method that the others are compared with")
     parser.add_argument(
@@ -66,7 +66,7 @@ def run(arguments: list[str]) -> None:
         "unless all of them hold",
     )
     parser.add_argument("--title", help="of the page")
-    parser.add_argument("--quiet", action="store_true", help="do not show what it is at")
+    parser.add_argument("--quiet", action="store_true", help="show no progress")
     options = parser.parse_intermixed_args(arguments)
     methods = _methods(options.runs, options.name)
     mapping = _mappings(options.mapping)

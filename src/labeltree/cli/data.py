@@ -16,7 +16,7 @@ def run(arguments: list[str]) -> None:
     )
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     actions.add_parser(
-        "list", help="the data sets by name", description="List the data sets that have a name."
+        "list", help="the data sets by name", description="List the data sets that labeltree knows by name."
     )
     get = actions.add_parser(
         "get", help="download one into the cache", description="Download a data set into the cache."
@@ -25,9 +25,8 @@ def run(arguments: list[str]) -> None:
     check = actions.add_parser(
         "check",
         help="whether one is complete",
-        description="Say what a folder holds of a data set: what is missing, how many samples a split and "
-        "how many classes a depth there are, and whether that is what its authors published. Every image is "
-        "read once.",
+        description="Check a data set in a folder: what is missing, how many samples per split and "
+        "classes per depth there are, and whether these are the published numbers. Reads every image once.",
     )
     check.add_argument("name", help="as 'labeltree data list' has it")
     check.add_argument("path", nargs="?", type=Path, help="its folder; by default that in the cache")

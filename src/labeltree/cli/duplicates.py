@@ -11,7 +11,7 @@ def run(arguments: list[str]) -> None:
     """Find near duplicates, and print or write them."""
     parser = argparse.ArgumentParser(
         prog="labeltree duplicates",
-        description="Find samples that are likely one thing twice: pairs of an index that are closer than a "
+        description="Find near duplicates: pairs of an index that are closer than a "
         "threshold, and the sets that they make. Pairs between training and test come first, then pairs "
         "with labels that exclude each other.",
     )
@@ -29,7 +29,7 @@ def run(arguments: list[str]) -> None:
         type=int,
         default=100_000,
         metavar="N",
-        help="list at most so many, those across splits first (default 100,000)",
+        help="list at most this many, those across splits first (default 100,000)",
     )
     parser.add_argument("--format", choices=["table", "csv", "json"], help="default: by --out, or table")
     parser.add_argument("--out", metavar="FILE", help="write there instead of printing")

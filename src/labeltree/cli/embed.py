@@ -24,7 +24,7 @@ def run(arguments: list[str]) -> None:
         "files, or else that in the cache",
     )
     labels = parser.add_mutually_exclusive_group()
-    labels.add_argument("--unlabelled", action="store_true", help="with --data: labels do not matter")
+    labels.add_argument("--unlabelled", action="store_true", help="with --data: ignore its labels")
     labels.add_argument(
         "--own-labels",
         action="store_true",

@@ -19,8 +19,9 @@ def run(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(
         prog="labeltree evaluate",
         usage="labeltree evaluate RUN [options], or labeltree evaluate --embeddings FILE [options]",
-        description="Measure how well embeddings respect a taxonomy. For a run, beside raw pixels and the "
-        "untrained encoder; for somebody else's embeddings, by themselves. Writes metrics.json "
+        description="Measure how well embeddings respect a taxonomy. A run is compared with raw "
+        "pixels and the untrained encoder; embeddings of other models are measured alone. Writes "
+        "metrics.json "
         "and report.html.",
     )
     parser.add_argument("run", nargs="?", help="the folder of a trained run")
@@ -79,7 +80,7 @@ def run(arguments: list[str]) -> None:
         action="append",
         default=[],
         metavar="NAME.OPTION=VALUE",
-        help="option of a protocol, as knn.ks=1,5; repeatable",
+        help="option of a protocol, such as knn.ks=1,5; repeatable",
     )
     parser.add_argument(
         "--frequency-bounds",
@@ -94,11 +95,15 @@ def run(arguments: list[str]) -> None:
         action="append",
         default=[],
         metavar="NAME=NODE,NODE",
-        help="judge a set of nodes as one test, as malignant=melanoma,carcinoma (protocol node-scores); "
+        help="judge a set of nodes as one test, such as malignant=melanoma,carcinoma (protocol node-scores); "
         "repeatable",
     )
     parser.add_argument(
-        "--by", nargs="+", default=[], metavar="COLUMN", help="results by kept columns, such as the site, too"
+        "--by",
+        nargs="+",
+        default=[],
+        metavar="COLUMN",
+        help="also give results by kept columns, such as the site",
     )
     parser.add_argument(
         "--list-protocols", action="store_true", help="list the protocols with their options, and stop"

@@ -52,7 +52,8 @@ def run(arguments: list[str]) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="labeltree explore",
-        description="A page to search an index by image, text, node or sample; the tree with its counts; a "
+        description="Show an index on a page in the browser: search by image, text, node or sample; "
+        "the tree with its counts; a "
         "map of all samples; pages of nodes; a queue in which suspects are reviewed. Only this machine "
         "reaches it unless --host says otherwise.",
         epilog="example: labeltree explore runs/photos --suspects runs/photos/suspects.csv",

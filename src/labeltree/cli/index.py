@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 _EPILOG = """examples:
   labeltree index runs/photos                            makes runs/photos/index, of all splits
   labeltree index --embeddings theirs.npz --taxonomy tree.yaml --out theirs.index
-  labeltree index theirs.index                           says what it is
+  labeltree index theirs.index                           describes it
   labeltree index theirs.index --add more.parquet
   labeltree index theirs.index --delete photo-17 photo-18
   labeltree index theirs.index --move-to new.yaml --mapping changes.yaml
@@ -24,8 +24,8 @@ def run(arguments: list[str]) -> None:
     """Make, change or describe the index named by the arguments."""
     parser = argparse.ArgumentParser(
         prog="labeltree index",
-        description="Make an index of the embeddings of a run, or of any model, to search in; change it, or\n"
-        "say what it is. Each change is one transaction.",
+        description="Make an index of the embeddings of a run, or of any model, to search; change it, or\n"
+        "describe it. Each change is one transaction.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -42,9 +42,9 @@ def run(arguments: list[str]) -> None:
     parser.add_argument(
         "--geometry",
         choices=["cosine", "euclidean", "poincare"],
-        help="by which distance samples are near; default: that of the embeddings",
+        help="distance by which samples are compared; default: that of the embeddings",
     )
-    parser.add_argument("--overwrite", action="store_true", help="replace an index that lies there")
+    parser.add_argument("--overwrite", action="store_true", help="replace an existing index")
     actions = parser.add_mutually_exclusive_group()
     actions.add_argument("--add", metavar="FILE", help="add samples, whose ids must be new")
     actions.add_argument(
@@ -56,14 +56,14 @@ def run(arguments: list[str]) -> None:
     actions.add_argument(
         "--tune", action="store_true", help="make the approximate index anew, and measure what it finds"
     )
-    actions.add_argument("--info", action="store_true", help="say what the index is, and change nothing")
+    actions.add_argument("--info", action="store_true", help="describe the index, and change nothing")
     parser.add_argument(
         "--mapping",
         metavar="FILE",
         help="with --move-to: what became of each node, from 'labeltree taxonomy map' (default: what is "
         "certain)",
     )
-    parser.add_argument("--quiet", action="store_true", help="do not show what it is at")
+    parser.add_argument("--quiet", action="store_true", help="show no progress")
     options = parser.parse_args(arguments)
     changes = any(
         (options.add, options.replace, options.delete, options.move_to, options.compact, options.tune)

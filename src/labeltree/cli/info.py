@@ -10,7 +10,7 @@ def run(arguments: list[str]) -> None:
     """Print the facts of the model named by the arguments."""
     parser = argparse.ArgumentParser(
         prog="labeltree info",
-        description="Say on one screen what a model is: data, training, classifier, calibration, metrics, "
+        description="Describe a model on one screen: data, training, classifier, calibration, metrics, "
         "digests and files.",
     )
     parser.add_argument("run", help="the run folder, or the folder of an exported model")

@@ -57,7 +57,7 @@ def run(arguments: list[str]) -> None:
     parser.add_argument(
         "--within", metavar="NODE", help="only samples whose coarse label is this node or below"
     )
-    parser.add_argument("--seed", type=int, default=0, help="of whatever is drawn (default 0)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of all random draws (default 0)")
     parser.add_argument("--out", default="label-next.csv", metavar="FILE", help="(default label-next.csv)")
     options = parser.parse_args(arguments)
 

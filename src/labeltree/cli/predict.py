@@ -116,8 +116,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="labeltree predict",
         usage="labeltree predict RUN [IMAGE ...] [options]",
-        description="Answer for images or texts with a node of the taxonomy, as fine as is sure: 'mammal' "
-        "where dog or wolf is a toss-up. A sample that cannot be read gets a row that says why, and the exit "
+        description="Answer for images or texts with a node of the taxonomy, as fine as is sure: "
+        "'mammal' if dog and wolf are equally likely. A sample that cannot be read gets a row that "
+        "says why, and the exit "
         "code is 1. " + folder_help("answers"),
     )
     parser.add_argument("run", help="the run folder")
@@ -130,7 +131,10 @@ def _parser() -> argparse.ArgumentParser:
         "--split", choices=["train", "val", "test"], help="samples of the run's own data instead"
     )
     parser.add_argument(
-        "--coverage", type=float, default=0.9, help="the share of answers that hold the truth (default 0.9)"
+        "--coverage",
+        type=float,
+        default=0.9,
+        help="the share of answers that contain the truth (default 0.9)",
     )
     parser.add_argument(
         "--method",
@@ -187,7 +191,7 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="name training samples that speak for and against",
     )
-    parser.add_argument("--top", type=int, default=3, help="how many classes to name beside (default 3)")
+    parser.add_argument("--top", type=int, default=3, help="how many probable classes to list (default 3)")
     parser.add_argument("--format", choices=["table", "csv", "json"], default="table")
     parser.add_argument("--out", metavar="FILE", help="write there instead of printing; FOLDER/: see above")
     add_bulk(parser)

@@ -16,7 +16,7 @@ def folder_help(rows: str) -> str:
     """What a command's help says of writing a folder of parts."""
     return (
         f"With --out FOLDER/ (or shards as DATA) the {rows} of any number of samples go to Parquet files in "
-        "that folder; the same command goes on where it was stopped."
+        "that folder; the same command continues where it stopped."
     )
 
 
@@ -26,7 +26,7 @@ def add_bulk(parser: argparse.ArgumentParser) -> None:
         "--devices",
         type=int,
         metavar="N",
-        help="with FOLDER/: processes, each with a GPU of its own if there are some (default 1)",
+        help="with FOLDER/: processes, each with its own GPU if there are any (default 1)",
     )
     parser.add_argument(
         "--part-size", type=int, metavar="N", help="with FOLDER/: samples in a file (default 10,000)"
@@ -117,6 +117,6 @@ def add_verify(parser: argparse.ArgumentParser, when: str = "") -> None:
     parser.add_argument(
         "--verify",
         action="store_true",
-        help=f"{when}read all files of the run's samples again, also those whose size and time of change are "
-        "as they were",
+        help=f"{when}read all files of the run's samples again, even those whose size and "
+        "modification time have not changed",
     )

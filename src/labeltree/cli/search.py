@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 _DESCRIPTION = """Find the samples of an index that are most like images, texts, samples of the index, or
 nodes (the mean of what is labelled there). Images and texts are embedded by the run
-that the index was made of. 'off' is the number of steps up from the query's label to the
-node that it shares with a result's; for a query without a label, the one that its ten
-nearest results suggest stands in."""
+that the index was made from. 'off' is the number of steps up from the query's label to the
+node that it shares with a result's; a query without a label gets the one that its ten nearest
+results suggest."""
 _EPILOG = """examples:
   labeltree search runs/photos query.jpg
   labeltree search runs/photos query.jpg --within animal/mammal --out wall.html
@@ -135,7 +135,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--within", action="append", metavar="NODE", help="only samples labelled there or below"
     )
-    parser.add_argument("--not-within", action="append", metavar="NODE", help="none that is labelled there")
+    parser.add_argument(
+        "--not-within", action="append", metavar="NODE", help="no samples labelled there or below"
+    )
     parser.add_argument(
         "--where", action="append", default=[], metavar="CONDITION", help="such as split=test or year>=2020"
     )

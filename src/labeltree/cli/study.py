@@ -18,7 +18,7 @@ def run(arguments: list[str]) -> None:
         "--jobs",
         type=int,
         metavar="N",
-        help="runs at a time, a process each; by default one for every four cores",
+        help="runs at a time, one process each; by default one for every four cores",
     )
     parser.add_argument(
         "--only",

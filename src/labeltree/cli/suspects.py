@@ -13,9 +13,9 @@ def run(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(
         prog="labeltree suspects",
         description="Find labels that look wrong: a classifier that has not seen the sample (nor its group) "
-        "and the labels of its nearest samples are held against the label, at every depth of the tree. "
+        "and the labels of its nearest samples are compared with the label, at every depth of the tree. "
         "Writes suspects.csv, most suspicious first. Write 'accept' into its column 'decision' to take the "
-        "suggested node (change it where you know better), 'remove' to leave the sample out, 'no label' to "
+        "suggested node (change it if you know better), 'remove' to leave the sample out, 'no label' to "
         "take its label away; leave it empty to keep the label. 'labeltree train --corrections suspects.csv' "
         "learns from it.",
     )
@@ -61,7 +61,7 @@ def run(arguments: list[str]) -> None:
     )
     parser.add_argument("--seed", type=int, default=0, help="seed of the folds (default 0)")
     parser.add_argument("--json", action="store_true", help="print the JSON instead of the table")
-    parser.add_argument("--quiet", action="store_true", help="do not show what it is at")
+    parser.add_argument("--quiet", action="store_true", help="show no progress")
     options = parser.parse_args(arguments)
     if (options.what is None) == (options.embeddings is None):
         raise ValueError("name either a run or an index, or --embeddings FILE with --taxonomy FILE")

@@ -23,7 +23,7 @@ def run(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(
         prog="labeltree taxonomy",
         description="A taxonomy is read from nested YAML or JSON, a CSV of edges (child,parent) or with a "
-        "column per depth, a text file with one path a/b/c or A > B > C a line, Newick, nested folders, a "
+        "column per depth, a text file with one path a/b/c or A > B > C per line, Newick, nested folders, a "
         "table of images or texts with labels, or a data set's name. Edges may give a child several parents: "
         "such a DAG can be shown, checked, evaluated on, and projected to a tree to train on.",
     )
@@ -32,9 +32,9 @@ def run(arguments: list[str]) -> None:
         "show", help="draw it as an indented tree", description="Draw a taxonomy as a tree."
     )
     show.add_argument("taxonomy", help="a file, a folder, a table or the name of a data set")
-    show.add_argument("--depth", type=int, help="draw only this deep")
+    show.add_argument("--depth", type=int, help="draw the tree down to this depth")
     show.add_argument(
-        "--children", type=int, default=20, help="draw at most so many children of a node (default 20)"
+        "--children", type=int, default=20, help="draw at most this many children of a node (default 20)"
     )
     check = actions.add_parser("check", help="say what is unusual about it", description="Check a taxonomy.")
     check.add_argument("taxonomy", help="a file, a folder, a table or the name of a data set")
@@ -50,8 +50,8 @@ def run(arguments: list[str]) -> None:
         "--rule",
         choices=("odir", "yolo9000"),
         default="odir",
-        help="odir: the parent nearest the root, all nodes stay (default); yolo9000: the paths that add the "
-        "fewest nodes, the others fall out",
+        help="odir: the parent nearest the root, all nodes stay (default); yolo9000: the paths that "
+        "add the fewest nodes, others are dropped",
     )
     project.add_argument("--out", required=True, metavar="FILE", help="the file that the tree is written to")
     add_from_wordnet(actions)

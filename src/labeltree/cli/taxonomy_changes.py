@@ -43,18 +43,20 @@ def add_changes(actions: Any) -> None:
     diff.add_argument(
         "--data", metavar="DATA", help="data labelled with OLD, whose samples are counted: " + _ANY
     )
-    diff.add_argument("--mapping", metavar="FILE", help="what a person says that changed, written by 'map'")
+    diff.add_argument("--mapping", metavar="FILE", help="the confirmed changes, a file of 'taxonomy map'")
     diff.add_argument("--format", choices=("table", "json"), default="table", help="(default: table)")
 
     map_ = actions.add_parser(
         "map",
         help="write down what changed, to be edited by hand",
-        description="Write what became of each class of OLD in NEW: one line a change. What is likely but "
+        description="Write what became of each class of OLD in NEW, one line per change. What is likely but "
         "not certain is written as comments; remove the '#' of those that are right.",
     )
     _add_versions(map_)
     map_.add_argument(
-        "--accept", action="store_true", help="take what is likely for certain, instead of writing comments"
+        "--accept",
+        action="store_true",
+        help="accept likely changes, too, instead of writing them as comments",
     )
     map_.add_argument(
         "--out", type=Path, default=Path("changes.yaml"), metavar="FILE", help="(default: changes.yaml)"

@@ -35,7 +35,7 @@ def add_convert(actions: argparse._SubParsersAction[Any]) -> argparse.ArgumentPa
     parser.add_argument(
         "--form",
         choices=tuple(_USED),
-        help="what the file is, where that is not seen from it: Google's product taxonomy, breadcrumbs "
+        help="what the file is, if its content does not tell: Google's product taxonomy, breadcrumbs "
         "A > B > C, codes whose beginnings are their parents, SNOMED CT's RF2, or edges with columns of any "
         "descriptions",
     )
@@ -46,7 +46,7 @@ def add_convert(actions: argparse._SubParsersAction[Any]) -> argparse.ArgumentPa
         "(default: found from marks, and from codes that others begin with)",
     )
     parser.add_argument(
-        "--describe", action="store_true", help="codes: name nodes 'A00 Cholera', and not 'A00'"
+        "--describe", action="store_true", help="codes: name nodes 'A00 Cholera' instead of 'A00'"
     )
     parser.add_argument("--separator", metavar="TEXT", help="breadcrumbs: what separates names")
     parser.add_argument("--column", help="breadcrumbs, codes: the column of a table that holds them")

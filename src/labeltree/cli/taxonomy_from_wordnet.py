@@ -15,12 +15,12 @@ def add_from_wordnet(actions: Any) -> None:
     action = actions.add_parser(
         "from-wordnet",
         help="make a tree of class names",
-        description="Look class names up in WordNet and write the tree that it has above them. Names with "
-        "several senses, and unknown ones, go with their glosses into a file in which you decide; then run "
-        "the command again.",
+        description="Look up class names in WordNet and write WordNet's tree above them. Names with "
+        "several senses, and unknown ones, are listed with their definitions in a file. Decide "
+        "there, then run the command again.",
     )
     action.add_argument(
-        "names", type=Path, help="a text file, one name a line: a noun, its plural, or a synset"
+        "names", type=Path, help="a text file, one name per line: a noun, its plural, or a synset"
     )
     action.add_argument("-o", "--out", required=True, type=Path, help="the taxonomy to write: .yaml, .csv, …")
     action.add_argument(

@@ -21,7 +21,7 @@ def add_names(action: argparse.ArgumentParser) -> None:
     action.add_argument(
         "--names",
         choices=("exact", "plain", "scientific"),
-        help="what a name in a table is (default: exact)",
+        help="how names in a table are read (default: exact)",
     )
     action.add_argument("--synonyms", metavar="FILE", help="a table with the columns synonym and accepted")
 

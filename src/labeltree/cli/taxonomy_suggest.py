@@ -34,7 +34,7 @@ def add_suggest(actions: Any) -> None:
     action.add_argument(
         "--column",
         choices=("features", "embeddings"),
-        help="of the encoder, or of the head (default: features if there are some)",
+        help="of the encoder, or of the head (default: features if there are any)",
     )
     action.add_argument(
         "--linkage",
@@ -46,7 +46,9 @@ def add_suggest(actions: Any) -> None:
     action.add_argument(
         "--judge", nargs="+", default=[], metavar="TREE", help="judge these trees of the same classes, too"
     )
-    action.add_argument("--seed", type=int, default=0, help="of halves and trees at random (default 0)")
+    action.add_argument(
+        "--seed", type=int, default=0, help="seed of the halves and the random trees (default 0)"
+    )
     action.add_argument("-o", "--out", metavar="FILE", help="write the tree there: .yaml, .csv, .json …")
 
 

@@ -14,7 +14,8 @@ def add_suspects(actions: Any) -> None:
     action = actions.add_parser(
         "suspects",
         help="find nodes to move, dissolve, merge or split, by their samples",
-        description="Hold a taxonomy against embeddings of labelled samples: nodes whose samples lie in "
+        description="Find where a taxonomy does not fit the embeddings of labelled samples: nodes "
+        "whose samples lie in "
         "another branch (move), inner nodes whose children are no more alike than random ones (dissolve), "
         "pairs of leaves that cannot be told apart (merge), leaves that fall into two clusters (split). With "
         "--out FILE the changes are written as a mapping, each as a comment: remove the '# ' before those "
@@ -43,7 +44,9 @@ def add_suspects(actions: Any) -> None:
         "--apart", type=float, default=0.7, help="AUC below which leaves are not told apart (default 0.7)"
     )
     action.add_argument("--only-significant", action="store_true", help="list and write only these")
-    action.add_argument("--top", type=int, default=10, help="list so many of each kind (default 10)")
+    action.add_argument(
+        "--top", type=int, default=10, help="list at most this many of each kind (default 10)"
+    )
     action.add_argument("--seed", type=int, default=0, help="of folds, clusters and draws (default 0)")
     action.add_argument("-o", "--out", metavar="FILE", help="write the changes there, as a mapping (.yaml)")
 
