@@ -217,9 +217,9 @@ class Recipe:
         taxonomy: a taxonomy file, if the data do not have their own.
         mapping: what became of the nodes of an older version of ``taxonomy``, a file of 'labeltree taxonomy
             map': labels of the older version are read on the new one.
-        corrections: a table of corrected labels, as 'labeltree suspects' writes it and a person has gone
-            through it, or several (``[first.csv, second.csv]``), each about the labels that those before it
-            have left; splits are drawn by the labels as they were.
+        corrections: a table of corrected labels, written by 'labeltree suspects' and decided by a person; or
+            several in order (``[first.csv, second.csv]``), each about the labels that those before it have
+            left. Splits are drawn by the labels as they were.
         table: the columns of the data, if they are a table.
         missing_labels: names of classes that stand for missing labels (``[unknown, n/a]``), at any depth;
             their samples get the label above, or none.
