@@ -339,3 +339,25 @@ def test_too_few_groups_say_what_to_do(groups, least):
         split_of(tree, nodes, torch.arange(48) % groups)
     parted = split_of(tree, nodes, torch.arange(48) % 3)
     assert [len(of(parted, split)) for split in ("train", "val", "test")] == [16, 16, 16]
+
+
+def test_samples_set_aside_for_promises_come_from_training_alone():
+    nodes, groups = torch.arange(600) % 12 + 4, torch.arange(600) // 4
+    source = source_of(nodes.clamp(max=15), groups)
+    plain, result = make_splits(source), make_splits(source, calib=0.25)
+    for split in ("val", "test"):
+        assert of(result, split) == of(plain, split)
+    assert of(result, "train") | of(result, "calib") == of(plain, "train")
+    assert len(of(result, "calib")) == pytest.approx(0.25 * len(of(plain, "train")), abs=8)
+    sides = {int(group): set() for group in groups.unique()}
+    for group, split in zip(result.groups.tolist(), result.split.tolist(), strict=True):
+        sides[group].add(split)
+    assert all(len(side) == 1 for side in sides.values())
+    small = make_splits(source, calib=0.25, limit=100)
+    assert len(small) == 100 + len(of(result, "test"))
+    for split in ("train", "val", "calib"):
+        assert 0 < len(of(small, split)) < len(of(result, split))
+    kept = source_of([4, 5, 6, 7], split=["calib", "train", "val", "test"])
+    assert make_splits(kept, calib=0.5).split.tolist() == ["calib", "train", "val", "test"]
+    with pytest.raises(ValueError, match=r"calib is 1\.0; it must be a share"):
+        make_splits(source, calib=1.0)

@@ -265,6 +265,7 @@ def test_a_calibration_shows_why_a_depth_has_no_number() -> None:
             "calibrated_on": "val",
             "calibration_by_depth": {"before": columns, "after": columns},
         },
+        "Promises rest on something.",
     )
     row = next(line for line in text.splitlines() if line.startswith("1 "))
     assert row.split() == ["1", "–", "–", "–"]

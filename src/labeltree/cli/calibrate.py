@@ -20,7 +20,9 @@ def run(arguments: list[str]) -> None:
     )
     parser.add_argument("run", help="the run folder")
     parser.add_argument(
-        "--data", help="labelled samples to calibrate on; default: the run's validation samples"
+        "--data",
+        help="labelled samples to calibrate on; default: those of the run: validation "
+        "samples, or for thresholds those that --calib of 'labeltree train' has set aside",
     )
     parser.add_argument("--data-path", help="with --data NAME: the folder of that data set")
     parser.add_argument(
@@ -74,7 +76,7 @@ def run(arguments: list[str]) -> None:
         seed=options.seed,
         verify=options.verify,
     )
-    print(calibration_text(decider.rule, decider.record), end="")
+    print(calibration_text(decider.rule, decider.record, decider.promise_samples.sentence), end="")
     warning = other_report(options.run, decider.chosen)
     if warning is not None:
         print(warning, file=sys.stderr)

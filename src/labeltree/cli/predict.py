@@ -95,7 +95,7 @@ def run(arguments: list[str]) -> None:
 
         with atomic_write(options.out) as temporary:
             temporary.write_text(text, "utf-8")
-    print(f"{found.sentence()}\n{found.classifier}", file=sys.stderr)
+    print("\n".join(filter(None, (found.sentence(), found.classifier, found.rests_on))), file=sys.stderr)
     if found.warning is not None:
         print(found.warning, file=sys.stderr)
     if isinstance(found.drift, str):
@@ -128,7 +128,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--data-path", help="with --data NAME: the folder of that data set")
     parser.add_argument("--labelled", action="store_true", help="with --data: compare with its labels")
     parser.add_argument(
-        "--split", choices=["train", "val", "test"], help="samples of the run's own data instead"
+        "--split", choices=["train", "val", "calib", "test"], help="samples of the run's own data instead"
     )
     parser.add_argument(
         "--coverage",

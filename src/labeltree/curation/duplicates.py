@@ -274,7 +274,7 @@ class _Counts:
                 if i != j and (samples := int(self._has[members, j].sum())):
                     pairs = int(self._between[i, j] + self._between[j, i])
                     found.append(SplitLeak(split, other, samples, int(members.sum()), pairs))
-        usual = {name: place for place, name in enumerate(("test", "unseen", "val", "train"))}
+        usual = {name: place for place, name in enumerate(("test", "unseen", "calib", "val", "train"))}
         return sorted(
             found, key=lambda leak: (leak.other != "train", usual.get(leak.split, 9), leak.split, leak.other)
         )

@@ -16,7 +16,7 @@ import numpy as np
 
 from labeltree.cache import data_home
 from labeltree.data.images.files import ImageSettings
-from labeltree.data.source import SPLITS, Source
+from labeltree.data.source import CALIB, SPLITS, Source
 from labeltree.errors import DataError, LabeltreeError
 from labeltree.plugins import load_plugins
 from labeltree.progress import Progress
@@ -330,7 +330,7 @@ def _matches(path: Path, pattern: str) -> Iterator[Path]:
 def _samples(source: Source) -> dict[str, int]:
     if source.split is None:
         return {"all": len(source)}
-    counts = {split: int((source.split == split).sum()) for split in SPLITS}
+    counts = {split: int((source.split == split).sum()) for split in (*SPLITS, CALIB)}
     counts["in no split"] = len(source) - sum(counts.values())
     return {split: count for split, count in counts.items() if count}
 

@@ -40,6 +40,7 @@ Array = np.ndarray[Any, Any]
 SPLITS = ("train", "val", "test")
 SPLIT_NAMES = {"training": "train", "valid": "val", "validation": "val", "dev": "val", "testing": "test"}
 """Other names of the splits, in lower case."""
+CALIB = "calib"  # samples set aside for the promises of answers, which nothing else reads
 UNSEEN = "unseen"  # samples outside the test split whose classes training does not see
 
 Modality = Literal["image", "text"]
@@ -360,8 +361,8 @@ class Source:
         """
         if self.split is None:
             raise DataError(f"source '{self.name}' has no splits yet; make_splits(source) makes them")
-        if split not in (*SPLITS, UNSEEN):
-            raise DataError(f"split is '{split}'; it must be one of {', '.join((*SPLITS, UNSEEN))}")
+        if split not in (*SPLITS, CALIB, UNSEEN):
+            raise DataError(f"split is '{split}'; it must be one of {', '.join((*SPLITS, CALIB, UNSEEN))}")
         return self.subset(torch.from_numpy(np.flatnonzero(self.split == split)))
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from labeltree.data.counter_rng import sample_keys
-from labeltree.data.source import SPLITS, UNSEEN, Source
+from labeltree.data.source import CALIB, SPLITS, UNSEEN, Source
 from labeltree.data.stratified import draw_evenly, group_numbers, make_folds, rank_within, split_by_group
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.taxonomy import Taxonomy
@@ -20,7 +20,7 @@ from labeltree.taxonomy.naming import some
 __all__ = ["choose_unseen", "fold_number", "hold_out_fold", "make_splits"]
 
 Array = np.ndarray[Any, Any]
-_TEST_DRAW, _VAL_DRAW, _LIMIT_DRAW, _TRAIN_LIMIT_DRAW, _TEST_LIMIT_DRAW = 0, 1, 2, 3, 4
+_TEST_DRAW, _VAL_DRAW, _LIMIT_DRAW, _TRAIN_LIMIT_DRAW, _TEST_LIMIT_DRAW, _CALIB_DRAW = 0, 1, 2, 3, 4, 5
 _CLASS_STREAM, _SAMPLE_STREAM = 0x0C1A, 0x05A3
 
 
@@ -34,26 +34,29 @@ def make_splits(
     test_limit: int | None = None,
     unseen_classes: float | str | Sequence[str] | None = None,
     unseen_depth: int | None = None,
+    calib: float = 0.0,
 ) -> Source:
     """Assign every sample to a split.
 
     The data set's own test and validation splits are kept; only missing ones are drawn. Draws depend on
     instance ids, not on the order of the samples. The test split does not
-    depend on ``val`` or ``limit``.
+    depend on ``val`` or ``limit``, and neither does it or the validation split on ``calib``.
 
     Args:
         source: The samples.
         val: Share of the samples outside the test split that is held out for validation.
         test: Share held out for testing if the data set has no test split.
         seed: Random seed.
-        limit: Keep at most this many samples outside the test split (training and validation together),
-            drawn evenly over the labels.
+        limit: Keep at most this many samples outside the test split (training, validation and ``calib``
+            together), drawn evenly over the labels.
         train_limit: Keep at most this many training samples, drawn in the same way.
         test_limit: Keep at most this many test samples, drawn in the same way.
         unseen_classes: Nodes, or a number or share of classes, to hide from training: their samples outside
             the test split get the split ``unseen``, see `choose_unseen`. Validation samples and limits are
             drawn from the other samples; ``unseen`` is subsampled at the same rate as they are.
         unseen_depth: Depth of the hidden classes, if they are drawn.
+        calib: Share of the samples that are left for training then, to be set aside in the split ``calib``:
+            the promises of answers come from them, and nothing else reads them.
 
     Returns:
         The source with ``split`` set for every sample; with a limit, fewer samples.
@@ -63,7 +66,7 @@ def make_splits(
             split.
         LabeltreeError: If the classes cannot be hidden.
     """
-    for name, share in (("val", val), ("test", test)):
+    for name, share in (("val", val), ("test", test), ("calib", calib)):
         if not 0 <= share < 1:
             raise ValueError(f"{name} is {share}; it must be a share, 0 or more and below 1")
     limits = {"limit": limit, "train_limit": train_limit, "test_limit": test_limit}
@@ -80,6 +83,7 @@ def make_splits(
         _check_given(source, given, groups)
         split[given == "test"] = "test"
         split[given == "val"] = "val"
+        split[given == CALIB] = CALIB
 
     def hold_out(name: str, share: float, draw: int, least: int) -> None:
         among = np.flatnonzero(split == "train")
@@ -99,9 +103,11 @@ def make_splits(
         split = np.asarray(_hide_classes(decided, hidden).split)
     if not (split == "val").any() and val:
         hold_out("val", val, _VAL_DRAW, 1)
+    if not (split == CALIB).any() and calib:
+        hold_out(CALIB, calib, _CALIB_DRAW, 1)
     result = source.with_split(split)
     for most, splits, draw in (
-        (limit, ("train", "val"), _LIMIT_DRAW),
+        (limit, ("train", "val", CALIB), _LIMIT_DRAW),
         (train_limit, ("train",), _TRAIN_LIMIT_DRAW),
         (test_limit, ("test",), _TEST_LIMIT_DRAW),
     ):
@@ -117,7 +123,7 @@ def _thinned(source: Source, splits: tuple[str, ...], most: int, seed: int, draw
     if most >= len(open_):
         return source
     # A stratum is a label within a split, so a limit reduces all in proportion.
-    strata = source.nodes.numpy()[open_] * len(SPLITS) + (split[open_] == "val")
+    strata = source.nodes.numpy()[open_] * len(SPLITS) + (split[open_] == "val") + 2 * (split[open_] == CALIB)
     kept = open_[draw_evenly(strata, source.instances.numpy()[open_], most, seed, draw)]
     others = np.flatnonzero(~np.isin(split, splits))
     thinned = source.subset(torch.from_numpy(np.sort(np.concatenate([kept, others]))))
@@ -125,7 +131,7 @@ def _thinned(source: Source, splits: tuple[str, ...], most: int, seed: int, draw
 
 
 def _check_given(source: Source, given: Array, groups: Array) -> None:
-    unknown = sorted(set(np.unique(given)) - {*SPLITS, ""})
+    unknown = sorted(set(np.unique(given)) - {*SPLITS, CALIB, ""})
     if unknown:
         raise DataError(f"source '{source.name}' has a split '{unknown[0]}'; splits are {', '.join(SPLITS)}")
     decided = np.where(given == "", "train", given)

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from labeltree.data.source import SPLITS, UNSEEN, Source
+from labeltree.data.source import CALIB, SPLITS, UNSEEN, Source
 from labeltree.data.stratified import group_numbers
 from labeltree.taxonomy.label_sets import finest_labels
 from labeltree.taxonomy.naming import some
@@ -59,7 +59,7 @@ class DataSummary:
         modalities: ``image``, ``text`` or both.
         classes: Number of nodes of the taxonomy at each depth, coarse to fine.
         columns: For a table: the columns that were read, by purpose.
-        splits: Summary of each split by name, in the order train, val, test, unseen.
+        splits: Summary of each split by name, in the order train, val, test, calib, unseen.
         missing_labels: Number of samples that lost their label, or its finer part, by missing class.
         notes: Decisions made when the data were read, and alternatives.
         warnings: Warnings about what cannot be measured or learned, and about probable mistakes.
@@ -138,10 +138,10 @@ def summarize(source: Source) -> DataSummary:
         DataError: If there are no splits.
     """
     tree = source.taxonomy
-    present = [name for name in (*SPLITS, UNSEEN) if len(source.of_split(name))]
+    present = [name for name in (*SPLITS, CALIB, UNSEEN) if len(source.of_split(name))]
     finest = finest_labels(source.nodes, tree)
     learned = _classes(source.of_split("train").nodes, finest)
-    names = [*SPLITS, *([UNSEEN] if UNSEEN in present else [])]
+    names = [*SPLITS, *(name for name in (CALIB, UNSEEN) if name in present)]
     splits = {name: _split(source.of_split(name), finest, learned) for name in names}
     depth = tree.depth[tree.depth > 0].bincount()[1:]
     return DataSummary(

@@ -23,7 +23,7 @@ from labeltree.data.rank_gaps import Gaps
 from labeltree.data.sample_rows import SampleRows
 from labeltree.data.shards.finding import Shards
 from labeltree.data.shards.table import ShardTable, read_shards
-from labeltree.data.source import DIGEST_BYTES, SPLIT_NAMES, SPLITS, Source
+from labeltree.data.source import CALIB, DIGEST_BYTES, SPLIT_NAMES, SPLITS, Source
 from labeltree.data.table_columns import DataTable, read_header
 from labeltree.data.table_labels import TableLabels, label_nodes, table_aspects
 from labeltree.data.table_samples import TableSamples, find_samples, has_ids, sample_columns
@@ -488,7 +488,7 @@ def _split(table: DataTable, columns: Sequence[str]) -> Array | None:
     cells = table.cells(columns[0])
     splits = [SPLIT_NAMES.get(text.lower(), text.lower()) for text in cells.texts]
     for split, text in zip(splits, cells.texts, strict=True):
-        if split not in SPLITS:
+        if split not in (*SPLITS, CALIB):
             raise DataError(
                 f"{table}, row {cells.rows_of(text)[0]}: the split is '{split}', "
                 f"not {', '.join(SPLITS)} or empty"

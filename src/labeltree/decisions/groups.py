@@ -89,6 +89,7 @@ def fit_group_rule(
     descent: Descent = "child",
     share: float = 0.3,
     seed: int = 0,
+    for_probabilities: Tensor | None = None,
 ) -> GroupRule:
     """Choose how to combine samples and fit a decision rule to groups that training has not seen.
 
@@ -108,6 +109,8 @@ def fit_group_rule(
         descent: see `fit_rule`.
         share: share of the groups that choose the aggregation and fit the calibrator.
         seed: of the choice of these groups.
+        for_probabilities: (n,) bool, the samples whose groups choose and fit instead of a share, see
+            `fit_rule`.
 
     Raises:
         DataError: if no group has a label that decides about answers.
@@ -126,7 +129,8 @@ def fit_group_rule(
     judged = classes.judges(of_groups)
     if not bool(judged.any()):
         raise DataError("no group of held-out samples has a label that decides about answers")
-    chooses = share_of_groups(of_groups >= 0, outer, share, seed) & judged
+    apart = None if for_probabilities is None else _of_groups(for_probabilities[kept].long(), groups) > 0
+    chooses = (share_of_groups(of_groups >= 0, outer, share, seed) if apart is None else apart) & judged
     accuracies, qualities = {}, {}
     for how in _OFFERED if int(chooses.sum()) >= _FEWEST else ():
         found = group_probabilities(probabilities, groups, how).probabilities[chooses]
@@ -146,6 +150,7 @@ def fit_group_rule(
         descent=descent,
         share=share,
         seed=seed,
+        for_probabilities=apart,
     )
     return GroupRule(best, rule, accuracies, int(chooses.sum()), left_out)
 

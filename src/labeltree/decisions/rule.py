@@ -165,13 +165,15 @@ def fit_rule(
     descent: Descent = "child",
     share: float = 0.3,
     seed: int = 0,
+    for_probabilities: Tensor | None = None,
 ) -> DecisionRule:
     """Fit a decision rule to samples that the classifier was not trained on.
 
     The calibrator is fitted to a part of the samples (whole groups); thresholds are computed from the others
     alone, so that these and new samples are exchangeable. The calibrator is not applied if cross-validation
     on its part shows a larger calibration error (`check_calibration`). If that part has too few samples for
-    the check, nothing is calibrated and all samples serve for thresholds. The same input gives the same rule.
+    the check, nothing is calibrated and all samples serve for thresholds, unless the part was given. The same
+    input gives the same rule.
 
     Args:
         scores: class scores of shape (n, C).
@@ -184,13 +186,17 @@ def fit_rule(
         share: share of the groups that the calibrator is fitted to, from 0 to below 1; not used for the
             calibration `none`.
         seed: random seed of the choice of these groups.
+        for_probabilities: (n,) bool, the samples that the calibrator is fitted to, instead of a share;
+            thresholds never come from them, so that they may have been used before, to choose a classifier.
+            No group may be on both sides.
 
     Raises:
         DataError: if no label is fine enough to decide whether an answer is right.
     """
     if not 0 <= share < 1:
         raise ValueError(f"share is {share!r}; expected a number from 0 to below 1")
-    usable = classes.judges(labels)
+    apart = torch.zeros(len(labels), dtype=torch.bool) if for_probabilities is None else for_probabilities
+    usable = classes.judges(labels) & ~apart
     if not bool(usable.any()):
         raise DataError(
             "no calibration sample has a label that decides about answers: each is missing, or coarser than "
@@ -200,7 +206,7 @@ def fit_rule(
     fits = torch.zeros(len(labels), dtype=torch.bool)
     check = CalibrationCheck(calibration, False, 0)
     if calibration != "none":
-        fits = share_of_groups(known, groups, share, seed)
+        fits = share_of_groups(known, groups, share, seed) if for_probabilities is None else apart
         check = check_calibration(
             scores[fits],
             labels[fits],
@@ -225,7 +231,7 @@ def fit_rule(
         "for the probabilities": int((fits & known).sum()),
         "for the thresholds": int(rest.sum()),
         "left out: no label": int((~known).sum()),
-        "left out of the thresholds: label too coarse": int((known & ~usable & ~fits).sum()),
+        "left out of the thresholds: label too coarse": int((known & ~usable & ~fits & ~apart).sum()),
     }
     fitted = Fitted(
         conformal_scores(paths, labels[rest], classes.taxonomy),

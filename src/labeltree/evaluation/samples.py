@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from labeltree.data.source import UNSEEN
+from labeltree.data.source import CALIB, UNSEEN
 from labeltree.errors import DataError
 from labeltree.evaluation.settings import EvaluationSettings
 from labeltree.evaluation.subsampling import half_split, stratified_subsample
@@ -30,6 +30,7 @@ __all__ = [
     "held_rows",
     "labelled_rows",
     "plan_search",
+    "promise_rows",
     "stratified_subsample",
 ]
 
@@ -266,6 +267,14 @@ def labelled_rows(table: EmbeddingTable, split: str, *, several: bool = False) -
         return torch.empty(0, dtype=torch.int64)
     labelled = (table.nodes > 0) | table.several if several else table.nodes > 0
     return (torch.from_numpy(np.asarray(table.split == split)) & labelled).nonzero()[:, 0]
+
+
+def promise_rows(table: EmbeddingTable) -> Tensor:
+    """Rows ``(k,)`` that rules are fitted to: labelled validation samples, and those of the split ``calib``.
+
+    The first are for the probabilities, the others for the thresholds: `kept_for_probabilities`.
+    """
+    return torch.cat([labelled_rows(table, "val"), labelled_rows(table, CALIB)]).sort().values
 
 
 def held_rows(table: EmbeddingTable, samples: Samples) -> Tensor:

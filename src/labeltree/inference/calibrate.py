@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -49,11 +49,13 @@ from labeltree.decisions.classifiers import (
 from labeltree.decisions.drift import DriftRule, fit_drift
 from labeltree.decisions.groups import GroupRule, fit_group_rule
 from labeltree.decisions.novelty import FALSE_ALARMS, check_false_alarms
+from labeltree.decisions.promise_samples import PromiseSamples, for_promises, kept_for_probabilities
 from labeltree.decisions.rule import rule_from_dict, rule_to_dict
 from labeltree.errors import DataError, RunError
 from labeltree.inference.classifiers import run_classifiers
 from labeltree.inference.embeddings import OwnSamples, embed_source
 from labeltree.inference.loading import TrainedRun, keep_description, load_run
+from labeltree.inference.public_settings import EXPORTED
 from labeltree.inference.reference import (
     keep_calibration,
     load_calibration,
@@ -144,7 +146,7 @@ class Decider:
     def _fit_group_rule(self, per: str) -> GroupRule:
         if isinstance(self._compared, str):
             raise DataError(f"groups cannot be answered: {self._compared}")
-        held = self._compared[1]
+        held = self._held
         if per == "group" and (held.groups is None or len(torch.unique(held.groups[held.groups >= 0])) < 2):
             raise DataError(
                 "groups cannot be answered: the validation samples of the run are in no groups; train with "
@@ -154,13 +156,31 @@ class Decider:
         within = None if per == "group" else held.groups
         probabilities = self.rule.probabilities(self.scores(held))
         choices = {**_USUAL, **_choices(self.record)}
-        return fit_group_rule(probabilities, held.nodes, units, self.rule.classes, within=within, **choices)
+        return fit_group_rule(
+            probabilities,
+            held.nodes,
+            units,
+            self.rule.classes,
+            within=within,
+            for_probabilities=kept_for_probabilities(held),
+            **choices,
+        )
+
+    @property
+    def promise_samples(self) -> PromiseSamples:
+        """The samples that promises rest on, and what else they were used for."""
+        on = str(self.record.get("calibrated_on", _VALIDATION))
+        if on != _VALIDATION:
+            return PromiseSamples.of(self.rule, "other", source="" if on == EXPORTED else on)
+        kind: Literal["calib", "val"] = "calib" if self.record.get("set_aside") is True else "val"
+        return PromiseSamples.of(self.rule, kind, chose=self.chosen.asked == "auto")
 
     @property
     def novelty(self) -> NoveltyRule | None:
         """What tells samples of unknown classes; None if the folder has no reference samples for that.
 
-        New samples are compared with training samples, by distances at which validation samples lie.
+        New samples are compared with training samples, by distances at which the samples lie that promises
+        rest on.
         """
         return self._novelty if isinstance(self._novelty, NoveltyRule) else None
 
@@ -202,7 +222,22 @@ class Decider:
 
     @cached_property
     def _compared(self) -> tuple[EmbeddingTable, EmbeddingTable] | str:
-        """Training and validation samples of the folder, or why there are none."""
+        """Training samples of the folder, and those that promises rest on, or why there are none."""
+        found = self._reference_and_held
+        if isinstance(found, str):
+            return found
+        reference, held = found
+        return reference, held.rows(for_promises(held))
+
+    @property
+    def _held(self) -> EmbeddingTable:
+        """All samples of the folder that training has not seen; only where `_compared` is no reason."""
+        assert not isinstance(self._reference_and_held, str)
+        return self._reference_and_held[1]
+
+    @cached_property
+    def _reference_and_held(self) -> tuple[EmbeddingTable, EmbeddingTable] | str:
+        """Training samples of the folder, and those that training has not seen, or why there are none."""
         try:
             known = load_reference(self.run.base or self.run)
         except RunError as error:
@@ -214,7 +249,7 @@ class Decider:
             )
         if self.run.change is not None:
             known = replace(known, nodes=self.run.change.on_new(known.nodes))
-        held = torch.from_numpy(np.asarray(known.split) == "val")
+        held = torch.from_numpy(np.asarray(known.split) != "train")
         if (on := self.record.get("calibrated_on", _VALIDATION)) != _VALIDATION:
             theirs = load_calibration(self.run)
             if theirs is None or not bool((theirs.nodes > 0).any()):
@@ -343,16 +378,20 @@ def _decider_on(run: TrainedRun, base: TrainedRun, asked: ClassifierChoice | Non
             "them where its data are; of an exported model, 'labeltree export --with-reference' keeps them"
         ) from error
     held = replace(held, predictions=None)
+    validation = held.rows(torch.from_numpy(np.asarray(held.split) == "val"))
     offered = [name for name in CLASSIFIER_WORDS if name in known.chosen.offered]
     scorers: dict[ClassifierKind, ClassScores] = {}
     for name in offered:
         single = known.scores(name)
         # classes that were merged before keep the temperature of then
         merged = isinstance(single, MergedScores)
-        temperature = 1.0 if merged else merging_temperature(single, held, base.taxonomy)
+        temperature = 1.0 if merged else merging_temperature(single, validation, base.taxonomy)
         scorers[name] = on_nodes(single, change.places[single.classes], temperature)
     held = replace(held, nodes=change.on_new(held.nodes))
-    finest = held.rows(finest_labels(held.nodes, run.taxonomy)[held.nodes.clamp(min=0)] & (held.nodes > 0))
+    validation = held.rows(torch.from_numpy(np.asarray(held.split) == "val"))
+    finest = validation.rows(
+        finest_labels(validation.nodes, run.taxonomy)[validation.nodes.clamp(min=0)] & (validation.nodes > 0)
+    )
     accuracies: dict[str, float] = {}
     if len(finest):
         accuracies = {
@@ -364,10 +403,15 @@ def _decider_on(run: TrainedRun, base: TrainedRun, asked: ClassifierChoice | Non
     scorer, choices = scorers[chosen.name], {**_USUAL, **_choices(before)}
     scores = scorer(held)
     rule = fit_rule(
-        scores, held.nodes, ClassNodes(scorer.classes, run.taxonomy), groups=held.groups, **choices
+        scores,
+        held.nodes,
+        ClassNodes(scorer.classes, run.taxonomy),
+        groups=held.groups,
+        for_probabilities=kept_for_probabilities(held),
+        **choices,
     )
     record = {
-        **_record_of(rule, run, chosen, _VALIDATION, choices),
+        **_record_of(rule, run, chosen, _VALIDATION, choices, held),
         "calibration_by_depth": _before_and_after(rule, scores, held.nodes),
         "mapping": mapping_digest(change.mapping),
         "merging_temperatures": {
@@ -378,7 +422,12 @@ def _decider_on(run: TrainedRun, base: TrainedRun, asked: ClassifierChoice | Non
 
 
 def _record_of(
-    rule: DecisionRule, run: TrainedRun, chosen: ChosenClassifier, on: str, choices: dict[str, Any]
+    rule: DecisionRule,
+    run: TrainedRun,
+    chosen: ChosenClassifier,
+    on: str,
+    choices: dict[str, Any],
+    held: EmbeddingTable,
 ) -> dict[str, Any]:
     """The content of the decisions file, but for the calibration by depth."""
     assert rule.check is not None
@@ -388,6 +437,7 @@ def _record_of(
         "classifier": chosen.name,
         "classifier_choice": chosen.to_dict(),
         "calibrated_on": on,
+        **({"set_aside": True} if on == _VALIDATION and kept_for_probabilities(held) is not None else {}),
         "choices": choices,
         "calibration_check": rule.check.to_dict(),
     }
@@ -451,7 +501,9 @@ def calibrate_run(
         run = load_run(path, own_data=False)
         own_samples = OwnSamples(path, progress, verify=verify)
         if source is not None:
-            held = embed_source(run.network, source, progress=progress)
+            held = replace(
+                embed_source(run.network, source, progress=progress), split=None
+            )  # all serve alike
         else:
             held = validation_table(run, own_samples, anew=verify)
         try:
@@ -470,11 +522,12 @@ def calibrate_run(
             descent=descent,
             share=share,
             seed=seed,
+            for_probabilities=kept_for_probabilities(held),
         )
         choices = {"calibration": calibration, "descent": descent, "share": share, "seed": seed}
         on = _VALIDATION if source is None else source.name
         record: dict[str, Any] = {
-            **_record_of(rule, run, classifiers.chosen, on, choices),
+            **_record_of(rule, run, classifiers.chosen, on, choices, held),
             "calibration_by_depth": _before_and_after(rule, scores, held.nodes),
         }
         try:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from labeltree.data import Source
+from labeltree.data.source import CALIB
 from labeltree.data.stratified import stratified_subsample
 from labeltree.errors import DataError, WriteError
 from labeltree.inference.loading import TrainedRun, load_run
@@ -194,7 +195,8 @@ class OwnSamples:
     """Embeddings of a run's own samples, to learn classifiers and calibrate; made at the first call.
 
     Of a run on more than 200,000 samples, only as many are embedded as these take: 50,000 training samples
-    and 20,000 validation samples, drawn evenly over the labels, unless the table of all is in the folder.
+    and 20,000 validation samples (and as many of the split ``calib``), drawn evenly over the labels, unless
+    the table of all is in the folder.
 
     Args:
         path: the run folder.
@@ -221,9 +223,10 @@ class OwnSamples:
 
 
 def _some(source: Source) -> Tensor:
-    """Rows of training and validation samples with labels, drawn evenly over the labels."""
+    """Rows of training, validation and calibration samples with labels, drawn evenly over the labels."""
     chosen = []
-    for split, most in (("train", MOST_LEARNED), ("val", MOST_CALIBRATED)):
+    limits = {"train": MOST_LEARNED, "val": MOST_CALIBRATED, CALIB: MOST_CALIBRATED}
+    for split, most in limits.items():
         rows = torch.from_numpy(np.flatnonzero(np.asarray(source.split) == split))
         rows = rows[source.nodes[rows] >= 0]
         chosen.append(stratified_subsample(rows, source.nodes[rows], most, 0))

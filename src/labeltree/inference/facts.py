@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -174,7 +175,13 @@ def _calibration(decider: Decider, *, public: bool) -> Facts:
         "groups": None if rule.fitted.groups is None else rule.fitted.num_groups,
         "sentence": check.get("sentence") if isinstance(check, dict) else None,
         "thresholds": thresholds,
+        "rests_on": _rests_on(decider, public),
     }
+
+
+def _rests_on(decider: Decider, public: bool) -> str:
+    known = decider.promise_samples
+    return (replace(known, source="") if public else known).sentence
 
 
 def _metrics(run: TrainedRun, kept: Facts | None) -> Facts | None:

@@ -108,13 +108,14 @@ def show_rows(rows: Sequence[dict[str, Any]], form: Format, about: Mapping[str, 
     return _aligned(rows)
 
 
-def calibration_text(rule: DecisionRule, record: Mapping[str, Any]) -> str:
+def calibration_text(rule: DecisionRule, record: Mapping[str, Any], rests_on: str) -> str:
     """Summary of a calibration as text: its samples, the calibration error by depth, and thresholds."""
     counts = ", ".join(f"{count} {name}" for name, count in rule.counts.items() if count)
     lines = [
         record["classifier_choice"]["sentence"],
         record["calibration_check"]["sentence"],
         f"{record['calibrated_on']}: {counts}",
+        rests_on,
     ]
     before, after = (record["calibration_by_depth"][name] for name in ("before", "after"))
     lines += ["", f"{'depth':<8}{'accuracy':>10}{'error of p before':>20}{'after':>10}"]

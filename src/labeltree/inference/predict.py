@@ -17,6 +17,7 @@ from labeltree.decisions.classifiers import ClassifierChoice
 from labeltree.decisions.drift import FEWEST, Drift
 from labeltree.decisions.evidence import Step
 from labeltree.decisions.novelty import FALSE_ALARMS, check_false_alarms
+from labeltree.decisions.promise_samples import PromiseSamples
 from labeltree.errors import DataError
 from labeltree.inference.calibrate import Decider, open_decider
 from labeltree.inference.classifiers import other_report
@@ -70,6 +71,7 @@ class Answered:
         judged: (n,) bool, True where the label decides whether an answer is right.
         skipped: maps positions in ``samples`` to the reason why that sample could not be read.
         classifier: a sentence that names the classifier.
+        rests_on: a sentence on the samples that the promised coverage rests on.
         warning: a sentence if the run's report shows another classifier.
         about: which model answered, when and with what promise; see `Decider.about`.
         drift: whether the samples are like those that the promise rests on, or why this cannot be tested;
@@ -85,6 +87,7 @@ class Answered:
     judged: Tensor | None = None
     skipped: Mapping[int, str] = field(default_factory=dict)
     classifier: str = ""
+    rests_on: str = ""
     warning: str | None = None
     about: Mapping[str, Any] = field(default_factory=dict)
     drift: Drift | str | None = None
@@ -230,9 +233,14 @@ def answer_with(
     asked, price = _asked(rule, decider, promise, by_depth=by_depth, cost=cost, coarse=coarse, top=top)
     if per is not None:
         asked = f"{asked}, one answer for each {per}"
+    known = decider.promise_samples
+    rests_on = PromiseSamples.of(
+        rule, known.kind, source=known.source, chose=known.chose, unit=per or "sample"
+    )
     cannot = "" if per else decider.cannot_tell(unknown)
     said: dict[str, Any] = {
         "classifier": decider.chosen.sentence,
+        "rests_on": "" if price is not None else rests_on.sentence,
         "warning": "\n".join(part for part in (warning, cannot) if part) or None,
         "about": decider.about(asked),
     }

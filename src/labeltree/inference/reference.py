@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from labeltree.atomic import atomic_write
+from labeltree.data.source import CALIB
 from labeltree.data.stratified import stratified_subsample
 from labeltree.errors import DataError, RunError, WriteError
 from labeltree.inference.embeddings import MOST_CALIBRATED, OwnSamples
@@ -33,14 +34,20 @@ __all__ = [
     "validation_table",
 ]
 
-_VERSION = 1
-_MOST = {"train": 10_000, "val": MOST_CALIBRATED}  # samples that are kept, drawn evenly over the labels
-_SPLITS = ("train", "val")
+_VERSION = 2  # 1 without samples of the split calib
+_MOST = {
+    "train": 10_000,
+    "val": MOST_CALIBRATED,
+    CALIB: MOST_CALIBRATED,
+}  # samples that are kept, drawn evenly over the labels
+_SPLITS = tuple(_MOST)
 _ATTRIBUTE = "attribute/"
 
 
 def validation_table(run: TrainedRun, own_samples: OwnSamples, *, anew: bool = False) -> EmbeddingTable:
-    """The labelled validation samples of a run, at most 20,000, from its folder or, if need be, its data.
+    """The labelled samples that a run is calibrated on, from its folder or, if need be, its data.
+
+    They are at most 20,000 validation samples, and as many of the split ``calib`` if it has one.
 
     Args:
         run: the run.
@@ -54,7 +61,7 @@ def validation_table(run: TrainedRun, own_samples: OwnSamples, *, anew: bool = F
     known = None if anew else load_reference(run)
     if known is None:
         known = keep_reference(run, own_samples())
-    rows = torch.from_numpy(np.asarray(known.split) == "val")
+    rows = torch.from_numpy(np.asarray(known.split) != "train")
     if not bool(rows.any()):
         raise DataError(
             f"run '{run.folder.path}' has no labelled validation samples to calibrate on; name some that it "
@@ -73,7 +80,7 @@ def keep_reference(run: TrainedRun, table: EmbeddingTable) -> EmbeddingTable:
         table: embeddings table of all samples of the run.
 
     Returns:
-        the labelled validation samples and some labelled training samples, without names.
+        the labelled validation and calibration samples and some labelled training samples, without names.
     """
     chosen = []
     for split, most in _MOST.items():
@@ -161,7 +168,7 @@ def _save_unordered(run: TrainedRun, table: EmbeddingTable, path: Path) -> None:
     if run.change is not None:
         table = replace(table, nodes=run.change.on_new(table.nodes))
     points = table.embeddings.numpy()
-    order = np.lexsort((*points.T[::-1], table.nodes.numpy(), np.asarray(table.split) == "val"))
+    order = np.lexsort((*points.T[::-1], table.nodes.numpy(), _split_codes(table)))
     sorted_table = table.rows(torch.from_numpy(order))
     if sorted_table.groups is not None:
         numbers: dict[int, int] = {}
@@ -172,20 +179,30 @@ def _save_unordered(run: TrainedRun, table: EmbeddingTable, path: Path) -> None:
     _save(run, sorted_table, path)
 
 
+def _split_codes(table: EmbeddingTable) -> np.ndarray[Any, Any]:
+    """The place of each sample's split in `_SPLITS`."""
+    split = np.asarray(table.split)
+    codes = np.zeros(len(split), np.uint8)
+    for place, name in enumerate(_SPLITS):
+        codes[split == name] = place
+    return codes
+
+
 def _save(run: TrainedRun, table: EmbeddingTable, path: Path) -> None:
     from safetensors.torch import save
 
+    codes = _split_codes(table)
     parts: dict[str, Tensor] = {
-        "version": torch.tensor(_VERSION),
+        "version": torch.tensor(_VERSION if int(codes.max(initial=0)) > 1 else 1),
         "encoder": _fingerprint(run),
         "embeddings": table.embeddings,
         "nodes": table.nodes,
-        "split": torch.from_numpy(np.asarray(table.split) == "val").to(torch.uint8),
+        "split": torch.from_numpy(codes),
     }
     parts |= {name: column for name in ("features", "groups") if (column := getattr(table, name)) is not None}
     for name, column in table.attributes.items():
-        codes = [int(text) if text else -1 for text in column.tolist()]
-        parts[f"{_ATTRIBUTE}{name}"] = torch.tensor(codes, dtype=torch.int64)
+        values = [int(text) if text else -1 for text in column.tolist()]
+        parts[f"{_ATTRIBUTE}{name}"] = torch.tensor(values, dtype=torch.int64)
     with atomic_write(path) as temporary:
         temporary.write_bytes(save({name: value.contiguous() for name, value in parts.items()}))
 

@@ -9,11 +9,13 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from labeltree.data.source import CALIB
 from labeltree.decisions import ClassNodes, Promise, find_paths, fit_rule
 from labeltree.decisions.evidence import Neighbour, Step, find_evidence
+from labeltree.decisions.promise_samples import kept_for_probabilities
 from labeltree.errors import DataError
 from labeltree.evaluation import EvaluationResult
-from labeltree.evaluation.samples import Samples, labelled_rows, stratified_subsample
+from labeltree.evaluation.samples import Samples, promise_rows, stratified_subsample
 from labeltree.report.nodes import NodeNames
 from labeltree.report.pictures import fetch, picture
 from labeltree.report.searches import shortened
@@ -92,12 +94,23 @@ def explain_samples(
     tested, labels = table.rows(test), table.nodes[test]
     scores = scorer(tested)
     probabilities, answers, promised = torch.softmax(scores.double(), 1), None, False
-    held = labelled_rows(table, "val")
-    if len(held) and not bool(torch.isin(held, chosen.train).any()) and chosen.split not in ("val", "train"):
+    held = promise_rows(table)
+    if (
+        len(held)
+        and not bool(torch.isin(held, chosen.train).any())
+        and chosen.split not in ("val", "train", CALIB)
+    ):
         held = stratified_subsample(held, table.nodes[held], _CONSIDERED, seed)
         groups = None if table.groups is None else table.groups[held]
         try:
-            rule = fit_rule(scorer(table.rows(held)), table.nodes[held], classes, groups=groups, seed=seed)
+            rule = fit_rule(
+                scorer(table.rows(held)),
+                table.nodes[held],
+                classes,
+                groups=groups,
+                seed=seed,
+                for_probabilities=kept_for_probabilities(table.rows(held)),
+            )
             answers = rule.answer(scores, Promise(_COVERAGE), top=1).nodes
             probabilities, promised = rule.probabilities(scores), True
         except DataError:

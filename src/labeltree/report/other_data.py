@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from labeltree.data import Source
+from labeltree.data.source import CALIB
 from labeltree.decisions.classifiers import ClassifierChoice
 from labeltree.errors import DataError, LabeltreeError, RunError
 from labeltree.evaluation import EvaluationResult, EvaluationSettings, evaluate
@@ -126,7 +127,7 @@ def _known_samples(run: TrainedRun, path: str | Path, progress: Progress | None)
             ) from error
         return reference
     assert table.split is not None
-    return table.rows(torch.from_numpy(np.isin(table.split, ("train", "val"))))
+    return table.rows(torch.from_numpy(np.isin(table.split, ("train", "val", CALIB))))
 
 
 def _with_reference(theirs: EmbeddingTable, known: EmbeddingTable) -> EmbeddingTable:
@@ -227,7 +228,7 @@ def _seen_before(source: Source, run: TrainedRun) -> list[str]:
     record = SampleRecord.load(run.folder.samples)
     if record.digests is None:
         return []
-    known = {row.tobytes() for row in record.digests[np.isin(record.split, ("train", "val"))]}
+    known = {row.tobytes() for row in record.digests[np.isin(record.split, ("train", "val", CALIB))]}
     again = sum(row.tobytes() in known for row in source.sample_digests())
     if not again:
         return []

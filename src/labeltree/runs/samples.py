@@ -22,7 +22,14 @@ Array = np.ndarray[Any, Any]
 _VERSION = 1
 _SHOWN = 3  # samples of each kind of change
 _CONTENT = "with another content"
-_SPLITS = {"train": "training", "val": "validation", "test": "test", "unseen": "unseen", "": "no split"}
+_SPLITS = {
+    "train": "training",
+    "val": "validation",
+    "test": "test",
+    "calib": "calibration",
+    "unseen": "unseen",
+    "": "no split",
+}
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from labeltree.training.reading import recipe_settings
 
 __all__ = ["read_study"]
 
-_TRANSFER = {"data", "data_path", "taxonomy", "limit", "train_limit", "test_limit", "val", "test"}
+_TRANSFER = {"data", "data_path", "taxonomy", "limit", "train_limit", "test_limit", "val", "test", "calib"}
 _STUDY = Reader("a study", "docs/studies.md has an example", StudyError)
 _KINDS: dict[str, tuple[tuple[type, ...], str]] = {
     "title": ((str,), "text"),

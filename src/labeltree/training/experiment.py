@@ -123,6 +123,7 @@ def split_by_recipe(recipe: Recipe, source: Source) -> Source:
         test_limit=recipe.test_limit,
         unseen_classes=recipe.unseen_classes,
         unseen_depth=recipe.unseen_depth,
+        calib=recipe.calib,
     )
 
 

@@ -287,6 +287,9 @@ class Recipe:
         test_limit: test on at most this many samples, drawn likewise.
         val: share of the training samples that is held out for validation.
         test: share held out for testing, if the data set has no test split of its own.
+        calib: share of the samples left for training that is set aside for the promises of answers: their
+            thresholds come from these samples, which nothing else reads; 0 = from validation samples, which
+            have also chosen the epoch and the classifier.
         fold: for cross-validation, ``2/5``: test on the second of five folds, which never divide a group. The
             seed determines all folds together; samples that the data set holds for the test are left out.
         seed: seed of weights, splits, batches and views.
@@ -373,6 +376,7 @@ class Recipe:
     test_limit: int | None = None
     val: float = 0.1
     test: float = 0.2
+    calib: float = 0.0
     fold: str | None = None
     seed: int = 0
     head: HeadRecipe = field(default_factory=HeadRecipe)

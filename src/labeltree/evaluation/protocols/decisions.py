@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from labeltree.data.source import CALIB
 from labeltree.decisions import (
     CALIBRATIONS,
     Calibration,
@@ -30,11 +31,12 @@ from labeltree.decisions.classifiers import (
     ClassScores,
 )
 from labeltree.decisions.conformal import group_codes, share_of_groups
+from labeltree.decisions.promise_samples import PromiseSamples, kept_for_probabilities
 from labeltree.errors import DataError
 from labeltree.evaluation.columns import Column
 from labeltree.evaluation.inputs import Inputs
 from labeltree.evaluation.registry import ProtocolResult, register
-from labeltree.evaluation.samples import labelled_rows
+from labeltree.evaluation.samples import promise_rows
 from labeltree.evaluation.statistics import Statistic
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.label_sets import shared_depth
@@ -103,7 +105,9 @@ def decisions(inputs: Inputs, options: DecisionOptions) -> ProtocolResult:
         calibration=options.calibration,
         descent=options.descent,
         seed=inputs.settings.seed,
+        for_probabilities=kept_for_probabilities(table.rows(held)),
     )
+    notes.append(_rests_on(inputs, rule, held).sentence)
     if rule.check is not None:
         notes.append(rule.check.sentence)
     scores = scorer(table.rows(tested))
@@ -133,6 +137,16 @@ def decisions(inputs: Inputs, options: DecisionOptions) -> ProtocolResult:
             "between two methods can be compared."
         )
     return result
+
+
+def _rests_on(inputs: Inputs, rule: DecisionRule, held: Tensor) -> PromiseSamples:
+    """The samples that the promises of a rule rest on."""
+    split = inputs.table.split
+    if split is None or bool(torch.isin(held, inputs.samples.test).any()):
+        return PromiseSamples.of(rule, "other", source="the test split")
+    set_aside = kept_for_probabilities(inputs.table.rows(held)) is not None
+    chosen = inputs.classifiers.chosen
+    return PromiseSamples.of(rule, "calib" if set_aside else "val", chose=chosen.asked == "auto")
 
 
 def _promises(
@@ -286,9 +300,9 @@ def _unlearned(truth: Tensor, classes: ClassNodes, tree: Taxonomy) -> int:
 
 def _samples(inputs: Inputs) -> tuple[Tensor, Tensor, list[str]]:
     """Rows for calibration, rows for testing, and notes on them."""
-    table, held = inputs.table, labelled_rows(inputs.table, "val")
+    table, held = inputs.table, promise_rows(inputs.table)
     learned = bool(torch.isin(held, inputs.samples.train).any())
-    if len(held) and inputs.samples.split != "val" and not learned:
+    if len(held) and inputs.samples.split not in ("val", CALIB) and not learned:
         return held, inputs.samples.test, []
     test = inputs.samples.test
     codes = table.groups if table.groups is not None else table.instances

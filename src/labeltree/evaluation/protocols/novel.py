@@ -19,11 +19,12 @@ from labeltree.decisions import (
     mark_unknown,
 )
 from labeltree.decisions.novelty import check_false_alarms
+from labeltree.decisions.promise_samples import for_promises, kept_for_probabilities
 from labeltree.errors import DataError
 from labeltree.evaluation.columns import Column, Number, Place
 from labeltree.evaluation.registry import Inputs, ProtocolResult, register
 from labeltree.evaluation.reported_nodes import mean_auroc
-from labeltree.evaluation.samples import labelled_rows
+from labeltree.evaluation.samples import labelled_rows, promise_rows
 from labeltree.metrics.functional import node_auroc
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
@@ -84,7 +85,7 @@ def novel(inputs: Inputs, options: NovelOptions) -> ProtocolResult:
             sample.
     """
     tree, table, nodes = inputs.judging.tree, inputs.table, inputs.nodes
-    train, held = labelled_rows(table, "train"), labelled_rows(table, "val")
+    train, held = labelled_rows(table, "train"), promise_rows(table)
     present = covered_nodes(nodes[train], tree)
     held = held[present[nodes[held]]]
     test = inputs.samples.test
@@ -96,8 +97,16 @@ def novel(inputs: Inputs, options: NovelOptions) -> ProtocolResult:
         raise DataError("there are no validation samples, which tell how far known samples lie")
     scorer = inputs.classifiers.scores(_answering(inputs))
     classes = ClassNodes(scorer.classes, tree)
-    groups = None if table.groups is None else table.groups[held]
-    rule = fit_rule(scorer(table.rows(held)), nodes[held], classes, groups=groups, seed=inputs.settings.seed)
+    known_held = table.rows(held)
+    rule = fit_rule(
+        scorer(known_held),
+        nodes[held],
+        classes,
+        groups=known_held.groups,
+        seed=inputs.settings.seed,
+        for_probabilities=kept_for_probabilities(known_held),
+    )
+    held = held[for_promises(known_held)]
     rows = torch.cat([known, unknown])
     shown = table.rows(rows)
     scores = scorer(shown)
@@ -142,7 +151,7 @@ def novel(inputs: Inputs, options: NovelOptions) -> ProtocolResult:
     smallest = novelty.smallest()
     too_few = [f"{share:g}" for share in options.false_alarms if share < smallest]
     if too_few:
-        unit = "samples" if groups is None else "groups"
+        unit = "samples" if table.groups is None else "groups"
         result.notes.append(
             f"With {novelty.known.count:.0f} held-out {unit} no p-value is below {smallest:.3f}: nothing is "
             f"called unknown at false alarms of {', '.join(too_few)}."

@@ -1,0 +1,86 @@
+"""The samples that promises rest on, and what else they were used for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from labeltree.data.source import CALIB
+from labeltree.decisions.rule import DecisionRule
+from labeltree.runs import EmbeddingTable
+
+__all__ = ["PromiseSamples", "for_promises", "kept_for_probabilities"]
+
+Kind = Literal["calib", "val", "other"]
+
+
+@dataclass(frozen=True)
+class PromiseSamples:
+    """The samples that thresholds come from.
+
+    Attributes:
+        kind: ``calib``, set aside for nothing else; ``val``, validation samples; or ``other``, samples from
+            elsewhere.
+        samples: number of samples.
+        groups: number of their groups; None without groups.
+        source: where samples from elsewhere are from; empty if it is not told.
+        chose: whether validation samples have also chosen the classifier.
+        unit: what is answered for: ``sample``, or the groups of samples that count as one.
+    """
+
+    kind: Kind
+    samples: int
+    groups: int | None
+    source: str = ""
+    chose: bool = True
+    unit: str = "sample"
+
+    @classmethod
+    def of(cls, rule: DecisionRule, kind: Kind, **about: Any) -> PromiseSamples:
+        """The samples of a rule; ``about`` are the other attributes."""
+        fitted = rule.fitted
+        return cls(kind, len(fitted), None if fitted.groups is None else fitted.num_groups, **about)
+
+    @property
+    def sentence(self) -> str:
+        """One sentence: which samples they are, how many, and what else they were used for."""
+        many = (
+            f"{self.samples:,} {'validation ' * (self.kind == 'val')}{self.unit}{'s' * (self.samples != 1)}"
+        )
+        if self.groups is not None:
+            many += f" of {self.groups:,} group{'s' * (self.groups != 1)}"
+        if self.kind == "calib":
+            return f"Promises rest on {many} of the split calib, which nothing else has used."
+        if self.kind == "other":
+            where = f"of '{self.source}'" if self.source else "that it was calibrated on"
+            return f"Promises rest on {many} {where}."
+        what = "the epoch and the classifier" if self.chose else "the epoch"
+        return (
+            f"Promises rest on {many}, which have also chosen {what}: coverage can fall a little short "
+            "('labeltree train --calib 0.1' sets samples aside for promises alone)."
+        )
+
+
+def for_promises(table: EmbeddingTable) -> Tensor:
+    """Rows that nothing but promises uses, (n,) bool: the labelled ones of the split ``calib``.
+
+    Where there are none, the validation samples, which have also been used to choose.
+    """
+    split = np.asarray(table.split)
+    set_aside = torch.from_numpy(split == CALIB) & (table.nodes > 0)
+    return set_aside if bool(set_aside.any()) else torch.from_numpy(split == "val")
+
+
+def kept_for_probabilities(table: EmbeddingTable) -> Tensor | None:
+    """The samples that may fit probabilities but no thresholds, (n,) bool, for `fit_rule`.
+
+    None if the table has no labelled samples of the split ``calib``: then a part of all samples fits them.
+    """
+    if table.split is None:
+        return None
+    set_aside = torch.from_numpy(np.asarray(table.split) == CALIB)
+    return ~set_aside if bool((set_aside & (table.nodes > 0)).any()) else None
