@@ -28,6 +28,7 @@ NAVIGATION: dict[str, list[str]] = {
         "studies",
         "Answer only as finely as is sure <decisions>",
         "unknown-classes",
+        "new-classes",
         "corrections",
         "Choose what to label next <label-next>",
         "Make and change an index <indexing>",

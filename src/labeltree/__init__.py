@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         taxonomy,
         training,
     )
-    from labeltree.api import compare, evaluate, load, open_data, suspects, train
+    from labeltree.api import compare, evaluate, extend, load, open_data, suspects, train
     from labeltree.errors import DataError, LabeltreeError, RunError, TaxonomyError
     from labeltree.index import Index
     from labeltree.taxonomy import Taxonomy, TaxonomyDAG, load_taxonomy
@@ -50,6 +50,7 @@ __all__ = [
     "errors",
     "evaluate",
     "evaluation",
+    "extend",
     "geometry",
     "index",
     "load",
@@ -76,7 +77,7 @@ def __getattr__(name: str) -> "Any":
         return getattr(importlib.import_module("labeltree.taxonomy"), name)
     if name == "Index":
         return importlib.import_module("labeltree.index").Index
-    if name in ("compare", "evaluate", "load", "open_data", "suspects", "train"):
+    if name in ("compare", "evaluate", "extend", "load", "open_data", "suspects", "train"):
         return getattr(importlib.import_module("labeltree.api"), name)
     if name in __all__:
         if name.endswith("Error"):

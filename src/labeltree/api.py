@@ -18,11 +18,12 @@ if TYPE_CHECKING:  # each function imports what it needs: a service that loads a
     from labeltree.data.correction_rounds import CorrectionFiles
     from labeltree.decisions.classifiers import ClassifierChoice
     from labeltree.evaluation.compare_runs import Compared
+    from labeltree.inference.extend import Extension
     from labeltree.inference.model import Model
     from labeltree.progress import Progress
     from labeltree.report.evaluate_and_report import Evaluated
 
-__all__ = ["compare", "evaluate", "load", "open_data", "suspects", "train"]
+__all__ = ["compare", "evaluate", "extend", "load", "open_data", "suspects", "train"]
 
 
 def train(
@@ -104,6 +105,24 @@ def load(
     from labeltree.inference.model import Model
 
     return Model(run, classifier=classifier, taxonomy=taxonomy, mapping=mapping, device=device)
+
+
+def extend(run: str | Path | RunFolder, data: str | Path | None = None, **options: Any) -> Extension:
+    """Let a trained run answer with new classes, from a few samples and without training, or without some.
+
+    `load` gives the extended model from then on; `labeltree.inference.extend.undo_extension` takes it back.
+
+    Args:
+        run: the run folder.
+        data: labelled samples of new classes: a folder, a table or a data set; None = none.
+        **options: such as ``retire=["plant/oak"]``; see `labeltree.inference.extend.extend_run`.
+
+    Raises:
+        LabeltreeError: see `labeltree.inference.extend.extend_run`.
+    """
+    from labeltree.inference.extend import extend_run
+
+    return extend_run(run.path if isinstance(run, RunFolder) else run, data, **options)
 
 
 def evaluate(

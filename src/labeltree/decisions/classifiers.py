@@ -324,6 +324,8 @@ class ChosenClassifier:
         samples: number of validation samples.
         offered: the classifiers to choose from.
         one_class: True if all validation samples are of one class, so that accuracy cannot rank classifiers.
+        new_class_samples: how many of the samples are of classes that were added to a trained run; the
+            accuracies are then the means of those on known and on new classes.
     """
 
     name: ClassifierKind
@@ -332,6 +334,7 @@ class ChosenClassifier:
     samples: int = 0
     offered: tuple[str, ...] = ("probe", "prototypes")
     one_class: bool = False
+    new_class_samples: int = 0
 
     @property
     def sentence(self) -> str:
@@ -356,6 +359,11 @@ class ChosenClassifier:
                 "so they cannot tell which classifier is better."
             )
         right = f"{self.accuracies[self.name]:.1%} of {self.samples:,} validation samples"
+        if self.new_class_samples:
+            right = (
+                f"{self.accuracies[self.name]:.1%}, the mean of known and new classes, of {self.samples:,} "
+                f"held-out samples ({self.new_class_samples:,} of new classes)"
+            )
         beside = f" ({', '.join(others)})" if others else ""
         if self.asked == self.name:
             return f"Answers come from {what}, as was asked for: right for {right}{beside}."
@@ -365,7 +373,10 @@ class ChosenClassifier:
 
     def to_dict(self) -> dict[str, Any]:
         """The choice as a JSON-serialisable dictionary, including the sentence."""
-        return {**asdict(self), "offered": list(self.offered), "sentence": self.sentence}
+        content = {**asdict(self), "offered": list(self.offered), "sentence": self.sentence}
+        if not self.new_class_samples:
+            del content["new_class_samples"]
+        return content
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> ChosenClassifier:
@@ -388,7 +399,10 @@ class ChosenClassifier:
         ):
             raise ValueError(f"no choice of a classifier: {content!r}")
         one_class = content.get("one_class") is True  # not there in older files
-        return cls(name, asked, dict(accuracies), samples, tuple(offered), one_class)
+        new = content.get("new_class_samples", 0)
+        if not isinstance(new, int):
+            raise ValueError(f"no choice of a classifier: {content!r}")
+        return cls(name, asked, dict(accuracies), samples, tuple(offered), one_class, new)
 
 
 def choose_classifier(

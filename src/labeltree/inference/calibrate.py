@@ -37,6 +37,7 @@ from labeltree.decisions.classifiers import (
     ChosenClassifier,
     ClassifierChoice,
     ClassifierKind,
+    Classifiers,
     ClassScores,
     LinearScores,
     MergedScores,
@@ -496,7 +497,8 @@ def calibrate_run(
         DataError: if there are no samples to learn from or to calibrate on.
         FolderInUseError: if another process is writing to the folder.
     """
-    folder = RunFolder(path).require()
+    folder = RunFolder(path).require().answering()
+    path = folder.path
     with folder.locked():
         run = load_run(path, own_data=False)
         own_samples = OwnSamples(path, progress, verify=verify)
@@ -510,26 +512,17 @@ def calibrate_run(
             classifiers = run_classifiers(run, classifier, own_samples=own_samples)
         except RunError:  # what is damaged is made again
             classifiers = run_classifiers(run, classifier, own_samples=own_samples, anew=True)
-        scorer = classifiers.scores()
-        classes = ClassNodes(scorer.classes, run.taxonomy)
-        scores = scorer(held)
-        rule = fit_rule(
-            scores,
-            held.nodes,
-            classes,
-            groups=held.groups,
+        decider = fit_decider(
+            run,
+            classifiers,
+            held,
+            on=_VALIDATION if source is None else source.name,
             calibration=calibration,
             descent=descent,
             share=share,
             seed=seed,
-            for_probabilities=kept_for_probabilities(held),
         )
-        choices = {"calibration": calibration, "descent": descent, "share": share, "seed": seed}
-        on = _VALIDATION if source is None else source.name
-        record: dict[str, Any] = {
-            **_record_of(rule, run, classifiers.chosen, on, choices, held),
-            "calibration_by_depth": _before_and_after(rule, scores, held.nodes),
-        }
+        record = decider.record
         try:
             earlier = _read(folder) or {}
         except RunError:  # damaged, and made again here
@@ -539,7 +532,51 @@ def calibrate_run(
         keep_calibration(run, None if source is None else held)
         folder.write_json(folder.decisions, record)
         keep_description(run)
-        return Decider(run, scorer, rule, record, classifiers.chosen)
+        return decider
+
+
+def fit_decider(
+    run: TrainedRun,
+    classifiers: Classifiers,
+    held: EmbeddingTable,
+    *,
+    on: str = _VALIDATION,
+    calibration: Calibration = "temperature",
+    descent: Descent = "child",
+    share: float = 0.3,
+    seed: int = 0,
+) -> Decider:
+    """Fit the decision rule of a run on held-out samples; nothing is written.
+
+    Args:
+        run: the run.
+        classifiers: its classifiers, one of which was chosen to answer.
+        held: labelled samples that the classifier has not learned from.
+        on: what these samples are, for the record.
+        calibration: see `calibrate_run`, as are the others.
+        descent: kind of path.
+        share: share of the samples that the calibrator is fitted to.
+        seed: random seed of the choice of these samples.
+
+    Raises:
+        DataError: if there are no samples to calibrate on.
+    """
+    choices: dict[str, Any] = {"calibration": calibration, "descent": descent, "share": share, "seed": seed}
+    scorer = classifiers.scores()
+    scores = scorer(held)
+    rule = fit_rule(
+        scores,
+        held.nodes,
+        ClassNodes(scorer.classes, run.taxonomy),
+        groups=held.groups,
+        for_probabilities=kept_for_probabilities(held),
+        **choices,
+    )
+    record = {
+        **_record_of(rule, run, classifiers.chosen, on, choices, held),
+        "calibration_by_depth": _before_and_after(rule, scores, held.nodes),
+    }
+    return Decider(run, scorer, rule, record, classifiers.chosen)
 
 
 def _before_and_after(

@@ -33,7 +33,14 @@ from labeltree.safe_files import Reader, read_json, read_tensors
 from labeltree.taxonomy.label_sets import finest_labels
 from labeltree.training.network import Network
 
-__all__ = ["OwnScores", "other_report", "own_scores", "run_classifiers", "save_classifiers"]
+__all__ = [
+    "OwnScores",
+    "other_report",
+    "own_scores",
+    "run_classifiers",
+    "save_classifiers",
+    "write_classifiers",
+]
 
 _VERSION = 1
 _ROWS = 4096
@@ -154,8 +161,13 @@ def save_classifiers(
         chosen=chosen,
         temperatures=temperatures,
     )
-    folder.classifier.write_bytes(_packed(moved))
-    _keep_choice(replace(run, folder=folder), moved)
+    write_classifiers(replace(run, folder=folder), moved)
+
+
+def write_classifiers(run: TrainedRun, found: Classifiers) -> None:
+    """Write classifiers and the choice among them to the folder of a run, which nobody reads yet."""
+    run.folder.classifier.write_bytes(_packed(found))
+    _keep_choice(run, found)
 
 
 def _keep_choice(run: TrainedRun, found: Classifiers) -> None:

@@ -68,7 +68,7 @@ def model_facts(run: TrainedRun, decider: Decider | None, *, public: bool = Fals
             "embeddings": network.objective.dim,
             "geometry": network.objective.geometry.name,
         },
-        "data": _data(run.folder, recipe.data) if kept is None else kept.get("data"),
+        "data": _data(run.folder.home, recipe.data) if kept is None else kept.get("data"),
         "training": _training(run) if kept is None else kept.get("training"),
         "metrics": _metrics(run, kept),
         "classifier": None,
@@ -80,6 +80,7 @@ def model_facts(run: TrainedRun, decider: Decider | None, *, public: bool = Fals
         },
         "digests": {"weights": run.weights_digest, "taxonomy": taxonomy.digest},
         "labeltree": version("labeltree"),
+        "extension": _extension(run.folder),
     }
     if decider is not None:
         facts["classifier"] = {"name": decider.chosen.name, "sentence": decider.chosen.sentence}
@@ -104,6 +105,15 @@ def _kept(folder: RunFolder) -> Facts | None:
     return {name: facts.get(name) for name in _KEPT} if isinstance(facts, dict) else {}
 
 
+def _extension(folder: RunFolder) -> Facts | None:
+    """What the extension that answers added and retired; None for a run without one."""
+    record = _read(folder.extension)
+    if record is None:
+        return None
+    added = [each["class"] for each in record.get("added", ()) if each.get("new")]
+    return {"number": int(folder.path.name), "added": added, "retired": list(record.get("retired", ()))}
+
+
 def _read(file: Path) -> dict[str, Any] | None:
     """A JSON file of a run that is for information only: None if it is missing or damaged."""
     try:
@@ -126,7 +136,7 @@ def _data(folder: RunFolder, place: str) -> Facts | None:
 
 
 def _training(run: TrainedRun) -> Facts:
-    folder = run.folder
+    folder = run.folder.home
     sessions = folder.read_versions()
     last = sessions[-1] if sessions else {}
     try:

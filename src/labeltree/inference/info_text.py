@@ -42,6 +42,7 @@ def _parts(facts: Facts, folder: Path) -> list[tuple[str, str]]:
             f"of {model['features']}, embeddings of {model['embeddings']} dimensions ({model['geometry']})",
         ),
         ("taxonomy", f"{tree['nodes']:,} nodes, {tree['leaves']:,} leaves, depth {tree['depth']}"),
+        *_extension_parts(facts.get("extension"), folder),
         *_data_parts(facts["data"]),
         *_training_parts(facts["training"]),
     ]
@@ -56,6 +57,16 @@ def _parts(facts: Facts, folder: Path) -> list[tuple[str, str]]:
         ("" if place and parts[place - 1][0] == title else title, text)
         for place, (title, text) in enumerate(parts)
     ]
+
+
+def _extension_parts(extension: Facts | None, folder: Path) -> list[tuple[str, str]]:
+    if extension is None:
+        return []
+    added, retired = extension["added"], extension["retired"]
+    text = f"number {extension['number']}: {len(added):,} new classes"
+    text += f" ({', '.join(added)})" if added else ""
+    text += f", {len(retired):,} retired" if retired else ""
+    return [("extension", f"{text}; 'labeltree extend {folder}' tells more, --undo removes it")]
 
 
 def _data_parts(data: Mapping[str, Any] | None) -> list[tuple[str, str]]:

@@ -92,7 +92,8 @@ def load_run(
         path: the run folder.
         progress: called while the data are read.
         own_data: open the run's own samples, which must not have changed since training. False: the run
-            folder alone is needed; only runs of versions before 0.1.0 open their samples in any case.
+            folder alone is needed, and of a run that was extended by classes the newest extension is loaded;
+            only runs of versions before 0.1.0 open their samples in any case.
         verify: read all files of the run's samples again instead of trusting the cache.
         device: device of the network; None = a GPU if there is one, unless the recipe says otherwise.
 
@@ -100,6 +101,8 @@ def load_run(
         RunError: if the folder is not a run, its training has not finished, or its samples have changed.
     """
     folder = RunFolder(path).require()
+    if not own_data:
+        folder = folder.answering()
     weights = folder.load_weights()
     source = _own_samples(folder, progress, verify=verify) if own_data else None
     if folder.description.is_file():

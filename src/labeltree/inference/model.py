@@ -198,7 +198,7 @@ class Model:
         request = Request(data=None if data is None else str(data), labelled=labelled, named=named)
         decider = self.decider
         if self._warning is None:
-            self._warning = other_report(self.folder.path, decider.chosen) or ""
+            self._warning = other_report(self.run.folder.path, decider.chosen) or ""
         return answer_with(
             decider,
             request,

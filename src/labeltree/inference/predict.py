@@ -191,8 +191,19 @@ def answer(
         unknown=unknown,
         explained=explained,
         per=per,
-        warning=None if decider.run.base is not None else other_report(run, decider.chosen),
+        warning=_warning(decider, of_own_samples=request.split is not None),
     )
+
+
+def _warning(decider: Decider, *, of_own_samples: bool) -> str | None:
+    """What differs between these answers and what the folder of the run says or answers otherwise."""
+    folder = decider.run.folder
+    if of_own_samples and folder.extensions:
+        return (
+            f"the run's own samples are answered as before its extension; 'labeltree extend {folder.path}' "
+            "says what that added"
+        )
+    return None if decider.run.base is not None else other_report(folder.path, decider.chosen)
 
 
 def answer_with(

@@ -30,6 +30,7 @@ __all__ = [
     "keep_reference",
     "load_calibration",
     "load_reference",
+    "save_reference",
     "save_unordered",
     "validation_table",
 ]
@@ -92,7 +93,7 @@ def keep_reference(run: TrainedRun, table: EmbeddingTable) -> EmbeddingTable:
     rows = torch.cat(chosen)
     found = _nameless(table, rows, np.repeat(np.array(_SPLITS), [len(part) for part in chosen]))
     try:
-        _save(run, found, run.folder.reference)
+        save_reference(run, found, run.folder.reference)
     except WriteError as error:
         if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
             raise
@@ -113,7 +114,7 @@ def keep_calibration(run: TrainedRun, table: EmbeddingTable | None) -> None:
         return
     rows = (table.nodes >= 0).nonzero()[:, 0]
     rows = stratified_subsample(rows, table.nodes[rows], _MOST["val"], 0).sort().values
-    _save(run, _nameless(table, rows, np.full(len(rows), "val")), file)
+    save_reference(run, _nameless(table, rows, np.full(len(rows), "val")), file)
 
 
 def _nameless(table: EmbeddingTable, rows: Tensor, split: np.ndarray[Any, Any]) -> EmbeddingTable:
@@ -176,7 +177,7 @@ def _save_unordered(run: TrainedRun, table: EmbeddingTable, path: Path) -> None:
         sorted_table = replace(sorted_table, groups=torch.tensor(codes, dtype=torch.int64))
     kept = {name: _codes(column) for name, column in sorted_table.attributes.items()}
     sorted_table = replace(sorted_table, attributes=kept)
-    _save(run, sorted_table, path)
+    save_reference(run, sorted_table, path)
 
 
 def _split_codes(table: EmbeddingTable) -> np.ndarray[Any, Any]:
@@ -188,7 +189,8 @@ def _split_codes(table: EmbeddingTable) -> np.ndarray[Any, Any]:
     return codes
 
 
-def _save(run: TrainedRun, table: EmbeddingTable, path: Path) -> None:
+def save_reference(run: TrainedRun, table: EmbeddingTable, path: Path) -> None:
+    """Write samples of a run, without what names them, to a file of its folder."""
     from safetensors.torch import save
 
     codes = _split_codes(table)

@@ -24,13 +24,14 @@ from labeltree.data.image_rules import ImageRule
 from labeltree.data.images.decode import decode
 from labeltree.data.images.files import open_images as open_image_files
 from labeltree.data.images.stores import SomeImages, in_threads
-from labeltree.data.source import printable
+from labeltree.data.source import CALIB, printable
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.inference.loading import TrainedRun
+from labeltree.runs.samples import SampleRecord
 from labeltree.taxonomy import TaxonomyMapping
 from labeltree.training.recipe import Recipe
 
-__all__ = ["NamedSamples", "open_images", "open_other", "open_texts", "with_texts"]
+__all__ = ["NamedSamples", "open_images", "open_other", "open_texts", "seen_in_training", "with_texts"]
 
 _OTHER_LABELS = (
     "'labeltree embed' takes them without labels (--unlabelled) or with a taxonomy of their own "
@@ -206,6 +207,7 @@ def open_other(
     data_path: str | None = None,
     unlabelled: bool = False,
     own_labels: bool = False,
+    as_trained: bool = False,
     mapping: str | Path | None = None,
     kept: Sequence[str] = (),
 ) -> Source:
@@ -221,6 +223,7 @@ def open_other(
             are parts of the same files, else the folder in the cache.
         unlabelled: ignore labels, if there are any; all labels are missing in the result.
         own_labels: keep the labels of the samples, in their own taxonomy, without aspects.
+        as_trained: with ``own_labels``, read the columns of a table as training did, its groups among them.
         mapping: what became of the nodes of the taxonomy of their labels in the run's; None = labels are of
             the run's. A run that is seen on another version of its taxonomy reads labels of both.
 
@@ -252,12 +255,12 @@ def open_other(
             data_path=_folder_of(recipe, spec) if data_path is None else data_path,
             taxonomy=None if plain else taxonomy,
             mapping=change,
-            missing_labels=None if own_labels or unlabelled else recipe.missing_labels,
+            missing_labels=None if (own_labels and not as_trained) or unlabelled else recipe.missing_labels,
             on_error="skip",
             either=modality == "both",
             **(
                 {}
-                if named or own_labels or Path(spec).is_dir()
+                if named or (own_labels and not as_trained) or Path(spec).is_dir()
                 else _columns(run, Path(spec), unlabelled, kept)
             ),
         )
@@ -281,6 +284,19 @@ def open_other(
         raise TaxonomyError(f"'{spec}' has another taxonomy than the run; {_OTHER_LABELS}")
     alike = source.aspect_taxonomies == run.aspect_taxonomies
     return source if alike else _without_aspects(source)
+
+
+def seen_in_training(run: TrainedRun, source: Source) -> np.ndarray[Any, Any]:
+    """Which samples ``(n,)`` bool have the content of a training or validation sample of the run.
+
+    All False if the folder keeps no record of these, as an exported model.
+    """
+    file = run.folder.home.samples
+    record = SampleRecord.load(file) if file.is_file() else None
+    if record is None or record.digests is None:
+        return np.zeros(len(source), dtype=bool)
+    known = {row.tobytes() for row in record.digests[np.isin(record.split, ("train", "val", CALIB))]}
+    return np.array([row.tobytes() in known for row in source.sample_digests()], dtype=bool)
 
 
 def _with_both(run: TrainedRun, source: Source) -> Source:

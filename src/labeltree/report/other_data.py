@@ -20,11 +20,11 @@ from labeltree.inference.classifiers import run_classifiers
 from labeltree.inference.embeddings import OwnSamples, embed_source
 from labeltree.inference.loading import TrainedRun, load_run
 from labeltree.inference.reference import load_reference
-from labeltree.inference.samples import open_other
+from labeltree.inference.samples import open_other, seen_in_training
 from labeltree.progress import Progress
 from labeltree.report.evaluate_and_report import Evaluated, write_evaluation
 from labeltree.report.first_screen import promise_sentence
-from labeltree.runs import EmbeddingTable, RunFolder, SampleRecord
+from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.safe_files import Reader, read_json
 
 __all__ = ["evaluate_on_data"]
@@ -71,7 +71,7 @@ def evaluate_on_data(
     source = open_other(run, data, data_path=data_path, kept=settings.by)
     if not bool((source.nodes >= 0).any()):
         raise DataError(f"no sample of '{data}' has a label; 'labeltree predict' answers for samples without")
-    folder = RunFolder(out or run.folder.path / f"elsewhere-{Path(data).stem}")
+    folder = RunFolder(out or run.folder.home.path / f"elsewhere-{Path(data).stem}")
     with folder.locked():
         classifiers = run_classifiers(run, classifier)
         known = _known_samples(run, path, progress)
@@ -116,8 +116,10 @@ def evaluate_on_data(
 
 def _known_samples(run: TrainedRun, path: str | Path, progress: Progress | None) -> EmbeddingTable:
     """Training and validation samples of a run: of its data, else the reference samples in its folder."""
+    extended = run.folder.extension.is_file()  # its own samples know nothing of the classes that came later
     try:
-        table = OwnSamples(path, progress)()
+        table = load_reference(run) if extended else None
+        table = table or OwnSamples(path, progress)()
     except LabeltreeError as error:
         reference = load_reference(run)
         if reference is None:
@@ -223,13 +225,7 @@ def _drifted(decider: Decider, theirs: EmbeddingTable) -> list[str]:
 
 def _seen_before(source: Source, run: TrainedRun) -> list[str]:
     """A note if samples, or groups of them, are also among those that the run was trained on."""
-    if not run.folder.samples.is_file():
-        return []
-    record = SampleRecord.load(run.folder.samples)
-    if record.digests is None:
-        return []
-    known = {row.tobytes() for row in record.digests[np.isin(record.split, ("train", "val", CALIB))]}
-    again = sum(row.tobytes() in known for row in source.sample_digests())
+    again = int(seen_in_training(run, source).sum())
     if not again:
         return []
     return [

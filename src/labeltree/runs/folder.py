@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import filecmp
 import io
 import json
 import math
@@ -24,6 +25,7 @@ from labeltree.taxonomy import Taxonomy
 
 __all__ = ["RunFolder", "plain_json"]
 
+_EXTENSIONS = "extensions"
 _VERSION = r"\d+(\.\d+){0,4}((a|b|rc|\.?dev|\.post)\d+)?(\+[a-z0-9.]+)?"
 _STATE: dict[str, Any] = {  # entries of every training state, written by Lightning or labeltree
     "pytorch-lightning_version": str,
@@ -209,6 +211,49 @@ class RunFolder:
         return self.path / "reference.safetensors"
 
     @property
+    def extension(self) -> Path:
+        """What an extension of a run has added to it and taken from it (JSON); see `extensions`."""
+        return self.path / "extension.json"
+
+    @property
+    def extensions(self) -> list[RunFolder]:
+        """The extensions of the run by further classes, each a model of its own, the oldest first."""
+        place = self.path / _EXTENSIONS
+        if not place.is_dir():
+            return []
+        numbers = sorted(int(entry.name) for entry in place.iterdir() if entry.name.isdecimal())
+        return [RunFolder(place / str(number)) for number in numbers]
+
+    @property
+    def home(self) -> RunFolder:
+        """The run that this is an extension of; itself, if it is none."""
+        there = self.path.parent.name == _EXTENSIONS and self.extension.is_file()
+        return RunFolder(self.path.parent.parent) if there else self
+
+    @property
+    def new_extension(self) -> Path:
+        """Where the next extension goes."""
+        known = self.extensions
+        return self.path / _EXTENSIONS / str(1 + int(known[-1].path.name) if known else 1)
+
+    def answering(self) -> RunFolder:
+        """The folder of what answers: the newest extension of the run, or the run itself.
+
+        Raises:
+            RunError: if the weights of the run are no longer those of the extension.
+        """
+        known = self.extensions
+        if not known:
+            return self
+        ours, theirs = self.encoder, known[-1].encoder
+        if ours.is_file() and not (theirs.is_file() and _same_content(ours, theirs)):
+            raise RunError(
+                f"run '{self.path}' was extended when it had other weights, which the extension needs; "
+                f"'labeltree extend {self.path} --undo' removes it, then extend the run again"
+            )
+        return known[-1]
+
+    @property
     def logs(self) -> Path:
         """Folder of further logs of the training, if the recipe asks for them."""
         return self.path / "logs"
@@ -373,6 +418,11 @@ class RunFolder:
                 )
             )
         return read_tensors(self.encoder, Reader("the weights of a run", _TRAIN_AGAIN, RunError))
+
+
+def _same_content(first: Path, second: Path) -> bool:
+    """Whether two files are the same, or hold the same bytes."""
+    return first.samefile(second) or filecmp.cmp(first, second, shallow=False)
 
 
 def plain_json(value: Any) -> Any:

@@ -1,0 +1,138 @@
+"""Classifiers with further classes, learned on the embeddings of an encoder that stays as it is."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from labeltree.decisions.classifiers import (
+    ChosenClassifier,
+    ClassifierChoice,
+    ClassifierKind,
+    Classifiers,
+    LinearScores,
+    PrototypeScores,
+    choose_by_accuracy,
+    classify,
+    fit_linear,
+    fit_prototypes,
+)
+from labeltree.errors import DataError
+from labeltree.runs import EmbeddingTable
+from labeltree.taxonomy import Taxonomy
+
+__all__ = ["extend_classifiers"]
+
+
+def extend_classifiers(
+    known: Classifiers,
+    table: EmbeddingTable,
+    taxonomy: Taxonomy,
+    *,
+    learned: Tensor,
+    held: Tensor,
+    classes: Tensor,
+    added: Tensor,
+    places: Tensor | None = None,
+    asked: ClassifierChoice = "auto",
+) -> Classifiers:
+    """The probe and the prototypes of an encoder with further classes, or with fewer.
+
+    Prototypes of known classes stay as they are; those of ``added`` are the means of their embeddings. The
+    probe is learned again, each class with the same total weight, if there are added classes. The one with
+    the better mean of two accuracies answers, on held-out samples of known and of new classes; where no
+    sample of a new class is held out, accuracy on known ones decides.
+
+    Args:
+        known: the classifiers before.
+        table: embeddings of samples of old and new classes.
+        taxonomy: the taxonomy of their labels, which holds the new classes.
+        learned: rows to learn from.
+        held: other rows, which choose the classifier; may be empty.
+        classes: ``(C,)`` the classes that shall answer, ascending.
+        added: those of them that are new, or have new samples.
+        places: for each node of the taxonomy of ``known`` the node in ``taxonomy``; None = the same node.
+        asked: the requested classifier.
+
+    Raises:
+        DataError: if the samples lack some of the classes, or the requested classifier cannot have them all.
+    """
+    moved = known.prototypes.classes if places is None else places[known.prototypes.classes]
+    labels = torch.full_like(table.nodes, -1)
+    labels[learned] = table.nodes[learned]
+    labels = torch.where(torch.isin(labels, classes), labels, -1)
+    prototypes = _prototypes(known.prototypes, moved, table, labels, taxonomy, classes, added)
+    probe, gap = _probe(known, table, labels, classes, places, anew=bool(len(added)))
+    both: dict[ClassifierKind, LinearScores | PrototypeScores] = {"probe": probe, "prototypes": prototypes}
+    offered = {name: each for name, each in both.items() if torch.equal(each.classes, classes)}
+    if not offered:
+        lacking = classes[~torch.isin(classes, prototypes.classes)]
+        raise DataError(
+            f"there is no sample to learn '{taxonomy.path_name(int(lacking[0]))}' from, so it cannot answer"
+        )
+    new = added[~torch.isin(added, moved)]
+    chosen = _choose(offered, table.rows(held), classes, new, asked)
+    return Classifiers(probe, prototypes, chosen, None, gap)
+
+
+def _prototypes(
+    known: PrototypeScores,
+    moved: Tensor,
+    table: EmbeddingTable,
+    labels: Tensor,
+    taxonomy: Taxonomy,
+    classes: Tensor,
+    added: Tensor,
+) -> PrototypeScores:
+    stays = torch.isin(moved, classes) & ~torch.isin(moved, added)
+    if len(torch.unique(moved[stays])) < int(stays.sum()):  # classes that another version made one
+        stays = torch.zeros_like(stays)
+    means, nodes = known.prototypes[stays], moved[stays]
+    fresh = torch.where(torch.isin(labels, nodes), -1, labels)
+    if bool((fresh >= 0).any()):
+        found = fit_prototypes(table, fresh, taxonomy)
+        means, nodes = torch.cat([means, found.prototypes]), torch.cat([nodes, found.classes])
+    order = nodes.argsort()
+    return replace(known, classes=nodes[order], prototypes=means[order])
+
+
+def _probe(
+    known: Classifiers,
+    table: EmbeddingTable,
+    labels: Tensor,
+    classes: Tensor,
+    places: Tensor | None,
+    *,
+    anew: bool,
+) -> tuple[LinearScores, float]:
+    if anew:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="LinearProbe stopped")  # the gap says it
+            return fit_linear(table, labels)
+    moved = known.probe.classes if places is None else places[known.probe.classes]
+    stays = torch.isin(moved, classes)
+    probe = LinearScores(moved[stays], known.probe.weight[:, stays], known.probe.bias[stays])
+    return probe, known.gap
+
+
+def _choose(
+    offered: dict[ClassifierKind, LinearScores | PrototypeScores],
+    held: EmbeddingTable,
+    classes: Tensor,
+    new: Tensor,
+    asked: ClassifierChoice,
+) -> ChosenClassifier:
+    judged = held.rows(torch.isin(held.nodes, classes))
+    is_new = torch.isin(judged.nodes, new)
+    parts = [part for part in (~is_new, is_new) if bool(part.any())]
+    accuracies: dict[str, float] = {}
+    if parts:
+        for name, scores in offered.items():
+            right = (classify(scores, judged) == judged.nodes).double()
+            accuracies[name] = sum(float(right[part].mean()) for part in parts) / len(parts)
+    chosen = choose_by_accuracy(list(offered), accuracies, len(judged), asked)
+    one = len(torch.unique(judged.nodes)) == 1
+    return replace(chosen, one_class=one, new_class_samples=int(is_new.sum()))

@@ -1,0 +1,523 @@
+"""`labeltree extend`: new classes for a trained run without training, and classes that are retired."""
+
+from __future__ import annotations
+
+import copy
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from labeltree.atomic import new_folder_in
+from labeltree.data import Source
+from labeltree.data.source import CALIB
+from labeltree.data.stratified import make_folds
+from labeltree.decisions.classifiers import ClassifierChoice, Classifiers, classify
+from labeltree.decisions.extending import extend_classifiers
+from labeltree.errors import DataError, RunError
+from labeltree.inference.calibrate import Decider, fit_decider, open_decider
+from labeltree.inference.classifiers import run_classifiers, write_classifiers
+from labeltree.inference.embeddings import OwnSamples, embed_source
+from labeltree.inference.loading import TrainedRun
+from labeltree.inference.place_classes import Placed, extended_taxonomy, nearest_parent, path_in_tree
+from labeltree.inference.reference import keep_reference, load_calibration, load_reference, save_reference
+from labeltree.inference.samples import open_other, seen_in_training
+from labeltree.progress import Progress
+from labeltree.runs import EmbeddingTable, RunFolder
+from labeltree.safe_files import Reader, read_json
+from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy.label_sets import finest_labels
+from labeltree.taxonomy.naming import some
+
+__all__ = [
+    "HELD_FROM",
+    "PLACES",
+    "Extension",
+    "extend_run",
+    "extension_text",
+    "extensions_of",
+    "undo_extension",
+]
+
+Place = Literal["path", "nearest"]
+PLACES: tuple[Place, ...] = get_args(Place)
+
+HELD_FROM = 10
+"""A new class with as many samples (or groups of samples) has a third of them held out of learning."""
+
+_FORMAT, _VERSION = "labeltree extension", 1
+
+
+@dataclass(frozen=True)
+class Extension:
+    """What an extension of a run added and took away.
+
+    Attributes:
+        folder: the model that answers with it.
+        number: 1 for the first extension of the run.
+        record: what was done and found, as plain values; the content of ``extension.json``.
+    """
+
+    folder: RunFolder
+    number: int
+    record: dict[str, Any]
+
+    @property
+    def added(self) -> list[dict[str, Any]]:
+        """The classes that were added or learned anew: ``class``, ``new``, ``samples``, ``held``, ``why``."""
+        return list(self.record["added"])
+
+    @property
+    def retired(self) -> list[str]:
+        """The classes that no longer answer."""
+        return list(self.record["retired"])
+
+
+def extensions_of(path: str | Path) -> list[Extension]:
+    """The extensions of a run, the oldest first; the last one answers.
+
+    Raises:
+        RunError: if there is no run, or what an extension says of itself is damaged.
+    """
+    home = RunFolder(path).require().home
+    return [_read(folder) for folder in home.extensions]
+
+
+def undo_extension(path: str | Path) -> Extension:
+    """Remove the newest extension of a run; it answers again as before it, bit for bit.
+
+    Raises:
+        RunError: if the run has no extension.
+        FolderInUseError: if another process is writing to the run.
+    """
+    home = RunFolder(path).require().home
+    with home.locked():
+        known = home.extensions
+        if not known:
+            raise RunError(f"run '{home.path}' has no extension to undo")
+        last = known[-1]
+        try:
+            removed = _read(last)
+        except RunError:  # damaged, and to be removed
+            empty = {"added": [], "retired": [], "notes": ["Its description was damaged."]}
+            removed = Extension(last, int(last.path.name), empty)
+        with new_folder_in(last.path.parent) as away:
+            last.path.rename(away / "undone")
+    return removed
+
+
+def extend_run(
+    path: str | Path,
+    data: str | Path | None = None,
+    *,
+    data_path: str | None = None,
+    place: Place = "path",
+    under: str | None = None,
+    retire: Sequence[str] = (),
+    classifier: ClassifierChoice = "auto",
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Extension:
+    """Let a run answer with classes that it was not trained on, or no longer with some.
+
+    The encoder stays as it is. Each new class has the mean embedding of its samples as prototype, and the
+    linear probe is learned again on the features of old and new samples, each class with the same weight. The
+    better of the two on held-out samples answers: by the mean of its accuracies on known and on new classes,
+    where new samples were held out. Probabilities and thresholds are fitted again on the held-out samples of
+    known classes and, of a new class with at least `HELD_FROM` samples (or groups), on a third of its own.
+
+    The run's own files stay as they are: the extension is a folder beside them.
+
+    Args:
+        path: the run folder, or an exported model with its reference samples.
+        data: a folder, a table or a data set with labelled samples of new classes; samples of known classes
+            are learned from, too. None: nothing is added.
+        data_path: the folder of a data set that is given by name.
+        place: ``path``: new classes go where the path of their label leads, see `path_in_tree`; ``nearest``:
+            under the inner node where their samples fall, see `nearest_parent`.
+        under: the node below which the labels of the data begin.
+        retire: nodes whose classes no longer answer, all those at or below.
+        classifier: ``probe`` or ``prototypes``, or ``auto``.
+        seed: random seed of the choice of held-out samples.
+        progress: called while samples are embedded.
+
+    Raises:
+        RunError: if the run is not finished, or keeps no reference samples.
+        DataError: if the data have no labelled samples, or none would be left to answer with.
+        TaxonomyError: if a node is not in the taxonomy, or a label fits in several places.
+        ValueError: if there is nothing to do, or options exclude each other.
+        FolderInUseError: if another process is writing to the run.
+    """
+    if data is None and not retire:
+        raise ValueError("nothing to do: name samples of new classes by data, or classes to retire")
+    if place not in PLACES:
+        raise ValueError(f"place is {place!r}; expected {' or '.join(PLACES)}")
+    if place == "nearest" and under is not None:
+        raise ValueError("place='nearest' finds the node above by itself; leave out under")
+    if classifier == "own":
+        raise ValueError(
+            "the classifier trained with the encoder cannot be extended; probe or prototypes can"
+        )
+    home = RunFolder(path).require().home
+    with home.locked():
+        before = open_decider(home.path)
+        run = before.run
+        known = _reference(before, home)
+        source, said = (None, list[str]()) if data is None else _open(run, str(data), data_path)
+        new = None if source is None else embed_source(run.network, source, keep=False, progress=progress)
+        gone = _retired(run.taxonomy, before, retire)
+        placed = [] if source is None else _placed(source, new, before, place, under)
+        taxonomy, places = extended_taxonomy(run.taxonomy, [each.path for each in placed])
+        then = _on(run, taxonomy, places)
+        stored = run_classifiers(run)
+        classes = torch.unique(places[stored.prototypes.classes])
+        classes = classes[~torch.isin(classes, places[gone])]
+        known = replace(known, nodes=places[known.nodes], predictions=None)
+        known = known.rows(~torch.isin(known.nodes, places[gone]))
+        joined, learned = known, classes[:0]
+        notes: list[str] = []
+        added: list[dict[str, Any]] = []
+        if source is not None and new is not None:
+            new = replace(new, nodes=_moved(source, placed, taxonomy), predictions=None)
+            new, learned, notes = _to_learn(new, classes, taxonomy, places)
+            set_aside = bool((np.asarray(known.split) == CALIB).any())
+            new = _held_out(new, learned, taxonomy, seed, set_aside=set_aside)
+            added = _described(new, learned, classes, taxonomy, placed)
+            classes = torch.unique(torch.cat([classes, learned]))
+            joined = _joined(known, new)
+        if not len(classes):
+            raise DataError("no class would be left to answer with; retire fewer")
+        train = torch.from_numpy(np.asarray(joined.split) == "train")
+        found = extend_classifiers(
+            stored,
+            joined,
+            taxonomy,
+            learned=train.nonzero()[:, 0],
+            held=torch.from_numpy(np.asarray(joined.split) == "val").nonzero()[:, 0],
+            classes=classes,
+            added=learned,
+            places=places,
+            asked=classifier,
+        )
+        decider = fit_decider(then, found, joined.rows(~train))
+        record = {
+            "format": _FORMAT,
+            "version": _VERSION,
+            "date": datetime.now(UTC).isoformat(timespec="seconds"),
+            "data": None if data is None else str(data),
+            "added": added,
+            "retired": [
+                run.taxonomy.path_name(node)
+                for node in stored.prototypes.classes[torch.isin(stored.prototypes.classes, gone)].tolist()
+            ],
+            "accuracies": _accuracies(before, decider, joined, places, learned),
+            "notes": [*said, *notes],
+        }
+        return _write(home, decider, found, joined, record)
+
+
+def _reference(before: Decider, home: RunFolder) -> EmbeddingTable:
+    """The samples that a run compares with: of training, and those held out that promises rest on."""
+    run = before.run
+    known = load_reference(run)
+    if known is None and run.folder.path == home.path:
+        known = keep_reference(run, OwnSamples(home.path)())
+    if known is None:
+        raise RunError(
+            f"'{run.folder.path}' keeps no reference samples, beside which new classes could be learned; "
+            f"'labeltree calibrate {home.path}' makes them where its data are, and an exported model keeps "
+            "them with --with-reference"
+        )
+    theirs = load_calibration(run)
+    if theirs is not None and before.record.get("calibrated_on") != "validation samples":
+        train = torch.from_numpy(np.asarray(known.split) == "train")
+        known = _joined(known.rows(train), theirs)
+    return known
+
+
+def _open(run: TrainedRun, data: str, data_path: str | None) -> tuple[Source, list[str]]:
+    """The samples of the data that the run was not trained on, and what has to be said of them."""
+    source = open_other(run, data, data_path=data_path, own_labels=True, as_trained=True)
+    notes = []
+    seen = torch.from_numpy(seen_in_training(run, source))
+    if bool(seen.any()):
+        if bool(seen.all()):
+            raise DataError(
+                f"the run was trained on all samples of '{data}'; name samples that are new to it"
+            )
+        source = source.subset((~seen).nonzero()[:, 0])
+        notes.append(f"{int(seen.sum()):,} samples that the run was trained on were left out.")
+    if source.label_sets is not None:
+        several = (source.label_sets >= 0).sum(1) > 1
+        source = replace(source, nodes=source.nodes.masked_fill(several, -1), label_sets=None)
+    if not bool((source.nodes > 0).any()):
+        raise DataError(f"no sample of '{data}' has one label; new classes are learned from labelled samples")
+    return source, notes
+
+
+def _retired(taxonomy: Taxonomy, before: Decider, retire: Sequence[str]) -> Tensor:
+    """The nodes that answer no more."""
+    nodes = torch.zeros(taxonomy.num_nodes, dtype=torch.bool)
+    for label in retire:
+        node = taxonomy.find(label)
+        below = torch.zeros_like(nodes)
+        below[taxonomy.descendants(node)] = True
+        if not bool(below[before.rule.classes.nodes].any()):
+            raise DataError(f"no class at or below '{label}' answers, so there is none to retire")
+        nodes |= below
+    return nodes.nonzero()[:, 0]
+
+
+def _placed(
+    source: Source, table: EmbeddingTable | None, before: Decider, place: Place, under: str | None
+) -> list[Placed]:
+    """The place of every label of the samples, in the order of the nodes that occur."""
+    assert table is not None
+    taxonomy = before.run.taxonomy
+    found = []
+    for node in torch.unique(source.nodes[source.nodes > 0]).tolist():
+        label = source.taxonomy.path(node)
+        by_path = path_in_tree(label, taxonomy, under)
+        if place == "path" or taxonomy.follow(by_path.path) is not None:
+            found.append(by_path)
+            continue
+        rows = table.rows(source.nodes == node)
+        probabilities = before.rule.probabilities(before.scores(rows))
+        found.append(nearest_parent(probabilities, before.rule.classes.nodes, taxonomy, by_path.path))
+    return found
+
+
+def _moved(source: Source, placed: Sequence[Placed], taxonomy: Taxonomy) -> Tensor:
+    """The labels of the samples as nodes of the extended taxonomy, −1 where missing."""
+    labels = torch.unique(source.nodes[source.nodes > 0])
+    node_of = torch.full((source.taxonomy.num_nodes,), -1)
+    for label, each in zip(labels.tolist(), placed, strict=True):
+        node = taxonomy.follow(each.path)
+        assert node is not None
+        node_of[label] = node
+    return torch.where(source.nodes > 0, node_of[source.nodes.clamp(min=0)], -1)
+
+
+def _on(run: TrainedRun, taxonomy: Taxonomy, places: Tensor) -> TrainedRun:
+    """The run with the extended taxonomy; modules and weights are the same."""
+    mapped = run.network.from_training
+    nodes = torch.where(mapped >= 0, places[mapped.clamp(min=0)], -1)
+    network = copy.copy(run.network)
+    network.taxonomy, network.from_training = taxonomy, nodes
+    return replace(
+        run,
+        network=network,
+        description=replace(run.description, from_training=tuple(nodes.tolist())),
+        training_taxonomy=run.training_taxonomy or run.taxonomy,
+        base=None,
+        change=None,
+    )
+
+
+def _to_learn(
+    table: EmbeddingTable, classes: Tensor, taxonomy: Taxonomy, places: Tensor
+) -> tuple[EmbeddingTable, Tensor, list[str]]:
+    """The labelled samples, the classes to learn from them, and what has to be said.
+
+    A label is a class if it answers already, or if it is new, or has never answered and has no node below it;
+    a label above these is too coarse to learn from.
+    """
+    labelled = table.rows(table.nodes > 0)
+    there = torch.unique(labelled.nodes)
+    old = torch.zeros(taxonomy.num_nodes, dtype=torch.bool)
+    old[places] = True
+    finest = finest_labels(labelled.nodes, taxonomy)
+    fit = torch.isin(there, classes) | (finest[there] & (~old[there] | taxonomy.is_leaf[there]))
+    notes = []
+    if len(labelled) < len(table):
+        notes.append(f"{len(table) - len(labelled):,} samples have no label, or several, and were left out.")
+    coarse = labelled.nodes[~torch.isin(labelled.nodes, there[fit])]
+    if len(coarse):
+        names = some([taxonomy.path_name(node) for node in torch.unique(coarse).tolist()])
+        notes.append(f"{len(coarse):,} samples are labelled {names}, above any class: not learned from.")
+    if not bool(fit.any()):
+        raise DataError("all labels of the data lie above the classes of the run; give finer ones")
+    return labelled, there[fit], notes
+
+
+def _held_out(
+    table: EmbeddingTable, learned: Tensor, taxonomy: Taxonomy, seed: int, *, set_aside: bool
+) -> EmbeddingTable:
+    """The samples with a split: of each class with enough samples or groups, a third is held out.
+
+    If the run has set samples aside for promises alone, a quarter is, and another quarter chooses.
+    """
+    units = torch.arange(len(table))
+    if table.groups is not None:
+        units = torch.where(table.groups >= 0, table.groups, int(table.groups.max()) + 1 + units)
+    folds = torch.full((len(table),), -1)
+    if len(table) >= HELD_FROM:
+        parts = 4 if set_aside else 3
+        folds = make_folds(table.nodes, taxonomy, parts, groups=table.groups, seed=seed)
+    held = (folds == 0) | (set_aside & (folds == 1))
+    for node in learned.tolist():
+        rows = table.nodes == node
+        if len(torch.unique(units[rows])) < HELD_FROM or bool(held[rows].all()):
+            held &= ~torch.isin(units, units[rows])
+    names = np.where((folds == 1).numpy(), CALIB, "val")
+    return replace(table, split=np.where(held.numpy(), names, "train"), instances=None, paths=None)
+
+
+def _described(
+    table: EmbeddingTable,
+    learned: Tensor,
+    classes: Tensor,
+    taxonomy: Taxonomy,
+    placed: Sequence[Placed],
+) -> list[dict[str, Any]]:
+    """What was learned of each class."""
+    reasons = {taxonomy.follow(each.path): each.reason for each in placed}
+    train = torch.from_numpy(np.asarray(table.split) == "train")
+    found = []
+    for node in learned.tolist():
+        rows = table.nodes == node
+        groups = None if table.groups is None else len(torch.unique(table.groups[rows & train]))
+        found.append(
+            {
+                "class": taxonomy.path_name(node),
+                "new": not bool((classes == node).any()),
+                "samples": int((rows & train).sum()),
+                "groups": groups,
+                "held": int((rows & ~train).sum()),
+                "why": reasons.get(node, ""),
+            }
+        )
+    return found
+
+
+def _joined(first: EmbeddingTable, second: EmbeddingTable) -> EmbeddingTable:
+    """Two tables of one encoder as one; the groups of one are others than those of the other."""
+    groups = None
+    if first.groups is not None or second.groups is not None:
+        ours, theirs = (
+            torch.full((len(table),), -1) if table.groups is None else table.groups
+            for table in (first, second)
+        )
+        least = int(ours.max()) + 1 if len(ours) else 0
+        groups = torch.cat([ours, torch.where(theirs >= 0, theirs + least, -1)])
+    features = None
+    if first.features is not None and second.features is not None:
+        features = torch.cat([first.features, second.features])
+    return EmbeddingTable(
+        embeddings=torch.cat([first.embeddings, second.embeddings]),
+        nodes=torch.cat([first.nodes, second.nodes]),
+        split=np.concatenate([np.asarray(first.split, dtype=str), np.asarray(second.split, dtype=str)]),
+        features=features,
+        groups=groups,
+        geometry=first.geometry,
+        curvature=first.curvature,
+    )
+
+
+def _accuracies(
+    before: Decider, after: Decider, table: EmbeddingTable, places: Tensor, learned: Tensor
+) -> dict[str, Any]:
+    """The share of held-out samples classified right: of known classes before and now, and of new ones."""
+    held = table.rows(torch.from_numpy(np.asarray(table.split) != "train"))
+    earlier = places[before.scores.classes]
+    new = learned[~torch.isin(learned, earlier)]
+    was = torch.isin(held.nodes, earlier) & torch.isin(held.nodes, after.scores.classes)
+    known, added = held.rows(was), held.rows(torch.isin(held.nodes, new))
+    return {
+        "known": len(known),
+        "before": _right(places[classify(before.scores, known)], known.nodes),
+        "after": _right(classify(after.scores, known), known.nodes),
+        "new": len(added),
+        "of_new": _right(classify(after.scores, added), added.nodes),
+    }
+
+
+def _right(answers: Tensor, labels: Tensor) -> float | None:
+    return float((answers == labels).double().mean()) if len(labels) else None
+
+
+def _write(
+    home: RunFolder, decider: Decider, found: Classifiers, table: EmbeddingTable, record: dict[str, Any]
+) -> Extension:
+    """Write the model of an extension; its folder appears as a whole."""
+    target = home.new_extension
+    base = decider.run.folder
+    with new_folder_in(target.parent) as fresh:
+        new = RunFolder(fresh)
+        run = replace(decider.run, folder=new)
+        _link(home.encoder, new.encoder)
+        if base.word_vectors.is_file():
+            _link(base.word_vectors, new.word_vectors)
+        if base.encoder_config.is_dir():
+            shutil.copytree(base.encoder_config, new.encoder_config)
+        run.description.save(new.description)
+        run.taxonomy.save(new.taxonomy)
+        assert run.training_taxonomy is not None
+        run.training_taxonomy.save(new.training_taxonomy)
+        write_classifiers(run, found)
+        save_reference(run, table, new.reference)
+        new.write_json(new.decisions, decider.record)
+        new.write_json(new.extension, record)
+        fresh.rename(target)
+    return _read(RunFolder(target))
+
+
+def _link(file: Path, target: Path) -> None:
+    """The same file under another name, or a copy where the file system has no links."""
+    try:
+        os.link(file, target)
+    except OSError:
+        shutil.copyfile(file, target)
+
+
+def _read(folder: RunFolder) -> Extension:
+    home = folder.path.parent.parent
+    reader = Reader("the extension of a run", f"'labeltree extend {home} --undo' removes it", RunError)
+    record = read_json(folder.extension, reader)
+    with reader.reading(folder.extension, "an entry is missing or damaged"):
+        if record["format"] != _FORMAT:
+            raise ValueError("another format")
+        if int(record["version"]) > _VERSION:
+            raise RunError(f"'{folder.extension}' was written by a later version of labeltree; update it")
+        for name in ("added", "retired", "notes"):
+            if not isinstance(record[name], list):
+                raise ValueError(name)
+    return Extension(folder, int(folder.path.name), record)
+
+
+def extension_text(extension: Extension) -> str:
+    """What an extension added, took away and changed, as lines of text."""
+    record = extension.record
+    lines = [f"extension {extension.number} of {record['date']}"]
+    lines[0] += f", from {record['data']}" if record["data"] else ""
+    for each in extension.added:
+        number = f"{each['samples']:,} sample{'s' if each['samples'] != 1 else ''}"
+        if each["groups"] is not None:
+            number += f" of {each['groups']:,} group{'s' if each['groups'] != 1 else ''}"
+        held = (
+            f", {each['held']:,} held out" if each["held"] else ", none held out: nothing is promised for it"
+        )
+        why = f" ({each['why']})" if each["why"] else ""
+        lines.append(f"  {'new' if each['new'] else 'more'}  {each['class']}{why}: {number}{held}")
+    lines += [f"  retired  {name}" for name in extension.retired]
+    found = record["accuracies"]
+    if found["known"]:
+        lines.append(
+            f"  right of {found['known']:,} held-out samples of known classes: {found['before']:.1%} before, "
+            f"{found['after']:.1%} now"
+        )
+    if found["new"]:
+        lines.append(f"  right of {found['new']:,} held-out samples of new classes: {found['of_new']:.1%}")
+    elif any(each["new"] for each in extension.added):
+        lines.append(
+            f"  no sample of a new class was held out, which takes {HELD_FROM} samples (or groups) of it: "
+            "how well it is found is not known"
+        )
+    return "\n".join([*lines, *(f"  {note}" for note in record["notes"])])
