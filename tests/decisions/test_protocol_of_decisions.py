@@ -95,6 +95,9 @@ def test_groups_and_too_few_samples() -> None:
     )
     found = measure(grouped, coverages=(0.8, 0.99), counted="group")
     assert found.scores["groups_held_at_0.8"] <= found.scores["coverage_at_0.8"]
+    assert found.scores["groups_held_at_0.8"] <= found.scores["coverage_of_groups_at_0.8"] <= 1
+    assert found.counts["groups of test samples answered"] == len(groups[table.split == "test"].unique())
+    assert found.counts["groups for the thresholds"] < found.counts["for the thresholds"]
     assert "too few calibration samples to promise a coverage of 0.99" in " ".join(found.notes)
     assert "coverage_at_0.99" not in found.scores
     assert math.isnan(found.curves["coverage_by_coverage"][-1])

@@ -49,6 +49,11 @@ def test_a_row_for_each_patient(home: Path, capsys: pytest.CaptureFixture[str]) 
     assert [row["answer"] for row in rows] == [
         lt.load(run).taxonomy.path_name(node) for node in found.answers.nodes.tolist()
     ]
+    assert main(["predict", run, "--data", new, "--labelled", "--coverage", "0.7"]) == 0
+    said = capsys.readouterr()
+    assert "promised that answers hold the truth: 0.7; found:" in said.err
+    assert "of 10 groups, " in said.err
+    assert "eye = 0  " in said.err
     assert main([*words, "--explain"]) == 2
     assert "an explanation is of a sample" in capsys.readouterr().err
 

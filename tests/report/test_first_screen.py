@@ -92,6 +92,9 @@ def test_a_promise_stands_beside_what_came_of_it(result: EvaluationResult) -> No
     assert f"{100 * held:.1f}" in panel.sentence
     assert [part.name for part in panel.parts] == ["site Graz", "site Wien"]
     assert all(part.samples == "36 images" for part in panel.parts)
+    shares = result.main.protocols["decisions"].scores
+    assert "Of 36 groups" in panel.sentence
+    assert f"{100 * shares['groups_held_at_0.9']:.1f}\u202f% have answers that all hold" in panel.sentence
 
 
 def test_a_broken_promise_is_flagged_where_it_is_broken(result: EvaluationResult) -> None:
@@ -124,14 +127,14 @@ def test_few_calibration_samples_may_miss_a_promise_by_chance(result: Evaluation
     def said(calibrated: int) -> str:
         found = replace(
             decided,
-            counts=decided.counts | {"for the thresholds": calibrated},
+            counts=decided.counts | {"groups for the thresholds": calibrated},
             scores=decided.scores | {"coverage_at_0.9": 0.865},
             intervals=decided.intervals | {"coverage_at_0.9": (0.858, 0.871)},
         )
         main = replace(result.main, protocols=result.main.protocols | {"decisions": found})
         return promise_sentence(replace(result, methods={result.name: main}))
 
-    assert "thresholds from 250 samples may miss by as much by chance" in said(250)
+    assert "thresholds from 250 groups may miss by as much by chance" in said(250)
     assert "does not hold here" in said(1000)
 
 

@@ -96,6 +96,8 @@ def run(arguments: list[str]) -> None:
         with atomic_write(options.out) as temporary:
             temporary.write_text(text, "utf-8")
     print("\n".join(filter(None, (found.sentence(), found.classifier, found.rests_on))), file=sys.stderr)
+    if found.coverage is not None:
+        print(found.coverage.text(), file=sys.stderr)
     if found.warning is not None:
         print(found.warning, file=sys.stderr)
     if isinstance(found.drift, str):

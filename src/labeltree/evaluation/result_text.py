@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from labeltree.decisions.classifiers import CLASSIFIER_WORDS, ClassifierKind
+from labeltree.decisions.kept_promises import calibrated_units, is_kept
 from labeltree.evaluation.comparison import (
     Comparison,
     Difference,
@@ -15,7 +16,7 @@ from labeltree.evaluation.comparison import (
     MetricComparison,
     StratumComparison,
 )
-from labeltree.evaluation.result import PREFIX, EvaluationResult, ProtocolResult
+from labeltree.evaluation.result import PREFIX, AttributeResult, EvaluationResult, ProtocolResult
 
 __all__ = ["attribute_rows", "attribute_table", "comparison_notes", "comparison_text", "protocol_table"]
 
@@ -57,7 +58,8 @@ def attribute_rows(result: EvaluationResult) -> tuple[list[str], dict[str, list[
     """The answers and the retrieval of the evaluated method by the values of attributes.
 
     Returns:
-        the heads of the columns, and a row of cells for each ``site = Graz``; empty without attributes.
+        the heads of the columns, and a row of cells for each ``site = Graz``; empty without attributes. The
+        share of answers that hold the truth says where a promise was not kept, beyond chance.
     """
     main = result.main
     prefix = PREFIX[main.classifier.name]
@@ -77,9 +79,21 @@ def attribute_rows(result: EvaluationResult) -> tuple[list[str], dict[str, list[
         for key in shown:
             value, (low, high) = part.scores.get(key, math.nan), part.intervals.get(key, (math.nan,) * 2)
             ends = "" if math.isnan(low) else f" [{low:.3f}, {high:.3f}]"
-            cells.append("–" if math.isnan(value) else f"{value:.3f}{ends}")
+            verdict = _verdict(result, key, value, high, part)
+            cells.append("–" if math.isnan(value) else f"{value:.3f}{ends}{verdict}")
         rows[f"{part.attribute} = {part.value or '(missing)'}"] = cells
     return ["samples", *(["groups"] if grouped else []), *shown.values()], rows
+
+
+def _verdict(result: EvaluationResult, key: str, value: float, high: float, part: AttributeResult) -> str:
+    """What a coverage says of its promise: nothing if it may be kept."""
+    promised = re.search(r"\.coverage_at_([\d.]+)$", key)
+    decided = result.main.protocols.get("decisions")
+    if promised is None or decided is None:
+        return ""
+    calibrated = calibrated_units(decided.counts)
+    kept = is_kept(float(promised[1]), value, high, calibrated, samples=part.samples, groups=part.groups)
+    return {True: "", False: " (not kept)", None: " (few)"}[kept]
 
 
 def attribute_table(result: EvaluationResult) -> str:

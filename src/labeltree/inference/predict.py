@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -31,6 +31,9 @@ from labeltree.metrics.functional.node_groups import in_conflict
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.between_versions import check_version
+
+if TYPE_CHECKING:
+    from labeltree.inference.coverage import Coverage
 
 __all__ = ["Answered", "Request", "answer", "answer_with", "way_of_answering"]
 
@@ -77,6 +80,8 @@ class Answered:
         drift: whether the samples are like those that the promise rests on, or why this cannot be tested;
             None if they are too few to tell, are the run's own, or there is nothing to compare them with.
         why: the steps of each answer with the training samples that speak for and against them, if asked for.
+        coverage: how often the answers hold the truth, also by group and by attribute, beside the promise;
+            None without labels, for answers by cost, and for those of groups.
     """
 
     samples: list[str]
@@ -92,6 +97,7 @@ class Answered:
     about: Mapping[str, Any] = field(default_factory=dict)
     drift: Drift | str | None = None
     why: Sequence[Sequence[Step]] | None = None
+    coverage: Coverage | None = None
 
     def text(self, form: Format) -> str:
         """The answers as a table, CSV or JSON; the row of an unreadable sample gives the reason.
@@ -273,6 +279,14 @@ def answer_with(
         return _of_groups(decider, table, source, request, asked, price, promise, by_depth, top, said, per)
     answers = answers_of(table)
     labels = table.nodes if request.labelled else None
+    coverage = None
+    if labels is not None and price is None:
+        from labeltree.inference.coverage import measure_coverage  # only labelled samples need it
+
+        judged = rule.classes.judges(labels)
+        coverage = measure_coverage(
+            answers.nodes, table, judged, source.taxonomy, promise, rule.fitted.num_groups
+        )
     return Answered(
         named.names,
         answers,
@@ -283,6 +297,7 @@ def answer_with(
         named.skipped,
         drift=_drift_of(decider, table) if request.split is None else None,
         why=explain(decider, table, answers) if explained else None,
+        coverage=coverage,
         **said,
     )
 

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from labeltree.decisions.kept_promises import calibrated_units, is_kept, may_be_kept
 from labeltree.evaluation import EvaluationResult
 from labeltree.evaluation.protocols.node_scores import QUESTION_COUNTS
 from labeltree.evaluation.result import Bounds
@@ -238,13 +239,31 @@ def promise_sentence(result: EvaluationResult) -> str:
     asked, value, (low, high), calibrated = found
     ends = "" if math.isnan(low) else f" ({_range(low, high)})"
     verdict = "the promise holds"
-    if not _kept(asked, value, high, calibrated):
+    if not may_be_kept(asked, value, high, calibrated):
         verdict = "the promise does not hold here"
     elif (value if math.isnan(high) else high) < asked:
-        verdict = f"fewer, but thresholds from {plural(calibrated, 'sample')} may miss by as much by chance"
+        unit = (
+            "group" if "groups for the thresholds" in result.main.protocols["decisions"].counts else "sample"
+        )
+        verdict = f"fewer, but thresholds from {plural(calibrated, unit)} may miss by as much by chance"
     return (
         f"Answers were made as fine as a promise allows: {percent(asked, 0)} of them should hold the truth. "
-        f"{percent(value)}{ends} do: {verdict}."
+        f"{percent(value)}{ends} do: {verdict}.{_of_groups(result, asked)}"
+    )
+
+
+def _of_groups(result: EvaluationResult, asked: float) -> str:
+    """A sentence on the groups of the answers; empty without groups."""
+    found = result.main.protocols["decisions"]
+    count = found.counts.get("groups of test samples answered")
+    all_held, mean = (
+        found.scores.get(f"{name}_at_{asked:g}") for name in ("groups_held", "coverage_of_groups")
+    )
+    if count is None or all_held is None or mean is None:
+        return ""
+    return (
+        f" Of {plural(count, 'group')}, {percent(all_held)} have answers that all hold the truth; the "
+        f"mean of the groups' shares is {percent(mean)}."
     )
 
 
@@ -260,23 +279,23 @@ def promise_panel(result: EvaluationResult, samples: str) -> PromisePanel | None
         held, (low, up) = part.scores.get(key, math.nan), part.intervals.get(key, _NO_ENDS)
         if math.isnan(held):
             continue
-        kept, few = _kept(asked, held, up, calibrated), part.samples < FEW_CASES
-        verdict = "too few to tell" if few else "kept" if kept else "not kept"
+        kept = is_kept(asked, held, up, calibrated, samples=part.samples, groups=part.groups)
+        verdict = {True: "kept", False: "not kept", None: "too few to tell"}[kept]
         name = f"{part.attribute} {part.value or '(missing)'}"
         count = f"{part.samples:,} {samples}"
-        parts.append(Part(name, percent(held), _range(low, up), count, verdict, kept or few))
+        parts.append(Part(name, percent(held), _range(low, up), count, verdict, kept is not False))
     broken = [part for part in parts if not part.kept]
     shown, rest = parts, ""
     if len(parts) > _MOST_VALUES:
         shown = broken[:_MOST_VALUES]
         rest = f"Kept for {len(parts) - len(broken)} of {len(parts)} values; all are under By attribute."
-    return PromisePanel(promise_sentence(result), _kept(asked, value, high, calibrated), shown, rest)
+    return PromisePanel(promise_sentence(result), may_be_kept(asked, value, high, calibrated), shown, rest)
 
 
 def _promise(result: EvaluationResult) -> tuple[float, float, Bounds, int] | None:
     """The promised coverage (0.9, or the first asked), the one found, its interval, and what it rests on.
 
-    The last is the number of samples that thresholds come from.
+    The last is the number of samples, or of their groups, that thresholds come from.
     """
     found = result.main.protocols.get("decisions")
     if found is None:
@@ -290,17 +309,5 @@ def _promise(result: EvaluationResult) -> tuple[float, float, Bounds, int] | Non
         return None
     asked = 0.9 if 0.9 in known else next(iter(known))
     name = known[asked]
-    calibrated = found.counts.get("for the thresholds", 0)
+    calibrated = calibrated_units(found.counts)
     return asked, found.scores[name], found.intervals.get(name, _NO_ENDS), calibrated
-
-
-def _kept(asked: float, value: float, high: float, calibrated: int) -> bool:
-    """Whether a coverage may be the promised one, by chance of test samples and of calibration samples.
-
-    The coverage given the calibration samples varies with their draw, as a Beta distribution (Vovk 2012),
-    whose deviation is about √(c(1−c)/(n+2)). Its 95 % interval and that of the test samples are added as
-    errors of independent numbers.
-    """
-    of_draw = 1.96 * math.sqrt(asked * (1 - asked) / (calibrated + 2)) if calibrated else 0.0
-    of_test = 0.0 if math.isnan(high) else high - value
-    return asked - value <= math.hypot(of_draw, of_test)

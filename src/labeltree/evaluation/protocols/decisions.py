@@ -30,7 +30,8 @@ from labeltree.decisions.classifiers import (
     ClassifierChoice,
     ClassScores,
 )
-from labeltree.decisions.conformal import group_codes, share_of_groups
+from labeltree.decisions.conformal import count_groups, share_of_groups
+from labeltree.decisions.kept_promises import group_coverage
 from labeltree.decisions.promise_samples import PromiseSamples, kept_for_probabilities
 from labeltree.errors import DataError
 from labeltree.evaluation.columns import Column
@@ -123,6 +124,10 @@ def decisions(inputs: Inputs, options: DecisionOptions) -> ProtocolResult:
     result.axes.update({f"{name}_by_coverage": asked for name in _CURVES})
     _add_calibration(result, rule, tree, scores, inputs.nodes, tested, options.bins)
     result.counts.update(rule.counts | {"test samples answered": int(judged.sum())})
+    if table.groups is not None:
+        groups = table.groups[judged_rows]
+        result.counts["groups for the thresholds"] = rule.fitted.num_groups
+        result.counts["groups of test samples answered"] = count_groups(groups, len(groups))
     result.notes.extend(notes + sentences)
     if unlearned := _unlearned(truth, classes, tree):
         result.notes.append(
@@ -193,15 +198,13 @@ def _worth(answers: Tensor, truth: Tensor, rows: Tensor, tree: Taxonomy) -> dict
 
 
 def _of_promise(inputs: Inputs, answers: Tensor, rows: Tensor, shared: int, at: str) -> list[Column]:
-    """Columns of groups with all answers right, and of samples answered and answered right at each depth."""
+    """Columns of groups (with all answers right, and their mean), and of each depth: answered, and right."""
     tree, truth = inputs.judging.tree, inputs.nodes[rows]
     columns = []
     if inputs.table.groups is not None:
-        codes = group_codes(inputs.table.groups[rows], len(rows))
-        wrong = ~holds_truth(answers, truth, tree)
-        held = (torch.bincount(codes, wrong.double()) == 0).double()
-        last = torch.empty(len(held), dtype=torch.int64).scatter_(0, codes, torch.arange(len(codes)))
-        columns.append(Column(f"groups_held_at_{at}", held, rows[last]))
+        shares, last = group_coverage(holds_truth(answers, truth, tree), inputs.table.groups[rows])
+        columns.append(Column(f"groups_held_at_{at}", shares == 1, rows[last]))
+        columns.append(Column(f"coverage_of_groups_at_{at}", shares, rows[last]))
     depth = tree.depth[answers]
     for level in range(1, tree.max_depth + 1):
         reach = depth >= level

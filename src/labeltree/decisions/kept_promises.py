@@ -1,0 +1,77 @@
+"""Whether answers hold the truth as often as was promised, by chance of the samples that were drawn."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from labeltree.decisions.conformal import group_codes
+
+__all__ = ["calibrated_units", "group_coverage", "is_kept", "may_be_kept"]
+
+_FEW_ANSWERS, _FEW_GROUPS = 20, 6
+
+
+def may_be_kept(promised: float, found: float, high: float, calibrated: int) -> bool:
+    """Whether a coverage may be the promised one, by chance of test samples and of calibration samples.
+
+    The coverage given the calibration samples varies with their draw, as a Beta distribution (Vovk 2012),
+    whose deviation is about √(c(1−c)/(n+2)). Its 95 % interval and that of the test samples are added as
+    errors of independent numbers.
+
+    Args:
+        promised: the promised coverage c.
+        found: the coverage of the test samples.
+        high: upper end of its confidence interval; NaN if there is none.
+        calibrated: number n of calibration samples (or groups) that the thresholds come from; 0 if unknown.
+    """
+    of_draw = 1.96 * math.sqrt(promised * (1 - promised) / (calibrated + 2)) if calibrated else 0.0
+    of_test = 0.0 if math.isnan(high) else high - found
+    return promised - found <= math.hypot(of_draw, of_test)
+
+
+def is_kept(
+    promised: float, found: float, high: float, calibrated: int, *, samples: int, groups: int | None = None
+) -> bool | None:
+    """Whether a coverage may be the promised one; None if nobody can tell.
+
+    That is so of fewer than 20 answers, and of fewer than six groups, which are too few to draw from: the
+    interval is one over samples then, although samples of a group go wrong together.
+
+    Args:
+        promised: see `may_be_kept`.
+        found: see there.
+        high: see there.
+        calibrated: see there.
+        samples: number of answers.
+        groups: number of their groups; None without groups.
+    """
+    if samples < _FEW_ANSWERS or (groups is not None and groups < _FEW_GROUPS):
+        return None
+    return may_be_kept(promised, found, high, calibrated)
+
+
+def calibrated_units(counts: Mapping[str, int]) -> int:
+    """How many groups, or without groups samples, thresholds come from, by the counts of the protocol."""
+    return counts.get("groups for the thresholds", counts.get("for the thresholds", 0))
+
+
+def group_coverage(holds: Tensor, groups: Tensor) -> tuple[Tensor, Tensor]:
+    """The share of the answers of each group that hold the truth.
+
+    Args:
+        holds: (n,) bool, whether each answer holds the truth.
+        groups: (n,) group of each answer, −1 for one that is a group of its own.
+
+    Returns:
+        the shares (g,) float64, and the last row (g,) of each group.
+    """
+    codes = group_codes(groups, len(groups))
+    count = int(codes.max()) + 1 if len(codes) else 0
+    sizes = torch.bincount(codes, minlength=count).double()
+    shares = torch.bincount(codes, holds.double(), minlength=count) / sizes
+    last = torch.empty(count, dtype=torch.int64).scatter_(0, codes, torch.arange(len(codes)))
+    return shares, last

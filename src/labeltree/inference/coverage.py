@@ -1,0 +1,173 @@
+"""How often answers hold the truth, beside what was promised: of all samples, by group and by attribute."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from labeltree.decisions import Promise, holds_truth
+from labeltree.decisions.conformal import count_groups
+from labeltree.decisions.kept_promises import group_coverage, is_kept
+from labeltree.evaluation.columns import Column, ResamplingUnits, drawn_groups, estimate
+from labeltree.evaluation.statistics import Resampling
+from labeltree.runs import EmbeddingTable
+from labeltree.taxonomy import Taxonomy
+
+__all__ = ["Coverage", "PartCoverage", "measure_coverage"]
+
+_MOST_VALUES = 12  # of an attribute that are shown in a terminal
+
+
+@dataclass(frozen=True)
+class PartCoverage:
+    """The coverage of the answers for some of the samples.
+
+    Attributes:
+        name: ``site = Graz``; empty for all samples.
+        samples: number of samples with a label that decides about answers.
+        groups: number of their groups; None without groups.
+        share: share of the answers that hold the truth.
+        low: lower end of its 95 % confidence interval, by the bootstrap over groups; NaN if there is none.
+        high: upper end.
+        kept: whether the promise may be kept; None if there are too few samples to tell.
+    """
+
+    name: str
+    samples: int
+    groups: int | None
+    share: float
+    low: float
+    high: float
+    kept: bool | None
+
+    def sentence(self) -> str:
+        """The numbers as text."""
+        of = f"{self.samples:,} sample{'s' * (self.samples != 1)}"
+        of += "" if self.groups is None else f" of {self.groups:,} group{'s' * (self.groups != 1)}"
+        ends = "" if math.isnan(self.low) else f" [{self.low:.1%}, {self.high:.1%}]"
+        verdict = {True: "kept", False: "not kept", None: "too few to tell"}[self.kept]
+        return f"{self.share:.1%}{ends} of {of}: {verdict}"
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """The coverage of answers beside the promised one.
+
+    Attributes:
+        promised: the promised coverage.
+        counted: what the promise counts: every ``sample``, or every ``group`` with all its samples. The
+            shares of ``whole`` and ``parts`` count the same.
+        whole: of all samples.
+        groups: number of groups; None without groups.
+        all_held: share of the groups whose answers all hold the truth.
+        mean_of_groups: mean of the coverages of the groups, each counting once.
+        parts: of the samples with each value of the attributes.
+        left_out: attributes with too many values to be shown, and their numbers.
+    """
+
+    promised: float
+    counted: str
+    whole: PartCoverage
+    groups: int | None
+    all_held: float
+    mean_of_groups: float
+    parts: tuple[PartCoverage, ...] = ()
+    left_out: tuple[tuple[str, int], ...] = ()
+
+    def text(self) -> str:
+        """A few lines for a terminal."""
+        what = (
+            "all answers of a group hold the truth" if self.counted == "group" else "answers hold the truth"
+        )
+        lines = [f"promised that {what}: {self.promised:g}; found: {self.whole.sentence()}"]
+        if self.groups is not None:
+            lines.append(
+                f"  of {self.groups:,} group{'s' * (self.groups != 1)}, {self.all_held:.1%} have answers "
+                f"that all hold the truth; the mean of the groups' shares is {self.mean_of_groups:.1%}"
+            )
+        width = max((len(part.name) for part in self.parts), default=0)
+        lines += [f"  {part.name:<{width}}  {part.sentence()}" for part in self.parts]
+        lines += [f"  {name}: {count:,} values, too many to show" for name, count in self.left_out]
+        return "\n".join(lines)
+
+
+def measure_coverage(
+    answers: Tensor,
+    table: EmbeddingTable,
+    judged: Tensor,
+    taxonomy: Taxonomy,
+    promise: Promise,
+    calibrated: int,
+) -> Coverage | None:
+    """Measure how often answers hold the truth; None if no label decides about one.
+
+    Args:
+        answers: (n,) nodes.
+        table: the n samples, with their labels, groups and attributes.
+        judged: (n,) bool, where the label decides whether an answer is right.
+        taxonomy: taxonomy of the nodes.
+        promise: what was promised.
+        calibrated: number of samples (or groups) that thresholds come from.
+    """
+    rows = judged.nonzero()[:, 0]
+    if not len(rows):
+        return None
+    holds = holds_truth(answers[rows], table.nodes[rows], taxonomy)
+    drawn = drawn_groups(table, rows)
+    units = rows if drawn is None else drawn[rows]
+    masks: dict[str, Tensor] = {"": torch.ones(len(rows), dtype=torch.bool)}
+    left_out = []
+    for name, column in table.attributes.items():
+        values = np.asarray(column)[rows.numpy()]
+        kinds = sorted(set(values.tolist()), key=lambda value: (not value, value))
+        if len(kinds) > _MOST_VALUES:
+            left_out.append((name, len(kinds)))
+        elif kinds != [""]:
+            masks |= {f"{name} = {kind or '(missing)'}": torch.from_numpy(values == kind) for kind in kinds}
+    counted = "group" if promise.counted == "group" and table.groups is not None else "sample"
+
+    def one_column(at: int, mask: Tensor) -> Column:
+        if counted == "sample" or table.groups is None:
+            return Column(str(at), holds[mask].double(), rows[mask])
+        shares, last = group_coverage(holds[mask], table.groups[rows[mask]])
+        return Column(str(at), (shares == 1).double(), rows[mask][last])
+
+    numbers = estimate(
+        [one_column(at, mask) for at, mask in enumerate(masks.values())],
+        rows,
+        ResamplingUnits(Resampling(), units.numpy()),
+        table.nodes,
+        taxonomy,
+    )
+    by_name = {place.name: number for place, number in numbers.items()}
+
+    def part(at: int, name: str, mask: Tensor) -> PartCoverage:
+        number, samples, groups = by_name[str(at)], int(mask.sum()), None
+        if table.groups is not None:
+            groups = count_groups(table.groups[rows[mask]], samples)
+        kept = is_kept(
+            promise.coverage,
+            number.value,
+            number.high,
+            calibrated,
+            samples=groups if counted == "group" and groups is not None else samples,
+            groups=groups,
+        )
+        return PartCoverage(name, samples, groups, number.value, number.low, number.high, kept)
+
+    parts = [part(at, *named) for at, named in enumerate(masks.items())]
+    shares = None if table.groups is None else group_coverage(holds, table.groups[rows])[0]
+    return Coverage(
+        promise.coverage,
+        counted,
+        parts[0],
+        None if shares is None else len(shares),
+        math.nan if shares is None else float((shares == 1).double().mean()),
+        math.nan if shares is None else float(shares.mean()),
+        tuple(parts[1:]),
+        tuple(left_out),
+    )

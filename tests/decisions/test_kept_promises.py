@@ -1,0 +1,122 @@
+"""Coverage beside the promise: by group and by site, against loops, and what chance explains."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from labeltree.decisions import Promise, holds_truth
+from labeltree.decisions.kept_promises import calibrated_units, group_coverage, is_kept, may_be_kept
+from labeltree.inference.coverage import measure_coverage
+from labeltree.runs import EmbeddingTable
+from labeltree.taxonomy import Taxonomy
+
+TREE = Taxonomy.from_paths([("a", "a1"), ("a", "a2"), ("b", "b1"), ("b", "b2")])
+
+
+def test_chance_of_test_and_calibration_samples_is_allowed_for() -> None:
+    assert may_be_kept(0.9, 0.95, math.nan, 0)
+    assert not may_be_kept(0.9, 0.89, math.nan, 0)
+    assert may_be_kept(0.9, 0.89, 0.905, 0), "the interval holds the promise"
+    assert may_be_kept(0.9, 0.87, 0.88, 250)  # 1.96·√(0.09 / 252) = 0.037
+    assert not may_be_kept(0.9, 0.87, 0.88, 1000)
+
+
+def test_few_answers_or_groups_say_nothing() -> None:
+    assert is_kept(0.9, 0.1, 0.2, 100, samples=19) is None
+    assert is_kept(0.9, 0.1, 0.2, 100, samples=20) is False
+    assert is_kept(0.9, 0.1, 0.2, 100, samples=500, groups=5) is None
+    assert is_kept(0.9, 0.1, 0.2, 100, samples=500, groups=6) is False
+    assert is_kept(0.9, 0.9, 0.95, 100, samples=20, groups=None) is True
+    assert calibrated_units({"for the thresholds": 70}) == 70
+    assert calibrated_units({"for the thresholds": 70, "groups for the thresholds": 9}) == 9
+
+
+def test_shares_of_groups_equal_a_loop() -> None:
+    draw = torch.Generator().manual_seed(0)
+    groups = torch.randint(-1, 12, (80,), generator=draw)
+    holds = torch.rand(80, generator=draw) < 0.7
+    shares, last = group_coverage(holds, groups)
+    members: dict[int, list[int]] = {}
+    for row, group in enumerate(groups.tolist()):
+        members.setdefault(group if group >= 0 else 100 + row, []).append(row)
+    expected = {rows[-1]: holds[rows].double().mean().item() for rows in members.values()}
+    assert dict(zip(last.tolist(), shares.tolist(), strict=True)) == pytest.approx(expected)
+    assert len(group_coverage(holds[:0], groups[:0])[0]) == 0
+
+
+def two_sites() -> tuple[torch.Tensor, EmbeddingTable]:
+    """Answers for 60 patients with 1 to 4 samples each; in Wien most are wrong, in Linz there are few."""
+    draw = np.random.default_rng(0)
+    groups = np.repeat(np.arange(60), np.arange(60) % 4 + 1)
+    site = np.array(["Graz", "Wien"])[groups % 2]
+    site[groups == 59] = "Linz"
+    nodes = TREE.leaves[torch.from_numpy(draw.integers(0, 4, len(groups)))]
+    wrong = torch.from_numpy(draw.random(len(groups)) < np.where(site == "Wien", 0.6, 0.02))
+    answers = torch.where(wrong, TREE.leaves[3], TREE.ancestors[nodes, 1])
+    answers = torch.where(wrong & holds_truth(answers, nodes, TREE), TREE.leaves[0], answers)
+    table = EmbeddingTable(
+        torch.zeros(len(groups), 2),
+        nodes,
+        groups=torch.from_numpy(groups),
+        group_names=groups.astype(str),
+        attributes={
+            "site": site,
+            "file": np.arange(len(groups)).astype(str),
+            "empty": np.full(len(groups), ""),
+        },
+    )
+    return answers, table
+
+
+@pytest.mark.parametrize("counted", ["sample", "group"])
+def test_coverage_of_all_of_groups_and_by_site(counted: str) -> None:
+    answers, table = two_sites()
+    assert table.groups is not None
+    judged = torch.arange(len(table)) % 7 > 0
+    promise = Promise(0.9, counted=counted)  # type: ignore[arg-type]
+    found = measure_coverage(answers, table, judged, TREE, promise, 500)
+    assert found is not None
+    holds = holds_truth(answers, table.nodes, TREE).numpy()
+    site, groups = np.asarray(table.attributes["site"]), table.groups.numpy()
+
+    def expected(mask: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> tuple[float, list[float]]:
+        shares = [float(holds[mask & (groups == g)].mean()) for g in np.unique(groups[mask])]
+        whole = float(holds[mask].mean()) if counted == "sample" else float(np.mean(np.equal(shares, 1)))
+        return whole, shares
+
+    told = judged.numpy()
+    share, shares = expected(told)
+    assert found.whole.share == pytest.approx(share)
+    assert found.whole.low < share < found.whole.high
+    assert found.groups == len(shares) == found.whole.groups
+    assert found.mean_of_groups == pytest.approx(np.mean(shares))
+    assert found.all_held == pytest.approx(np.mean(np.equal(shares, 1)))
+    assert [part.name for part in found.parts] == ["site = Graz", "site = Linz", "site = Wien"]
+    assert [part.kept for part in found.parts] == [True, None, False]
+    for part in found.parts:
+        mask = told & (site == part.name.rpartition(" ")[2])
+        assert (part.samples, part.groups) == (mask.sum(), len(np.unique(groups[mask])))
+        assert part.share == pytest.approx(expected(mask)[0])
+    assert found.left_out == (("file", int(told.sum())),)
+    lines = found.text().splitlines()
+    assert ("all answers of a group" in lines[0]) == (counted == "group")
+    assert f"of {len(shares)} groups" in lines[1]
+    assert "too few to tell" in lines[3]
+    assert lines[4].endswith("not kept")
+    assert "file: " in lines[5]
+
+
+def test_without_labels_or_groups() -> None:
+    answers, table = two_sites()
+    assert measure_coverage(answers, table, torch.zeros(len(table)).bool(), TREE, Promise(0.9), 50) is None
+    plain = EmbeddingTable(table.embeddings, table.nodes)
+    found = measure_coverage(
+        answers, plain, torch.ones(len(table)).bool(), TREE, Promise(0.9, counted="group"), 50
+    )
+    assert found is not None
+    assert found.groups is None
+    assert "group" not in found.text()
