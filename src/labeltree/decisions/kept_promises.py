@@ -73,5 +73,5 @@ def group_coverage(holds: Tensor, groups: Tensor) -> tuple[Tensor, Tensor]:
     count = int(codes.max()) + 1 if len(codes) else 0
     sizes = torch.bincount(codes, minlength=count).double()
     shares = torch.bincount(codes, holds.double(), minlength=count) / sizes
-    last = torch.empty(count, dtype=torch.int64).scatter_(0, codes, torch.arange(len(codes)))
+    last = torch.zeros(count, dtype=torch.int64).scatter_reduce_(0, codes, torch.arange(len(codes)), "amax")
     return shares, last
