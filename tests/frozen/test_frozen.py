@@ -1,6 +1,5 @@
 """Files of every released version are read by the present one, and mean the same numbers; see `make.py`."""
 
-import importlib.util
 import json
 import warnings
 from pathlib import Path
@@ -13,6 +12,7 @@ from PIL import Image
 from tiny_encoder import register
 
 import labeltree as lt
+from exported_script import load_exported_script
 from labeltree.cli.main import main
 from labeltree.evaluation.outcomes import load_outcomes
 from labeltree.evaluation.result import EvaluationResult
@@ -100,11 +100,7 @@ def test_information(frozen: Path, folder: str, capsys: pytest.CaptureFixture[st
 
 def test_exported_graphs_are_computed(frozen: Path, tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
-    spec = importlib.util.spec_from_file_location("frozen_predict", frozen / "exported" / "predict.py")
-    assert spec is not None
-    assert spec.loader is not None
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
+    script = load_exported_script(frozen / "exported")
     taxonomy = lt.Taxonomy.from_file(frozen / "exported" / "taxonomy.json")
     known = expected(frozen)
     rows = script.predict([Image.fromarray(pixels) for pixels in images(frozen)], 0.8)

@@ -1,12 +1,10 @@
 """An exported model answers in onnxruntime as the run does, and names nothing of what it was trained on."""
 
-import importlib.util
 import json
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -15,6 +13,7 @@ import torch
 from PIL import Image
 
 import labeltree as lt
+from exported_script import load_exported_script
 from labeltree.cli.main import main
 from labeltree.decisions import Promise
 from labeltree.errors import RunError
@@ -114,15 +113,6 @@ def write_notes(path: Path) -> Path:
     return path
 
 
-def script_of(folder: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"predict_{abs(hash(folder))}", folder / "predict.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def rows_of(model: Model, samples: list[Any], coverage: float = 0.9) -> list[dict[str, Any]]:
     """The rows of a run without what needs its reference samples, which a graph does not have."""
     rows = json.loads(model.predict(samples, coverage=coverage, unknown=0).text("json"))["answers"]
@@ -131,7 +121,7 @@ def rows_of(model: Model, samples: list[Any], coverage: float = 0.9) -> list[dic
 
 def check_same(model: Model, folder: Path, samples: list[Any]) -> None:
     """Answers are equal, and probabilities within 1e-4, at several coverages."""
-    theirs = script_of(folder)
+    theirs = load_exported_script(folder)
     for coverage in COVERAGES:
         ours = rows_of(model, samples, coverage)
         same_rows(theirs.predict([str(sample) for sample in samples], coverage), ours, model, coverage)
@@ -167,7 +157,7 @@ def test_onnxruntime_answers_as_the_run(name: str, photos: Path, images: list[Pa
     check_same(model, folder, images)
     pixels = [Image.open(file) for file in images[:3]]
     features, embeddings = model.embed_batch(pixels)
-    theirs = script_of(folder)
+    theirs = load_exported_script(folder)
     inputs = np.stack([theirs.read(image) for image in pixels])
     found = theirs.SESSION.run(["features", "embeddings"], {"inputs": inputs})
     np.testing.assert_allclose(found[0], features, atol=1e-4)
@@ -182,7 +172,7 @@ def test_texts(encoder: str, tmp_path: Path) -> None:
     folder = model.export(tmp_path / "model", ["onnx", "safetensors", "torch"])
     check_same(model, folder, TEXTS)
     check_same(model, folder, TEXTS[:1])
-    theirs = script_of(folder)
+    theirs = load_exported_script(folder)
     for empty in ("", " \n"):
         assert theirs.predict([empty])[0]["problem"] == "the text is empty"
     again = lt.load(folder)
@@ -221,7 +211,9 @@ def test_calibrations_and_descents(
     model = lt.load(run)
     model._opened = decider
     check_same(model, folder, images[:8])
-    cuts = [row["cut"] for row in script_of(folder).predict([str(file) for file in images[:14]], 0.9)]
+    cuts = [
+        row["cut"] for row in load_exported_script(folder).predict([str(file) for file in images[:14]], 0.9)
+    ]
     assert any(cuts), "the thresholds decide something"
 
 
@@ -234,7 +226,7 @@ def test_thresholds_of_every_coverage(run: Path, exported: Path, tmp_path: Path)
     from labeltree.errors import DataError
     from labeltree.inference.export.labels import labels
 
-    decider, theirs = lt.load(run).decider, script_of(exported)
+    decider, theirs = lt.load(run).decider, load_exported_script(exported)
     generator = torch.Generator().manual_seed(1)
     for size in (1, 9, 40, 333):
         scores = torch.rand(size, generator=generator, dtype=torch.float64).round(decimals=2)

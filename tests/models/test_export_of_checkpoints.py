@@ -1,6 +1,5 @@
 """Encoders from checkpoints on this disk are exported as others are, and their place does not leave."""
 
-import importlib.util
 import json
 import shutil
 from collections.abc import Callable
@@ -11,6 +10,7 @@ import torch
 from tiny_checkpoints import write_open_clip, write_timm, write_transformers
 
 import labeltree as lt
+from exported_script import load_exported_script
 
 pytestmark = pytest.mark.slow
 
@@ -46,12 +46,7 @@ def test_checkpoints(
     folder = model.export(tmp_path / "model")
     new = sorted(make_image_folder(tmp_path / "new", 2, seed=5).rglob("*.png"))
     ours = json.loads(model.predict(new, coverage=0.8).text("json"))["answers"]
-    spec = importlib.util.spec_from_file_location(f"of_{kind}", folder / "predict.py")
-    assert spec is not None
-    assert spec.loader is not None
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
-    theirs = script.predict([str(file) for file in new], 0.8)
+    theirs = load_exported_script(folder).predict([str(file) for file in new], 0.8)
     assert [row["answer"] for row in theirs] == [row["answer"] for row in ours]
     assert [row["probability"] for row in theirs] == pytest.approx(
         [row["probability"] for row in ours], abs=1e-4
