@@ -1,4 +1,4 @@
-"""Every figure of docs/findings.md and docs/choose.md is in the results of the studies that its row links."""
+"""Every figure of docs/findings.md and docs/choose.md is in the results of the studies linked beside it."""
 
 import json
 import re
@@ -34,9 +34,13 @@ METHODS = {
 Scores = dict[str, dict[str, list[float]]]
 
 
+PARTS = ("What should I use?", "Claims of the papers", "Our own questions")
+END = re.compile(r"\*\*How sure:\*\* (.+?)\*\*Seeds:\*\* ([^.]+)\. \*\*Stud(?:y|ies):\*\* (.+)")
+
+
 @dataclass(frozen=True)
 class Row:
-    """A row of one of the two tables: what is claimed, what is said of it, and the studies that bear it."""
+    """A section of findings.md or a row of choose.md: what is claimed, what is said of it, its studies."""
 
     claim: str
     said: str
@@ -44,21 +48,33 @@ class Row:
     studies: tuple[str, ...]
 
 
-def rows() -> list[Row]:
-    text = (ROOT / "docs" / "findings.md").read_text("utf-8").split("\n## On the papers' own data")[0]
-    text += (ROOT / "docs" / "choose.md").read_text("utf-8")
+def linked_studies(text: str) -> tuple[str, ...]:
+    return tuple(re.findall(r"\]\(\.\./studies/([\w-]+)/README\.md\)", text))
+
+
+def sections() -> list[Row]:
+    text = (ROOT / "docs" / "findings.md").read_text("utf-8")
     found = []
-    for line in text.splitlines():
+    for part in PARTS:
+        _, *rest = text.split(f"\n## {part}\n")[1].split("\n## ")[0].split("\n### ")
+        for section in rest:
+            claim, *paragraphs = section.split("\n\n")
+            said = " ".join(" ".join(p.split()) for p in paragraphs if not p.startswith("*Source:*"))
+            end = END.search(said)
+            assert end, f"{claim}: no end with how sure, seeds and studies"
+            sure, seeds, studies = end.groups()
+            found.append(Row(claim, f"{said[: end.start()]} {sure}", seeds, linked_studies(studies)))
+    return found
+
+
+def rows() -> list[Row]:
+    found = []
+    for line in (ROOT / "docs" / "choose.md").read_text("utf-8").splitlines():
         cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
-        if (
-            len(cells) < 5
-            or cells[0] in ("claim", "question", "you have", "you know that")
-            or set(cells[0]) <= {"-"}
-        ):
+        if len(cells) < 5 or cells[0] in ("you have", "you know that") or set(cells[0]) <= {"-"}:
             continue
         *front, seeds, sure, study = cells
-        studies = tuple(re.findall(r"\]\(\.\./studies/([\w-]+)/README\.md\)", study))
-        found.append(Row(front[0], f"{front[-1]} {sure}", seeds, studies))
+        found.append(Row(front[0], f"{front[-1]} {sure}", seeds, linked_studies(study)))
     return found
 
 
@@ -89,11 +105,12 @@ def sources(row: Row, average: str, spread: str) -> set[tuple[str, str, str]]:
     }
 
 
-ROWS = rows()
+ROWS = sections() + rows()
 
 
 def test_all_rows_are_read() -> None:
-    assert len(ROWS) >= 26
+    assert len(sections()) >= 37
+    assert len(rows()) >= 9
     assert all(row.studies and VERDICT.search(row.said) for row in ROWS)
 
 
@@ -109,7 +126,7 @@ def test_every_figure_is_in_the_studies(row: Row) -> None:
         decimals = len(text.partition(".")[2])
         near = 0.5 * 10**-decimals + 1e-9
         fits = [p < float(text) if sign else abs(p - float(text)) <= near for p in tests]
-        assert any(fits), f"no two of the figures of this row differ with p {sign}{text}"
+        assert any(fits), f"no two of the figures beside it differ with p {sign}{text}"
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.claim[:40])
