@@ -9,10 +9,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 import labeltree as lt
 from labeltree.cli.main import main
+from labeltree.inference.bulk import BulkJob, likeness, run_bulk
+from labeltree.inference.bulk.likeness import PartDraw
+from labeltree.inference.calibrate import open_decider
+from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.serving import ServiceSettings
 from labeltree.serving.app import create_app
 from labeltree.serving.drift_watch import WINDOW
@@ -81,6 +86,38 @@ def test_predict_says_what_it_does_not_know(
     table = pq.read_table(tmp_path / "answers")
     assert table["unknown"].to_pylist() == known.answers.unknown.tolist()
     assert table["p_known"].to_pylist() == pytest.approx(known.answers.p_known.tolist())
+    assert "not like the held-out" not in (done.warning or "")
+
+
+def test_a_folder_of_parts_is_compared_as_a_whole(run: Path, other: Path, tmp_path: Path) -> None:
+    job = BulkJob(str(run), str(other), str(tmp_path / "out"), "predict", part_size=25)
+    done = run_bulk(job)
+    assert done.parts == 3
+    assert "these 60 samples are not like the held-out samples" in str(done.warning)
+    (tmp_path / "out" / "part-00001.parquet").unlink()
+    again = run_bulk(job)
+    assert (again.written, again.warning) == (25, done.warning)
+    assert run_bulk(job).warning == done.warning, "of a folder that was complete already"
+
+
+def test_a_draw_does_not_depend_on_batches(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(likeness, "DRAWN", 7)
+    decider = open_decider(run)
+    assert decider.novelty is not None
+    table = EmbeddingTable.load(RunFolder(run).embeddings()).select("val")
+    notes = []
+    for size in (1, 5, len(table)):
+        draw = PartDraw(decider, 3)
+        for rows in torch.arange(len(table)).split(size):
+            draw.add(table.rows(rows))
+        notes.append(draw.note())
+    assert len(notes[0]["distance"]) == len(notes[0]["certainty"]) == 7
+    for note in notes[1:]:
+        for name in note:
+            assert note[name] == pytest.approx(notes[0][name], abs=1e-5)
+    other = PartDraw(decider, 4)
+    other.add(table)
+    assert other.note() != notes[-1]
 
 
 def test_a_service_watches_what_it_is_asked(run: Path, other: Path) -> None:

@@ -42,14 +42,14 @@ class Seen:
     Attributes:
         distance: (n,) distance to the nearest reference sample.
         certainty: (n,) the largest class probability.
-        embeddings: (n, d) points.
+        embeddings: (n, d) points; None: they are not compared.
         groups: (n,) groups of samples that belong together, -1 for a sample that is a group of its own; or
             None.
     """
 
     distance: Tensor
     certainty: Tensor
-    embeddings: Tensor
+    embeddings: Tensor | None
     groups: Tensor | None = None
 
     def __len__(self) -> int:
@@ -150,10 +150,14 @@ class DriftRule:
             p_values[name] = float(ks_2samp(ours, theirs).pvalue)
             more = (ours.mean() > theirs.mean()) == (name == "distance")
             differences[name] = _WORDS[name][0 if more else 1]
-        draw = torch.Generator().manual_seed(self.seed)
-        points = [each.embeddings[torch.randperm(len(each), generator=draw)[:_MOST]] for each in (new, held)]
-        p_values["embeddings"] = _permuted(points[0], points[1], self.reference.space, draw)
-        differences["embeddings"] = _WORDS["embeddings"][0]
+        if new.embeddings is not None and held.embeddings is not None:
+            draw = torch.Generator().manual_seed(self.seed)
+            points = [
+                each[torch.randperm(len(each), generator=draw)[:_MOST]]
+                for each in (new.embeddings, held.embeddings)
+            ]
+            p_values["embeddings"] = _permuted(points[0], points[1], self.reference.space, draw)
+            differences["embeddings"] = _WORDS["embeddings"][0]
         return Drift(p_values, differences, len(new), "groups" if grouped else "samples")
 
 
@@ -201,7 +205,8 @@ def _one_of_each(seen: Seen, seed: int) -> Seen:
     first = torch.full((int(codes.max()) + 1,), len(seen))
     first.scatter_reduce_(0, codes, torch.arange(len(seen)), "amin")
     rows = order[first[first < len(seen)]].sort().values
-    return Seen(seen.distance[rows], seen.certainty[rows], seen.embeddings[rows])
+    points = None if seen.embeddings is None else seen.embeddings[rows]
+    return Seen(seen.distance[rows], seen.certainty[rows], points)
 
 
 def _permuted(first: Tensor, second: Tensor, space: Geometry, draw: torch.Generator) -> float:

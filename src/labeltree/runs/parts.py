@@ -183,7 +183,7 @@ class PartFolder:
         )
 
     def note(self, number: int) -> dict[str, Any]:
-        """What the writer of a part noted at its end: ``counts``, and ``names``, a digest.
+        """What the writer of a part noted at its end: ``counts``, ``names`` (a digest), of answers ``seen``.
 
         Raises:
             RunError: if the part is damaged.

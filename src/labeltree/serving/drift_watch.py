@@ -69,7 +69,7 @@ class DriftWatch:
         whole = Seen(
             torch.cat([each.distance for each in seen]),
             torch.cat([each.certainty for each in seen]),
-            torch.cat([each.embeddings for each in seen]),
+            torch.cat([each.embeddings for each in seen if each.embeddings is not None]),
         )
         found = self._rule.cannot_test(whole) or self._rule.test(whole)
         with self._lock:

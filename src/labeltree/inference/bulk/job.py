@@ -129,7 +129,8 @@ class BulkDone:
         written: number of samples that were written just now.
         seconds: the time that it took.
         complete: whether all parts are there.
-        warning: a sentence if the run's report shows another classifier.
+        warning: sentences, one a line: the run's report shows another classifier, or the samples are not like
+            those that promises rest on.
     """
 
     out: str

@@ -21,6 +21,7 @@ from torch import Tensor
 from labeltree.data.streaming import StreamedSample
 from labeltree.errors import DataError, FolderInUseError
 from labeltree.inference.bulk.job import BulkDone, BulkJob
+from labeltree.inference.bulk.likeness import tell_drift
 from labeltree.inference.bulk.rows import AnswerRows, EmbeddingRows, Encoded, Rows
 from labeltree.inference.bulk.samples import BulkSamples
 from labeltree.inference.calibrate import Decider, about_run, open_decider
@@ -88,7 +89,8 @@ def run_process(
     if next(iter(samples.stream()), None) is None:
         raise DataError(f"'{job.data}' holds no samples")
     rows: Rows
-    warning = None
+    told: list[str | None] = []
+    decider = None
     if job.what == "embed":
         about, digest = about_run(run, "embeddings"), run.weights_digest
         rows = EmbeddingRows(job, run, about, samples.labelled)
@@ -97,8 +99,7 @@ def run_process(
         rows = AnswerRows(job, decider, samples.labelled)
         about, digest = rows.about, decider.digest
         other = None if run.base is not None else other_report(run.folder.path, decider.chosen)
-        told = (other, decider.cannot_tell(job.unknown))
-        warning = "\n".join(sentence for sentence in told if sentence) or None
+        told = [other, decider.cannot_tell(job.unknown)]
     settings = {
         **job.settings(),
         "model": digest,
@@ -114,6 +115,9 @@ def run_process(
             work = _Work(job, place, run.network, samples, rows, out, progress or silent)
             work.do()
         counts = manifest["counts"] if work is None else out.finish(manifest, work.parts)
+    if decider is not None and counts is not None:
+        seen = [out.note(number).get("seen", {}) for number in range(counts["parts"])]
+        told.append(tell_drift(decider.drift, seen))
     written = {} if work is None else work.counts
     sums = written if counts is None else counts
     return BulkDone(
@@ -125,7 +129,7 @@ def run_process(
         written.get("samples", 0),
         time.monotonic() - began,
         counts is not None,
-        warning,
+        "\n".join(sentence for sentence in told if sentence) or None,
     )
 
 
@@ -226,6 +230,7 @@ class _Work:
         """Encode and write one part."""
         names = hashlib.sha256()
         counts = {"samples": 0, "unreadable": 0, "unknown_labels": 0}
+        self._rows.begin_part(number)
         with self._out.new_part(number, self._rows.schema) as writer:
             for batch, contents in batches:
                 encoded, unknown = self._encoded(batch.samples, contents)
@@ -236,7 +241,7 @@ class _Work:
                 counts["unknown_labels"] += unknown
                 self._done += len(encoded.names)
                 self._progress(self._message, self._done, self._total)
-            writer.note.update(counts=counts, names=names.hexdigest())
+            writer.note.update(counts=counts, names=names.hexdigest(), **self._rows.end_part())
         for name, count in counts.items():
             self.counts[name] = self.counts.get(name, 0) + count
         self.counts["parts"] = self.counts.get("parts", 0) + 1

@@ -15,6 +15,7 @@ from torch import Tensor
 from labeltree.decisions import Answers
 from labeltree.decisions.answers import holds_truth
 from labeltree.inference.bulk.job import BulkJob
+from labeltree.inference.bulk.likeness import PartDraw
 from labeltree.inference.calibrate import Decider
 from labeltree.inference.loading import TrainedRun
 from labeltree.inference.predict import way_of_answering
@@ -59,8 +60,14 @@ class Rows(Protocol):
 
     schema: pa.Schema
 
+    def begin_part(self, number: int) -> None:
+        """Begin a part; batches are of that part from now on."""
+
     def of(self, batch: Encoded) -> pa.RecordBatch:
         """The rows of a batch."""
+
+    def end_part(self) -> dict[str, Any]:
+        """End the part; what is to be noted of it."""
 
 
 def _schema(fields: Sequence[tuple[str, Any]], run: TrainedRun, about: Mapping[str, Any]) -> Any:
@@ -109,6 +116,13 @@ class EmbeddingRows:
         if labelled:
             fields.append(("labels", pa.string()))
         self.schema = _schema([*fields, ("problem", pa.string())], run, about)
+
+    def begin_part(self, number: int) -> None:
+        """Begin a part."""
+
+    def end_part(self) -> dict[str, Any]:
+        """End the part, of which nothing else is noted."""
+        return {}
 
     def of(self, batch: Encoded) -> pa.RecordBatch:
         """The rows of a batch."""
@@ -194,6 +208,15 @@ class AnswerRows:
         about = decider.about(self.asked)
         self.about = about
         self.schema = _schema([*fields, ("problem", pa.string())], decider.run, about)
+        self._draw = PartDraw(decider, 0)
+
+    def begin_part(self, number: int) -> None:
+        """Begin a part, with a draw of its own."""
+        self._draw = PartDraw(self._decider, number)
+
+    def end_part(self) -> dict[str, Any]:
+        """End the part; ``seen`` is what `tell_drift` reads."""
+        return {"seen": self._draw.note()}
 
     def of(self, batch: Encoded) -> pa.RecordBatch:
         """The rows of a batch."""
@@ -211,6 +234,7 @@ class AnswerRows:
                 curvature=run.recipe.curvature,
             )
             self._fill(columns, places.tolist(), self._answer(table))
+            self._draw.add(table)
         if self._labelled:
             self._compare(columns, batch)
         return pa.RecordBatch.from_arrays(
