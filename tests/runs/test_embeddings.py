@@ -30,6 +30,7 @@ def table() -> EmbeddingTable:
         geometry="poincare",
         curvature=-0.3,
         predictions=torch.tensor([2, -1, 5, 0, 1]),
+        encoder_digest="ab12",
     )
 
 
@@ -45,6 +46,7 @@ def test_round_trip(suffix: str, table: EmbeddingTable, taxonomy: Taxonomy, tmp_
     assert again.paths.tolist() == table.paths.tolist()  # type: ignore[union-attr]
     assert (again.geometry, again.curvature) == ("poincare", -0.3)
     assert again.space.name == "poincare"
+    assert again.encoder_digest == "ab12"
 
 
 def test_select(table: EmbeddingTable) -> None:

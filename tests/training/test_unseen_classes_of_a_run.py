@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +15,8 @@ import torch
 from labeltree.cli.main import main
 from labeltree.data.source import UNSEEN
 from labeltree.errors import DataError, RunError
-from labeltree.inference.embeddings import run_tables
+from labeltree.inference.embeddings import kept_table, run_tables
+from labeltree.inference.loading import load_run
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.training.experiment import open_recipe_source, prepare
 from labeltree.training.fit import train
@@ -61,6 +64,22 @@ def test_the_evaluation_knows_them_without_options(trained: Path) -> None:
     assert any("hidden from training" in note for note in metrics["notes"])
     baseline = metrics["methods"]["raw pixels"]["protocols"]["seen-unseen"]
     assert baseline["counts"] == found["counts"]
+
+
+def test_a_table_belongs_to_the_weights_whatever_the_times_of_files(trained: Path) -> None:
+    run_tables(trained, ["trained"])
+    run, file = load_run(trained), RunFolder(trained).embeddings()
+    table = EmbeddingTable.load(file)
+    assert table.encoder_digest == run.weights_digest
+    os.utime(file, (1, 1))  # as after a copy
+    assert kept_table(run) is not None
+    replace(table, encoder_digest="0" * 64).save(file)
+    assert kept_table(run) is None
+    replace(table, encoder_digest="").save(file)  # of an older version
+    assert kept_table(run) is not None
+    os.utime(file, (1, 1))
+    assert kept_table(run) is None
+    table.save(file)
 
 
 def test_the_standard_classifiers_learn_from_seen_classes_alone(trained: Path) -> None:

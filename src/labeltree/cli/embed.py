@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 from labeltree.cli.run_options import add_bulk, add_verify, folder_help, run_in_bulk
@@ -105,7 +106,7 @@ def run(arguments: list[str]) -> None:
         table = embed_source(
             trained.network, source, answers=not options.own_labels, modality=options.modality
         )
-        table.save(out)
+        replace(table, encoder_digest=trained.weights_digest).save(out)
         if options.own_labels:
             source.taxonomy.save(out.with_suffix(".taxonomy.json"))
     print(f"{len(table)} samples, {table.embeddings.shape[1]}-d embeddings ({table.geometry}): {out}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import warnings
+import zipfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -243,7 +244,22 @@ def kept_table(run: TrainedRun) -> EmbeddingTable | None:
 def _is_kept(name: TableName, run: TrainedRun) -> bool:
     """Whether a table is in the folder and belongs to the present weights."""
     file = run.folder.embeddings(name)
-    return file.is_file() and file.stat().st_mtime >= run.folder.encoder.stat().st_mtime
+    if not file.is_file():
+        return False
+    digest = _made_by(file)
+    if digest:
+        return digest == run.weights_digest
+    # a table of an older version; a copied run has other times, so that it may be made anew
+    return file.stat().st_mtime >= run.folder.encoder.stat().st_mtime
+
+
+def _made_by(file: Path) -> str:
+    """The fingerprint of the weights in an ``.npz`` table, without reading its columns; empty if unknown."""
+    try:
+        with np.load(file, allow_pickle=False) as columns:
+            return str(columns["encoder_digest"]) if "encoder_digest" in columns else ""
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile):
+        return ""  # what is wrong with it is said where it is read
 
 
 def _kept_table(
@@ -252,7 +268,7 @@ def _kept_table(
     """A table of a run with its own samples, from the folder or made and kept there."""
     source, file = run.source, run.folder.embeddings(name)
     if verify or not _is_kept(name, run):
-        made = _make_table(name, run, progress)
+        made = replace(_make_table(name, run, progress), encoder_digest=run.weights_digest)
         try:
             made.save(file)
         except WriteError as error:  # a read-only run can still be measured

@@ -99,7 +99,7 @@ def _read_parquet(path: Path) -> dict[str, Any]:
     raw: dict[str, Any] = {
         k.decode("utf-8", "replace"): v.decode("utf-8", "replace") for k, v in metadata.items()
     }
-    raw = {k: raw[k] for k in ("geometry", "curvature", "aspect_taxonomies") if k in raw}
+    raw = {k: raw[k] for k in ("geometry", "curvature", "aspect_taxonomies", "encoder_digest") if k in raw}
     for name in table.column_names:
         column = table.column(name)
         if pa.types.is_list(column.type) or pa.types.is_fixed_size_list(column.type):

@@ -43,7 +43,10 @@ _TENSORS = (
 )
 _TEXTS = ("split", "paths", "group_names")
 _KNOWN = frozenset((*_TENSORS, *_TEXTS)) | frozenset(
-    ("embeddings", "nodes", "labels", "splits", "geometry", "curvature", "aspect_taxonomies", "sample")
+    (
+        *("embeddings", "nodes", "labels", "splits", "sample"),
+        *("geometry", "curvature", "aspect_taxonomies", "encoder_digest"),
+    )
 )
 """Columns of a file with a meaning of their own, in the plural; others of one text a row are attributes."""
 
@@ -82,6 +85,7 @@ class EmbeddingTable:
         label_sets: ``(n, k)`` int64 all labels of each sample, −1 where there is no further one, if samples
             have several; ``nodes`` then holds their common ancestor, the root if they have nothing else in
             common. None: each sample has one label.
+        encoder_digest: fingerprint of the weights that made the embeddings; empty if unknown.
     """
 
     embeddings: Tensor
@@ -103,6 +107,7 @@ class EmbeddingTable:
     text_embeddings: Tensor | None = None
     label_sets: Tensor | None = None
     attributes: Mapping[str, np.ndarray[Any, Any]] = field(default_factory=dict)
+    encoder_digest: str = ""
 
     def __post_init__(self) -> None:
         if self.embeddings.ndim != 2 or not self.embeddings.is_floating_point():
@@ -276,6 +281,8 @@ class EmbeddingTable:
         note: dict[str, Any] = {"geometry": self.geometry, "curvature": self.curvature}
         if self.aspects is not None:
             note["aspect_taxonomies"] = text_of_aspects(self.aspect_names, self.aspect_taxonomies)
+        if self.encoder_digest:
+            note["encoder_digest"] = self.encoder_digest
         with atomic_write(path) as temporary:
             if path.suffix == ".npz":
                 np.savez(temporary, **note, **columns)
@@ -371,6 +378,7 @@ class EmbeddingTable:
             aspect_taxonomies=taxonomies,
             aspect_names=names,
             attributes=attributes,
+            encoder_digest=str(raw.get("encoder_digest", "")),
             **aspects,
             label_sets=as_integers(path, "label_sets", raw["label_sets"], columns=True)
             if "label_sets" in raw
