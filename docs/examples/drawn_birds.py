@@ -3,7 +3,7 @@
     python docs/examples/drawn_birds.py birds/
 
 Every bird differs in size, place, direction, light and background. Two things are as in nature: the two geese
-differ hardly but in their bills, and a cuckoo looks like a sparrowhawk, which is no relative of it.
+hardly differ except in their bills, and a cuckoo looks like a sparrowhawk, which is not related to it.
 """
 
 from __future__ import annotations

@@ -60,16 +60,17 @@ def _classification(prefix: str, role: str) -> tuple[Measure, ...]:
         ),
         Measure(
             f"{prefix}tree_accuracy", role, "Nearness of the answer", "H-Acc",
-            "Full marks for the right class; less, the more steps on the tree are between answer and truth.",
+            "The right class counts in full. Another answer counts less, the more steps on the tree lie "
+            "between it and the truth.",
         ),
         Measure(
             f"{prefix}hierarchical_f1", role, "Shared path", "hierarchical F1",
-            "How much of the path from the coarsest group to the class answer and truth have in common.",
+            "How much answer and truth have in common of the path from the coarsest group to the class.",
         ),
         Measure(
             f"{prefix}mistake_severity", role, "Severity of mistakes", "mean LCA height of errors",
-            "Mistakes only: the height of the smallest branch that contains both answer and truth, in steps. "
-            "A model that makes only hard mistakes can look worse here.",
+            "Over the mistakes only: the height of the smallest branch that contains both answer and truth, "
+            "in steps. A model that makes only hard mistakes can look worse here.",
             larger_is_better=False, share=False,
         ),
     )  # fmt: skip
@@ -78,17 +79,18 @@ def _classification(prefix: str, role: str) -> tuple[Measure, ...]:
 _GRADED = (
     Measure(
         "h_ap", "embeddings", "Nearer kinds before farther ones", "H-AP (relevance pop, α = 1)",
-        "The precision of the whole list, in which every result counts as far down the tree as it shares "
-        "the {sample}'s path; all results that share equally far count as much as one.",
+        "The precision of the whole list, with part marks: a result counts more, the further down the tree "
+        "it shares the {sample}'s path. All results that share equally far count together as much as one.",
     ),
     Measure(
         "ndcg", "embeddings", "Nearest kinds early in the list", "NDCG",
-        "Results count 1, 3, 7 … for one, two, three shared groups, less the later they come; compared with "
-        "the best possible list.",
+        "Results count 1, 3, 7 … for one, two, three shared groups, and less the later they come. The sum is "
+        "compared with that of the best possible list.",
     ),
     Measure(
         "asi", "embeddings", "The right mix at every length", "ASI",
-        "How far the first results are those of the best possible list, in any order, over all lengths.",
+        "How many of the first results are also among the first of the best possible list, in any order, "
+        "averaged over all lengths.",
     ),
 )  # fmt: skip
 
@@ -97,7 +99,8 @@ def _retrieval(role: str) -> tuple[Measure, ...]:
     found = (
         Measure(
             "recall_at_1", role, "Most similar one is alike", "recall@1",
-            "Share of {samples} whose most similar other has the same class, of those that have any to find.",
+            "Share of {samples} whose most similar other one has the same class. Only those count that have "
+            "one to find.",
         ),
         Measure(
             "recall_at_5", role, "One of five is alike", "recall@5",
@@ -105,7 +108,7 @@ def _retrieval(role: str) -> tuple[Measure, ...]:
         ),
         Measure(
             "map_at_r", role, "Own kind comes first", "MAP@R",
-            "With R others of the class: the precision of the first R results, early ones counting more.",
+            "If the class has R others: the precision of the first R results, where early ones count more.",
         ),
         Measure(
             "mean_average_precision", role, "Own kind anywhere in the list", "mAP",
@@ -113,8 +116,8 @@ def _retrieval(role: str) -> tuple[Measure, ...]:
         ),
         Measure(
             "ahp", role, "Near kinds come next", "AHP",
-            "Results of a related class count in part; the sum is compared with the best possible "
-            "list and averaged over list lengths up to {hp_k}.",
+            "Results of a related class count in part. The sum is compared with that of the best possible "
+            "list, and averaged over list lengths up to {hp_k}.",
         ),
     )  # fmt: skip
     return found + _GRADED if role == "embeddings" else found
