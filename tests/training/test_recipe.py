@@ -1,13 +1,21 @@
 """Recipes: one schema for files, flags and Python; and errors that name the nearest valid key."""
 
+import dataclasses
 import doctest
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from labeltree.training import parser_text
-from labeltree.training.reading import RecipeError, RecipeParser, objective_of, read_recipe
+from labeltree.training import parser_text, registry
+from labeltree.training.reading import (
+    RecipeError,
+    RecipeParser,
+    make_recipe,
+    objective_of,
+    parser_of,
+    read_recipe,
+)
 from labeltree.training.recipe import Recipe
 
 pytestmark = pytest.mark.slow
@@ -155,3 +163,15 @@ def test_the_help_is_for_people() -> None:
     for mark in ("`", "None", "Literal", "Optional[", "Union["):
         assert mark not in text, mark
     assert "--hwc.alpha" in text
+
+
+def test_a_parser_is_made_once_until_its_objective_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = (make_recipe({"data": "x", "objective": "hwc"}) for _ in range(2))
+    assert first == second
+    first.options["hwc"]["alpha"] = 9.0
+    assert second == make_recipe({"data": "x", "objective": "hwc"}), "no recipe shares what can be changed"
+    parser = parser_of("hwc")
+    assert parser_of("hwc") is parser
+    changed = dataclasses.replace(registry.get_objective("hwc"), loss=registry.get_objective("supcon").loss)
+    monkeypatch.setitem(registry._entries, "hwc", changed)
+    assert parser_of("hwc") is not parser

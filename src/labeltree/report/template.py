@@ -7,9 +7,11 @@ import hashlib
 from collections.abc import Callable, Mapping
 from importlib.resources import files
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2.bccache import Bucket, BytecodeCache
 from markupsafe import Markup
 
 from labeltree.atomic import atomic_write
@@ -64,6 +66,23 @@ def svg_file(chart: Markup) -> str:
     return f"{head}><style>{style}</style>{rest}\n"
 
 
+class _Compiled(BytecodeCache):
+    """Templates are compiled once in a process: this takes longer than to fill one in."""
+
+    def __init__(self) -> None:
+        self._code: dict[tuple[str, str], CodeType] = {}
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        bucket.code = self._code.get((bucket.key, bucket.checksum))
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        assert bucket.code is not None
+        self._code[bucket.key, bucket.checksum] = bucket.code
+
+
+_COMPILED = _Compiled()
+
+
 def _templates(filters: Mapping[str, Callable[..., Any]]) -> Environment:
     environment = Environment(
         loader=PackageLoader("labeltree.report"),
@@ -71,6 +90,7 @@ def _templates(filters: Mapping[str, Callable[..., Any]]) -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        bytecode_cache=_COMPILED,
     )
     environment.globals |= {"colours": COLOURS, "styles": STYLES}
     environment.filters |= {"percent": percent, **filters}

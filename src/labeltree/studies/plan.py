@@ -7,12 +7,11 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatchcase
-from functools import cache
 from typing import Any
 
 from labeltree.errors import LabeltreeError
 from labeltree.evaluation import EvaluationSettings
-from labeltree.training.reading import RecipeParser, nested_settings
+from labeltree.training.reading import nested_settings, parser_of
 from labeltree.training.recipe import Recipe
 from labeltree.training.registry import AUTO_OBJECTIVE, head_layers, list_objectives, objective_terms
 
@@ -153,7 +152,7 @@ class Study:
         """The recipe of one run."""
         settings = self.settings(method, trial, seed)
         objective = str(settings.get("objective", Recipe.objective))
-        return _parser(objective).recipe(settings=nested_settings(settings))
+        return parser_of(objective).recipe(settings=nested_settings(settings))
 
     def digest(self, method: Method, trial: dict[str, Any], seed: int, *, measured: bool = True) -> str:
         """A hash of all settings that a run and its measurement depend on; it identifies stored results."""
@@ -222,12 +221,6 @@ def _dotted(settings: Mapping[str, Any], prefix: str = "") -> list[str]:
 def _written(key: str) -> str:
     """The canonical spelling of a setting, since objective names may be written with ``-`` or ``_``."""
     return key.replace("-", "_")
-
-
-@cache
-def _parser(objective: str) -> RecipeParser:
-    """Cached, since building a parser takes longer than reading many recipes with it."""
-    return RecipeParser(objective)
 
 
 def slug(name: str) -> str:

@@ -7,6 +7,7 @@ import dataclasses
 import difflib
 import inspect
 import re
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -30,6 +31,7 @@ __all__ = [
     "make_recipe",
     "nested_settings",
     "objective_of",
+    "parser_of",
     "read_recipe",
     "recipe_settings",
     "with_absolute_paths",
@@ -169,6 +171,18 @@ class RecipeParser(ArgumentParser):  # type: ignore[misc, unused-ignore]
         return explain(message, [a.dest for a in self._actions if a.dest not in ("help", "config")])
 
 
+_parsers = threading.local()  # parsers of argparse are not made for several threads
+
+
+def parser_of(objective: str) -> RecipeParser:
+    """The parser of recipes with a given objective; made once, which takes longer than reading with it."""
+    known: dict[str, tuple[object, RecipeParser]] = vars(_parsers)
+    registered = (objective_terms(objective), get_sum(objective))
+    if objective not in known or known[objective][0] != registered:
+        known[objective] = (registered, RecipeParser(objective))
+    return known[objective][1]
+
+
 def _key(name: str) -> str:
     """The name of an objective as the parser writes it; it accepts ``-`` and ``_``."""
     return name.replace("-", "_")
@@ -190,7 +204,7 @@ def read_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
             value of the wrong kind.
     """
     arguments = ["--config", str(path), *overrides]
-    parser = RecipeParser(objective_of(arguments))
+    parser = parser_of(objective_of(arguments))
     try:
         return parser.recipe(arguments)
     except RecipeError as error:
@@ -241,7 +255,7 @@ def make_recipe(settings: Mapping[str, Any], config: str | Path | None = None) -
     for key, value in nested_settings({name: _as_text(value) for name, value in settings.items()}).items():
         known = merged.get(key)
         merged[key] = {**known, **value} if isinstance(known, dict) and isinstance(value, dict) else value
-    return RecipeParser(str(merged.get("objective", Recipe.objective))).recipe(settings=merged)
+    return parser_of(str(merged.get("objective", Recipe.objective))).recipe(settings=merged)
 
 
 def _as_text(value: Any) -> Any:
