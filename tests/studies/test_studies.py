@@ -143,13 +143,13 @@ def test_the_page_shows_no_folders_above_the_one_that_somebody_works_in(
     file = write(tmp_path, image_folder).resolve()
     study = read_study(file)
     monkeypatch.chdir(tmp_path)
-    assert "Made by `labeltree study study.yaml`;" in page_of(file, study, [])
+    assert "Made by `labeltree study study.yaml`," in page_of(file, study, [])
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
-    assert f"Made by `labeltree study {tmp_path.name}/study.yaml`;" in to_markdown(
+    assert f"Made by `labeltree study {tmp_path.name}/study.yaml`," in to_markdown(
         study_blocks(file, study, [], {})
     )
-    assert "Made by `labeltree study ../study.yaml`;" in to_markdown(
+    assert "Made by `labeltree study ../study.yaml`," in to_markdown(
         study_blocks(Path("../study.yaml"), study, [], {})
     )
 

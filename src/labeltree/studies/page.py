@@ -46,7 +46,8 @@ def study_blocks(
     summary = Summary(results)
     blocks: list[Block] = [Heading(study.title, 1)]
     if study.claim:
-        blocks.append(Text(f"Claim: {study.claim}"))
+        kind = "Question" if "?" in study.claim else "Claim"
+        blocks.append(Text(f"{kind}: {study.claim}"))
     blocks += [Text(_made(path, study)), *_settings(study), *_missing(study, results)]
     notes = path.parent / "FINDINGS.md"
     if notes.is_file():
@@ -94,20 +95,20 @@ def _as_typed(path: Path) -> Path:
 
 def _made(path: Path, study: Study) -> str:
     several = "s" * (len(study.seeds) > 1)
-    seeds = f"{len(study.seeds)} seed{several} a method ({', '.join(map(str, study.seeds))})"
+    seeds = f"{len(study.seeds)} seed{several} per method ({', '.join(map(str, study.seeds))})"
     trials = len(study.methods[0].trials)
     choice = (
-        "Every method has the settings that the file names; nothing was chosen."
+        "Every method has the settings that the file names, and nothing was chosen."
         if trials == 1
-        else f"Each method had {trials} trials, chosen by `{study.select}` on the validation split with seed "
-        f"{study.trial_seed}; the test split was read after that."
+        else f"Each method had {trials} trials. The best by `{study.select}` on the validation split, with "
+        f"seed {study.trial_seed}, was chosen. The test split was read after that."
     )
     best = "of each column"
     if study.grid:
         best = "of each table" if study.is_map else "within each point of the grid"
     return (
-        f"Made by `labeltree study {_as_typed(path)}`; {seeds}, mean ± standard deviation (n − 1). {choice} "
-        f"The best mean {best} is bold; {SIGNIFICANCE}."
+        f"Made by `labeltree study {_as_typed(path)}`, with {seeds}. Numbers are mean ± standard deviation "
+        f"(n − 1). {choice} The best mean {best} is bold. {SIGNIFICANCE}."
     )
 
 
@@ -118,7 +119,8 @@ def _settings(study: Study) -> list[Block]:
     if study.transfer:
         blocks.append(
             Text(
-                f"Columns named transfer: the frozen encoder on another data set, {_listed(study.transfer)}."
+                "Columns named transfer measure the frozen encoder on another data set: "
+                f"{_listed(study.transfer)}."
             )
         )
     return blocks
@@ -166,7 +168,7 @@ def _losses(results: Sequence[dict[str, Any]]) -> list[Block]:
         rows.append([Cell(method), Cell(" → ".join(f"{statistics.mean(values):.4g}" for values in epochs))])
     return [
         Heading("Training loss"),
-        Text("By epoch, mean over the seeds; losses of different methods do not compare."),
+        Text("The mean over the seeds, by epoch. Losses of different methods cannot be compared."),
         Table(["method", "loss"], rows, words=True),
     ]
 
@@ -194,7 +196,7 @@ def _time(results: Sequence[dict[str, Any]]) -> list[Block]:
     seconds = [result["train_seconds"] for result in results if "train_seconds" in result]
     if not seconds:
         return []
-    return [Text(f"Training took {min(seconds):.0f} to {max(seconds):.0f} seconds a run (wall clock).")]
+    return [Text(f"Training took {min(seconds):.0f} to {max(seconds):.0f} seconds per run (wall clock).")]
 
 
 def study_figures(study: Study, summary: Summary, columns: Sequence[str]) -> list[Figure]:

@@ -132,13 +132,13 @@ def shortfall_blocks(summary: Summary, methods: Sequence[str], margins: Mapping[
     return [
         Heading("Behind the best"),
         Text(
-            "For each method the column in which it may be furthest behind the best other method of that "
-            "column, in units of the column's margin. “Up to” is the upper limit of the one-sided 95 % "
-            "interval (t, paired by seed); a column counts as within if that is below the margin. The best "
-            "is chosen among the same runs, so others look further behind than they are. A method that "
-            "lacks columns, such as answers of its own, is judged on fewer, and a column that one method "
-            "alone has judges nobody. Pareto: no other method is at least equal in every mean and better in "
-            f"one. Margins: {listed}.{left}"
+            "For each method, the table shows the column in which it may be furthest behind the best other "
+            "method, in units of the column's margin. “Up to” is the upper limit of the one-sided 95 % "
+            "interval (t, paired by seed). A column counts as within if that is below the margin. The best "
+            "is chosen among the same runs, so others look further behind than they are. Some methods lack "
+            "columns, such as answers of their own, and are judged on fewer. A column that only one method "
+            "has judges nobody. A method is in the Pareto set if no other method is at least equal in every "
+            f"mean and better in one. Margins: {listed}.{left}"
         ),
         Table([*header, "Pareto"], rows),
     ]

@@ -24,8 +24,8 @@ __all__ = [
 
 _LEVEL = 0.05
 SIGNIFICANCE = (
-    "≈ marks what is not significantly worse than the best: Welch's t-test over the seeds, two-sided, "
-    "corrected by Holm for the methods that are compared with it, p ≥ 0.05"
+    "≈ marks what is not significantly worse than the best (p ≥ 0.05 in Welch's two-sided t-test over the "
+    "seeds, with Holm's correction for the methods compared with it)"
 )
 _TERMS = {
     "h_ap": "H-AP (pop)",
