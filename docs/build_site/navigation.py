@@ -48,6 +48,9 @@ NAVIGATION: dict[str, list[str]] = {
         "reference/errors",
         "glossary",
         "recipes",
+        "what-is-in-it",
+        "versions",
+        "changelog",
     ],
     "Explanation": [
         "idea",
@@ -57,6 +60,7 @@ NAVIGATION: dict[str, list[str]] = {
         "performance",
         "benchmarks/index",
         "reliability",
+        "security",
         "contributing",
     ],
 }

@@ -48,10 +48,11 @@ class Stage:
         self._texts: dict[str, str] = {}
 
     def _sources(self) -> list[PurePosixPath]:
-        patterns = ("docs/**/*.md", "studies/*/README.md", "recipes/README.md", "CONTRIBUTING.md")
-        found = [
-            path for pattern in (*patterns, "benchmarks/results/**/*.md") for path in self.root.glob(pattern)
-        ]
+        patterns = (
+            *("docs/**/*.md", "studies/*/README.md", "recipes/README.md", "benchmarks/results/**/*.md"),
+            *("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"),
+        )
+        found = [path for pattern in patterns for path in self.root.glob(pattern)]
         return sorted(PurePosixPath(path.relative_to(self.root).as_posix()) for path in found)
 
     @staticmethod

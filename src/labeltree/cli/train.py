@@ -17,37 +17,16 @@ USAGE = "labeltree train --data DATA [--objective NAME] [--out FOLDER] [--config
 
 def run(arguments: list[str]) -> None:
     """Train or continue the run described by the arguments."""
+    if _list_names(arguments):
+        return
     from labeltree.inference.finish import finish_run
     from labeltree.runs import ModelDescription
     from labeltree.training.checkpoints import best_row
     from labeltree.training.fit import train
     from labeltree.training.parser_text import short_help
-    from labeltree.training.reading import (
-        RecipeParser,
-        default_folder,
-        list_recipes,
-        objective_of,
-        with_absolute_paths,
-    )
+    from labeltree.training.reading import RecipeParser, default_folder, objective_of, with_absolute_paths
     from labeltree.training.record import is_first_rank
-    from labeltree.training.registry import ObjectiveEntry, ObjectiveSum, list_objectives, list_sums
 
-    if "--list-objectives" in arguments:
-        listed: list[ObjectiveSum | ObjectiveEntry] = [*list_sums(), *list_objectives()]
-        width = max(len(entry.name) for entry in listed)
-        for entry in listed:
-            print(f"{entry.name:<{width}} {entry.summary} ({entry.source})")
-        return
-    if "--list-encoders" in arguments:
-        from labeltree.models import encoder_summaries
-
-        described = encoder_summaries()
-        width = max(map(len, described))
-        print("\n".join(f"{name:<{width}} {summary}" for name, summary in described.items()))
-        return
-    if "--list-recipes" in arguments:
-        print("\n".join(list_recipes()))
-        return
     arguments = _with_one_list([_underscored(argument) for argument in arguments], "--corrections")
     own = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     own.add_argument("--out")
@@ -97,6 +76,30 @@ def run(arguments: list[str]) -> None:
         f"{best[f'val_{recipe.monitor}']:.4f}\n"
         f"run folder: {folder.path}\nnext: labeltree evaluate {folder.path}"
     )
+
+
+def _list_names(arguments: list[str]) -> bool:
+    """Print names to choose from, if asked to; before Lightning, which takes seconds to load, is imported."""
+    if "--list-objectives" in arguments:
+        from labeltree.training.registry import ObjectiveEntry, ObjectiveSum, list_objectives, list_sums
+
+        listed: list[ObjectiveSum | ObjectiveEntry] = [*list_sums(), *list_objectives()]
+        width = max(len(entry.name) for entry in listed)
+        for entry in listed:
+            print(f"{entry.name:<{width}} {entry.summary} ({entry.source})")
+    elif "--list-encoders" in arguments:
+        from labeltree.models import encoder_summaries
+
+        described = encoder_summaries()
+        width = max(map(len, described))
+        print("\n".join(f"{name:<{width}} {summary}" for name, summary in described.items()))
+    elif "--list-recipes" in arguments:
+        from labeltree.training.reading import list_recipes
+
+        print("\n".join(list_recipes()))
+    else:
+        return False
+    return True
 
 
 def _train_folds(recipe: Recipe, options: argparse.Namespace) -> None:
