@@ -7,6 +7,7 @@ Needs Chromium for what is a page in the browser. Without names, all tutorials a
 
 from __future__ import annotations
 
+import csv
 import os
 import sys
 import tempfile
@@ -24,6 +25,8 @@ PICTURES = [
     ("01-photos-in-folders", "photos-errors", "runs/birds/report.html#errors", 900),
     ("01-photos-in-folders", "photos-search", "found.html", 760),
     ("03-your-own-embeddings", "embeddings-report", "runs/old/report.html", 860),
+    ("04-patients", "clinic-report", "runs/clinic/report.html", 600),
+    ("04-patients", "clinic-elsewhere", "runs/clinic/elsewhere-clinic-b/report.html", 700),
 ]
 WIDTH = 960
 
@@ -53,6 +56,26 @@ def wall_of_birds(target: Path, folder: Path, rows: int = 3) -> None:
     wall.quantize(64, dither=Image.Dither.NONE).save(target, optimize=True)
 
 
+def wall_of_lesions(target: Path, folder: Path) -> None:
+    """A column of lesions for each diagnosis: three rows of clinic A, two of clinic B."""
+    from labeltree.data.images.decode import decode
+
+    pictures: dict[tuple[str, str], list[Path]] = {}
+    for clinic in "ab":
+        with (folder / f"clinic-{clinic}.csv").open(encoding="utf-8") as table:
+            for row in csv.DictReader(table):
+                if "/" in row["label"] and row["image"].endswith(("-0.dcm", "-0.tif")):
+                    pictures.setdefault((clinic, row["label"]), []).append(folder / row["image"])
+    labels = sorted({label for _, label in pictures})
+    wall = Image.new("RGB", (len(labels) * 104, 5 * 104 + 8), "white")
+    for column, label in enumerate(labels):
+        for row in range(5):
+            clinic, number = ("a", row) if row < 3 else ("b", row - 3)
+            shown = decode(pictures[clinic, label][number], 98, 3).transpose(1, 2, 0)
+            wall.paste(Image.fromarray(shown), (column * 104 + 3, row * 104 + 3 + (row > 2) * 8))
+    wall.quantize(256, dither=Image.Dither.FLOYDSTEINBERG).save(target, optimize=True)
+
+
 def main(out: Path, names: Iterable[str]) -> None:
     """Run the tutorials and write their pictures."""
     import tutorials
@@ -64,6 +87,8 @@ def main(out: Path, names: Iterable[str]) -> None:
             tutorials.run((tutorials.TUTORIALS / f"{name}.md").read_text("utf-8"), lambda *_: None)
             if name == "01-photos-in-folders":
                 wall_of_birds(out / "birds.png", Path("birds"))
+            if name == "04-patients":
+                wall_of_lesions(out / "clinics.png", Path("clinics"))
             for tutorial, picture, page, height in PICTURES:
                 if tutorial == name:
                     photograph(page, out / f"{picture}.png", height)

@@ -29,9 +29,9 @@ _MOST = 1_000  # samples of a side whose embeddings are compared: the test takes
 _PERMUTATIONS = 499
 
 _WORDS = {
-    "distance": ("farther from the training samples", "nearer to the training samples"),
-    "certainty": ("less certain answers", "more certain answers"),
-    "embeddings": ("elsewhere in the space of embeddings",) * 2,
+    "distance": ("they lie farther from the training samples", "they lie nearer to the training samples"),
+    "certainty": ("the model is less sure of its answers", "the model is surer of its answers"),
+    "embeddings": ("they lie elsewhere in the space of embeddings",) * 2,
 }
 
 
@@ -84,9 +84,10 @@ class Drift:
     def sentence(self) -> str:
         """The difference in words, for a user."""
         smallest = min(self.p_values, key=lambda name: self.p_values[name])
+        chance = "p < 0.001" if self.p_value < 0.001 else f"p = {self.p_value:.3f}"
         return (
             f"these {self.count} {self.unit} are not like the held-out samples that promises rest on "
-            f"(p = {self.p_value:.3f}; {self.differences[smallest]}), so that the promised share need not "
+            f"({chance}; {self.differences[smallest]}), so that the promised share need not "
             "hold: check some answers, and calibrate on labelled samples of this source with 'labeltree "
             "calibrate RUN --data DATA'"
         )

@@ -155,7 +155,7 @@ def pool_folds(results: Sequence[EvaluationResult], outcomes: Sequence[Outcomes]
         methods={first.name: method},
         counts={"folds": len(results), **tested, "classes tested": _classes(pooled)},
         notes=[chosen.sentence, *_notes(results, pooled)],
-        cautions=list(dict.fromkeys(said for each in results for said in each.cautions)),
+        cautions=_cautions(results),
         search=first.search,
         settings=settings,
         outcomes={first.name: pooled},
@@ -254,6 +254,18 @@ def _title(results: Sequence[EvaluationResult], protocol: str) -> str:
 def _put(values: list[Any], at: int, value: Any, missing: Any) -> None:
     values += [missing] * (at + 1 - len(values))
     values[at] = value
+
+
+def _cautions(results: Sequence[EvaluationResult]) -> list[str]:
+    """What all folds warn of once, and what single folds warn of with their number."""
+    common = set(results[0].cautions).intersection(*(each.cautions for each in results))
+    own = [
+        f"Fold {number}: {said}"
+        for number, each in enumerate(results, 1)
+        for said in each.cautions
+        if said not in common
+    ]
+    return [said for said in results[0].cautions if said in common] + own
 
 
 def _notes(results: Sequence[EvaluationResult], pooled: Outcomes) -> list[str]:
