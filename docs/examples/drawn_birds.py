@@ -9,6 +9,7 @@ hardly differ except in their bills, and a cuckoo looks like a sparrowhawk, whic
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageDraw, ImageFilter
 
-__all__ = ["BIRDS", "draw_bird", "draw_birds"]
+__all__ = ["BIRDS", "NEW_BIRDS", "draw_bird", "draw_birds"]
 
 Colour = tuple[int, int, int]
 SIZE = 64
@@ -90,6 +91,13 @@ BIRDS = {
         (124, 133, 148), (228, 219, 210), (128, 136, 150), (112, 120, 134), (80, 80, 60), **_CUCKOOS
     ),
 }  # fmt: skip
+NEW_BIRDS = {
+    "waterfowl/swans/mute-swan": Bird(
+        (245, 245, 242), (250, 250, 248), (244, 244, 240), (232, 232, 230), (235, 120, 50),
+        bill_length=0.30, neck=0.75, tail=0.15, plump=0.62,
+    ),
+}  # fmt: skip
+"""A species that is found later: `--new` draws it."""
 _BACKGROUNDS = ((176, 208, 232), (196, 214, 170), (222, 222, 214), (150, 186, 196), (232, 214, 188))
 
 
@@ -142,14 +150,14 @@ def draw_bird(bird: Bird, rng: np.random.Generator) -> Image.Image:
     return Image.fromarray(np.clip(light + rng.normal(0, 9, light.shape), 0, 255).astype(np.uint8))
 
 
-def draw_birds(folder: Path, each: int = 40, seed: int = 0) -> int:
+def draw_birds(folder: Path, each: int = 40, seed: int = 0, birds: Mapping[str, Bird] = BIRDS) -> int:
     """Draw ``each`` pictures of every species; returns how many pictures there are."""
-    for number, (path, bird) in enumerate(BIRDS.items()):
+    for number, (path, bird) in enumerate(birds.items()):
         (folder / path).mkdir(parents=True, exist_ok=True)
         for shot in range(each):
             rng = np.random.default_rng([seed, number, shot])
             draw_bird(bird, rng).save(folder / path / f"{shot:03d}.png")
-    return each * len(BIRDS)
+    return each * len(birds)
 
 
 if __name__ == "__main__":
@@ -159,5 +167,7 @@ if __name__ == "__main__":
     parser.add_argument("folder", type=Path, help="where the folders of pictures go")
     parser.add_argument("--each", type=int, default=40, help="pictures of every species (default: 40)")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--new", action="store_true", help="draw a species that is not among the first ones")
     options = parser.parse_args()
-    print(f"{draw_birds(options.folder, options.each, options.seed)} pictures in {options.folder}")
+    birds = NEW_BIRDS if options.new else BIRDS
+    print(f"{draw_birds(options.folder, options.each, options.seed, birds)} pictures in {options.folder}")

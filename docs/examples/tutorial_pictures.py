@@ -11,7 +11,7 @@ import csv
 import os
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from PIL import Image
@@ -27,6 +27,7 @@ PICTURES = [
     ("03-your-own-embeddings", "embeddings-report", "runs/old/report.html", 860),
     ("04-patients", "clinic-report", "runs/clinic/report.html", 600),
     ("04-patients", "clinic-elsewhere", "runs/clinic/elsewhere-clinic-b/report.html", 700),
+    ("05-a-changing-taxonomy", "changed-errors", "runs/birds/on-2025/report.html#errors", 1240),
 ]
 WIDTH = 960
 
@@ -56,6 +57,14 @@ def wall_of_birds(target: Path, folder: Path, rows: int = 3) -> None:
     wall.quantize(64, dither=Image.Dither.NONE).save(target, optimize=True)
 
 
+def row_of_birds(target: Path, folder: Path, count: int = 12) -> None:
+    """The pictures of one species, beside each other."""
+    row = Image.new("RGB", (count * 70, 70), "white")
+    for column, file in enumerate(sorted(folder.rglob("*.png"))[:count]):
+        row.paste(Image.open(file), (column * 70 + 3, 3))
+    row.quantize(128, dither=Image.Dither.NONE).save(target, optimize=True)
+
+
 def wall_of_lesions(target: Path, folder: Path) -> None:
     """A column of lesions for each diagnosis: three rows of clinic A, two of clinic B."""
     from labeltree.data.images.decode import decode
@@ -76,24 +85,31 @@ def wall_of_lesions(target: Path, folder: Path) -> None:
     wall.quantize(256, dither=Image.Dither.FLOYDSTEINBERG).save(target, optimize=True)
 
 
+# tutorial: the pictures that are put together from its files, and how
+WALLS: dict[str, tuple[str, str, Callable[[Path, Path], None]]] = {
+    "01-photos-in-folders": ("birds", "birds", wall_of_birds),
+    "04-patients": ("clinics", "clinics", wall_of_lesions),
+    "05-a-changing-taxonomy": ("swans", "found", row_of_birds),
+}
+
+
 def main(out: Path, names: Iterable[str]) -> None:
     """Run the tutorials and write their pictures."""
     import tutorials
 
     out.mkdir(parents=True, exist_ok=True)
-    for name in names or dict.fromkeys(picture[0] for picture in PICTURES):
-        with tempfile.TemporaryDirectory() as folder:
-            os.chdir(folder)
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)  # one for all: a tutorial may go on with the run of another
+        for name in names or dict.fromkeys(picture[0] for picture in PICTURES):
             tutorials.run((tutorials.TUTORIALS / f"{name}.md").read_text("utf-8"), lambda *_: None)
-            if name == "01-photos-in-folders":
-                wall_of_birds(out / "birds.png", Path("birds"))
-            if name == "04-patients":
-                wall_of_lesions(out / "clinics.png", Path("clinics"))
+            if name in WALLS:
+                picture, source, draw = WALLS[name]
+                draw(out / f"{picture}.png", Path(source))
             for tutorial, picture, page, height in PICTURES:
                 if tutorial == name:
                     photograph(page, out / f"{picture}.png", height)
                     print(out / f"{picture}.png")
-            os.chdir(DOCS)
+        os.chdir(DOCS)
 
 
 if __name__ == "__main__":

@@ -29,9 +29,15 @@ def _module() -> ModuleType:
 tutorials = _module()
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One folder for all pages: the birds of two of them are drawn and trained on once."""
+    return tmp_path_factory.mktemp("tutorials")
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_tutorial(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_tutorial(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
     differing, done = [], 0
 
     def seen(block: object, printed: str, shown: str) -> None:
