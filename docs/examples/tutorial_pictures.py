@@ -57,12 +57,13 @@ def wall_of_birds(target: Path, folder: Path, rows: int = 3) -> None:
     wall.quantize(64, dither=Image.Dither.NONE).save(target, optimize=True)
 
 
-def row_of_birds(target: Path, folder: Path, count: int = 12) -> None:
-    """The pictures of one species, beside each other."""
-    row = Image.new("RGB", (count * 70, 70), "white")
-    for column, file in enumerate(sorted(folder.rglob("*.png"))[:count]):
-        row.paste(Image.open(file), (column * 70 + 3, 3))
-    row.quantize(128, dither=Image.Dither.NONE).save(target, optimize=True)
+def wall_of_swans(target: Path, folder: Path, columns: int = 6) -> None:
+    """All pictures of a folder in rows."""
+    files = sorted(folder.rglob("*.png"))
+    wall = Image.new("RGB", (columns * 70, -(-len(files) // columns) * 70), "white")
+    for number, file in enumerate(files):
+        wall.paste(Image.open(file), (number % columns * 70 + 3, number // columns * 70 + 3))
+    wall.quantize(256, dither=Image.Dither.FLOYDSTEINBERG).save(target, optimize=True)
 
 
 def wall_of_lesions(target: Path, folder: Path) -> None:
@@ -89,7 +90,7 @@ def wall_of_lesions(target: Path, folder: Path) -> None:
 WALLS: dict[str, tuple[str, str, Callable[[Path, Path], None]]] = {
     "01-photos-in-folders": ("birds", "birds", wall_of_birds),
     "04-patients": ("clinics", "clinics", wall_of_lesions),
-    "05-a-changing-taxonomy": ("swans", "found", row_of_birds),
+    "05-a-changing-taxonomy": ("swans", "found", wall_of_swans),
 }
 
 
