@@ -53,8 +53,9 @@ def picture(title: str, remark: str, points: torch.Tensor) -> str:
         anchor = "start" if x > 0.35 else "end" if x < -0.35 else "middle"
         across, up = middle + (RADIUS + 23) * x, middle - (RADIUS + 24) * y + 5
         shapes.append(f'<text x="{across:.1f}" y="{up:.1f}" text-anchor="{anchor}">{name}</text></g>')
-    return f"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 32 {SIZE} {SIZE - 56}" role="img"
- aria-labelledby="t" font-family="system-ui, sans-serif" font-size="15" text-anchor="middle">
+    return f"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 32 {SIZE} {SIZE - 56}"
+ width="{SIZE}" height="{SIZE - 56}" role="img" aria-labelledby="t"
+ font-family="system-ui, sans-serif" font-size="15" text-anchor="middle">
 <title id="t">{title}: {remark}</title>
 <circle cx="{middle}" cy="{middle}" r="{RADIUS}" fill="none" stroke="#8fa5ab" stroke-opacity=".6"/>
 {chr(10).join(shapes)}
