@@ -1,22 +1,29 @@
 """An exported model answers in onnxruntime as the run does, and names nothing of what it was trained on."""
 
+import dataclasses
+import importlib.metadata
 import json
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
 import torch
+from packaging.requirements import Requirement
 from PIL import Image
 
 import labeltree as lt
 from exported_script import load_exported_script
 from labeltree.cli.main import main
-from labeltree.decisions import Promise
-from labeltree.errors import RunError
+from labeltree.decisions import Calibrator, Promise
+from labeltree.decisions.rule import Fitted
+from labeltree.errors import DataError, RunError
+from labeltree.inference.calibrate import Decider
+from labeltree.inference.export.folder import export_model
+from labeltree.inference.export.labels import labels
 from labeltree.inference.loading import load_run
 from labeltree.inference.model import Model
 from labeltree.inference.reference import load_reference
@@ -27,14 +34,23 @@ pytestmark = pytest.mark.slow
 SETTINGS = {"epochs": 1, "batch_size": 32, "encoder": "small-conv", "accelerator": "cpu", "val": 0.4}
 RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     "probe": ("hwc+lam", {"classifier": "probe", "image_size": 28}),
-    "own": ("ce", {"classifier": "own", "image_size": 24, "channels": 1}),
+    "own": ("ce", {"classifier": "own", "image_size": 24, "channels": 1, "coarsen": 2}),
     "sphere": ("hwc", {"classifier": "prototypes", "image_size": 20, "encoder": "small-resnet"}),
-    "euclidean": ("hwc", {"classifier": "prototypes", "image_size": 28, "geometry": "euclidean"}),
+    "euclidean": (
+        "hwc",
+        {"classifier": "prototypes", "image_size": 32, "encoder": "timm:test_vit", "geometry": "euclidean"},
+    ),
     "poincare": ("hwc", {"classifier": "prototypes", "image_size": 28, "geometry": "poincare"}),
     "guided": ("guided", {"classifier": "own", "image_size": 28, "geometry": "poincare", "adapter": 24}),
     "corr+cls": ("corr+cls", {"classifier": "own", "image_size": 28}),
-    "coarse": ("ce", {"classifier": "own", "image_size": 28, "coarsen": 2}),
-    "timm": ("ce", {"classifier": "own", "image_size": 32, "encoder": "timm:test_vit"}),
+}
+RULES = {  # how probabilities are calibrated, and how an answer is chosen
+    "own": ("none", "child"),
+    "sphere": ("none", "leaf"),
+    "euclidean": ("temperature", "leaf"),
+    "poincare": ("vector", "child"),
+    "guided": ("depth", "leaf"),
+    "corr+cls": ("vector", "leaf"),
 }
 COVERAGES = (0.5, 0.8, 0.9)
 TEXTS = [
@@ -149,51 +165,8 @@ def same_rows(found: list[dict[str, Any]], ours: list[dict[str, Any]], model: Mo
             assert one["probability"] == pytest.approx(other["probability"], abs=1e-4)
 
 
-@pytest.mark.parametrize("name", RUNS)
-def test_onnxruntime_answers_as_the_run(name: str, photos: Path, images: list[Path], tmp_path: Path) -> None:
-    model = lt.load(train(photos, tmp_path / "run", *RUNS[name]))
-    assert model.decider.chosen.name == RUNS[name][1]["classifier"]
-    folder = model.export(tmp_path / "model", ["onnx"])
-    check_same(model, folder, images)
-    pixels = [Image.open(file) for file in images[:3]]
-    features, embeddings = model.embed_batch(pixels)
-    theirs = load_exported_script(folder)
-    inputs = np.stack([theirs.read(image) for image in pixels])
-    found = theirs.SESSION.run(["features", "embeddings"], {"inputs": inputs})
-    np.testing.assert_allclose(found[0], features, atol=1e-4)
-    np.testing.assert_allclose(found[1], embeddings, atol=1e-4)
-
-
-@pytest.mark.parametrize("encoder", ["small-text", "transformer"])
-def test_texts(encoder: str, tmp_path: Path) -> None:
-    name = "small-text" if encoder == "small-text" else f"text:{write_tiny_transformer(tmp_path / 'secret')}"
-    data = write_notes(tmp_path / "notes.csv")
-    model = lt.load(train(data, tmp_path / "run", "ce", {"encoder": name, "classifier": "own"}))
-    folder = model.export(tmp_path / "model", ["onnx", "safetensors", "torch"])
-    check_same(model, folder, TEXTS)
-    check_same(model, folder, TEXTS[:1])
-    theirs = load_exported_script(folder)
-    for empty in ("", " \n"):
-        assert theirs.predict([empty])[0]["problem"] == "the text is empty"
-    again = lt.load(folder)
-    assert again.digest == model.digest
-    assert torch.equal(again.predict(TEXTS).answers.nodes, model.predict(TEXTS).answers.nodes)
-    assert not places_in(folder, [str(tmp_path), "secret", "notes"])
-
-
-@pytest.mark.parametrize(
-    ("calibration", "descent"),
-    [("none", "child"), ("none", "leaf"), ("temperature", "leaf"), ("vector", "child"), ("depth", "leaf")],
-)
-def test_calibrations_and_descents(
-    calibration: str, descent: str, run: Path, photos: Path, images: list[Path], tmp_path: Path
-) -> None:
-    import dataclasses
-
-    from labeltree.decisions import Calibrator
-    from labeltree.inference.export.folder import export_model
-
-    decider = lt.load(run).decider
+def with_rule(decider: Decider, calibration: str, descent: Literal["child", "leaf"]) -> Decider:
+    """The same model with another calibration, and thresholds that decide something."""
     count, depth = len(decider.rule.classes), decider.run.taxonomy.max_depth
     calibrator = {
         "none": Calibrator(),
@@ -206,26 +179,67 @@ def test_calibrations_and_descents(
     scores = torch.linspace(0, 0.9, len(decider.rule.fitted), dtype=torch.float64)
     fitted = dataclasses.replace(decider.rule.fitted, scores=scores.flip(0))
     rule = dataclasses.replace(decider.rule, calibrator=calibrator, descent=descent, fitted=fitted)
-    decider = dataclasses.replace(decider, rule=rule)
-    folder = export_model(decider, tmp_path / "model", ["onnx"])
-    model = lt.load(run)
-    model._opened = decider
-    check_same(model, folder, images[:8])
+    return dataclasses.replace(decider, rule=rule)
+
+
+def test_onnxruntime_answers_as_the_run(run: Path, exported: Path, images: list[Path]) -> None:
+    check_numbers(lt.load(run), exported, images)
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_every_classifier_and_calibration(
+    name: str, photos: Path, images: list[Path], tmp_path: Path
+) -> None:
+    model = lt.load(train(photos, tmp_path / "run", *RUNS[name]))
+    assert model.decider.chosen.name == RUNS[name][1]["classifier"]
+    model._opened = with_rule(model.decider, *RULES[name])
+    folder = export_model(model.decider, tmp_path / "model", ["onnx"])
+    check_numbers(model, folder, images)
     cuts = [
         row["cut"] for row in load_exported_script(folder).predict([str(file) for file in images[:14]], 0.9)
     ]
     assert any(cuts), "the thresholds decide something"
 
 
+def check_numbers(model: Model, folder: Path, images: list[Path]) -> None:
+    """Answers are the same, and what the graph computes on the way."""
+    check_same(model, folder, images)
+    pixels = [Image.open(file) for file in images[:3]]
+    features, embeddings = model.embed_batch(pixels)
+    theirs = load_exported_script(folder)
+    inputs = np.stack([theirs.read(image) for image in pixels])
+    found = theirs.SESSION.run(["features", "embeddings"], {"inputs": inputs})
+    np.testing.assert_allclose(found[0], features, atol=1e-4)
+    np.testing.assert_allclose(found[1], embeddings, atol=1e-4)
+
+
+@pytest.fixture(scope="module", params=["small-text", "transformer"])
+def texts(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A run on texts, and what is exported of it."""
+    home = tmp_path_factory.mktemp("texts-of-ward-7")
+    name = request.param
+    if name == "transformer":
+        name = f"text:{write_tiny_transformer(home / 'secret')}"
+    run = train(write_notes(home / "notes.csv"), home / "run", "ce", {"encoder": name, "classifier": "own"})
+    return run, lt.load(run).export(home / "model", ["onnx", "safetensors", "torch"])
+
+
+def test_texts(texts: tuple[Path, Path]) -> None:
+    run, folder = texts
+    model = lt.load(run)
+    check_same(model, folder, TEXTS)
+    check_same(model, folder, TEXTS[:1])
+    theirs = load_exported_script(folder)
+    for empty in ("", " \n"):
+        assert theirs.predict([empty])[0]["problem"] == "the text is empty"
+    again = lt.load(folder)
+    assert again.digest == model.digest
+    assert torch.equal(again.predict(TEXTS).answers.nodes, model.predict(TEXTS).answers.nodes)
+    assert not places_in(folder, [str(folder.parent), "secret", "notes", "ward-7"])
+
+
 def test_thresholds_of_every_coverage(run: Path, exported: Path, tmp_path: Path) -> None:
     """The table of thresholds gives the thresholds of the run, with groups and without."""
-    import dataclasses
-
-    from labeltree.decisions import Promise
-    from labeltree.decisions.rule import Fitted
-    from labeltree.errors import DataError
-    from labeltree.inference.export.labels import labels
-
     decider, theirs = lt.load(run).decider, load_exported_script(exported)
     generator = torch.Generator().manual_seed(1)
     for size in (1, 9, 40, 333):
@@ -475,13 +489,19 @@ def bare_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The Python of a fresh environment with the four libraries that an exported model needs."""
     place = tmp_path_factory.mktemp("bare") / "venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", place], check=True)
-    python = place / "bin" / "python"
-    names = ["onnxruntime", "numpy", "pillow", "tokenizers"]
-    pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "-q", "--no-compile"]
-    done = subprocess.run([*pip, *names], capture_output=True, text=True)
-    if done.returncode:
-        pytest.skip(f"pip has no index here to install {' '.join(names)} from")
-    return python
+    (site,) = (place / "lib").glob("python*/site-packages")
+    wanted, done = ["onnxruntime", "numpy", "pillow", "tokenizers"], set()
+    while wanted:
+        if (name := wanted.pop()) in done:
+            continue
+        done.add(name)
+        found = importlib.metadata.distribution(name)
+        needs = [Requirement(line) for line in found.requires or ()]
+        wanted += [one.name for one in needs if one.marker is None or one.marker.evaluate({"extra": ""})]
+        for part in {file.parts[0] for file in found.files or ()} - {"..", "__pycache__"}:
+            if not (site / part).exists():
+                (site / part).symlink_to(found.locate_file(part))
+    return place / "bin" / "python"
 
 
 def in_bare(python: Path, folder: Path, samples: list[str], coverage: float) -> list[dict[str, Any]]:
@@ -501,10 +521,8 @@ def test_images_in_a_bare_environment(
     same_rows(in_bare(bare_python, exported, [str(file) for file in images], 0.8), ours, lt.load(run), 0.8)
 
 
-@pytest.mark.parametrize("encoder", ["small-text", "transformer"])
-def test_texts_in_a_bare_environment(bare_python: Path, encoder: str, tmp_path: Path) -> None:
-    name = "small-text" if encoder == "small-text" else f"text:{write_tiny_transformer(tmp_path / 'tiny')}"
-    model = lt.load(train(write_notes(tmp_path / "notes.csv"), tmp_path / "run", "ce", {"encoder": name}))
-    folder = model.export(tmp_path / "model", ["onnx"])
+def test_texts_in_a_bare_environment(bare_python: Path, texts: tuple[Path, Path]) -> None:
+    run, folder = texts
+    model = lt.load(run)
     ours = rows_of(model, TEXTS, 0.7)
     same_rows(in_bare(bare_python, folder, TEXTS, 0.7), ours, model, 0.7)

@@ -3,11 +3,10 @@
 from collections.abc import Iterator
 
 import pytest
+from implementations import IMPLEMENTATIONS
 
 from labeltree.pairs import implementation
 
-# what users get, dense, and over tiles so small that every batch has several
-IMPLEMENTATIONS = {"auto": ("auto", None), "dense": ("dense", None), "streaming": ("streaming", 4)}
 OVER_PAIRS = {
     "test_jaccard",
     "test_level_aware_margin",
@@ -16,7 +15,6 @@ OVER_PAIRS = {
     "test_precision",
     "test_queue_edge_cases",
     "test_queue_losses",
-    "test_slow_losses",
     "test_special_cases",
 }
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from slow_losses import even_tree, random_tree
-from slow_queue_losses import Stored, random_queries, slow_queue_rows
+from queue_settings import SETTINGS, TREES
+from slow_losses import even_tree
+from slow_queue_losses import Stored, random_queries
 from torch.nn import functional
 
 from labeltree.losses import (
@@ -29,7 +30,6 @@ from labeltree.taxonomy import Taxonomy
 pytestmark = pytest.mark.slow
 
 CASES = json.loads((Path(__file__).parent / "oracles" / "maskcon.json").read_text())["cases"]
-TREES = {"even": even_tree(2, 3), "deep and ragged": random_tree(3), "ragged": random_tree(8)}
 INF = math.inf
 
 
@@ -97,48 +97,6 @@ def test_figures_of_the_relations(case):
         found[:, 1 + j] = contrast.attraction
     close(found, case["expected"]["soft_relations"])
     torch.testing.assert_close(contrast.mass, found.sum(1))
-
-
-def settings():
-    yield "maskcon", lambda t, **o: MaskConLoss(t, 0.5, 0.2, 0.7, **o), (0.2, 0.7, True)
-    yield "nearest", lambda t, **o: MaskConLoss(t, 0.5, 0.0, 1.0, **o), (0.0, 1.0, True)
-    yield "no mask", lambda t, **o: MaskConLoss(t, 0.5, 0.1, 0.4, mask=False, **o), (0.1, 0.4, False)
-    yield "grafit", lambda t, **o: GrafitLoss(t, 0.5, 0.3, **o), (INF, 0.3, True)
-    yield "selfcon", lambda t, **o: SelfConLoss(0.5, **o), (1.0, 0.0, False)
-    yield "nnclr", lambda t, **o: NNCLRLoss(0.5, **o), (0.0, 1.0, False)
-    yield "ascl", lambda t, **o: ASCLLoss(0.5, 0.3, **o), (0.3, "entropy", False)
-    yield "ascl c", lambda t, **o: ASCLLoss(0.5, 0.3, trust="confidence", **o), (0.3, "confidence", False)
-
-
-SETTINGS = {name: (make, how) for name, make, how in settings()}
-
-
-@pytest.mark.parametrize("tree", TREES)
-@pytest.mark.parametrize("name", SETTINGS)
-@pytest.mark.parametrize("exclude_self", ["drop", "negative", "keep"])
-def test_slow_loops(name, tree, exclude_self):
-    make, (tau, w, labelled) = SETTINGS[name]
-    for seed in range(3):
-        batch = random_queries(TREES[tree], seed)
-        for undecided in ("ignore", "negative") if labelled else ("ignore",):
-            options = {"undecided": undecided} if labelled else {}
-            loss = make(TREES[tree], exclude_self=exclude_self, reduction="none", **options)
-            x, y = batch[0].clone().requires_grad_(), batch[0].clone().requires_grad_()
-            rows = loss(x, *batch[1:])
-            slow = slow_queue_rows(
-                TREES[tree] if labelled else None,
-                (y, *batch[1:]),
-                0.5,
-                tau,
-                w,
-                exclude_self,
-                undecided,
-            )
-            torch.testing.assert_close(rows, slow, rtol=1e-11, atol=1e-12)
-            weights = torch.linspace(0.5, 1.5, len(x), dtype=torch.float64)
-            (weights @ rows).backward()
-            (weights @ slow).backward()
-            torch.testing.assert_close(x.grad, y.grad, rtol=1e-10, atol=1e-11)
 
 
 @pytest.mark.parametrize("name", SETTINGS)

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from implementations import IMPLEMENTATIONS
 from slow_losses import (
     Pairs,
     SlowSoftmax,
@@ -24,6 +25,7 @@ from labeltree.losses import (
     WeightedSupConLoss,
     depth_weights,
 )
+from labeltree.pairs import implementation
 
 pytestmark = pytest.mark.slow
 
@@ -38,16 +40,19 @@ SPACES = {
 
 
 def same(loss, slow, z, nodes, instances):
-    """The same value and the same gradient."""
-    ours = z.clone().requires_grad_()
-    value = loss(ours, nodes, instances)
+    """The same value and the same gradient, with every implementation."""
     theirs = z.clone().requires_grad_()
     expected = slow(theirs)
-    torch.testing.assert_close(value, expected, rtol=1e-11, atol=1e-12)
-    weight = torch.arange(1.0, value.numel() + 1, dtype=torch.float64).reshape(value.shape)
-    (value * weight).sum().backward()
+    weight = torch.arange(1.0, expected.numel() + 1, dtype=torch.float64).reshape(expected.shape)
     (expected * weight).sum().backward()
-    torch.testing.assert_close(ours.grad, theirs.grad, rtol=1e-9, atol=1e-11)
+    for how, (name, tile) in IMPLEMENTATIONS.items():
+        ours = z.clone().requires_grad_()
+        with implementation(name, tile=tile):
+            value = loss(ours, nodes, instances)
+            (value * weight).sum().backward()
+        named = {"msg": lambda text, how=how: f"{how}: {text}"}
+        torch.testing.assert_close(value, expected, rtol=1e-11, atol=1e-12, **named)
+        torch.testing.assert_close(ours.grad, theirs.grad, rtol=1e-9, atol=1e-11, **named)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

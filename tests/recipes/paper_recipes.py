@@ -1,6 +1,7 @@
 """The recipes of the papers, and miniatures of their data sets."""
 
 from dataclasses import dataclass
+from functools import cache, cached_property
 from itertools import product
 from pathlib import Path
 
@@ -55,11 +56,11 @@ class PaperRecipe:
         """Folder and name."""
         return f"{self.file.parent.name}/{self.file.stem}"
 
-    @property
+    @cached_property
     def text(self) -> str:
         return self.file.read_text("utf-8")
 
-    @property
+    @cached_property
     def settings(self) -> dict[str, object]:
         """What it sets, nested."""
         content: dict[str, object] = yaml.safe_load(self.text)
@@ -77,6 +78,7 @@ class PaperRecipe:
         return whole.removeprefix(PAPERS[self.file.parent.name]).removeprefix(", ")
 
 
+@cache
 def paper_recipes() -> list[PaperRecipe]:
     """Every recipe of a paper."""
     return [PaperRecipe(file) for paper in PAPERS for file in sorted((RECIPES / paper).glob("*.yaml"))]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import torch
@@ -193,10 +194,15 @@ def search_rows(
     read = _shown(searches, table, texts, "texts", visible)
     shown = {row: shortened(text) for row, text in read.items()}
 
+    @cache  # a few pairs of classes are asked for again and again
+    def meeting(node: int, wanted: int) -> tuple[int, int]:
+        pair = torch.tensor(node), torch.tensor(wanted)
+        return int(taxonomy.lca(*pair)), int(taxonomy.lca_height(*pair))
+
     def card(row: int, query: int) -> Card:
         node, wanted = int(table.nodes[row]), int(table.nodes[query])
-        steps = int(taxonomy.lca_height(torch.tensor(node), torch.tensor(wanted))) if node != wanted else 0
-        meet = int(taxonomy.lca(torch.tensor(node), torch.tensor(wanted)))
+        meet, height = meeting(node, wanted)
+        steps = height if node != wanted else 0
         words = "same class" if node == wanted else f"meets the query at {names.short(meet)}"
         return Card(
             source=pictures.get(row),

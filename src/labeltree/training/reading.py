@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import copy
 import dataclasses
 import difflib
 import inspect
@@ -109,6 +110,7 @@ class RecipeParser(ArgumentParser):  # type: ignore[misc, unused-ignore]
             **options,
         )
         self.terms = objective_terms(objective)
+        self.known: dict[str, Recipe] = {}  # by the settings of their files
         self.add_argument(
             "--config",
             action="config",
@@ -171,6 +173,7 @@ class RecipeParser(ArgumentParser):  # type: ignore[misc, unused-ignore]
         return explain(message, [a.dest for a in self._actions if a.dest not in ("help", "config")])
 
 
+_MOST_KNOWN = 16
 _parsers = threading.local()  # parsers of argparse are not made for several threads
 
 
@@ -204,9 +207,17 @@ def read_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
             value of the wrong kind.
     """
     arguments = ["--config", str(path), *overrides]
-    parser = parser_of(objective_of(arguments))
     try:
-        return parser.recipe(arguments)
+        if overrides:
+            return parser_of(objective_of(arguments)).recipe(arguments)
+        settings = recipe_settings(find_recipe(path))
+        known = (parser := parser_of(str(settings.get("objective") or Recipe.objective))).known
+        if (key := repr(settings)) not in known:
+            recipe = parser.recipe(arguments)
+            if len(known) >= _MOST_KNOWN:
+                known.clear()
+            known[key] = recipe
+        return copy.deepcopy(known[key])  # its lists and options can be changed
     except RecipeError as error:
         raise RecipeError(f"recipe '{path}': {error}") from error
 

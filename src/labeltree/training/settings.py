@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from functools import cache
 from typing import Any, get_type_hints
 
 from labeltree.safe_files import fits
 
 __all__ = ["check_idle", "check_kinds", "flatten", "numbers", "value_of"]
+
+_hints = cache(get_type_hints)
 
 
 def value_of(settings: Any, name: str) -> Any:
@@ -32,7 +35,7 @@ def check_kinds(settings: Any, prefix: str = "") -> None:
     Raises:
         ValueError: naming the setting and its value.
     """
-    hints = get_type_hints(type(settings))
+    hints = _hints(type(settings))
     for entry in dataclasses.fields(settings):
         value, kind = getattr(settings, entry.name), hints[entry.name]
         if dataclasses.is_dataclass(kind):
