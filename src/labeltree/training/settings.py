@@ -35,7 +35,7 @@ def check_kinds(settings: Any, prefix: str = "") -> None:
     Raises:
         ValueError: naming the setting and its value.
     """
-    hints = _hints(type(settings))
+    hints = _hints(settings.__class__)
     for entry in dataclasses.fields(settings):
         value, kind = getattr(settings, entry.name), hints[entry.name]
         if dataclasses.is_dataclass(kind):
