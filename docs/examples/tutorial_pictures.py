@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterable
@@ -19,15 +20,17 @@ from PIL import Image
 DOCS = Path(__file__).parents[1]
 sys.path[:0] = [str(DOCS / "build_site"), str(Path(__file__).parent)]
 
-# tutorial, name of the picture, page, height in pixels at a width of 960
+# tutorial, name of the picture, page (or picture that the run draws), height in pixels at a width of 960
 PICTURES = [
     ("01-photos-in-folders", "photos-report", "runs/birds/report.html", 860),
     ("01-photos-in-folders", "photos-errors", "runs/birds/report.html#errors", 900),
     ("01-photos-in-folders", "photos-search", "found.html", 760),
+    ("02-table-of-texts", "messages-why", "runs/messages/report.html#why", 490),
     ("03-your-own-embeddings", "embeddings-report", "runs/old/report.html", 860),
     ("04-patients", "clinic-report", "runs/clinic/report.html", 600),
     ("04-patients", "clinic-elsewhere", "runs/clinic/elsewhere-clinic-b/report.html", 700),
-    ("05-a-changing-taxonomy", "changed-errors", "runs/birds/on-2025/report.html#errors", 1240),
+    ("05-a-changing-taxonomy", "changed-errors", "runs/birds/on-2025/report.html#errors", 1222),
+    ("06-your-own-loop", "similarities", "similarities.png", 0),
 ]
 WIDTH = 960
 
@@ -107,8 +110,11 @@ def main(out: Path, names: Iterable[str]) -> None:
                 picture, source, draw = WALLS[name]
                 draw(out / f"{picture}.png", Path(source))
             for tutorial, picture, page, height in PICTURES:
-                if tutorial == name:
+                if tutorial == name and page.endswith(".png"):
+                    shutil.copyfile(page, out / f"{picture}.png")
+                elif tutorial == name:
                     photograph(page, out / f"{picture}.png", height)
+                if tutorial == name:
                     print(out / f"{picture}.png")
         os.chdir(DOCS)
 

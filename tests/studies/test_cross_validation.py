@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -11,6 +13,7 @@ import labeltree as lt
 from labeltree.cli.main import main
 from labeltree.errors import DataError, RunError
 from labeltree.evaluation import load_outcomes
+from labeltree.evaluation.pooled import _cautions
 
 pytestmark = pytest.mark.slow
 SETTINGS = {"epochs": 1, "batch_size": 16, "image_size": 28, "encoder": "small-conv", "accelerator": "cpu"}
@@ -53,6 +56,11 @@ def test_every_sample_is_judged_once(home: Path, capsys: pytest.CaptureFixture[s
     compared = lt.compare({"one": run, "same": run}, out=home / "comparison")
     assert compared.result.samples == 120
     assert all(part.value == 0 for part in compared.result.metric("answer_top1").differences.values())
+
+
+def test_a_warning_of_one_fold_names_the_fold() -> None:
+    folds: Any = [SimpleNamespace(cautions=said) for said in (["all", "few"], ["all"], ["none", "all"])]
+    assert _cautions(folds) == ["all", "Fold 1: few", "Fold 3: none"]
 
 
 def test_folds_go_on_where_they_stopped(home: Path) -> None:
