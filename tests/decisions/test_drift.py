@@ -44,7 +44,9 @@ def test_clean_batches_seldom_alarm_and_another_site_does() -> None:
     assert sum(found.alarms() for found in clean) <= 9  # at 5 % ten or more have probability 0.1 %
     other = [rule.test(rule.seen(*samples(60, 500 + seed, shift=2.0))) for seed in range(10)]
     assert all(found.alarms() for found in other)
-    assert "are not like the held-out samples" in other[0].sentence()
+    said = other[0].sentence()
+    assert "are not like the held-out samples" in said
+    assert "(p < 0.001; they lie farther from the training samples)" in said
     assert set(other[0].p_values) == {"distance", "certainty", "embeddings"}
 
 
