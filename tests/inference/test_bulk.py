@@ -541,7 +541,9 @@ def test_two_processes_make_what_one_makes(
         (tmp_path / "out" / f"part-{number:05d}.parquet").unlink()
     assert main(words) == 0  # with another number of processes
     assert same(tmp_path / "out", undisturbed)
-    assert main([*words, "--devices", "2"]) == 0
+    for rank in range(2):
+        assert run_process(job(run, photos, tmp_path / "out"), Place(rank, 2, rank, 2)).written == 0
+    assert main(words) == 0
     assert "complete already" in capfd.readouterr().out
 
 

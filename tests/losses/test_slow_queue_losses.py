@@ -35,3 +35,12 @@ def test_slow_loops(name, tree, exclude_self):
                 named = {"msg": lambda text, how=how: f"{how}: {text}"}
                 torch.testing.assert_close(rows, slow, rtol=1e-11, atol=1e-12, **named)
                 torch.testing.assert_close(x.grad, y.grad, rtol=1e-10, atol=1e-11, **named)
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_gradcheck(name):
+    """Of one implementation, since all have the gradient of the slow loops."""
+    queries, *rest = random_queries(TREES["ragged"], 1)
+    loss = SETTINGS[name][0](TREES["ragged"])
+    assert loss(queries, *rest) > 0
+    assert torch.autograd.gradcheck(lambda q: loss(q, *rest), (queries.requires_grad_(),))
