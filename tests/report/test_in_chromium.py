@@ -233,7 +233,7 @@ def test_the_tree_is_used_by_keys(show: Any, small: Path) -> None:
     def at() -> Any:
         return page.locator(f"#{grid.get_attribute('aria-activedescendant')}")
 
-    assert at().locator(".label").inner_text() == "All classes"
+    assert at().locator(".label").inner_text() == "All classes (exact)"
     page.keyboard.press("ArrowDown")
     assert at().locator(".label").inner_text() == "apparel"
     assert at().get_attribute("aria-expanded") == "true"
@@ -248,7 +248,7 @@ def test_the_tree_is_used_by_keys(show: Any, small: Path) -> None:
     page.keyboard.press("/")
     page.keyboard.type("SHI")
     assert page.locator(".found").inner_text() == "1 found"
-    assert grid.locator(".label").all_inner_texts() == ["All classes", "apparel", "tops", "shirt"]
+    assert grid.locator(".label").all_inner_texts() == ["All classes (exact)", "apparel", "tops", "shirt"]
     page.keyboard.press("Escape")
     assert grid.locator("[role=row]").count() == 11
     page.keyboard.type("nothing like it")

@@ -83,6 +83,13 @@ def test_it_says_what_the_result_says(
             assert f"{100 * method.scores[role]['recall_at_1']:.1f}" in text
     for note in result.notes:
         assert note in text
+    assert "6 of 6 classes have fewer than 20 test samples" in text
+    assert "10†" in text
+    assert "† Fewer than 20 samples: the shares of this row are uncertain." in text
+    answering = result.methods["raw pixels"].classifier.name
+    by = {"probe": "a simple classifier", "prototypes": "the nearest class mean"}[answering]
+    assert re.search(rf"For comparison: raw pixels [\d.]+.% by {by}, ", text)
+    assert f"raw pixels, {by.removeprefix('a ').replace('the nearest class mean', 'class means')}" in text
     assert f"{result.main.errors.errors} mistakes" in text
     worst = result.main.errors.confusions[0]
     assert taxonomy.names[worst.true_node] in text

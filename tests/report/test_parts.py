@@ -39,20 +39,25 @@ def test_a_small_tree_is_drawn_whole_with_the_errors_where_they_were_made() -> N
 
     assert len(rows) == taxonomy.num_nodes
     assert rows["tops"].here == "50\u202f%"
-    assert rows["apparel"].here == rows["All classes"].here == "25\u202f%"
+    assert rows["apparel"].here == rows["All classes (exact)"].here == "25\u202f%"
     assert rows["closed"].here == "–"
     assert rows["shirt"].here == ""
     assert [(fate.steps, fate.share) for fate in rows["shirt"].fates] == [(0, 0.25), (1, 0.5), (2, 0.25)]
     assert [(fate.steps, fate.share) for fate in rows["tops"].fates] == [(0, 7 / 8), (2, 1 / 8)]
-    assert [(f.steps, round(24 * f.share)) for f in rows["All classes"].fates] == [
+    assert [(f.steps, round(24 * f.share)) for f in rows["All classes (exact)"].fates] == [
         (0, 20),
         (1, 2),
         (2, 1),
         (3, 1),
     ]
     assert (
-        rows["shirt"].spoken == "25.0\u202f% right, 50.0\u202f% wrong by 1 step, 25.0\u202f% wrong by 2 steps"
+        rows["shirt"].spoken
+        == "25.0\u202f% inside, 50.0\u202f% wrong by 1 step, 25.0\u202f% wrong by 2 steps"
     )
+    assert rows["shirt"].inside == 0.25
+    assert rows["tops"].inside == 7 / 8, "of a branch, the share of answers that stayed in it"
+    assert rows["shirt"].few
+    assert not rows["All classes (exact)"].few, "24 samples"
     assert rows["tops"].bubble > rows["apparel"].bubble > rows["shirt"].bubble
     assert rows["dress"].guides == ("line", "elbow")
     assert rows["pullover"].guides == ("line", "line", "elbow")

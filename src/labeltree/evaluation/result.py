@@ -340,7 +340,7 @@ class EvaluationResult:
         methods: name → results, the evaluated method first, then the baselines.
         counts: numbers of samples by use, and of samples left out.
         notes: sentences on the representations and samples used and on those left out.
-        cautions: the notes that must be shown with the numbers: on undefined numbers, on numbers from very
+        cautions: the notes that must be shown with the main numbers: on undefined ones, on those from very
             few samples, and on the retrieval search.
         search: how retrieval searched: ``searched`` is ``queries`` (among each other) or ``train``;
             ``own_group`` of the query is ``left out``, ``counted`` or ``no groups``. Empty in older results.

@@ -19,6 +19,7 @@ from labeltree.taxonomy.label_sets import finest_labels, shared_depth, shared_no
 
 __all__ = [
     "FEW",
+    "FEW_CASES",
     "GROUPS",
     "ClassFrequency",
     "Samples",
@@ -38,6 +39,8 @@ GROUPS = ("head", "middle", "tail")
 
 FEW = 10
 """Numbers computed from fewer samples than this are shown with a warning."""
+FEW_CASES = 20
+"""A rate of a single node or question with fewer cases than this is marked in reports."""
 
 
 @dataclass(frozen=True)
@@ -186,6 +189,13 @@ def _count(samples: Samples, table: EmbeddingTable, train: int, search: int) -> 
     counts["classes learned"] = len(classes)
     counts["classes tested"] = len(torch.unique(tested))
     counts["test samples of classes without training samples"] = len(unseen)
+    small = int((torch.unique(tested, return_counts=True)[1] < FEW_CASES).sum())
+    if small:
+        notes.append(
+            f"{small} of {counts['classes tested']} classes {'has' if small == 1 else 'have'} fewer than "
+            f"{FEW_CASES} test samples: what is said of such a class alone is uncertain, and marked † in the "
+            "report's tree of errors."
+        )
     if counts["left out: no label"]:
         notes.append(f"{counts['left out: no label']} samples without a label below the root were left out.")
     if "test samples with several labels" in counts:

@@ -12,12 +12,15 @@ from typing import Any
 from markupsafe import Markup
 
 from labeltree.evaluation import NodeErrors, TreeErrors
+from labeltree.evaluation.samples import FEW_CASES
 from labeltree.report.nodes import NodeNames, TreeColours, nearness_colour
 from labeltree.report.wording import percent, plural
 from labeltree.taxonomy import Taxonomy
 
 __all__ = ["ErrorRow", "ErrorTree", "Fate", "json_in_page", "tree_data"]
 
+_ROOT = "All classes (exact)"
+"""The name of the first row, whose share is that of the samples that stayed inside their own class."""
 _MOST_BRANCHES = 12
 _MOST_CHILDREN = 6
 _WORTH_UNFOLDING = 0.03
@@ -51,7 +54,7 @@ class ErrorRow:
         severity: mean height of the LCA of answer and truth over the mistakes, as text.
         taken: the node that this node is most often taken for.
         here: share of all errors made at this node, as text; empty if it has fewer than two children.
-        inside: description of the folded rows.
+        folded: description of the folded rows.
     """
 
     name: str
@@ -66,18 +69,23 @@ class ErrorRow:
     severity: str = ""
     taken: str = ""
     here: str = ""
-    inside: str = ""
+    folded: str = ""
 
     @property
-    def right(self) -> float:
+    def inside(self) -> float:
         """Share of the samples whose answer is at or below the node; for a class, its accuracy."""
         return self.fates[0].share
+
+    @property
+    def few(self) -> bool:
+        """Whether the samples are so few that their shares are uncertain."""
+        return self.samples < FEW_CASES
 
     @property
     def spoken(self) -> str:
         """The bar in words."""
         wrong = [f"{percent(fate.share)} wrong by {plural(fate.steps, 'step')}" for fate in self.fates[1:]]
-        return ", ".join([f"{percent(self.right)} right", *wrong])
+        return ", ".join([f"{percent(self.inside)} inside", *wrong])
 
 
 class ErrorTree:
@@ -165,7 +173,7 @@ class ErrorTree:
         size = _LARGEST_BUBBLE * (entry.errors_here / self._most_here) ** 0.5 if self._most_here else 0.0
         classes = self._classes(node)
         return ErrorRow(
-            name=self._taxonomy.names[node] if node else "All classes",
+            name=self._taxonomy.names[node] if node else _ROOT,
             path=self._names.full(node) if node else "",
             depth=entry.depth,
             guides=guides,
@@ -177,7 +185,7 @@ class ErrorTree:
             severity=self._severity(classes),
             taken=self._names.short(self._taken[node][0]) if node in self._taken else "",
             here=_share(entry.errors_here, self._errors.errors) if len(children) > 1 else "",
-            inside=self._folded(entry, len(classes)) if children and not stem else "",
+            folded=self._folded(entry, len(classes)) if children and not stem else "",
         )
 
     def _folded(self, entry: NodeErrors, classes: int) -> str:
@@ -260,7 +268,8 @@ def tree_data(
     found = [taken.get(entry.node) for entry in errors.nodes]
     return {
         "samples_word": samples,
-        "names": [taxonomy.names[entry.node] if entry.node else "All classes" for entry in errors.nodes],
+        "few": FEW_CASES,
+        "names": [taxonomy.names[entry.node] if entry.node else _ROOT for entry in errors.nodes],
         "depths": [entry.depth for entry in errors.nodes],
         "heights": taxonomy.height[[entry.node for entry in errors.nodes]].tolist(),
         "samples": [entry.samples for entry in errors.nodes],

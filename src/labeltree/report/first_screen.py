@@ -15,13 +15,13 @@ from labeltree.decisions.kept_promises import calibrated_units, is_kept, may_be_
 from labeltree.evaluation import EvaluationResult
 from labeltree.evaluation.protocols.node_scores import QUESTION_COUNTS
 from labeltree.evaluation.result import Bounds
+from labeltree.evaluation.samples import FEW_CASES
 from labeltree.report.nodes import main_branches
 from labeltree.report.wording import percent, plural
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 
 __all__ = [
-    "FEW_CASES",
     "PromisePanel",
     "QuestionPanel",
     "Rate",
@@ -32,8 +32,6 @@ __all__ = [
     "tested_sentence",
 ]
 
-FEW_CASES = 20
-"""A rate of fewer cases is shown with a warning."""
 _MOST_VALUES = 6  # of an attribute that are named one by one
 _NO_ENDS = math.nan, math.nan
 

@@ -18,6 +18,8 @@ _CLASSIFIERS = {
     "probe": "a simple classifier that reads the model's output",
     "prototypes": "the nearest class mean of the model's output",
 }
+_BY = {"own": "its own classifier", "probe": "a simple classifier", "prototypes": "the nearest class mean"}
+_BY_IN_TILE = {"own": "own classifier", "probe": "simple classifier", "prototypes": "class means"}
 
 
 # the terminal's table: metrics, and the representation that each is read from
@@ -134,8 +136,8 @@ def tiles(result: EvaluationResult, samples: str) -> list[Tile]:
     found = [
         Tile(
             percent(main.answer_score("top1")),
-            "get exactly the right class",
-            _others(others, lambda m: m.answer_score("top1")),
+            f"get exactly the right class, by {_BY[main.classifier.name]}",
+            _others(others, lambda m: m.answer_score("top1"), answers=True),
         ),
     ]
     if coarsest < len(main.answer_by_depth) - 1:
@@ -143,7 +145,11 @@ def tiles(result: EvaluationResult, samples: str) -> list[Tile]:
             Tile(
                 percent(main.answer_by_depth[coarsest]),
                 "get the right coarsest group",
-                _others(others, lambda m: dict(enumerate(m.answer_by_depth)).get(coarsest, math.nan)),
+                _others(
+                    others,
+                    lambda m: dict(enumerate(m.answer_by_depth)).get(coarsest, math.nan),
+                    answers=True,
+                ),
             )
         )
     undefined = math.isnan(main.score("recall_at_1"))
@@ -172,8 +178,17 @@ def _coarsest(method: MethodResult) -> int:
     return next((place for place, value in enumerate(depths) if not math.isnan(value)), len(depths))
 
 
-def _others(methods: list[MethodResult], score: Callable[[MethodResult], float]) -> list[tuple[str, str]]:
-    return [(method.name, percent(score(method))) for method in methods]
+def _others(
+    methods: list[MethodResult], score: Callable[[MethodResult], float], *, answers: bool = False
+) -> list[tuple[str, str]]:
+    """The numbers of other methods; those of answers with the classifier that gave them."""
+    return [
+        (
+            f"{method.name}, {_BY_IN_TILE[method.classifier.name]}" if answers else method.name,
+            percent(score(method)),
+        )
+        for method in methods
+    ]
 
 
 def _how_sure(main: MethodResult, count: int, confidence: float) -> str:
@@ -201,10 +216,11 @@ def _half(method: MethodResult) -> float:
 def _beside(main: MethodResult, other: MethodResult) -> str:
     """Another method's share, and how it differs, if by more than two equal methods would by chance."""
     theirs = other.answer_score("top1")
+    named = f"{other.name} {percent(theirs)} by {_BY[other.classifier.name]}"
     gain = 100 * (main.answer_score("top1") - theirs)
     if math.isnan(gain):
         return f"{other.name} could not be evaluated"
     if abs(gain) < math.hypot(_half(main), _half(other)):
-        return f"{other.name} {percent(theirs)}, a difference that may be chance"
+        return f"{named}, a difference that may be chance"
     verdict = f"{gain:.1f} points less" if gain > 0 else f"{-gain:.1f} points more, so better than this model"
-    return f"{other.name} {percent(theirs)}, {verdict}"
+    return f"{named}, {verdict}"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from labeltree.evaluation.result import ProtocolResult
-from labeltree.report.first_screen import FEW_CASES
+from labeltree.evaluation.samples import FEW_CASES
 from labeltree.report.wording import format_interval, format_score, plural
 
 __all__ = ["NodeCell", "NodeRow", "NodeTable", "node_table"]

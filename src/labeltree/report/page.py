@@ -11,7 +11,7 @@ from torch import Tensor
 
 from labeltree.errors import DataError
 from labeltree.evaluation import EvaluationResult, choose_samples, read
-from labeltree.evaluation.samples import stratified_subsample
+from labeltree.evaluation.samples import FEW_CASES, stratified_subsample
 from labeltree.report.charts import method_mark
 from labeltree.report.confusions import confusion_rows, example_pictures, taken_for, wrong_pairs
 from labeltree.report.disk import draw_disk, lay_out
@@ -155,6 +155,7 @@ def render_report(
         tree_data=json_in_page(tree_data(errors, taxonomy, colours, names, taken, samples)),
         guide_width=min(34, 300 // (taxonomy.max_depth + 1)),
         whole_tree=len(errors.nodes),
+        few_cases=FEW_CASES if any(entry.samples < FEW_CASES for entry in errors.nodes) else 0,
         confusions=confusion_rows(errors, taxonomy, names, examples),
         confused=outcomes is not None and answering in outcomes.predicted,
         attributes=attribute_tables(result),

@@ -131,7 +131,7 @@
       const words = [];
       for (const tall of [...node.fates.keys()].sort((a, b) => a - b)) {
         const share = node.fates.get(tall) / node.samples;
-        words.push(tall ? `${percent(share)} wrong by ${steps(tall)}` : `${percent(share)} right`);
+        words.push(tall ? `${percent(share)} wrong by ${steps(tall)}` : `${percent(share)} inside`);
         const piece = make("i", tall ? "" : "right");
         piece.style.width = `${100 * share}%`;
         piece.style.setProperty("--c", data.ramp[tall]);
@@ -169,8 +169,8 @@
         return made;
       };
       who.setAttribute("role", "gridcell");
-      const right = node.i ? node.stayed : node.samples - node.wrong;
-      drawn.append(who, cell("n", count(node.samples)), cell("n", percent(right / node.samples)), cell("", bar(node)),
+      const inside = node.i ? node.stayed : node.samples - node.wrong;
+      drawn.append(who, cell("n", `${count(node.samples)}${node.samples < data.few ? "†" : ""}`), cell("n", percent(inside / node.samples)), cell("", bar(node)),
         cell("n", node.wrong ? node.severity.toFixed(1) : "–"),
         cell("taken", node.taken ? node.taken[0] : ""),
         cell("n here", node.children.length > 1 ? part(node.here, nodes[0].wrong) : ""));
