@@ -326,6 +326,7 @@ class ChosenClassifier:
         one_class: True if all validation samples are of one class, so that accuracy cannot rank classifiers.
         new_class_samples: how many of the samples are of classes that were added to a trained run; the
             accuracies are then the means of those on known and on new classes.
+        few_samples: how many samples a new class has (the median), if prototypes answer because of it.
     """
 
     name: ClassifierKind
@@ -335,6 +336,7 @@ class ChosenClassifier:
     offered: tuple[str, ...] = ("probe", "prototypes")
     one_class: bool = False
     new_class_samples: int = 0
+    few_samples: int = 0
 
     @property
     def sentence(self) -> str:
@@ -345,6 +347,12 @@ class ChosenClassifier:
             for name in CLASSIFIER_WORDS
             if name in self.accuracies and name != self.name
         ]
+        if self.few_samples:
+            return (
+                f"Answers come from {what}: the new classes have {self.few_samples} "
+                f"sample{'s' * (self.few_samples != 1)} each (median), none held out, and a probe learned "
+                "from so few seldom names them."
+            )
         if not self.accuracies:
             why = (
                 "as was asked for"
@@ -374,8 +382,9 @@ class ChosenClassifier:
     def to_dict(self) -> dict[str, Any]:
         """The choice as a JSON-serialisable dictionary, including the sentence."""
         content = {**asdict(self), "offered": list(self.offered), "sentence": self.sentence}
-        if not self.new_class_samples:
-            del content["new_class_samples"]
+        for name in ("new_class_samples", "few_samples"):
+            if not content[name]:
+                del content[name]
         return content
 
     @classmethod
@@ -399,10 +408,10 @@ class ChosenClassifier:
         ):
             raise ValueError(f"no choice of a classifier: {content!r}")
         one_class = content.get("one_class") is True  # not there in older files
-        new = content.get("new_class_samples", 0)
-        if not isinstance(new, int):
+        new, few = content.get("new_class_samples", 0), content.get("few_samples", 0)
+        if not isinstance(new, int) or not isinstance(few, int):
             raise ValueError(f"no choice of a classifier: {content!r}")
-        return cls(name, asked, dict(accuracies), samples, tuple(offered), one_class, new)
+        return cls(name, asked, dict(accuracies), samples, tuple(offered), one_class, new, few)
 
 
 def choose_classifier(

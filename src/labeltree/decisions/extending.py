@@ -24,7 +24,10 @@ from labeltree.errors import DataError
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 
-__all__ = ["extend_classifiers"]
+__all__ = ["FEW", "extend_classifiers"]
+
+FEW = 5
+"""With fewer samples of each new class, prototypes name them more often than a probe does."""
 
 
 def extend_classifiers(
@@ -43,8 +46,9 @@ def extend_classifiers(
 
     Prototypes of known classes stay as they are; those of ``added`` are the means of their embeddings. The
     probe is learned again, each class with the same total weight, if there are added classes. The one with
-    the better mean of two accuracies answers, on held-out samples of known and of new classes; where no
-    sample of a new class is held out, accuracy on known ones decides.
+    the better mean of two accuracies answers, on held-out samples of known and of new classes. Where no
+    sample of a new class is held out, prototypes answer if new classes have fewer than `FEW` samples (their
+    median); else accuracy on known ones decides.
 
     Args:
         known: the classifiers before.
@@ -75,6 +79,10 @@ def extend_classifiers(
         )
     new = added[~torch.isin(added, moved)]
     chosen = _choose(offered, table.rows(held), classes, new, asked)
+    counts = (labels[:, None] == new).sum(0)
+    few = bool(len(new)) and not chosen.new_class_samples and int(counts.median()) < FEW
+    if asked == "auto" and few and "prototypes" in offered:
+        chosen = replace(chosen, name="prototypes", few_samples=int(counts.median()))
     return Classifiers(probe, prototypes, chosen, None, gap)
 
 
