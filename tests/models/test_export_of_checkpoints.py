@@ -5,8 +5,10 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 from tiny_checkpoints import write_open_clip, write_timm, write_transformers
 
 import labeltree as lt
@@ -17,9 +19,9 @@ pytestmark = pytest.mark.slow
 KINDS = ["dinov2", "dinov3", "clip", "siglip", "resnet", "mae"]
 CASES = [
     *((f"transformers:{kind}", "head") for kind in KINDS),
-    ("timm", "head"),
     ("transformers:vit", "lora"),
     ("open_clip", "lora"),
+    ("timm", "lora"),
 ]
 
 
@@ -45,12 +47,18 @@ def test_checkpoints(
     folder = model.export(tmp_path / "model")
     new = sorted(make_image_folder(tmp_path / "new", 2, seed=5).rglob("*.png"))
     ours = json.loads(model.predict(new, coverage=0.8).text("json"))["answers"]
-    theirs = load_exported_script(folder).predict([str(file) for file in new], 0.8)
+    script = load_exported_script(folder)
+    theirs = script.predict([str(file) for file in new], 0.8)
     assert [row["answer"] for row in theirs] == [row["answer"] for row in ours]
     assert [row["probability"] for row in theirs] == pytest.approx(
         [row["probability"] for row in ours], abs=1e-4
     )
+    features = model.embed(new[:3]).features
+    inputs = {"inputs": np.stack([script.read(Image.open(file)) for file in new[:3]])}
+    (found,) = script.SESSION.run(["features"], inputs)
+    torch.testing.assert_close(torch.from_numpy(found), features, rtol=1e-3, atol=1e-4)
     again = lt.load(folder)
+    assert torch.equal(again.embed(new[:3]).features, features)
     torch.testing.assert_close(again.embed(new).embeddings, model.embed(new).embeddings)
     assert again.digest == model.digest
     for file in folder.rglob("*"):

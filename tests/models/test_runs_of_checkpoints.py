@@ -130,26 +130,6 @@ def test_a_run_on_texts(
         embedded(carried)
 
 
-@pytest.mark.parametrize("library", list(WRITERS))
-def test_the_export_of_a_lora_run_gives_its_features(
-    library: str, recipe_of: Callable[..., Recipe], image_folder: Path, tmp_path: Path
-) -> None:
-    onnxruntime = pytest.importorskip("onnxruntime")
-    WRITERS[library](tmp_path / "model")
-    recipe = recipe_of(image_folder, library, "ce", trainable="lora")
-    run = train(recipe, tmp_path / "run", progress_bar=False)
-    shutil.rmtree(tmp_path / "model")
-    lt.load(run.path).export(tmp_path / "out")
-    files = sorted(image_folder.rglob("*.png"))[:3]
-    pixels = np.stack([np.array(Image.open(file)) for file in files]).transpose(0, 3, 1, 2)
-    found = onnxruntime.InferenceSession(tmp_path / "out" / "model.onnx").run(
-        ["features"], {"inputs": pixels}
-    )
-    expected = lt.load(run.path).embed(files).features
-    torch.testing.assert_close(torch.from_numpy(found[0]), expected, rtol=1e-3, atol=1e-4)
-    assert torch.equal(lt.load(tmp_path / "out").embed(files).features, expected)
-
-
 def test_a_run_from_the_weights_of_another_reads_the_same_pixels(
     recipe_of: Callable[..., Recipe], image_folder: Path, tmp_path: Path
 ) -> None:
