@@ -15,7 +15,7 @@ import numpy as np
 from labeltree.data.darwin_core import IMAGE_PREFIX
 from labeltree.data.image_rules import ImageRule, RowImages, images_by_rule, is_url
 from labeltree.data.images.encoded import ImageParts
-from labeltree.data.images.files import OnError
+from labeltree.data.images.files import HOW_TO_SKIP, OnError
 from labeltree.data.shards.table import ShardTable
 from labeltree.data.table_columns import DataTable
 from labeltree.data.unused_rows import UnusedRows
@@ -242,7 +242,7 @@ def _report_empty(empty: Array, table: DataTable, kind: str, columns: list[str],
     where = " and ".join(f"'{column}'" for column in columns)
     what = f"{table}, {rows.size} of {empty.size} rows have no {kind} in {where}: row {shown}"
     if on_error == "raise" or rows.size == empty.size:
-        raise DataError(f'{what}. Fill them, or skip them with on_error="skip"')
+        raise DataError(f"{what}. Fill them, or skip them with {HOW_TO_SKIP}")
     _log.warning("%s. They are skipped", what)
 
 

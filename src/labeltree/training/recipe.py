@@ -310,7 +310,8 @@ class Recipe:
             patient): ``always``, ``never``, or ``auto``, which leaves them out unless every group is a class
             of its own.
         patience: stop after this many epochs without a better ``monitor``; None = never.
-        on_error: ``skip`` unreadable images and empty texts, or ``raise`` an error.
+        on_error: ``skip`` unreadable images and empty texts with a warning that names them, or ``raise`` an
+            error before training.
         pixel_cache: ``always`` decode all images when training begins, and keep their pixels in the cache
             folder; or ``never``: decode each image whenever it is needed, in the ``workers``, with nothing
             decoded in advance; ``auto`` keeps the pixels if there is room. The pixels are the same.

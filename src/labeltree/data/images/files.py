@@ -22,6 +22,7 @@ from labeltree.errors import DataError
 from labeltree.progress import Progress, silent
 
 __all__ = [
+    "HOW_TO_SKIP",
     "ImageSettings",
     "OnError",
     "OpenedImages",
@@ -34,6 +35,9 @@ __all__ = [
 
 OnError = Literal["raise", "skip"]
 
+HOW_TO_SKIP = '--on_error skip (in Python on_error="skip")'
+"""How an error names the setting that leaves out what cannot be read, on the command line and in Python."""
+
 
 class ImageSettings(TypedDict, total=False):
     """How images are read: parameters of `open_source` and of every function that opens images.
@@ -41,8 +45,10 @@ class ImageSettings(TypedDict, total=False):
     Attributes:
         image_size: Side in pixels; None = the size of the images, if all are square and equal, else 32.
         channels: 1 or 3; None = 1 if all images are gray, else 3.
-        on_error: ``raise`` or ``skip`` unreadable images (the default: raise). Skipping is decided when
-            opening: it never changes which samples an epoch sees, unless ``check`` is False.
+        on_error: ``raise`` an error about unreadable images, or ``skip`` them with a warning. Functions that
+            open data raise by default; a recipe, and so `labeltree.train` and ``labeltree train``, skips.
+            Skipping is decided when opening: it never changes which samples an epoch sees, unless ``check``
+            is False.
         cache: Keep decoded images in the cache folder; None = if there is room.
         check: Decode all images when opening, to find the unreadable ones (the default). If False, images are
             only decoded when they are loaded, and the cache holds none; those that turn out to be unreadable
@@ -347,7 +353,7 @@ def report_failures(names: Sequence[str], failures: dict[int, str], on_error: On
     more = f" and {len(failures) - len(listed)} more" if len(failures) > len(listed) else ""
     what = f"{len(failures)} of {len(names)} images cannot be read: {'; '.join(listed)}{more}"
     if on_error == "raise":
-        raise DataError(f'{what}. Repair or remove them, or skip them with on_error="skip"')
+        raise DataError(f"{what}. Repair or remove them, or skip them with {HOW_TO_SKIP}")
     if len(failures) == len(names):
         raise DataError(what)
     _log.warning("%s. They are skipped", what)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from labeltree.data.images.encoded import ImageParts, PartNames
-from labeltree.data.images.files import OnError
+from labeltree.data.images.files import HOW_TO_SKIP, OnError
 from labeltree.data.shards.finding import Shards
 from labeltree.data.shards.index import KEY, ShardIndex, index_shards
 from labeltree.data.table_columns import Cells, DataTable
@@ -166,7 +166,7 @@ def read_shards(
     damages = [damage for index in indexes for damage in index.damages]
     more = f" (and {len(damages) - 1} more such errors)" if len(damages) > 1 else ""
     if damages and on_error == "raise":
-        raise DataError(f'{damages[0]}{more}, or skip what cannot be read with on_error="skip"')
+        raise DataError(f"{damages[0]}{more}, or skip what cannot be read with {HOW_TO_SKIP}")
     if damages:
         _log.warning("%s%s. What cannot be read is skipped", damages[0], more)
     if not sum(len(index.samples) for index in indexes):
