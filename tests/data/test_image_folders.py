@@ -9,6 +9,7 @@ import torch
 from PIL import Image
 
 from labeltree.data import open_source
+from labeltree.data.streaming import stream_samples
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.taxonomy import Taxonomy
 
@@ -52,6 +53,20 @@ def test_folders_are_the_taxonomy(photos):
     assert source.image_shape == (3, 8, 8)
 
 
+def test_files_left_out_are_counted_by_extension(photos, caplog):
+    with caplog.at_level(logging.WARNING, "labeltree.data"):
+        assert open_source(photos).notes == ("1 file was left out because of the extension: .txt (1)",)
+        assert not caplog.records, "nobody misses a text"
+        for name in ("x.TGA", "README", "notes.txt"):
+            (photos / "plant" / name).touch()
+        (note,) = open_source(photos).notes
+        assert note == "4 files were left out because of the extension: .tga (1), .txt (2), none (1)"
+        assert [note in record.getMessage() for record in caplog.records] == [True]
+        caplog.clear()
+        assert len([*stream_samples(photos)]) == 6
+        assert note in caplog.text
+
+
 def test_pixels_are_those_of_the_files(photos):
     source = open_source(photos)
     order = torch.tensor([4, 0, 4])
@@ -91,6 +106,7 @@ def test_broken_images_are_named_once_or_skipped(photos, cache, caplog):
         source = open_source(photos, on_error="skip", cache=cache)
     assert len(caplog.records) == 1
     assert "empty.png" in caplog.text
+    assert any(note.startswith("3 of 9 images cannot be read: 'animal/") for note in source.notes)
     assert labels(source) == labels(whole)
     assert torch.equal(source.load(range(6)), whole.load(range(6)))
     # Ids are places in the whole folder: what is skipped leaves a gap and moves nobody.

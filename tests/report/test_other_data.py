@@ -43,6 +43,8 @@ def home(tmp_path_factory: pytest.TempPathFactory, make_image_folder: Callable[.
     }
     for name, (per_leaf, seed, change) in sites.items():
         write_table(home, name, make_image_folder(home / name, per_leaf=per_leaf, seed=seed), change)
+    with (home / "new.csv").open("a") as table:
+        table.write(f"\n{home / 'lost.png'},,new0,new")
     settings = {"epochs": 2, "batch_size": 16, "image_size": 28, "encoder": "small-conv", "val": 0.3}
     lt.train(
         home / "own.csv", "hwc", out=home / "run", progress_bar=False, accelerator="cpu",
@@ -66,6 +68,8 @@ def test_another_site_is_measured_beside_the_own(home: Path, capsys: pytest.Capt
     assert "decisions" in metrics["methods"]["hwc"]["protocols"]
     assert (folder / "report.html").is_file()
     new = lt.evaluate(run, data=home / "new.csv", resamples=50)
+    left_out = [note for note in new.result.notes if note.startswith("Of the data: 1 of 61 images")]
+    assert "lost.png' (there is no such file); they are left out." in left_out[0]
     assert any("finds no difference" in note for note in new.result.cautions)
     assert (
         new.result.main.answer_score("top1") > metrics["methods"]["hwc"]["scores"]["features"]["top1"] - 1e-9

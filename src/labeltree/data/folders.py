@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,8 +24,16 @@ from labeltree.errors import DataError, TaxonomyError
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.placeholders import MissingNames
 
-__all__ = ["folder_labels", "folder_taxonomy", "open_folder", "walk_images"]
+__all__ = ["folder_labels", "folder_taxonomy", "left_out", "open_folder", "walk_images"]
 
+_PHOTOGRAPHS = frozenset((".arw", ".cr2", ".cr3", ".dng", ".heic", ".heif", ".nef"))
+_PICTURES = _PHOTOGRAPHS | frozenset(
+    (".avif", ".eps", ".exr", ".hdr", ".ico", ".j2k", ".jp2", ".jpx", ".jxl")
+)
+_PICTURES |= frozenset((".pcx", ".psd", ".qoi", ".svg", ".tga"))
+"""Extensions of pictures that are not in EXTENSIONS: leaving them out is probably not what was meant."""
+_MOST_OTHERS = 5  # extensions that are named
+_log = logging.getLogger("labeltree.data")
 _SPLIT_OF = dict(zip(SPLITS, SPLITS, strict=True)) | SPLIT_NAMES
 
 
@@ -49,9 +59,9 @@ def open_folder(
     """Open a folder of images.
 
     An image's label is the folder it lies in, at any depth: an inner folder is an inner node. Images
-    directly in the root have no label. Files without an image extension are ignored, and so is everything
-    whose name starts with a dot. If the folders at depth 1 are called ``train`` and ``test`` (or ``val``),
-    they are the split, and the taxonomy begins below them.
+    directly in the root have no label. Files without an image extension are left out, and a note of the
+    source counts them. Everything whose name starts with a dot is ignored. If the folders at depth 1 are
+    called ``train`` and ``test`` (or ``val``), they are the split, and the taxonomy begins below them.
 
     Args:
         root: The folder.
@@ -65,7 +75,8 @@ def open_folder(
         TaxonomyError: If a folder is not in the given taxonomy.
     """
     top = Path(os.path.abspath(root))
-    found, folders, split = _images_and_folders(top)
+    others: Counter[str] = Counter()
+    found, folders, split = _images_and_folders(top, others)
     missing = MissingNames(missing_labels)
     found = [_Found(image.path, missing.cut(image.folders)) for image in found]
     if taxonomy is None:
@@ -81,7 +92,29 @@ def open_folder(
         split=split,
         **images,
     )
-    return dataclasses.replace(source, missing_labels=missing.found, unused=unused)
+    said = () if not others else (left_out(others),)
+    return dataclasses.replace(
+        source, missing_labels=missing.found, unused=unused, notes=(*said, *source.notes)
+    )
+
+
+def left_out(others: Counter[str]) -> str:
+    """A sentence on the files that are not images by their extension, which is also a warning if some are.
+
+    Args:
+        others: How many there are of each extension, in lower case.
+    """
+    named = sorted(others, key=lambda extension: (extension not in _PICTURES, -others[extension], extension))
+    listed = [
+        f"{printable(extension) or 'none'} ({others[extension]:,})" for extension in named[:_MOST_OTHERS]
+    ]
+    more = f" and {len(named) - len(listed)} more" if len(named) > len(listed) else ""
+    total = others.total()
+    what = f"{total:,} {'file was' if total == 1 else 'files were'} left out because of the extension: "
+    what += f"{', '.join(listed)}{more}"
+    if not _PICTURES.isdisjoint(others):
+        _log.warning("%s. Pictures in these formats are not read from folders: convert them to PNG", what)
+    return what
 
 
 def _coarser(taxonomy: Taxonomy, folders: Sequence[tuple[str, ...]]) -> UnusedRows:
@@ -120,14 +153,17 @@ def _taxonomy(folders: list[tuple[str, ...]], root: str | Path, missing: Missing
 
 
 def _images_and_folders(
-    top: Path,
+    top: Path, others: Counter[str] | None = None
 ) -> tuple[list[_Found], list[tuple[str, ...]], np.ndarray[Any, Any] | None]:
-    """All images, all folders that are labels, and the split of each image if folders define it."""
+    """All images, all folders that are labels, and the split of each image if folders define it.
+
+    Other files are counted by extension in ``others``, if it is given.
+    """
     if not top.is_dir():
         raise DataError(f"there is no folder '{top}'")
     found: list[_Found] = []
     folders: list[tuple[str, ...]] = []
-    for path, file in walk_images(top):
+    for path, file in walk_images(top, others):
         if file is None:
             folders.append(path)
         else:
@@ -143,10 +179,16 @@ def _images_and_folders(
     return below, sorted({path[1:] for path in folders if len(path) > 1}), split
 
 
-def walk_images(top: str | Path) -> Iterator[tuple[tuple[str, ...], str | None]]:
+def walk_images(
+    top: str | Path, others: Counter[str] | None = None
+) -> Iterator[tuple[tuple[str, ...], str | None]]:
     """The images and folders below a folder: the images of each folder by name, then its folders by name.
 
     Only the names of the folders on the way to the present one are in memory.
+
+    Args:
+        top: The folder.
+        others: If given, the files that are not images are counted in it by extension, in lower case.
 
     Yields:
         The printable names of the folders from the top; and the path of an image in the last one, or None for
@@ -155,11 +197,11 @@ def walk_images(top: str | Path) -> Iterator[tuple[tuple[str, ...], str | None]]
     Raises:
         DataError: If a folder cannot be read, or links form a loop.
     """
-    yield from _walk(str(top), (), (os.path.realpath(top),))
+    yield from _walk(str(top), (), (os.path.realpath(top),), Counter() if others is None else others)
 
 
 def _walk(
-    folder: str, path: tuple[str, ...], above: tuple[str, ...]
+    folder: str, path: tuple[str, ...], above: tuple[str, ...], others: Counter[str]
 ) -> Iterator[tuple[tuple[str, ...], str | None]]:
     images, inner = [], []
     try:
@@ -169,8 +211,10 @@ def _walk(
                     continue
                 if _is_folder(entry):
                     inner.append(entry.name)
-                elif os.path.splitext(entry.name)[1].lower() in EXTENSIONS:
+                elif (extension := os.path.splitext(entry.name)[1].lower()) in EXTENSIONS:
                     images.append(entry.name)
+                else:
+                    others[extension] += 1
     except OSError as error:
         raise DataError(f"cannot read the folder '{printable(folder)}': {error.strerror}") from error
     for name in sorted(images):
@@ -183,7 +227,7 @@ def _walk(
             raise DataError(f"the link '{printable(place)}' leads back to a folder above it; remove it")
         below = (*path, printable(name))
         yield below, None
-        yield from _walk(place, below, (*above, real))
+        yield from _walk(place, below, (*above, real), others)
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:

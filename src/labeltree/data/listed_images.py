@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from labeltree.data.images.encoded import ImageParts
-from labeltree.data.images.files import ImageSettings, open_images
+from labeltree.data.images.files import ImageSettings, open_images, unreadable
 from labeltree.data.registry import register_dataset
 from labeltree.data.source import Source, printable
 from labeltree.errors import DataError
@@ -130,6 +130,8 @@ def open_listed(
     if not opened.failures:
         return everything
     readable = torch.from_numpy(opened.readable())
+    said = f"{unreadable(names, opened.failures)}; they are left out"
+    everything = dataclasses.replace(everything, notes=(said,))
     return everything.subset(torch.isin(rows, readable).nonzero()[:, 0])
 
 

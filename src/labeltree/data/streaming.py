@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from labeltree.data.folders import walk_images
+from labeltree.data.folders import left_out, walk_images
 from labeltree.data.image_rules import FileNames, ImageRule, is_url, list_files
 from labeltree.data.images.decode import decode
 from labeltree.data.images.encoded import read_part
@@ -168,9 +169,12 @@ def count_samples(spec: str | Path, *, image_column: str | None = None) -> int |
 
 def _of_folder(folder: Path) -> Iterator[StreamedSample]:
     top = os.path.abspath(folder)
-    for _, file in walk_images(top):
+    others: Counter[str] = Counter()
+    for _, file in walk_images(top, others):
         if file is not None:
             yield StreamedSample(printable(os.path.relpath(file, top)), Path(file))
+    if others:
+        left_out(others)  # warns of pictures among them
 
 
 def _of_tars(

@@ -305,6 +305,7 @@ def open_data_table(
     source = open_listed(name, table.path.parent, samples.files, **columns, **images)
     lost = ~np.isin(samples.instances, source.instances.numpy())
     unreadable = UnusedRows.because(in_file[lost], samples.image_columns, "an image cannot be read")
+    found["notes"] = (*found["notes"], *source.notes)
     return dataclasses.replace(source, unused=unused + unreadable, **found)
 
 
@@ -346,6 +347,7 @@ def _open_either(
         paths[read.numpy()] = [pictures.files[place] for place in pictures.rows.tolist()]
     lost = np.setdiff1d(shown, read.numpy())
     unread = UnusedRows.because(in_file[lost], samples.image_columns, "an image cannot be read")
+    found = {**found, "notes": (*found["notes"], *pictures.notes)}
     source = Source(
         name=name,
         store=SomeImages(pictures.store, places),

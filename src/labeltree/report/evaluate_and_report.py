@@ -39,7 +39,7 @@ from labeltree.runs import EmbeddingTable, PartFolder, RunFolder
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy, TaxonomyMapping, load_taxonomy
 from labeltree.taxonomy.between_versions import VersionChange, check_version, mapping_digest
 
-__all__ = ["Evaluated", "evaluate_embeddings", "evaluate_run", "write_evaluation"]
+__all__ = ["Evaluated", "data_notes", "evaluate_embeddings", "evaluate_run", "write_evaluation"]
 
 Shown = TypeVar("Shown")
 
@@ -173,9 +173,7 @@ def evaluate_run(
             classifiers=given,
             progress=progress,
         )
-        if "evidence" in recipe.table.columns:  # how the labels were read belongs to what is measured by them
-            of_data = [f"Of the data: {note}." for note in run.source.notes]
-            result = replace(result, notes=[*result.notes, *of_data])
+        result = replace(result, notes=[*result.notes, *data_notes(run.source)])
         if change is not None:
             result = _with_changes(result, change, before, Path(str(taxonomy)).name)
         if (before_training := already_corrected(folder, run.source, split)) is not None:
@@ -201,6 +199,11 @@ def evaluate_run(
             recipe=recipe.to_dict(),
             trained=folder.read_versions(),
         )
+
+
+def data_notes(source: Source) -> list[str]:
+    """What was decided when the data were read, and what was left out, as notes of a result."""
+    return [f"Of the data: {note}." for note in source.notes]
 
 
 def _without(

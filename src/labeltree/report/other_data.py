@@ -22,7 +22,7 @@ from labeltree.inference.loading import TrainedRun, load_run
 from labeltree.inference.reference import load_reference
 from labeltree.inference.samples import open_other, seen_in_training
 from labeltree.progress import Progress
-from labeltree.report.evaluate_and_report import Evaluated, write_evaluation
+from labeltree.report.evaluate_and_report import Evaluated, data_notes, write_evaluation
 from labeltree.report.first_screen import promise_sentence
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.safe_files import Reader, read_json
@@ -98,7 +98,9 @@ def evaluate_on_data(
             *filter(None, [promise_sentence(result)]),
         ]
         result = replace(
-            result, notes=[*said, *warned, *result.notes], cautions=[*said, *warned, *result.cautions]
+            result,
+            notes=[*said, *warned, *result.notes, *data_notes(source)],
+            cautions=[*said, *warned, *result.cautions],
         )
         return write_evaluation(
             result,

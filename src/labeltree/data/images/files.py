@@ -31,6 +31,7 @@ __all__ = [
     "image_shape_of",
     "open_images",
     "report_failures",
+    "unreadable",
 ]
 
 OnError = Literal["raise", "skip"]
@@ -336,6 +337,18 @@ def _look_at_all(
     return failures, digests
 
 
+def unreadable(names: Sequence[str], failures: dict[int, str]) -> str:
+    """How many images cannot be read, and which are the first of them, with the reasons.
+
+    Args:
+        names: Names of all images.
+        failures: Row → reason; not empty.
+    """
+    listed = [f"'{printable(names[row])}' ({reason})" for row, reason in sorted(failures.items())[:5]]
+    more = f" and {len(failures) - len(listed)} more" if len(failures) > len(listed) else ""
+    return f"{len(failures)} of {len(names)} images cannot be read: {'; '.join(listed)}{more}"
+
+
 def report_failures(names: Sequence[str], failures: dict[int, str], on_error: OnError) -> None:
     """Raise an error about images that cannot be read, or warn about them if they are skipped.
 
@@ -349,9 +362,7 @@ def report_failures(names: Sequence[str], failures: dict[int, str], on_error: On
     """
     if not failures:
         return
-    listed = [f"'{printable(names[row])}' ({reason})" for row, reason in sorted(failures.items())[:5]]
-    more = f" and {len(failures) - len(listed)} more" if len(failures) > len(listed) else ""
-    what = f"{len(failures)} of {len(names)} images cannot be read: {'; '.join(listed)}{more}"
+    what = unreadable(names, failures)
     if on_error == "raise":
         raise DataError(f"{what}. Repair or remove them, or skip them with {HOW_TO_SKIP}")
     if len(failures) == len(names):
