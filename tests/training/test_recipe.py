@@ -175,3 +175,22 @@ def test_a_parser_is_made_once_until_its_objective_changes(monkeypatch: pytest.M
     changed = dataclasses.replace(registry.get_objective("hwc"), loss=registry.get_objective("supcon").loss)
     monkeypatch.setitem(registry._entries, "hwc", changed)
     assert parser_of("hwc") is not parser
+
+
+def test_a_file_is_parsed_once_and_read_again_when_it_changes(tmp_path: Path) -> None:
+    file = tmp_path / "recipe.yaml"
+    file.write_text("data: x\nobjective: hwc\n")
+    first = read_recipe(file)
+    first.options["hwc"]["alpha"] = 9.0
+    second = read_recipe(file)
+    assert second.options["hwc"]["alpha"] != 9.0
+    assert read_recipe(file) == second
+    assert read_recipe(file, ["--epochs", "3"]).epochs == 3
+    file.write_text("data: x\nobjective: hwc\nepochs: 4\n")
+    assert read_recipe(file).epochs == 4
+    file.write_text("data: x\nepocs: 4\n")
+    for _ in range(2):
+        with pytest.raises(RecipeError, match=r"^recipe '.*recipe.yaml': unknown setting 'epocs'"):
+            read_recipe(file)
+    with pytest.raises(RecipeError, match=r"^no recipe at 'nowhere'"):
+        read_recipe("nowhere")

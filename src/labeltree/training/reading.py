@@ -207,19 +207,19 @@ def read_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
             value of the wrong kind.
     """
     arguments = ["--config", str(path), *overrides]
+    parser = parser_of(objective_of(arguments))
+    key = "" if overrides else repr(recipe_settings(find_recipe(path)))
+    if key in parser.known:
+        return copy.deepcopy(parser.known[key])  # its lists and options can be changed
     try:
-        if overrides:
-            return parser_of(objective_of(arguments)).recipe(arguments)
-        settings = recipe_settings(find_recipe(path))
-        known = (parser := parser_of(str(settings.get("objective") or Recipe.objective))).known
-        if (key := repr(settings)) not in known:
-            recipe = parser.recipe(arguments)
-            if len(known) >= _MOST_KNOWN:
-                known.clear()
-            known[key] = recipe
-        return copy.deepcopy(known[key])  # its lists and options can be changed
+        recipe = parser.recipe(arguments)
     except RecipeError as error:
         raise RecipeError(f"recipe '{path}': {error}") from error
+    if key:
+        if len(parser.known) >= _MOST_KNOWN:
+            parser.known.clear()
+        parser.known[key] = copy.deepcopy(recipe)
+    return recipe
 
 
 def recipe_settings(path: str | Path) -> dict[str, Any]:
