@@ -207,8 +207,11 @@ def read_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
             value of the wrong kind.
     """
     arguments = ["--config", str(path), *overrides]
-    parser = parser_of(objective_of(arguments))
-    key = "" if overrides else repr(recipe_settings(find_recipe(path)))
+    if overrides:
+        parser, key = parser_of(objective_of(arguments)), ""
+    else:
+        settings = recipe_settings(find_recipe(path))
+        parser, key = parser_of(str(settings.get("objective") or Recipe.objective)), repr(settings)
     if key in parser.known:
         return copy.deepcopy(parser.known[key])  # its lists and options can be changed
     try:
