@@ -38,18 +38,18 @@ def run(arguments: list[str]) -> None:
     from labeltree.studies.book import list_study
     from labeltree.studies.execute import execute, rewrite
     from labeltree.studies.plan import StudyError
-    from labeltree.studies.worker import default_jobs
 
-    jobs = default_jobs() if options.jobs is None else options.jobs
-    if jobs < 1:
-        raise ValueError(f"--jobs is {jobs}; it must be 1 or more")
+    if options.jobs is not None and options.jobs < 1:
+        raise ValueError(f"--jobs is {options.jobs}; it must be 1 or more")
     if options.dry_run:
-        print("\n".join(list_study(options.file, options.only).lines(jobs)))
+        from labeltree.studies.worker import default_jobs
+
+        print("\n".join(list_study(options.file, options.only).lines(options.jobs or default_jobs())))
         return
     if options.tables:
         print(f"tables: {rewrite(options.file)}")
         return
-    done = execute(options.file, only=options.only, jobs=jobs, progress_bar=not options.quiet)
+    done = execute(options.file, only=options.only, jobs=options.jobs, progress_bar=not options.quiet)
     print(f"tables: {done.tables}")
     if done.failures:
         failed = ", ".join(failure["run"] for failure in done.failures[:3])

@@ -18,8 +18,10 @@ from labeltree.runs import ModelDescription, RunFolder
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.between_versions import VersionChange
 from labeltree.taxonomy.nodes import trust_labels
+from labeltree.training.absent_objective import AbsentEntry, absent_objectives, where_to_find
 from labeltree.training.network import Network, build_network, on_usual_device
 from labeltree.training.recipe import Recipe
+from labeltree.training.registry import ObjectiveEntry, get_objective
 
 __all__ = ["TrainedRun", "file_digest", "keep_description", "load_run"]
 
@@ -98,11 +100,13 @@ def load_run(
         device: device of the network; None = a GPU if there is one, unless the recipe says otherwise.
 
     Raises:
-        RunError: if the folder is not a run, its training has not finished, or its samples have changed.
+        RunError: if the folder is not a run, its training has not finished, its samples have changed, or its
+            objective is not registered here and is needed: to open the own samples, or to answer.
     """
     folder = RunFolder(path).require()
     if not own_data:
         folder = folder.answering()
+    _require_objectives(folder, needed=own_data)
     weights = folder.load_weights()
     source = _own_samples(folder, progress, verify=verify) if own_data else None
     if folder.description.is_file():
@@ -110,11 +114,13 @@ def load_run(
     else:
         description, training, source = _described_by_samples(folder, source, progress)
         description = replace(
-            description, normalisation=_earlier_normalisation(folder, description, training)
+            description, normalisation=_earlier_normalisation(folder, description, training, weights)
         )
-    network = _build(folder, description, training)
+    network = _build(folder, description, training, weights)
+    left = tuple(f"terms.{name}." for name in absent_objectives(network.recipe.objective))
     for module, prefix in ((network.encoder, "encoder."), (network.objective, "objective.")):
         own = {key.removeprefix(prefix): value for key, value in weights.items() if key.startswith(prefix)}
+        own = {key: value for key, value in own.items() if not key.startswith(left)} if left else own
         if problems := misfits(module.state_dict(), own):
             raise RunError(
                 f"the weights of '{folder.encoder}' are not those of its recipe: {problems}; restore it, or "
@@ -137,7 +143,47 @@ def keep_description(run: TrainedRun) -> None:
     run.description.save(folder.description)
 
 
-def _build(folder: RunFolder, description: ModelDescription, training: Taxonomy | None) -> Network:
+def _require_objectives(folder: RunFolder, *, needed: bool) -> None:
+    """Check that a run can be opened if its objective is not registered here.
+
+    Args:
+        folder: the run folder.
+        needed: whether the objective is needed in any case. Otherwise it is only if the run answers by it.
+    """
+    if not folder.description.is_file():
+        return
+    description = ModelDescription.load(folder.description)
+    for name in absent_objectives(str(description.settings.get("objective", ""))):
+        origin = description.objectives.get(name, {})
+        if needed or origin.get("answers") != "no":
+            raise RunError(
+                f"the run in '{folder.path}' was trained with an objective that is not labeltree's; "
+                f"{where_to_find(name, origin)}"
+            )
+
+
+def _entries(
+    recipe: Recipe, description: ModelDescription, weights: Mapping[str, torch.Tensor]
+) -> list[ObjectiveEntry] | None:
+    """The objectives of a run, with stand-ins for those that are not registered; None if all are."""
+    absent = absent_objectives(recipe.objective)
+    if not absent:
+        return None
+    own = {k.removeprefix("objective."): v for k, v in weights.items() if k.startswith("objective.")}
+    return [
+        AbsentEntry.of_run(name, own, description.objectives.get(name, {}).get("geometry"))
+        if name in absent
+        else get_objective(name)
+        for name in map(str.strip, recipe.objective.split("+"))
+    ]
+
+
+def _build(
+    folder: RunFolder,
+    description: ModelDescription,
+    training: Taxonomy | None,
+    weights: Mapping[str, torch.Tensor],
+) -> Network:
     taxonomy = folder.load_taxonomy()
     trust_labels(taxonomy)
     mapped = description.from_training
@@ -167,6 +213,7 @@ def _build(folder: RunFolder, description: ModelDescription, training: Taxonomy 
         aspects=description.aspect_taxonomies,
         encoder_config=folder.encoder_config,
         normalisation=description.normalisation,
+        entries=_entries(recipe, description, weights),
     )
     network.recipe = recipe
     return network
@@ -216,14 +263,17 @@ def _described_by_samples(
 
 
 def _earlier_normalisation(
-    folder: RunFolder, description: ModelDescription, training: Taxonomy | None
+    folder: RunFolder,
+    description: ModelDescription,
+    training: Taxonomy | None,
+    weights: Mapping[str, torch.Tensor],
 ) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
     """The normalisation of pixels in a run that did not record it.
 
     Grey images were then normalised by a third of the mean and standard deviation of an encoder that says its
     own for one channel.
     """
-    network = _build(folder, description, training)
+    network = _build(folder, description, training, weights)
     mean, std = network.normalisation
     if mean is None or std is None or not network.recipe.pretrained:
         return None

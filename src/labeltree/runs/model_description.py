@@ -40,6 +40,7 @@ class ModelDescription:
     aspect_taxonomies: tuple[Taxonomy, ...] = ()
     from_training: tuple[int, ...] | None = None
     normalisation: tuple[tuple[float, ...], tuple[float, ...]] | None = None
+    objectives: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def with_settings(self, settings: Mapping[str, Any], names: Sequence[str]) -> ModelDescription:
         """The description with some of other settings; a name is dotted where settings are nested."""
@@ -64,6 +65,8 @@ class ModelDescription:
             "aspect_taxonomies": [taxonomy.to_dict() for taxonomy in self.aspect_taxonomies],
             "from_training": self.from_training,
         }
+        if self.objectives:
+            content["objectives"] = {name: dict(origin) for name, origin in self.objectives.items()}
         with atomic_write(path) as temporary:
             temporary.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", "utf-8")
 
@@ -89,6 +92,9 @@ class ModelDescription:
             for name, kind in _KINDS.items():
                 if not fits(content[name], kind):
                     raise ValueError(name)
+            objectives = content.get("objectives", {})
+            if not fits(objectives, dict[str, dict[str, str]]):
+                raise ValueError("objectives")
             shape, mapped = content["image_shape"], content["from_training"]
             normalised = content["normalisation"]
             if normalised is not None and [len(values) for values in normalised] != [shape[0]] * 2:
@@ -102,6 +108,7 @@ class ModelDescription:
                 columns={kind: tuple(names) for kind, names in content["columns"].items()},
                 aspect_taxonomies=tuple(map(Taxonomy.from_dict, content["aspect_taxonomies"])),
                 from_training=None if mapped is None else tuple(mapped),
+                objectives=objectives,
             )
 
 

@@ -98,6 +98,13 @@ class Book:
                 f"{older} of {len(rows)} results have no recorded defaults (older versions kept none): they "
                 "count as made with today's"
             )
+        methods = list({task.method.name: task.method for task in listed}.values())
+        for entry in self._study.own_objectives(methods):
+            if entry.origin.digest is None:
+                found.append(
+                    f"the source of objective '{entry.name}' cannot be read: if you change it, its results "
+                    "count as done all the same, so move results.json and runs/ away then"
+                )
         return found
 
     def keep_baselines(self, digests: Collection[str]) -> None:

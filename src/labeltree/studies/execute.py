@@ -13,7 +13,7 @@ from labeltree.studies.output import write_tables
 from labeltree.studies.plan import Method, Study
 from labeltree.studies.run import Task, collect, run_tasks_of, trial_tasks_of
 from labeltree.studies.study_file import read_study
-from labeltree.studies.worker import default_jobs, do_tasks
+from labeltree.studies.worker import do_tasks, jobs_for
 
 __all__ = ["Executed", "execute", "rewrite"]
 
@@ -44,7 +44,8 @@ def execute(
     Args:
         path: path of the study file.
         only: names or families of the methods to run; () = all.
-        jobs: number of simultaneous runs; None = depending on the number of cores.
+        jobs: number of simultaneous runs; None = depending on the number of cores. It is 1 if an objective is
+            registered by a script, which other processes do not import.
         progress_bar: show a progress bar; only with one job.
 
     Raises:
@@ -52,11 +53,11 @@ def execute(
         FolderInUseError: if another process is running a study in this folder.
     """
     path = Path(path)
-    jobs = default_jobs() if jobs is None else jobs
-    if jobs < 1:
-        raise ValueError(f"jobs is {jobs}; it must be 1 or more")
     study = read_study(path)
     methods = study.only(only)
+    jobs, note = jobs_for(study, methods, jobs)
+    if note is not None:
+        print(note, flush=True)
     with lock_folder(path.parent):
         return _execute(path, study, methods, jobs, progress_bar)
 

@@ -13,7 +13,13 @@ from labeltree.errors import LabeltreeError
 from labeltree.evaluation import EvaluationSettings
 from labeltree.training.reading import nested_settings, parser_of
 from labeltree.training.recipe import Recipe
-from labeltree.training.registry import AUTO_OBJECTIVE, head_layers, list_objectives, objective_terms
+from labeltree.training.registry import (
+    AUTO_OBJECTIVE,
+    ObjectiveEntry,
+    head_layers,
+    list_objectives,
+    objective_terms,
+)
 
 __all__ = ["Axis", "Method", "PaperTable", "Point", "Study", "StudyError", "changed_defaults", "slug"]
 
@@ -155,10 +161,15 @@ class Study:
         return parser_of(objective).recipe(settings=nested_settings(settings))
 
     def digest(self, method: Method, trial: dict[str, Any], seed: int, *, measured: bool = True) -> str:
-        """A hash of all settings that a run and its measurement depend on; it identifies stored results."""
+        """A hash of all that a run and its measurement depend on; it identifies stored results.
+
+        These are settings and, of objectives that are not labeltree's, the source.
+        """
         content: list[Any] = [self.settings(method, trial, seed)]
         if measured:
             content += [self.evaluation, self.transfer]
+        if sources := {e.name: e.origin.digest for e in self.own_objectives([method])}:
+            content.append({"sources": sources})
         text = json.dumps(content, sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -183,6 +194,16 @@ class Study:
     def run_name(self, method: Method, suffix: str) -> str:
         """The folder name of one of a method's runs."""
         return f"{slug(method.name)}-{suffix}"
+
+    def own_objectives(self, methods: Sequence[Method]) -> list[ObjectiveEntry]:
+        """The objectives of these methods that are not labeltree's own."""
+        names = {
+            str({**self.shared, **method.settings, **trial}.get("objective", Recipe.objective))
+            for method in methods
+            for trial in method.trials
+        }
+        terms = {entry.name: entry for name in sorted(names) for entry in objective_terms(name)}
+        return [entry for entry in terms.values() if not entry.origin.is_ours]
 
     def only(self, patterns: Sequence[str]) -> list[Method]:
         """The methods whose name or family matches a pattern (with ``*`` and ``?``); () = all.

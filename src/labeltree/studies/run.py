@@ -26,6 +26,7 @@ from labeltree.training.experiment import open_recipe_source
 from labeltree.training.fit import train
 from labeltree.training.network import Network
 from labeltree.training.recipe import Recipe, TableRecipe
+from labeltree.training.record import changed_sources
 
 __all__ = [
     "METRICS",
@@ -132,6 +133,8 @@ def measured_as(folder: RunFolder) -> str | None:
 def state_of(study: Study, task: Task, runs: Path) -> str:
     """The state of a run on disk: ``measured``, ``trained``, ``begun`` or ``to do``."""
     folder = RunFolder(runs / task.name)
+    if changed_sources(folder):
+        return "to do"
     if folder.encoder.is_file():
         known = is_measured(folder, task.digest(study), task.defaults(study))
         return "measured" if known else "trained"
@@ -141,9 +144,12 @@ def state_of(study: Study, task: Task, runs: Path) -> str:
 def perform(study: Study, task: Task, runs: Path, *, progress_bar: bool = False) -> None:
     """Train or continue a run, and measure it on the test split if it is a reported run.
 
-    A run of an earlier version of the study file moves to ``runs/replaced/``.
+    A run of an earlier version of the study file, or of an objective whose source has changed, moves to
+    ``runs/replaced/``.
     """
     recipe = study.recipe(task.method, task.settings, task.seed)
+    if changed_sources(RunFolder(runs / task.name)):
+        _set_aside(runs / task.name)
     try:
         folder = train(recipe, runs / task.name, progress_bar=progress_bar, on_data=_keep)
     except OtherSettingsError:

@@ -15,12 +15,12 @@ from pathlib import Path
 
 from labeltree.atomic import writing
 from labeltree.processes import available_cores, end_with_parent, stop_signals
-from labeltree.studies.plan import Study
+from labeltree.studies.plan import Method, Study
 from labeltree.studies.run import Task, find_task, perform
 from labeltree.studies.study_file import read_study
 from labeltree.training.checkpoints import TrainingInterrupted
 
-__all__ = ["default_jobs", "do_tasks"]
+__all__ = ["default_jobs", "do_tasks", "jobs_for"]
 
 _PARENT = "LABELTREE_STUDY"
 """The environment variable that tells a worker process the id of the study's process."""
@@ -33,6 +33,28 @@ _SAVING_TIME = 120.0  # seconds that a run has to save its training state
 def default_jobs() -> int:
     """Default number of jobs, one per four cores: more threads hardly speed up a small encoder."""
     return max(1, available_cores() // 4)
+
+
+def jobs_for(study: Study, methods: Sequence[Method], jobs: int | None) -> tuple[int, str | None]:
+    """The number of jobs for these methods, and a sentence if it is not the one that was asked for.
+
+    Processes of their own know labeltree's objectives and those of installed packages, and no others.
+
+    Args:
+        study: the study.
+        methods: the methods to run.
+        jobs: the number asked for; None = the default.
+    """
+    wanted = default_jobs() if jobs is None else jobs
+    if wanted < 1:
+        raise ValueError(f"--jobs is {wanted}; it must be 1 or more")
+    alone = [entry for entry in study.own_objectives(methods) if not entry.origin.is_found]
+    if wanted == 1 or not alone:
+        return wanted, None
+    return 1, (
+        f"runs follow one another, not {wanted} at a time: objective '{alone[0].name}' is registered by "
+        f"{alone[0].origin}, which other processes do not import; in an installed package they find it"
+    )
 
 
 def do_tasks(

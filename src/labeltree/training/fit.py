@@ -62,6 +62,7 @@ from labeltree.training.record import (
     abandon_run,
     as_begun,
     begin_run,
+    changed_sources,
     check_settings,
     is_first_rank,
     open_samples,
@@ -131,6 +132,12 @@ def train(
         recipe, known = as_begun(folder, known, recipe), as_begun(folder, known, known)
         check_settings(folder, known, recipe, but=left_open(known, recipe))
         run_corrections(folder, recipe)
+        if is_first_rank() and (changed := changed_sources(folder)):
+            warnings.warn(
+                f"the source of objective '{changed[0]}' has changed since the run in '{folder.path}' began; "
+                "train into another folder if it computes something else now",
+                stacklevel=2,
+            )
         if folder.encoder.is_file() and not known.differences(recipe) and not verify:
             return folder
         _check_logger(recipe)

@@ -26,6 +26,7 @@ from labeltree.training.carried_weights import start_file
 from labeltree.training.inputs import Inputs, Normalisation, Views, in_memory_format, open_views
 from labeltree.training.objective import Objective
 from labeltree.training.recipe import Recipe
+from labeltree.training.registry import ObjectiveEntry
 
 __all__ = ["Network", "build_network", "on_usual_device", "recipe_encoder"]
 
@@ -114,6 +115,7 @@ def build_network(
     aspects: Sequence[Taxonomy] = (),
     encoder_config: Path | None = None,
     normalisation: Normalisation | None = None,
+    entries: list[ObjectiveEntry] | None = None,
 ) -> Network:
     """Build the network of a finished run, in evaluation mode; its weights are to be loaded next.
 
@@ -126,9 +128,10 @@ def build_network(
         aspects: taxonomies of the samples' aspects.
         encoder_config: what the run kept to build its encoder from, see `build_encoder`.
         normalisation: mean and standard deviation of pixels that the run recorded, see `open_views`.
+        entries: the objectives of the terms, see `Objective`.
     """
     encoder = recipe_encoder(recipe, image_shape, start_weights=False, config=encoder_config)
-    objective = Objective(recipe, training_taxonomy or taxonomy, encoder.feature_dim, aspects)
+    objective = Objective(recipe, training_taxonomy or taxonomy, encoder.feature_dim, aspects, entries)
     plain = open_views(recipe, encoder, image_shape, normalisation).plain
     nodes = torch.arange(taxonomy.num_nodes) if from_training is None else from_training
     return Network(recipe, taxonomy, encoder, objective, plain, image_shape, nodes).eval()

@@ -100,6 +100,7 @@ class Term(nn.Module):
     ) -> None:
         super().__init__()
         self.name = entry.name
+        self.entry = entry
         self.loss = loss
         self.weight = weight
         self._embeddings = str(getattr(loss, "reads", "embeddings"))
@@ -281,6 +282,7 @@ class Objective(nn.Module):
         taxonomy: taxonomy of the training labels.
         feature_dim: width of the encoder's features.
         aspects: taxonomies of the samples' aspects, if they have any.
+        entries: the objectives of the terms; None = those that are registered under the recipe's names.
 
     Raises:
         ValueError: for unknown objectives or options, a number of weights other than one per term, or a loss
@@ -288,10 +290,16 @@ class Objective(nn.Module):
     """
 
     def __init__(
-        self, recipe: Recipe, taxonomy: Taxonomy, feature_dim: int, aspects: Sequence[Taxonomy] = ()
+        self,
+        recipe: Recipe,
+        taxonomy: Taxonomy,
+        feature_dim: int,
+        aspects: Sequence[Taxonomy] = (),
+        entries: list[ObjectiveEntry] | None = None,
     ) -> None:
         super().__init__()
-        entries = objective_terms(recipe.objective)
+        is_whole = entries is None
+        entries = objective_terms(recipe.objective) if entries is None else entries
         if not entries:
             raise ValueError(
                 f"objective '{recipe.objective}' stands for one that is chosen by the samples; name it, or "
@@ -325,7 +333,13 @@ class Objective(nn.Module):
         self._check_modalities(recipe)
         compares = any("instances" in term.asks and "queries" not in term.asks for term in self._terms)
         self.num_views = recipe.num_views or (2 if compares else 1)
-        self._check_use(recipe, aspects=bool(aspects))
+        if is_whole:
+            self._check_use(recipe, aspects=bool(aspects))
+
+    @property
+    def every_term(self) -> list[Term]:
+        """The terms, in order."""
+        return self._terms
 
     def _check_use(self, recipe: Recipe, *, aspects: bool) -> None:
         """Refuse settings that no loss reads."""

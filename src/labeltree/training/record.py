@@ -29,8 +29,9 @@ from labeltree.training.divergence import RECOVERY_SETTINGS, change_recipe, has_
 from labeltree.training.experiment import open_recipe_data, split_by_recipe
 from labeltree.training.labels import TrainingLabels
 from labeltree.training.module import RepresentationModule
+from labeltree.training.objective import Term
 from labeltree.training.recipe import Recipe
-from labeltree.training.registry import AUTO_OBJECTIVE
+from labeltree.training.registry import AUTO_OBJECTIVE, list_objectives
 from labeltree.training.resolution import resolve_recipe
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "abandon_run",
     "as_begun",
     "begin_run",
+    "changed_sources",
     "check_labels",
     "check_samples",
     "check_settings",
@@ -251,7 +253,33 @@ def description_of(module: RepresentationModule, source: Source, labels: Trainin
         columns=source.columns,
         aspect_taxonomies=source.aspect_taxonomies,
         from_training=None if same else tuple(labels.from_training.tolist()),
+        objectives={
+            term.name: _origin(term) for term in module.objective.every_term if not term.entry.origin.is_ours
+        },
     )
+
+
+def _origin(term: Term) -> dict[str, str]:
+    """What is recorded of an objective that is not ours: its origin, and what its absence would take."""
+    geometry = term.entry.geometry
+    found = {**term.entry.origin.to_dict(), "answers": "yes" if term.answers else "no"}
+    return found if geometry is None else {**found, "geometry": geometry}
+
+
+def changed_sources(folder: RunFolder) -> list[str]:
+    """The objectives, other than labeltree's, whose source has changed since the run began.
+
+    An objective whose source was or is not known counts as unchanged.
+    """
+    if not folder.description.is_file():
+        return []
+    now = {entry.name: entry.origin.digest for entry in list_objectives()}
+    then = ModelDescription.load(folder.description).objectives
+    return [
+        name
+        for name, origin in then.items()
+        if now.get(name) is not None and origin.get("source") not in (None, now[name])
+    ]
 
 
 def abandon_run(folder: RunFolder) -> None:

@@ -7,12 +7,15 @@ import difflib
 import fnmatch
 import inspect
 import re
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 from torch import nn
 
+from labeltree.errors import LabeltreeError
+from labeltree.training.origins import LABELTREE, Origin, origin_of
 from labeltree.training.recipe import Recipe
 
 __all__ = [
@@ -20,6 +23,7 @@ __all__ = [
     "GIVEN",
     "ObjectiveEntry",
     "ObjectiveSum",
+    "RegistrationError",
     "default_options",
     "get_objective",
     "get_sum",
@@ -35,9 +39,18 @@ SamplerName = Literal["hierarchical", "random", "balanced", "class-balanced"]
 GeometryName = Literal["sphere", "euclidean", "poincare"]
 Loss = TypeVar("Loss", bound=Callable[..., nn.Module])
 
+
+class RegistrationError(LabeltreeError, ValueError):
+    """An objective cannot have this name."""
+
+
 AUTO_OBJECTIVE = "auto"
 """The objective that is chosen when the samples are known; see `choose_objective`."""
 GIVEN = ("taxonomy", "geometry", "dim", "feature_dim")  # arguments that an objective passes to its losses
+_OF_OTHERS = (
+    "'labeltree train --list-objectives' lists all; one of your own is known once its module is imported "
+    "or its package installed"
+)
 _entries: dict[str, ObjectiveEntry] = {}
 _sums: dict[str, ObjectiveSum] = {}
 
@@ -57,6 +70,7 @@ class ObjectiveEntry:
         geometry: default geometry of the embeddings; None = no preference.
         weight: default factor of the loss in a sum.
         finest: whether the loss trains on the finest labels even if the recipe coarsens them.
+        origin: the module that registers it, and a digest of its source.
     """
 
     name: str
@@ -68,6 +82,7 @@ class ObjectiveEntry:
     geometry: GeometryName | None = None
     weight: float = 1.0
     finest: bool = False
+    origin: Origin = LABELTREE
 
     @property
     def options(self) -> dict[str, inspect.Parameter]:
@@ -127,23 +142,40 @@ def register_objective(
     usually ``forward(embeddings, nodes, instances)``. The other arguments are attributes of `ObjectiveEntry`.
 
     Raises:
-        ValueError: if the name is taken, also by a setting of recipes, or is not made of letters, digits,
-            ``-`` and ``_``.
+        RegistrationError: if the name is taken, also by a setting of recipes, or is not made of letters,
+            digits, ``-`` and ``_``.
     """
     if not re.fullmatch(r"[A-Za-z][\w-]*", name):
-        raise ValueError(
+        raise RegistrationError(
             f"cannot register objective '{name}': it contains more than letters, digits, - and _"
         )
-    if name.replace("-", "_") in {known.replace("-", "_") for known in (*_entries, *_sums, *_reserved())}:
-        raise ValueError(f"cannot register objective '{name}': taken")
+    caller = str(sys._getframe(1).f_globals.get("__name__", "__main__"))
+    _check_free(name, caller)
 
     def add(loss: Loss) -> Loss:
+        origin = origin_of(loss, caller)
         _entries[name] = ObjectiveEntry(
-            name, loss, summary, source, sampler, classifier, geometry, weight, finest
+            name, loss, summary, source, sampler, classifier, geometry, weight, finest, origin
         )
         return loss
 
     return add
+
+
+def _check_free(name: str, caller: str) -> None:
+    """Check that no objective or setting has a name, however its ``-`` and ``_`` are written."""
+    spelt = name.replace("-", "_")
+    for entry in _entries.values():
+        if entry.name.replace("-", "_") == spelt:
+            raise RegistrationError(
+                f"cannot register objective '{name}' in '{caller}': {entry.origin} has registered "
+                f"'{entry.name}'; take another name, or leave out one of the two"
+            )
+    if spelt in {known.replace("-", "_") for known in (*_sums, *_reserved())}:
+        raise RegistrationError(
+            f"cannot register objective '{name}' in '{caller}': the name has another meaning in recipes; "
+            "take another"
+        )
 
 
 def _reserved() -> set[str]:
@@ -166,7 +198,7 @@ def register_sum(chosen: ObjectiveSum) -> None:
         ValueError: if the name is taken, or an objective is unknown.
     """
     if chosen.name in {*_entries, *_sums, *_reserved()}:
-        raise ValueError(f"cannot register objective '{chosen.name}': taken")
+        raise RegistrationError(f"cannot register objective '{chosen.name}': taken")
     objective_terms("+".join(chosen.terms))
     _sums[chosen.name] = chosen
 
@@ -203,7 +235,7 @@ def list_objectives(pattern: str = "*") -> list[ObjectiveEntry]:
 
 
 def get_objective(name: str) -> ObjectiveEntry:
-    """The objective of that name; the error for an unknown name lists the nearest ones."""
+    """The objective of that name; the error for an unknown name lists the nearest ones, if any is near."""
     if name == AUTO_OBJECTIVE:
         raise ValueError("objective 'auto' stands alone: the samples choose; name what is to be added up")
     if name not in _entries:
@@ -211,7 +243,7 @@ def get_objective(name: str) -> ObjectiveEntry:
         if name in _sums:
             raise ValueError(f"'{name}' stands for {'+'.join(_sums[name].terms)}; add to these instead")
         near = difflib.get_close_matches(name, known, 3)
-        hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"there are {', '.join(known)}"
+        hint = f"did you mean {' or '.join(map(repr, near))}?" if near else _OF_OTHERS
         raise ValueError(f"unknown objective '{name}'; {hint}")
     return _entries[name]
 
