@@ -191,6 +191,13 @@ def test_the_command(index: Index, tmp_path: Path, capsys: pytest.CaptureFixture
     wall = tmp_path / "wall.html"
     assert main(["search", where, "--id", "d1", "--node", "plant", "-k", "3", "--out", str(wall)]) == 0
     assert "data:image/jpeg;base64," in wall.read_text("utf-8")
+    assert f"Among {len(index)} samples, nearest first" in wall.read_text("utf-8")
+    few = ["--where", "split=test", "--not-within", "plant"]
+    assert main(["search", where, "--id", "d1", *few, "--out", str(wall)]) == 0
+    count = index.count(where={"split": "test"}, not_within="plant")
+    assert 0 < count < index.count(where={"split": "test"}) < len(index)
+    said = f"Among {count} of {len(index)} samples (split=test; not at or below plant), nearest first"
+    assert said in wall.read_text("utf-8")
     assert main(["search", where, "--node", "dog", "--diverse", "1", "--format", "json"]) == 0
     found = json.loads(capsys.readouterr().out)["queries"][0]["hits"]
     assert [hit["label"].split("/")[0] for hit in found] == ["animal", "plant"]

@@ -3,6 +3,7 @@
 import dataclasses
 import importlib.metadata
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -252,9 +253,12 @@ def test_thresholds_of_every_coverage(run: Path, exported: Path, tmp_path: Path)
             for coverage in (0.01, 0.1, 1 / 3, 0.5, 0.8, 0.9, 0.95, 0.99, 0.999):
                 try:
                     expected = float(rule.bars(Promise(coverage))[0])
-                except DataError:
-                    with pytest.raises(ValueError, match="too few samples"):
+                except DataError as error:
+                    needed = re.findall(r"needs at least \d+ ", str(error))
+                    with pytest.raises(ValueError, match=needed[0]) as told:
                         theirs.bar(coverage)
+                    most = float(str(told.value).split()[-1])
+                    assert theirs.bar(most) == float(rule.bars(Promise(most))[0])
                 else:
                     assert theirs.bar(coverage) == expected, (size, given is None, coverage)
 
@@ -506,8 +510,9 @@ def bare_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def in_bare(python: Path, folder: Path, samples: list[str], coverage: float) -> list[dict[str, Any]]:
     words = [str(python), "predict.py", *samples, "--coverage", str(coverage)]
-    done = subprocess.run(words, cwd=folder, env={}, capture_output=True, text=True, check=True)
+    done = subprocess.run(words, cwd=folder, env={}, capture_output=True, text=True, check=False)
     found: list[dict[str, Any]] = json.loads(done.stdout)
+    assert done.returncode == any(row["problem"] for row in found), done.stderr
     return found
 
 
@@ -519,6 +524,10 @@ def test_images_in_a_bare_environment(
     model = lt.load(run)
     ours = rows_of(model, images, 0.8)
     same_rows(in_bare(bare_python, exported, [str(file) for file in images], 0.8), ours, lt.load(run), 0.8)
+    words = [str(bare_python), "predict.py", "none.png", "--coverage", "0.9999"]
+    refused = subprocess.run(words, cwd=exported, env={}, capture_output=True, text=True, check=False)
+    assert refused.returncode == 2
+    assert "predict.py: error: coverage 0.9999 needs at least 9999 calibration samples" in refused.stderr
 
 
 def test_texts_in_a_bare_environment(bare_python: Path, texts: tuple[Path, Path]) -> None:

@@ -51,20 +51,25 @@ def run(arguments: list[str]) -> None:
     queries += [Query("text", text) for text in options.text]
     queries += [Query("id", name) for name in options.id] + [Query("node", node) for node in options.node]
     other = None if options.taxonomy is None else Taxonomy.from_file(options.taxonomy)
+    where = parse_where(options.where, index.schema)
     answers = run_queries(
         index,
         queries,
         k=options.k,
         within=options.within,
         not_within=options.not_within,
-        where=parse_where(options.where, index.schema),
+        where=where,
         diverse=options.diverse,
         exact=True if options.exact else None,
         label=options.label,
         taxonomy=other,
         mapping=options.mapping,
     )
-    text = _written(form, answers, index, index.taxonomy if other is None else other)
+    searched = ""
+    if form == "html":
+        chosen = index.count(within=options.within, not_within=options.not_within, where=where)
+        searched = _searched(options, chosen, len(index))
+    text = _written(form, answers, index, index.taxonomy if other is None else other, searched)
     if options.out is None:
         sys.stdout.write(text)
     else:
@@ -83,8 +88,20 @@ def run(arguments: list[str]) -> None:
         raise SystemExit(1)
 
 
-def _written(form: str, answers: list[Answer], index: Index, taxonomy: Taxonomy) -> str:
-    """The answers as text of the given form."""
+def _searched(options: argparse.Namespace, chosen: int, samples: int) -> str:
+    """Which samples were searched, for the page."""
+    conditions = list(options.where)
+    conditions += [f"labelled at or below {' or '.join(options.within)}"] if options.within else []
+    conditions += [f"not at or below {' or '.join(options.not_within)}"] if options.not_within else []
+    if options.diverse is not None:
+        conditions.append(f"at most one of each node at depth {options.diverse}")
+    if not conditions:
+        return f"Among {samples:,} samples"
+    return f"Among {chosen:,} of {samples:,} samples ({'; '.join(conditions)})"
+
+
+def _written(form: str, answers: list[Answer], index: Index, taxonomy: Taxonomy, searched: str) -> str:
+    """The answers as text of the given form; a page begins with what was searched."""
     distance = {"cosine": "1 − cosine", "euclidean": "Euclidean", "poincare": "hyperbolic"}[index.geometry]
     if form == "html":
         from labeltree.report.sample_pictures import SamplePictures, file_picture
@@ -95,7 +112,7 @@ def _written(form: str, answers: list[Answer], index: Index, taxonomy: Taxonomy)
             answers,
             taxonomy,
             title=answers[0].query if len(answers) == 1 else f"{len(answers):,} searches",
-            about=[f"Among {len(index):,} samples, nearest first; below each is its distance ({distance})."],
+            about=[f"{searched}, nearest first; below each is its distance ({distance})."],
             pictures=SamplePictures(index),
             queries={name: source for name, source in drawn.items() if source is not None},
         )

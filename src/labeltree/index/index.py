@@ -200,6 +200,19 @@ class Index:
         """Number of samples."""
         return self._latest().count()
 
+    @_tried_again
+    def count(
+        self, *, within: Nodes | None = None, not_within: Nodes | None = None, where: Where | None = None
+    ) -> int:
+        """Number of samples that satisfy conditions, which are those of `search`.
+
+        Raises:
+            DataError: if a node or a column is unknown, or a value does not suit its column.
+        """
+        store = self._latest()
+        chosen = Filter.of(store.settings.taxonomy, within=within, not_within=not_within, where=where)
+        return store.count(_checked_conditions(store, chosen))
+
     @property
     def version(self) -> int:
         """A number that every change increases."""
