@@ -74,11 +74,31 @@ def test_the_same_command_again_does_nothing_more(trained: Path, image_folder: P
 
 def test_a_run_beside_another(trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     other = tmp_path / "other"
-    words = ["train", "--config", trained / "recipe.yaml", "--out", other, "--quiet", "--lam.eta", "0.5"]
+    words = ["train", "--config", trained / "recipe.yaml", "--out", other, "--lam.eta", "0.5"]
     assert run(*words) == 0
+    printed = capsys.readouterr()
+    lines = [line for line in printed.out.splitlines() if line.startswith("epoch ")]
+    assert [line.split(", ")[0] for line in lines] == ["epoch 1 of 2", "epoch 2 of 2"], "no terminal, no bar"
+    assert all(", loss " in line for line in lines)
+    assert "%|" not in printed.out + printed.err
     assert run("evaluate", trained, "--beside", other, "--out", tmp_path / "both") == 0
     assert "hwc+lam (other)" in capsys.readouterr().out
     assert (tmp_path / "both" / "report.html").is_file()
+
+
+def test_a_folder_in_place_of_images(
+    trained: Path, image_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    leaf = min(file.parent for file in image_folder.rglob("*.png"))
+    assert run("predict", trained, leaf, "--coverage", "0.5", "--format", "csv") == 0
+    answers = capsys.readouterr().out
+    assert run("predict", trained, "--data", leaf, "--coverage", "0.5", "--format", "csv") == 0
+    assert answers == capsys.readouterr().out
+    assert len(answers.splitlines()) == 1 + len([*leaf.iterdir()])
+    assert run("predict", trained, leaf, leaf) == 2
+    refused = capsys.readouterr().err
+    assert f"'{leaf}' is a folder; answer for it alone" in refused
+    assert "promise" not in refused
 
 
 @pytest.mark.parametrize("suffix", [".npz", ".parquet"])

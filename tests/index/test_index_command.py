@@ -39,7 +39,7 @@ def test_from_embeddings_to_changes(table: Path, tmp_path: Path, capsys: pytest.
     assert run("--embeddings", table, "--taxonomy", tree) == 0
     printed = capsys.readouterr().out
     assert "9, 6 with a label (test 3, train 3, val 3)" in printed
-    assert "camera" in printed
+    assert "columns   path, split, camera\n" in printed, "and neither texts nor groups, which it has not"
     index = Index.open(where)
     assert index.search_id("im 0.png", where={"camera": "a"}).ids == sorted(
         ["im 3.png", "im 6.png"], key=lambda one: index.search_id("im 0.png").ids.index(one)

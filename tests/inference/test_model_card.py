@@ -59,7 +59,7 @@ FACTS: dict[str, Any] = {
         "samples": 70,
         "groups": 20,
         "sentence": None,
-        "thresholds": {"0.8": 0.5, "0.99": None},
+        "thresholds": {"0.5": 0.0, "0.8": 0.5, "0.99": None},
     },
     "taxonomy": {"nodes": 10, "leaves": 5, "depth": 3},
     "digests": {"weights": "ab" * 32, "taxonomy": "cd" * 32, "model": "ef" * 32},
@@ -86,6 +86,8 @@ def test_a_card() -> None:
     assert "| recall@1 | not defined for these samples |" in text
     assert "| accuracy at depth 2 | not defined for these samples |" in text
     assert "| 99% | not possible: too few calibration samples |" in text
+    assert "| 80% | 0.500000 |" in text
+    assert "| 50% | 0 (no answer is coarser than a class) |" in text
     assert "| train | 1,200 | 5 | 300 |" in text
     assert "never in two splits" in text
     assert "and 20 more" in text

@@ -156,17 +156,20 @@ def _search(info: IndexInfo) -> str:
 
 
 def describe(index: Index) -> str:
-    """What an index is, as a few lines of text."""
+    """What an index is, as a few lines of text; columns without a value are not named."""
+    from labeltree.index.rows import KNOWN_COLUMNS
+
     info = index.info()
     splits = ", ".join(f"{name} {count}" for name, count in info.splits.items())
     labels = f"{info.labelled} with a label" if info.labelled < info.size else "all with a label"
     release = f", release {info.release}" if info.release else ""
+    empty = {name for name in KNOWN_COLUMNS if not index.count(where={name: ("!=", "")})}
     facts = {
         "index": info.where,
         "samples": f"{info.size}" + (f", {labels}" if info.size else "") + (f" ({splits})" if splits else ""),
         "vectors": f"{info.dim}-d, {info.geometry}",
         "taxonomy": f"{info.nodes} nodes{release}",
-        "columns": ", ".join(info.columns),
+        "columns": ", ".join(name for name in info.columns if name not in empty),
         "model": info.model or "unknown: search by vectors or ids",
         "search": _search(info),
         "version": str(info.version),

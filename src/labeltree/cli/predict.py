@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 
 from labeltree.cli.run_options import (
     add_bulk,
@@ -24,6 +25,7 @@ def run(arguments: list[str]) -> None:
     """Predict the samples given by the arguments, and print the answers."""
     parser = _parser()
     options = parser.parse_intermixed_args(arguments)
+    _name_folder(options)
     given = [bool(options.images), bool(options.text), options.data is not None, options.split is not None]
     if sum(given) != 1 and not (given[:2] == [True, True] and not any(given[2:])):
         raise ValueError(
@@ -114,17 +116,26 @@ def run(arguments: list[str]) -> None:
         raise SystemExit(1)
 
 
+def _name_folder(options: argparse.Namespace) -> None:
+    """Read a folder in place of images as if it were named by ``--data``."""
+    folders = [place for place in options.images if Path(place).is_dir()]
+    if folders and (len(options.images) > 1 or options.text or options.data or options.split):
+        raise ValueError(f"'{folders[0]}' is a folder; answer for it alone")
+    if folders:
+        options.data, options.images = folders[0], []
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="labeltree predict",
-        usage="labeltree predict RUN [IMAGE ...] [options]",
+        usage="labeltree predict RUN [IMAGE ... | FOLDER] [options]",
         description="Answer for images or texts with a node of the taxonomy, as fine as is sure: "
         "'mammal' if dog and wolf are equally likely. A sample that cannot be read gets a row that "
         "says why, and the exit "
         "code is 1. " + folder_help("answers"),
     )
     parser.add_argument("run", help="the run folder")
-    parser.add_argument("images", nargs="*", help="image files")
+    parser.add_argument("images", nargs="*", help="image files, or a folder of them")
     parser.add_argument("--text", action="append", default=[], help="a text; may be given several times")
     parser.add_argument("--data", help="a data set, a folder or a table instead")
     parser.add_argument("--data-path", help="with --data NAME: the folder of that data set")

@@ -9,7 +9,7 @@ from typing import Any
 
 from labeltree.inference.facts import Facts
 
-__all__ = ["file_sizes", "info_text", "number_text", "size_text"]
+__all__ = ["file_sizes", "info_text", "number_text", "size_text", "threshold_text"]
 
 _WIDTH = 100
 _NAME = 13
@@ -102,7 +102,7 @@ def _training_parts(training: Mapping[str, Any] | None) -> list[tuple[str, str]]
 def _calibration_parts(calibration: Mapping[str, Any]) -> list[tuple[str, str]]:
     groups = "" if calibration["groups"] is None else f" in {calibration['groups']:,} groups"
     bars = ", ".join(
-        f"{float(coverage):.0%}: " + ("too few samples" if value is None else f"{value:.4f}")
+        f"{float(coverage):.0%}: " + threshold_text(value, "too few samples", 4)
         for coverage, value in calibration["thresholds"].items()
     )
     return [
@@ -130,6 +130,13 @@ def _metric_parts(metrics: Mapping[str, Any] | None, folder: Path) -> list[tuple
         ("metrics", "; ".join(rows)),
         *([("metrics", f"accuracy at depth 1, 2, …: {depths}")] if depths else []),
     ]
+
+
+def threshold_text(value: float | None, missing: str, digits: int) -> str:
+    """A threshold of the answers; ``missing`` if there is none, and in words if no answer can be coarser."""
+    if value is None:
+        return missing
+    return f"{value:.{digits}f}" if value > 0 else "0 (no answer is coarser than a class)"
 
 
 def number_text(number: Mapping[str, Any]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import sys
 import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -48,6 +49,7 @@ from labeltree.training.divergence import (
     has_diverged,
     record_divergence,
 )
+from labeltree.training.epoch_lines import EpochLines
 from labeltree.training.experiment import Experiment, prepare
 from labeltree.training.frozen import use_precomputed_features
 from labeltree.training.module import (
@@ -100,7 +102,7 @@ def train(
         recipe: all settings.
         path: the run folder.
         callbacks: further Lightning callbacks.
-        progress_bar: whether to show a progress bar.
+        progress_bar: whether to show a progress bar; in a file or a pipe, a line for each epoch instead.
         every_n_steps: also save the training state after this many steps, in addition to
             ``recipe.checkpoint_minutes``.
         on_data: callback that receives a summary of the data, with its warnings, before training begins;
@@ -231,8 +233,9 @@ def _callbacks(folder: RunFolder, recipe: Recipe, every_n_steps: int | None) -> 
 
 
 def _trainer(recipe: Recipe, folder: RunFolder, hooks: list[Callback], progress_bar: bool) -> L.Trainer:
+    drawn = progress_bar and sys.stdout.isatty()
     if progress_bar:
-        hooks = [*hooks, TQDMProgressBar(leave=True)]
+        hooks = [*hooks, TQDMProgressBar(leave=True) if drawn else EpochLines()]
     try:
         trainer = L.Trainer(
             accelerator=recipe.accelerator,
@@ -247,7 +250,7 @@ def _trainer(recipe: Recipe, folder: RunFolder, hooks: list[Callback], progress_
             logger=_open_logger(recipe, folder) or False,
             log_every_n_steps=10,
             enable_model_summary=False,
-            enable_progress_bar=progress_bar,
+            enable_progress_bar=drawn,
             num_sanity_val_steps=0,
             use_distributed_sampler=False,
             default_root_dir=folder.path,

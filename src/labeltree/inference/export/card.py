@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from labeltree.inference.facts import Facts
-from labeltree.inference.info_text import number_text
+from labeltree.inference.info_text import number_text, threshold_text
 from labeltree.inference.public_settings import EXPORTED
 
 __all__ = ["model_card"]
@@ -174,7 +174,7 @@ def _certainty(facts: Facts) -> str:
     calibration = facts["calibration"]
     rows = ["| coverage | a node is answered if its probability exceeds |", "|---|---|"]
     for coverage, value in calibration["thresholds"].items():
-        shown = "not possible: too few calibration samples" if value is None else f"{value:.6f}"
+        shown = threshold_text(value, "not possible: too few calibration samples", 6)
         rows.append(f"| {float(coverage):.0%} | {shown} |")
     groups = (
         "" if calibration["groups"] is None else f" in {calibration['groups']:,} groups (such as patients)"
