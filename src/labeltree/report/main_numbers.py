@@ -136,7 +136,7 @@ def tiles(result: EvaluationResult, samples: str) -> list[Tile]:
     found = [
         Tile(
             percent(main.answer_score("top1")),
-            f"get exactly the right class, by {_BY[main.classifier.name]}",
+            f"get exactly the right class ({_BY_IN_TILE[main.classifier.name]})",
             _others(others, lambda m: m.answer_score("top1"), answers=True),
         ),
     ]

@@ -170,7 +170,8 @@
       };
       who.setAttribute("role", "gridcell");
       const inside = node.i ? node.stayed : node.samples - node.wrong;
-      drawn.append(who, cell("n", `${count(node.samples)}${node.samples < data.few ? "†" : ""}`), cell("n", percent(inside / node.samples)), cell("", bar(node)),
+      drawn.append(who, cell("n", count(node.samples)),
+        cell("n", `${percent(inside / node.samples)}${node.samples < data.few ? "†" : ""}`), cell("", bar(node)),
         cell("n", node.wrong ? node.severity.toFixed(1) : "–"),
         cell("taken", node.taken ? node.taken[0] : ""),
         cell("n here", node.children.length > 1 ? part(node.here, nodes[0].wrong) : ""));
