@@ -99,6 +99,11 @@ class Api:
         return found
 
     @cached_property
+    def _public(self) -> set[str]:
+        """The names that have an entry, without their modules."""
+        return {full.rpartition(".")[2] for full in self.names}
+
+    @cached_property
     def _links(self) -> dict[str, str]:
         """Short names that stand for one public name only."""
         links: dict[str, list[str]] = {}
@@ -163,7 +168,9 @@ class Api:
 
     def _class(self, kind: str, name: str, thing: type[Any]) -> str:
         members = [
-            self._member(member, value) for member, value in _members(thing).items() if _docstring(value)
+            self._member(member, value)
+            for member, value in _members(thing, self._public).items()
+            if _docstring(value)
         ]
         signature = "" if kind == "exception" else _signature(thing)
         return _directive(
@@ -209,12 +216,16 @@ def _docstring(value: Any) -> str | None:
     )
 
 
-def _members(thing: type[Any]) -> dict[str, Any]:
-    """Public methods and properties, also those of bases of ours that are not public themselves."""
+def _members(thing: type[Any], public: set[str]) -> dict[str, Any]:
+    """Public methods and properties, also those of bases of ours that have no entry themselves.
+
+    Args:
+        thing: the class.
+        public: names that have an entry.
+    """
     found: dict[str, Any] = {}
     for base in thing.__mro__:
-        private = base is thing or base.__name__.startswith("_")
-        if private and base.__module__.startswith("labeltree"):
+        if base.__module__.startswith("labeltree") and (base is thing or base.__name__ not in public):
             for name, value in vars(base).items():
                 if not name.startswith("_") or (name == "__call__" and _docstring(value)):
                     found.setdefault(name, value)

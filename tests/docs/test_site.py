@@ -136,6 +136,8 @@ def test_every_public_name_is_described(site: Site, builder: None) -> None:
     text = "".join(site.pages[f"{room.page}.html"] for room in ROOMS)
     described = set(re.findall(r'<dt class="[^"]*"\s+id="(labeltree[\w.]+)"', text))
     assert set(api.names) <= described
+    inherited = {f"labeltree.taxonomy.Taxonomy.{name}" for name in ("lca_height", "encode", "from_file")}
+    assert inherited <= set(re.findall(r'id="(labeltree[\w.]+)"', text))
     short = {name.rpartition(".")[2] for name in described}
     for name in labeltree.__all__:
         assert name in short or isinstance(getattr(labeltree, name), ModuleType), name

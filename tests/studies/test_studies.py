@@ -2,6 +2,8 @@
 
 import dataclasses
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,10 @@ from labeltree.studies.page import study_blocks
 from labeltree.studies.plan import Study, StudyError
 from labeltree.studies.run import is_measured, measured_as
 from labeltree.studies.study_file import read_study
+from labeltree.training import registry
+from labeltree.training.origins import Origin
 from labeltree.training.reading import RecipeError
+from labeltree.training.registry import get_objective
 
 pytestmark = pytest.mark.slow
 
@@ -110,6 +115,67 @@ def test_a_missing_key_is_named_with_the_file(key: str, image_folder: Path, tmp_
         read_study(file)
 
 
+def test_what_only_trials_need_may_be_left_out(image_folder: Path, tmp_path: Path) -> None:
+    file = write(tmp_path, image_folder, methods={"A": {"settings": {"objective": "supcon"}}, "B": None})
+    content = yaml.safe_load(file.read_text("utf-8"))
+    for key in ("trial_seed", "select"):
+        del content[key]
+    file.write_text(yaml.safe_dump(content), "utf-8")
+    assert "nothing was chosen" in page_of(file, read_study(file), [])
+    del content["title"], content["seeds"]
+    file.write_text(yaml.safe_dump(content), "utf-8")
+    with pytest.raises(StudyError, match="it has no 'title', which must be text; and no 'seeds', which"):
+        read_study(file)
+
+
+def test_a_file_is_checked_before_much_is_loaded(tmp_path: Path) -> None:
+    (tmp_path / "study.yaml").write_text("title: Nothing else", "utf-8")
+    code = (
+        "import sys; from labeltree.cli.main import main; code = main(sys.argv[1:]); "
+        'sys.exit(f\'{code} {sorted({*sys.modules} & {"torch", "lightning"})}\')'
+    )
+    words = ["study", str(tmp_path / "study.yaml")]
+    ended = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True)
+    assert "it has no 'shared', which must be settings by name; and no 'methods', which" in ended.stderr
+    assert ended.stderr.splitlines()[-1] == "2 []"
+
+
+def test_the_page_lists_the_settings_of_each_method(
+    image_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    methods = {"A": {"settings": {"objective": "auto"}}, "B": {"trials": [{"optimizer.lr": 0.01}]}}
+    file = write(tmp_path, image_folder, methods=methods, grid={"epochs": [1, 2]})
+    study = read_study(file)
+    rows = [
+        {"method": m.name, "seed": 0, "scores": {"features/top1": 0.5}, "objective": f"o{n % 2}"}
+        for n, m in enumerate(study.methods)
+    ]
+    page = page_of(file, study, rows)
+    assert "| A | `objective=auto → o0, o1` |\n" in page
+    assert "| B | `optimizer.lr=0.01`, `objective=auto → o0, o1` |\n" in page
+    assert "Along epochs, the values of `epochs`, where a method has that setting, are 1, 2." in page
+    assert "Made by `labeltree study" in page
+    entry = dataclasses.replace(get_objective("supcon"), name="mine", origin=Origin("losses.py"))
+    monkeypatch.setitem(registry._entries, "mine", entry)
+    monkeypatch.setattr(sys.modules["__main__"], "__file__", "/home/me/losses.py", raising=False)
+    study = read_study(write(tmp_path, image_folder, methods={"A": {"settings": {"objective": "mine"}}}))
+    assert "Made by `python losses.py study" in page_of(file, study, [])
+
+
+def test_columns_that_are_equal_throughout_are_said_to_be(image_folder: Path, tmp_path: Path) -> None:
+    file = write(tmp_path, image_folder)
+    scores = {"features/hierarchical_f1": 0.5, "features/tree_accuracy": 0.5, "features/ahp": 0.25}
+    rows = [
+        {"method": "SupCon", "seed": 0, "scores": {**scores, "embeddings/ahp": 0.2500004}},
+        {"method": "HWC (ball)", "seed": 0, "scores": {**scores, "embeddings/ahp": 0.3}},
+    ]
+    page = page_of(file, read_study(file), rows)
+    assert "Hierarchical F1 and tree accuracy are the same number in every row" in page
+    assert "Features and embeddings are the same for SupCon: " in page
+    rows[1]["scores"]["features/tree_accuracy"] = 0.4  # type: ignore[index]
+    assert "Hierarchical F1 and tree" not in page_of(file, read_study(file), rows)
+
+
 def test_unknown_settings_are_not_dropped(image_folder: Path, tmp_path: Path) -> None:
     study = read_study(write(tmp_path, image_folder, shared={"data": "x", "optimzer.lr": 0.1}))
     with pytest.raises(RecipeError, match=r"unknown setting 'optimzer\.lr'; did you mean 'optimizer\.lr'"):
@@ -127,7 +193,7 @@ def test_the_table_marks_the_best_and_keeps_every_row(image_folder: Path, tmp_pa
         }
         for number, (method, top1, violations) in enumerate(values)
     ]
-    page = page_of(file, read_study(file), results)
+    page = page_of(file, read_study(file), results).partition("## Settings")[0]
     rows = [line for line in page.splitlines() if line.startswith(("| SupCon", "| HWC"))]
     assert rows == [
         "| SupCon | **0.6000 ± 0.1414** |",

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import t
 
 from labeltree.studies.page import _cell
-from labeltree.studies.summary import Summary, p_against_best, welch
+from labeltree.studies.summary import Summary, p_against_best, significance, welch
 
 
 def slow_welch(a: list[float], b: list[float]) -> float:
@@ -99,3 +99,17 @@ def test_nobody_is_best_where_all_are_equal() -> None:
     assert not any(entry.best or entry.close for entry in same.values())
     assert Summary(results).entries("a/other", ["x", "y"])["x"].best
     assert Summary(results).entries("a/same", ["x"])["x"].best, "alone in its column"
+
+
+def test_two_seeds_have_no_marks() -> None:
+    """Raw pixels at 0.435 beside 0.789 are not "about as good" because a test of two seeds finds nothing."""
+    for seeds, marked in ((2, False), (3, True)):
+        results = [
+            {"method": name, "seed": seed, "scores": {"features/top1": value + 0.3 * seed}}
+            for name, value in (("x", 0.5), ("y", 0.4))
+            for seed in range(seeds)
+        ]
+        entry = Summary(results).entries("features/top1", ["x", "y"])["y"]
+        assert entry.p > 0.05
+        assert entry.close is marked
+        assert ("≈" in significance(seeds)) is marked

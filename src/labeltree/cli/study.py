@@ -35,9 +35,13 @@ def run(arguments: list[str]) -> None:
     parser.add_argument("--quiet", action="store_true", help="no progress bars")
     options = parser.parse_args(arguments)
 
+    from labeltree.studies.study_sections import read_sections
+
+    read_sections(options.file)  # before what takes long to load
+
     from labeltree.studies.book import list_study
     from labeltree.studies.execute import execute, rewrite
-    from labeltree.studies.plan import StudyError
+    from labeltree.studies.study_sections import StudyError
 
     if options.jobs is not None and options.jobs < 1:
         raise ValueError(f"--jobs is {options.jobs}; it must be 1 or more")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,9 @@ from markupsafe import Markup
 from labeltree.report.charts import Band, band_chart, cell_chart
 from labeltree.report.document import Block, Cell, Figure, Heading, Notes, Table, Text
 from labeltree.studies.plan import Axis, PaperTable, Study, slug
+from labeltree.studies.settings_blocks import listed, settings_blocks
 from labeltree.studies.shortfall import shortfall_blocks
-from labeltree.studies.summary import SIGNIFICANCE, Entry, Summary, lower_is_better, metric_title
+from labeltree.studies.summary import Entry, Summary, lower_is_better, metric_title, significance
 
 __all__ = ["study_blocks", "study_figures"]
 
@@ -70,8 +72,13 @@ def study_blocks(
         blocks += shortfall_blocks(summary, own, study.margins)
     blocks += _paper_blocks(study, summary)
     if not study.grid:
-        blocks += _losses(results)
-    blocks += [*_trials(study, choices), *_failures(failures), *_time(results)]
+        blocks += [*_likeness(study, summary), *_losses(results)]
+    blocks += [
+        *_likeness(study, summary),
+        *settings_blocks(study, results, choices),
+        *_trials(study, choices),
+    ]
+    blocks += [*_failures(failures), *_time(results)]
     return blocks
 
 
@@ -93,12 +100,19 @@ def _as_typed(path: Path) -> Path:
     return path.relative_to(here) if path.is_relative_to(here) else Path(path.parent.name, path.name)
 
 
+def _program(study: Study) -> str:
+    """The program that makes the study: a script if that registers an objective, else ``labeltree``."""
+    alone = [entry for entry in study.own_objectives(study.methods) if not entry.origin.is_found]
+    script = getattr(sys.modules.get("__main__"), "__file__", None)
+    return f"python {Path(script).name}" if alone and script else "labeltree"
+
+
 def _made(path: Path, study: Study) -> str:
     several = "s" * (len(study.seeds) > 1)
     seeds = f"{len(study.seeds)} seed{several} per method ({', '.join(map(str, study.seeds))})"
     trials = len(study.methods[0].trials)
     choice = (
-        "Every method has the settings that the file names, and nothing was chosen."
+        "Every method has the settings that are listed below, and nothing was chosen."
         if trials == 1
         else f"Each method had {trials} trials. The best by `{study.select}` on the validation split, with "
         f"seed {study.trial_seed}, was chosen. The test split was read after that."
@@ -107,27 +121,23 @@ def _made(path: Path, study: Study) -> str:
     if study.grid:
         best = "of each table" if study.is_map else "within each point of the grid"
     return (
-        f"Made by `labeltree study {_as_typed(path)}`, with {seeds}. Numbers are mean ± standard deviation "
-        f"(n − 1). {choice} The best mean {best} is bold. {SIGNIFICANCE}."
+        f"Made by `{_program(study)} study {_as_typed(path)}`, with {seeds}. Numbers are mean ± standard "
+        f"deviation (n − 1). {choice} The best mean {best} is bold. {significance(len(study.seeds))}."
     )
 
 
 def _settings(study: Study) -> list[Block]:
-    blocks: list[Block] = [Text(f"Shared settings: {_listed(study.shared)}.")]
+    blocks: list[Block] = [Text(f"Shared settings: {listed(study.shared)}.")]
     if study.evaluation:
-        blocks.append(Text(f"Every method is measured with {_listed(study.evaluation)}."))
+        blocks.append(Text(f"Every method is measured with {listed(study.evaluation)}."))
     if study.transfer:
         blocks.append(
             Text(
                 "Columns named transfer measure the frozen encoder on another data set: "
-                f"{_listed(study.transfer)}."
+                f"{listed(study.transfer)}."
             )
         )
     return blocks
-
-
-def _listed(settings: dict[str, Any]) -> str:
-    return ", ".join(f"`{key}={value}`" for key, value in settings.items())
 
 
 def _missing(study: Study, results: Sequence[dict[str, Any]]) -> list[Block]:
@@ -152,6 +162,35 @@ def _flat(summary: Summary, columns: Sequence[str]) -> Table:
         for method in summary.methods
     ]
     return Table(["method", *map(metric_title, columns)], rows)
+
+
+def _likeness(study: Study, summary: Summary) -> list[Block]:
+    """Sentences about columns that are equal throughout."""
+    blocks: list[Block] = []
+    pairs = [(f"{role}/hierarchical_f1", f"{role}/tree_accuracy") for role in summary.roles]
+    known = [pair for pair in pairs if {*pair} <= {*summary.columns}]
+    if known and all(summary.are_equal(name, *pair) for pair in known for name in summary.methods):
+        blocks.append(
+            Text(
+                "Hierarchical F1 and tree accuracy are the same number in every row, as they are where all "
+                "leaves lie at one depth."
+            )
+        )
+    alike = []
+    for name in (method.name for method in study.methods if method.name in summary.methods):
+        metrics = {c.split("/", 1)[1] for c in summary.columns if c.startswith("features/")}
+        pairs = [(f"features/{m}", f"embeddings/{m}") for m in metrics]
+        both = [pair for pair in pairs if all(summary.values(name, column) for column in pair)]
+        if both and all(summary.are_equal(name, *pair) for pair in both):
+            alike.append(name)
+    if alike:
+        blocks.append(
+            Text(
+                f"Features and embeddings are the same for {'; '.join(alike)}: without a projection head "
+                "that their losses share, the features are the embeddings."
+            )
+        )
+    return blocks
 
 
 def _losses(results: Sequence[dict[str, Any]]) -> list[Block]:

@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
-from labeltree.errors import LabeltreeError
 from labeltree.evaluation import EvaluationSettings
+from labeltree.studies.study_sections import StudyError
 from labeltree.training.reading import nested_settings, parser_of
 from labeltree.training.recipe import Recipe
 from labeltree.training.registry import (
@@ -25,10 +25,6 @@ __all__ = ["Axis", "Method", "PaperTable", "Point", "Study", "StudyError", "chan
 
 Point = tuple[tuple[str, str], ...]
 """A point of a grid: (axis, label) pairs."""
-
-
-class StudyError(LabeltreeError, ValueError):
-    """A study file is not valid."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +89,8 @@ class Study:
         methods: the rows of the table, one for each method and point of the grid.
         seeds: seeds of the reported runs.
         trial_seed: seed of the trials. If it is one of ``seeds``, the chosen trial serves as that seed's run.
-        select: the validation metric (a column of the history) by which a method's trial is chosen.
+        select: the validation metric (a column of the history) by which a method's trial is chosen; empty if
+            methods have no trials.
         evaluation: fields of `EvaluationSettings` that differ from their defaults.
         baselines: ``raw`` (the raw samples) and ``start`` (the encoder at the start of training).
         grid: the axes that methods vary along.
@@ -111,8 +108,8 @@ class Study:
     shared: dict[str, Any]
     methods: list[Method]
     seeds: list[int]
-    trial_seed: int
-    select: str
+    trial_seed: int = 0
+    select: str = ""
     evaluation: dict[str, Any] = field(default_factory=dict)
     baselines: tuple[str, ...] = ("raw", "start")
     grid: tuple[Axis, ...] = ()

@@ -18,7 +18,7 @@ from labeltree.inference.embeddings import embed_source
 from labeltree.inference.loading import load_run
 from labeltree.lock import LOCK, lock_folder
 from labeltree.models import encoder_modality
-from labeltree.runs import EmbeddingTable, RunFolder
+from labeltree.runs import EmbeddingTable, ModelDescription, RunFolder
 from labeltree.safe_files import Reader, read_json
 from labeltree.studies.plan import Method, Study, changed_defaults
 from labeltree.training.checkpoints import best_row
@@ -27,6 +27,7 @@ from labeltree.training.fit import train
 from labeltree.training.network import Network
 from labeltree.training.recipe import Recipe, TableRecipe
 from labeltree.training.record import changed_sources
+from labeltree.training.registry import AUTO_OBJECTIVE
 
 __all__ = [
     "METRICS",
@@ -172,7 +173,14 @@ def collect(study: Study, task: Task, runs: Path) -> dict[str, Any]:
     if not task.measured:
         return {"value": best_row(history, study.select)[study.select], "defaults": task.defaults(study)}
     metrics = read_json(folder.metrics, METRICS)
+    chosen = {}
+    if (
+        study.settings(task.method, task.settings, task.seed).get("objective", AUTO_OBJECTIVE)
+        == AUTO_OBJECTIVE
+    ):
+        chosen = {"objective": ModelDescription.load(folder.description).settings["objective"]}
     return {
+        **chosen,
         "settings": task.digest(study),
         "defaults": metrics.get("defaults"),
         "scores": scores_of(metrics),

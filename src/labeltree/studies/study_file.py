@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import MISSING, Field, fields
+from dataclasses import fields
 from difflib import get_close_matches
 from itertools import product
 from math import prod
@@ -14,31 +14,14 @@ from typing import Any
 from labeltree.errors import LabeltreeError
 from labeltree.evaluation import EvaluationSettings
 from labeltree.evaluation.registry import wanted_protocols
-from labeltree.safe_files import Reader, read_yaml
-from labeltree.studies.plan import Axis, Method, PaperTable, Point, Study, StudyError, slug
+from labeltree.studies.plan import Axis, Method, PaperTable, Point, Study, slug
+from labeltree.studies.study_sections import StudyError, read_sections, shown
 from labeltree.training.module import VALIDATION_METRICS
 from labeltree.training.reading import recipe_settings
 
 __all__ = ["read_study"]
 
 _TRANSFER = {"data", "data_path", "taxonomy", "limit", "train_limit", "test_limit", "val", "test", "calib"}
-_STUDY = Reader("a study", "docs/studies.md has an example", StudyError)
-_KINDS: dict[str, tuple[tuple[type, ...], str]] = {
-    "title": ((str,), "text"),
-    "shared": ((dict,), "settings by name"),
-    "methods": ((dict,), "methods by name"),
-    "seeds": ((list,), "a list of whole numbers"),
-    "trial_seed": ((int,), "a whole number"),
-    "select": ((str,), "a column of the history"),
-    "evaluation": ((dict,), "settings by name"),
-    "baselines": ((list,), "a list"),
-    "grid": ((dict, type(None)), "axes by name"),
-    "columns": ((list,), "a list such as [features/top1]"),
-    "transfer": ((dict,), "settings by name"),
-    "claim": ((str,), "text"),
-    "paper": ((list, type(None)), "a list of tables"),
-    "margins": ((dict,), "margins by column, such as {features/top1: 0.01}"),
-}
 _MOST_POINTS = 10_000
 
 
@@ -48,9 +31,9 @@ def read_study(path: str | Path) -> Study:
     Raises:
         StudyError: if a key is missing or unknown, or the methods do not have equally many trials.
     """
-    content = read_yaml(path, _STUDY)
+    content = read_sections(path)
     try:
-        _check_kinds(content)
+        _check_evaluation(content.get("evaluation", {}))
         axes = tuple(_axes(content.pop("grid", None) or {}))
         methods = [
             method
@@ -99,66 +82,13 @@ def _methods(name: str, entry: dict[str, Any], axes: tuple[Axis, ...], folder: P
     ]
 
 
-def _check_kinds(content: Mapping[str, Any]) -> None:
-    """Check the type of every section; raises ValueError."""
-    for name, value in content.items():
-        if name not in _KINDS:
-            near = get_close_matches(name, _KINDS, 1)
-            raise ValueError(f"it has '{name}'; " + (f"did you mean '{near[0]}'?" if near else _sections()))
-        kinds, words = _KINDS[name]
-        if not isinstance(value, kinds) or isinstance(value, bool):
-            raise ValueError(f"{name} is {_shown(value)}; it must be {words}")
-    if missing := [field.name for field in fields(Study) if _needed(field) and field.name not in content]:
-        raise ValueError(f"it has no '{missing[0]}', which must be {_KINDS[missing[0]][1]}")
+def _check_evaluation(settings: Mapping[str, Any]) -> None:
     known = [field.name for field in fields(EvaluationSettings)]
-    for key in content.get("evaluation", {}):
+    for key in settings:
         if key not in known:
             near = get_close_matches(str(key), known, 1)
             hint = f"did you mean '{near[0]}'?" if near else f"it may have {', '.join(known)}"
             raise ValueError(f"evaluation has '{key}', which is no setting of an evaluation; {hint}")
-    for name, entry in content["methods"].items():
-        _check_method(str(name), entry)
-    for name in ("baselines", "columns"):
-        if not all(isinstance(item, str) for item in content.get(name, ())):
-            raise ValueError(f"{name} is {_shown(content[name])}; it must be a list of texts")
-    for seed in [*content["seeds"], content["trial_seed"]]:
-        if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 2**32:
-            raise ValueError(f"a seed is {_shown(seed)}; seeds are whole numbers from 0 to 2^32 - 1")
-    _check_names("shared", content["shared"])
-
-
-def _check_method(name: str, entry: Any) -> None:
-    if entry is not None and not isinstance(entry, dict):
-        raise ValueError(f"method '{name}' is {_shown(entry)}; it must be recipe, settings, trials and grid")
-    entry = entry or {}
-    if not isinstance(entry.get("recipe", ""), str):
-        raise ValueError(f"method '{name}' has the recipe {_shown(entry['recipe'])}; it must be a path")
-    trials = entry.get("trials")
-    if not isinstance(trials, list | None):
-        raise ValueError(f"method '{name}' has the trials {_shown(trials)}; they must be a list of settings")
-    for settings in [entry.get("settings"), *(trials or [])]:
-        _check_names(f"a part of method '{name}'", {} if settings is None else settings)
-    if not isinstance(entry.get("grid"), list | bool | None):
-        raise ValueError(f"method '{name}' has the grid {_shown(entry['grid'])}; it must be a list of axes")
-
-
-def _check_names(what: str, settings: Any) -> None:
-    if not isinstance(settings, dict) or not all(isinstance(name, str) for name in settings):
-        raise ValueError(f"{what} is {_shown(settings)}; it must be settings by name")
-
-
-def _needed(entry: Field[Any]) -> bool:
-    return entry.default is MISSING and entry.default_factory is MISSING
-
-
-def _sections() -> str:
-    return f"it may have {', '.join(_KINDS)}"
-
-
-def _shown(value: Any) -> str:
-    """Format a value for an error message."""
-    text = repr(value)
-    return "empty" if value is None else text if len(text) <= 60 else f"{text[:60]}…"
 
 
 def _of_recipe(path: Path) -> dict[str, Any]:
@@ -177,7 +107,7 @@ def _check(study: Study) -> None:
     if unknown := set(study.baselines) - {"raw", "start"}:
         raise ValueError(f"baselines are raw and start; there is no '{min(unknown)}'")
     columns = [f"val_{prefix}{name}" for prefix in ("", "embeddings_") for name in VALIDATION_METRICS]
-    if study.select not in columns:
+    if study.select and study.select not in columns:
         raise ValueError(f"select is '{study.select}'; it must be one of {', '.join(columns)}")
     if not study.methods or not study.seeds:
         raise ValueError("it needs one method and one seed or more")
@@ -196,7 +126,7 @@ def _check(study: Study) -> None:
         if not (isinstance(column, str) and "/" in column):
             raise ValueError(f"margins has '{column}'; columns are role/metric, such as features/top1")
         if isinstance(margin, bool) or not isinstance(margin, int | float) or not 0 < margin < math.inf:
-            raise ValueError(f"the margin of {column} is {_shown(margin)}; it must be a number above 0")
+            raise ValueError(f"the margin of {column} is {shown(margin)}; it must be a number above 0")
     if study.transfer and ("data" not in study.transfer or set(study.transfer) - _TRANSFER):
         raise ValueError(
             f"transfer has {sorted(study.transfer)}; it needs data, and may have {sorted(_TRANSFER)}"

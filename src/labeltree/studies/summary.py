@@ -13,20 +13,19 @@ import numpy as np
 from labeltree.evaluation.statistics.paired_tests import holm
 
 __all__ = [
-    "SIGNIFICANCE",
     "Entry",
     "Summary",
     "lower_is_better",
     "metric_title",
     "p_against_best",
+    "significance",
     "welch",
 ]
 
 _LEVEL = 0.05
-SIGNIFICANCE = (
-    "≈ marks what is not significantly worse than the best (p ≥ 0.05 in Welch's two-sided t-test over the "
-    "seeds, with Holm's correction for the methods compared with it)"
-)
+_FEWEST = 3
+"""The seeds that a test needs: with two, it finds next to nothing significant."""
+_ROUNDING = 1e-5
 _TERMS = {
     "h_ap": "H-AP (pop)",
     "h_ap_map": "H-AP (map)",
@@ -35,6 +34,19 @@ _TERMS = {
     "cpcc": "CPCC",
 }
 _LOWER = ("violations", "severity", "error", "cost")
+
+
+def significance(seeds: int) -> str:
+    """What marks in a table of so many seeds mean, as a sentence without its full stop."""
+    if seeds < _FEWEST:
+        return (
+            "No marks say which differences are significant: a test over fewer than three seeds finds next "
+            "to nothing"
+        )
+    return (
+        "≈ marks what is not significantly worse than the best (p ≥ 0.05 in Welch's two-sided t-test over "
+        "the seeds, with Holm's correction for the methods compared with it)"
+    )
 
 
 def lower_is_better(column: str) -> bool:
@@ -58,6 +70,7 @@ class Entry:
         n: number of seeds.
         best: True if no compared mean is better; False everywhere if all values are equal.
         p: corrected p-value of the difference from the best; NaN if it cannot be tested or there is no best.
+        fewest: number of seeds of this entry or of the best, whichever has fewer.
     """
 
     mean: float
@@ -65,11 +78,12 @@ class Entry:
     n: int
     best: bool
     p: float
+    fewest: int
 
     @property
     def close(self) -> bool:
-        """Whether the entry is neither the best nor significantly worse than the best."""
-        return not self.best and self.p >= _LEVEL
+        """Whether the entry is neither the best nor significantly worse; never with two seeds or one."""
+        return not self.best and self.fewest >= _FEWEST and self.p >= _LEVEL
 
 
 class Summary:
@@ -106,6 +120,11 @@ class Summary:
         known = self.values(method, column)
         return statistics.mean(known) if known else None
 
+    def are_equal(self, method: str, first: str, second: str) -> bool:
+        """Whether a method has the same values in two columns, up to rounding."""
+        ours, theirs = self.by_seed(method, first), self.by_seed(method, second)
+        return ours.keys() == theirs.keys() and all(abs(ours[s] - theirs[s]) < _ROUNDING for s in ours)
+
     def entries(self, column: str, methods: Iterable[str]) -> dict[str, Entry]:
         """The table cells of the methods that have a value, compared with the best of these methods."""
         known = {name: self.values(name, column) for name in methods if self.values(name, column)}
@@ -115,6 +134,7 @@ class Summary:
         p = p_against_best(known, lower=lower)
         means = {name: round(statistics.mean(values), 4) for name, values in known.items()}
         best = (min if lower else max)(means.values())
+        leads = min(len(values) for name, values in known.items() if means[name] == best)
         told = len(known) == 1 or len({value for values in known.values() for value in values}) > 1
         return {
             name: Entry(
@@ -123,6 +143,7 @@ class Summary:
                 len(values),
                 told and means[name] == best,
                 p[name] if told else math.nan,
+                min(len(values), leads),
             )
             for name, values in known.items()
         }

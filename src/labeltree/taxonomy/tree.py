@@ -45,8 +45,11 @@ class Taxonomy(Graph):
         names: a name for each node, in any order of nodes.
         parents: for each node, the index of its parent in `names`; -1 for the root.
 
-    Its attributes are `parent`, `subtree_end` and those of `Graph`: `names`, `depth`, `height`, `is_leaf`,
-    `leaves`, `num_nodes`, `num_leaves`, `max_depth` (L) and `max_height` (H, here equal to L).
+    Its attributes are `parent`, `subtree_end`, `names`, `depth`, `height`, `is_leaf`, `leaves`, `num_nodes`,
+    `num_leaves`, `max_depth` (L) and `max_height` (H, here equal to L).
+
+    Queries on pairs, such as `lca`, `lca_height` and `path_length`, take nodes of any shapes that broadcast:
+    `taxonomy.lca_height(leaves[:, None], leaves[None])` has a row and a column for each leaf.
 
     Raises:
         TaxonomyError: if this is not a tree of named nodes; the message says what is wrong and where.
