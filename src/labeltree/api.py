@@ -338,7 +338,7 @@ def compare(
 ) -> Compared:
     """Compare evaluated runs, or embeddings tables, on the samples that they have in common.
 
-    Writes ``comparison.json``, ``comparison.md`` and the page ``comparison.html``.
+    Writes ``comparison.json``, ``comparison.md``, ``comparison.csv`` and the page ``comparison.html``.
 
     Args:
         methods: maps the name of each method to its run, or to its runs with different seeds; the first

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import sys
 from pathlib import Path
@@ -57,6 +58,12 @@ def test_tables_are_evaluated_and_compared(folder: Path, capsys: pytest.CaptureF
     assert said.err == ""  # no line of progress where nobody would see it
     assert (out / "comparison.md").read_text().strip() in printed
     assert str(out / "comparison.html") in printed
+    with (out / "comparison.csv").open(encoding="utf-8") as file:
+        rows = {(row["role"], row["metric"]): row for row in csv.DictReader(file)}
+    row = rows["embeddings", "top1"]
+    assert (row["samples"], row["groups"]) == ("80", "")
+    assert float(row["good"]) - float(row["plain"]) == pytest.approx(part.value)
+    assert float(row["good minus plain p corrected"]) == part.corrected
     page = (out / "comparison.html").read_text("utf-8")
     assert 'id="curve"' in page  # tables were evaluated for it
     assert 'id="depth"' in page

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -67,6 +68,23 @@ def test_values_are_means_over_their_samples(taxonomy: Taxonomy, tmp_path: Path)
     assert again.attributes["site"].tolist() == outcomes.attributes["site"].tolist()
     strata = {each.name for each in compare({"a": again, "b": outcomes}, resamples=20).strata}
     assert {"site = Graz", "site = Wien"} <= strata
+
+
+def test_every_number_says_what_it_rests_on(taxonomy: Taxonomy) -> None:
+    """Without a split, retrieval searches all samples, and classifiers are tested on half of them."""
+    table = make_table(taxonomy)
+    table = replace(table, split=None)
+    result = evaluate(table, taxonomy, settings=EvaluationSettings(by=("site",), resamples=0))
+    values = result.outcomes[result.name].values["embeddings", "recall_at_1"]
+    sites, groups = table.attributes["site"], table.groups.numpy()  # type: ignore[union-attr]
+    for part in result.main.by_attribute:
+        mine = sites == part.value
+        recall = "embeddings.recall_at_1"
+        assert part.counted[recall] == mine.sum() > part.samples == part.counted["embeddings.top1"]
+        assert part.counted_groups[recall] == len(np.unique(groups[mine])) > (part.groups or 0)
+        assert part.scores[recall] == pytest.approx(values[mine].mean())
+        row = next(line for line in attribute_table(result).splitlines() if (part.value or "missing") in line)
+        assert row.split()[-2:] == [str(mine.sum()), str(part.counted_groups[recall])]
 
 
 def test_what_cannot_be_broken_down_is_refused(taxonomy: Taxonomy) -> None:

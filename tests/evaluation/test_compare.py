@@ -120,7 +120,7 @@ def test_what_cannot_be_compared_is_refused(tree: Taxonomy) -> None:
         compare({"a": a, "b": replace(a, taxonomy=Taxonomy.from_paths(list("uvwxyz")))})
     with pytest.raises(ValueError, match="baseline is 'c'"):
         compare({"a": a, "b": a}, baseline="c")
-    with pytest.raises(ValueError, match="metrics names 'top2'"):
+    with pytest.raises(ValueError, match="metrics names 'top2'; did you mean top1"):
         compare({"a": a, "b": a}, metrics=["top2"])
     with pytest.raises(ValueError, match="at least one"):
         compare({})
@@ -328,3 +328,44 @@ def test_another_table_has_its_own_samples(tree: Taxonomy) -> None:
     nothing = compare(runs, metrics=["transfer.*"], resamples=20)
     assert not nothing.metrics
     assert comparison_text(nothing)
+
+
+def _without_split(tree: Taxonomy, seed: int) -> Outcomes:
+    """Half of the samples, and of their groups, is tested; all are searched."""
+    run, rng = _run(tree, seed, 0.7), np.random.default_rng(seed)
+    tested = np.arange(len(run)) % 8 < 4  # of every other group of four
+    values = {key: np.where(tested, run.values[key], np.nan) for key in (TOP1, SEVERITY)}
+    recall = (rng.random(len(run)) < 0.6).astype(float)
+    values |= {("embeddings", "recall_at_1"): recall, AHP: run.values[AHP]}
+    values["embeddings", "parent_order_accuracy"] = 1 - values[TOP1]
+    return replace(run, values=values, groups=np.arange(len(run)) // 4)
+
+
+def test_numbers_say_what_they_rest_on_and_do_not_depend_on_others(tree: Taxonomy) -> None:
+    runs = {name: _without_split(tree, seed) for seed, name in enumerate("ab")}
+    options = {"resamples": 50, "permutations": 50, "min_samples": 10}
+    every = compare(runs, **options)  # type: ignore[arg-type]
+    for entry in every.metrics:
+        alone = compare(runs, metrics=[f"{entry.role}.{entry.metric}"], **options)  # type: ignore[arg-type]
+        (other,) = alone.metrics
+        pairs = [(entry.differences["b"], other.differences["b"])]
+        for part, apart in [*pairs, (entry.estimates["a"], other.estimates["a"])]:
+            assert (part.value, part.low, part.high) == pytest.approx((apart.value, apart.low, apart.high))
+        assert pairs[0][0].p == pytest.approx(pairs[0][1].p)
+    assert every.blocks == {"answers": (80, 20), "retrieval": (160, 40)}
+    assert [(every.metric(name).samples, every.metric(name).units) for name in ("top1", "ahp")] == [
+        (80, 20),
+        (160, 40),
+    ]
+    assert "answers and violations on 80 of 20 groups, retrieval on 160 of 40 groups" in every.notes[0]
+    for name in ("embeddings recall at 1", "recall at 1", "embeddings.recall_at_1"):
+        assert [entry.metric for entry in compare(runs, metrics=[name], **options).metrics] == ["recall_at_1"]  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="did you mean recall_at_1"):
+        compare(runs, metrics=["recall"])
+    text = comparison_text(every)
+    assert "= 1 − features top1" in text
+    assert sum(line.startswith("| embeddings parent order accuracy") for line in text.splitlines()) == 0
+    assert len(every.distinct) == len(every.metrics) - 1 == every.tests
+    assert Comparison.from_dict(json.loads(json.dumps(every.to_dict()))).blocks == every.blocks
+    (row,) = [line for line in text.splitlines() if line.startswith("| features top1") and "[0" in line]
+    assert row.split("|")[2].split() == ["80"]

@@ -116,14 +116,14 @@ def test_intervals_rest_on_the_groups_that_count() -> None:
     many = {name: outcomes("x", each, n, groups) for name, each in (("a", mine), ("b", other))}
     found = compare(many, metrics=["x.*"], resamples=500).metric("ami")
     part, estimate = found.differences["b"], found.estimates["a"]
-    values = Statistic.drawn(mine, groups[rows], 12, TREE, Resampling(500))[1][0]
+    values = Statistic.drawn(mine, groups[rows], 3, TREE, Resampling(500))[1][0]
     expected = np.nanstd(values) * np.sqrt(3 / 2)
     assert estimate.error == pytest.approx(expected, rel=1e-6)
-    draws = Statistic.drawn(other, groups[rows], 12, TREE, Resampling(500))[1][0] - values
+    draws = Statistic.drawn(other, groups[rows], 3, TREE, Resampling(500))[1][0] - values
     error = np.nanstd(draws) * np.sqrt(3 / 2)
     assert part.p == pytest.approx(across_runs(np.array([part.value]), [], np.array([error]), 3).p[0])
-    units = ResamplingUnits(Resampling(500), groups)
-    (number,) = estimate_statistics([mine], torch.arange(n), units, TREE).values()
+    units = ResamplingUnits(Resampling(500), groups[rows])
+    (number,) = estimate_statistics([mine], torch.from_numpy(rows), units, TREE).values()
     assert number.error == pytest.approx(expected, rel=1e-6)
 
 

@@ -101,7 +101,7 @@ def test_a_broken_promise_is_flagged_where_it_is_broken(result: EvaluationResult
     poor = result.main.by_attribute[1]
     key = "decisions.coverage_at_0.9"
     poor = replace(poor, scores=poor.scores | {key: 0.5}, intervals=poor.intervals | {key: (0.4, 0.6)})
-    few = replace(poor, value="Linz", samples=7)
+    few = replace(poor, value="Linz", samples=7, counted={}, counted_groups={})
     decided = result.main.protocols["decisions"]
     whole = replace(
         decided,

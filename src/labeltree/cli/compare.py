@@ -8,12 +8,12 @@ from pathlib import Path
 
 
 def run(arguments: list[str]) -> None:
-    """Compare the given runs or tables; writes comparison.json, comparison.md and comparison.html."""
+    """Compare the given runs or tables; writes comparison.json, .md, .csv and .html."""
     parser = argparse.ArgumentParser(
         prog="labeltree compare",
         description="Compare evaluated runs on the test samples that they have in common: every metric with "
         "its interval, differences with p-values corrected for the number of tests, and where on the tree "
-        "they are largest. Writes comparison.json, comparison.md and a page to open, comparison.html. "
+        "they are largest. Writes comparison.json, .md, .csv and a page to open, comparison.html. "
         "Embeddings tables are evaluated first and need --taxonomy.",
     )
     parser.add_argument(
@@ -47,7 +47,8 @@ def run(arguments: list[str]) -> None:
         "--metrics",
         nargs="+",
         metavar="METRIC",
-        help="only these, such as top1 ahp, or knn.features.top1 of a protocol: fewer need less correction",
+        help="only these, such as answer_top1 recall_at_1, or knn.features.top1 of a protocol: fewer need "
+        "less correction",
     )
     parser.add_argument("--confidence", type=float, default=0.95, help="of the intervals (default 0.95)")
     parser.add_argument("--resamples", type=int, default=2000, help="of the bootstrap (default 2000)")
@@ -108,7 +109,9 @@ def run(arguments: list[str]) -> None:
             progress=progress,
         )
     print(done.text)
-    print(f"report:     {page}\ncomparison: {done.json}\nas text:    {done.markdown}")
+    print(
+        f"report:     {page}\ncomparison: {done.json}\nas text:    {done.markdown}\nas a table: {done.table}"
+    )
     if gate is not None:
         from labeltree.evaluation.gate import check_gate
 

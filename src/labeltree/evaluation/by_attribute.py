@@ -9,7 +9,7 @@ from labeltree.errors import DataError
 from labeltree.evaluation.columns import Column, ResamplingUnits, estimate
 from labeltree.evaluation.outcomes import Key, Outcomes
 from labeltree.evaluation.result import PREFIX, AttributeResult
-from labeltree.evaluation.statistics import Resampling, number_groups
+from labeltree.evaluation.statistics import Resampling
 
 __all__ = ["MOST_VALUES", "by_attribute", "check_attribute"]
 
@@ -69,15 +69,24 @@ def by_attribute(outcomes: Outcomes, resampling: Resampling | None) -> list[Attr
                 for at, number in numbers.items()
                 if at.name.startswith(f"{place}/")
             }
-            groups = None if outcomes.groups is None else number_groups(outcomes.groups[mine])
+            counted = {
+                f"{role}.{metric}": (values == kind) & outcomes.counted((role, metric))
+                for role, metric in outcomes.values
+                if f"{role}.{metric}" in own
+            }
+            grouped = outcomes.groups is not None
             found.append(
                 AttributeResult(
                     attribute=name,
                     value=kind,
                     samples=int(mine.sum()),
-                    groups=None if groups is None else int(groups.max()) + 1,
+                    groups=outcomes.count_groups(mine) if grouped else None,
                     scores={key: number.value for key, number in own.items()},
                     intervals={key: (number.low, number.high) for key, number in own.items()},
+                    counted={key: int(rows.sum()) for key, rows in counted.items()},
+                    counted_groups={key: outcomes.count_groups(rows) for key, rows in counted.items()}
+                    if grouped
+                    else {},
                 )
             )
     return found

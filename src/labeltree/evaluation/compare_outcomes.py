@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import fnmatch
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,10 +24,7 @@ from labeltree.evaluation.reported_nodes import MOST_PROBABILITIES
 from labeltree.evaluation.result import PREFIX
 from labeltree.evaluation.result_text import comparison_notes
 from labeltree.evaluation.samples import GROUPS
-from labeltree.evaluation.statistics import (
-    holm,
-    number_groups,
-)
+from labeltree.evaluation.statistics import holm
 
 __all__ = ["BY_STRATUM", "compare", "duplicate_metrics"]
 
@@ -71,8 +69,9 @@ def compare(
         classifiers: method → the classifier that gives the answers of each run, None if it is not known;
             None = answers are not compared.
         baseline: method that the others are compared with; default the first.
-        metrics: names of metrics, in all roles; fewer metrics need less correction. Names from further
-            protocols begin with the protocol (``knn.features.top1``); ``knn.*`` selects all metrics of one.
+        metrics: names of metrics, in all roles, or of rows of the text (``answers top1``); fewer metrics need
+            less correction. Names from further protocols begin with the protocol (``knn.features.top1``);
+            ``knn.*`` selects all metrics of one.
             None = all metrics of the standard evaluation.
         strata_metrics: metrics that are also compared by subtree, depth and class frequency.
         min_samples: subtrees, depths and frequency bands with fewer samples are omitted.
@@ -123,9 +122,8 @@ def compare(
     for table in tables:
         same |= duplicate_metrics(table.methods, table.keys)
         for key, found in how.measure(table.methods, table.keys).items():
-            samples, estimates, differences = found
-            of_key = *key, key not in worse, samples, estimates, differences
-            whole.append(MetricComparison(*of_key, share=key not in no_share))
+            of_key = *key, key not in worse, found.samples, found.estimates, found.differences
+            whole.append(MetricComparison(*of_key, share=key not in no_share, units=found.units))
     whole.sort(key=lambda entry: keys.index(_key(entry)))
     main = next((table for table in tables if table.keys), tables[0])
     common, first = main.methods, main.methods[baseline][0]
@@ -140,12 +138,10 @@ def compare(
     for stratum in strata(first, min_samples=min_samples):
         rows_of = {name: [run.rows(stratum.rows) for run in of] for name, of in common.items()}
         for key, found in how.measure(rows_of, chosen).items():
-            samples, estimates, differences = found
-            if samples >= min_samples:
+            if found.samples >= min_samples:
                 where = stratum.kind, stratum.name, stratum.node
-                of_key = *key, key not in worse, samples, estimates, differences
-                units = _count_units(rows_of[baseline][0])
-                parts.append(StratumComparison(*of_key, *where, share=key not in no_share, units=units))
+                of_key = *key, key not in worse, found.samples, found.estimates, found.differences
+                parts.append(StratumComparison(*of_key, *where, share=key not in no_share, units=found.units))
     apart += [note for table in tables if table is not main and table.keys for note in table.notes(baseline)]
     protocols = {name for of_method in listed.values() for run in of_method for name in run.protocols}
     if protocols and metrics is None:
@@ -172,6 +168,7 @@ def compare(
         metrics=_corrected(whole, same),
         strata=_corrected(parts, same),
         same={".".join(key): ".".join(first) for key, first in same.items() if key != first},
+        blocks=_blocks(main),
     )
     return replace(result, notes=comparison_notes(result) + apart)
 
@@ -209,6 +206,11 @@ def _keys(methods: Mapping[str, Sequence[Outcomes]], metrics: Sequence[str] | No
         return [key for key in keys if key[0] not in protocols]
     for name in metrics:
         if not any(_named(key, [name]) for key in keys):
+            near = _nearest(name, keys)
+            if near:
+                raise ValueError(
+                    f"metrics names '{name}'; did you mean {' or '.join(near)}?{_why_missing(name)}"
+                )
             of = name.partition(".")[0]
             known = sorted({metric for role, metric in keys if role not in protocols})
             known = [f"{role}.{metric}" for role, metric in keys if role == of in protocols] or known
@@ -218,6 +220,13 @@ def _keys(methods: Mapping[str, Sequence[Outcomes]], metrics: Sequence[str] | No
                 + _why_missing(name)
             )
     return [key for key in keys if _named(key, metrics)]
+
+
+def _nearest(name: str, keys: Sequence[Key]) -> list[str]:
+    """Up to three metrics whose names begin like a name, or are written nearly alike."""
+    known = list(dict.fromkeys(metric for _, metric in keys if "." not in metric))
+    begin = [metric for metric in known if metric.startswith(name.replace(" ", "_"))]
+    return (begin or difflib.get_close_matches(name.replace(" ", "_"), known, 3, 0.7))[:3]
 
 
 def _why_missing(name: str) -> str:
@@ -270,7 +279,15 @@ class _Table:
 
 
 def _count_units(run: Outcomes) -> int:
-    return len(run) if run.units is None else int(number_groups(run.units).max()) + 1
+    return run.count_groups(np.ones(len(run), dtype=bool))
+
+
+def _blocks(table: _Table) -> dict[str, tuple[int, int]]:
+    """Block of metrics → numbers of the samples that count in it, and of their resampling units."""
+    runs = [run for of_method in table.methods.values() for run in of_method]
+    names = dict.fromkeys(run.block(key) for key in table.keys for run in runs if key in run.keys)
+    rows = {name: np.any([run.in_block(name) for run in runs], axis=0) for name in names}
+    return {name: (int(there.sum()), runs[0].count_groups(there)) for name, there in rows.items()}
 
 
 def _tables(
@@ -328,13 +345,23 @@ def _in_same_bands(
 
 
 def _named(key: Key, names: Sequence[str]) -> bool:
-    """Whether any of the names, or patterns with ``*``, matches a metric (``METRIC`` or ``ROLE.METRIC``)."""
+    """Whether any of the names, or patterns with ``*``, matches a metric (``METRIC`` or ``ROLE.METRIC``).
+
+    The names of rows in the text match, too: ``answers top1`` or ``embeddings recall at 1``.
+    """
     role, metric = key
-    return metric in names or any(fnmatch.fnmatchcase(f"{role}.{metric}", name) for name in names)
+    shown = f"{role}_{metric.removeprefix('answer_')}"
+    written = [name.replace(" ", "_") for name in names]
+    return (
+        metric in written
+        or any(shown == each for each, name in zip(written, names, strict=True) if " " in name)
+        or any(fnmatch.fnmatchcase(f"{role}.{metric}", name) for name in names)
+    )
 
 
 def _without_unused(methods: dict[str, list[Outcomes]], keys: Sequence[Key]) -> dict[str, list[Outcomes]]:
-    """The outcomes without samples that count only in protocols that are not compared."""
+    """The outcomes without samples that count only in blocks of metrics that are not compared."""
+    blocks = {run.block(key) for runs in methods.values() for run in runs for key in keys if key in run.keys}
 
     def counted(of_compared: bool) -> NDArray[np.bool_]:
         columns = [
@@ -342,7 +369,7 @@ def _without_unused(methods: dict[str, list[Outcomes]], keys: Sequence[Key]) -> 
             for runs in methods.values()
             for run in runs
             for key in run.keys
-            if (key in keys) == of_compared
+            if (run.block(key) in blocks) == of_compared
         ]
         return np.any(columns, axis=0) if columns else np.zeros(len(samples), dtype=bool)
 

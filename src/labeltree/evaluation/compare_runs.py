@@ -1,4 +1,4 @@
-"""Comparison of run folders or embeddings tables, written to comparison.json and comparison.md."""
+"""Comparison of run folders or embeddings tables, written as JSON, Markdown and CSV."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from labeltree.evaluation.comparison import Comparison
 from labeltree.evaluation.evaluate_table import evaluate
 from labeltree.evaluation.outcomes import Outcomes, load_outcomes
 from labeltree.evaluation.result import EvaluationResult
-from labeltree.evaluation.result_text import comparison_text
+from labeltree.evaluation.result_text import comparison_csv, comparison_text
 from labeltree.evaluation.settings import EvaluationSettings
 from labeltree.progress import Progress
 from labeltree.runs import EmbeddingTable, RunFolder, SampleRecord
@@ -23,6 +23,11 @@ __all__ = ["Compared", "compare_paths", "write_comparison"]
 
 _RESULT = Reader("the result of an evaluation", "run 'labeltree evaluate' again")
 
+_HALF = (
+    "There is no split: half of the samples was set aside for the classifiers to learn from, and answers and "
+    "violations are measured on the other half. Retrieval searches all samples."
+)
+
 
 @dataclass(frozen=True)
 class Compared:
@@ -32,6 +37,7 @@ class Compared:
     text: str
     json: Path
     markdown: Path
+    table: Path
     results: dict[str, list[EvaluationResult]] = field(default_factory=dict)
 
 
@@ -55,7 +61,7 @@ def compare_paths(
 
     Args:
         methods: method → folders or tables of its runs.
-        out: folder for ``comparison.json`` and ``comparison.md``.
+        out: folder for ``comparison.json``, ``comparison.md`` and ``comparison.csv``.
         taxonomy: taxonomy file of the embeddings tables.
         split: split on which embeddings tables are evaluated.
         baseline: method that the others are compared with; this and the arguments up to ``seed`` are as in
@@ -99,6 +105,8 @@ def compare_paths(
         seed=seed,
     )
     results = {name: [found for _, found in runs if found is not None] for name, runs in read.items()}
+    if any(found.split == "half" for runs in results.values() for found in runs):
+        result = replace(result, notes=[*result.notes[:1], _HALF, *result.notes[1:]])
     return replace(write_comparison(result, out), results=results)
 
 
@@ -131,12 +139,13 @@ def _check_same_samples(runs: Sequence[tuple[str | Path, Outcomes]]) -> None:
 
 
 def write_comparison(result: Comparison, out: str | Path) -> Compared:
-    """Write a comparison into a folder, as JSON and as Markdown."""
+    """Write a comparison into a folder, as JSON, as Markdown, and its metrics as CSV."""
     folder, text = RunFolder(out), comparison_text(result)
     with folder.locked():
         folder.write_json(folder.comparison, result.to_dict())
         folder.write_text(folder.comparison_text, text)
-    return Compared(result, text, folder.comparison, folder.comparison_text)
+        folder.write_text(folder.comparison_table, comparison_csv(result))
+    return Compared(result, text, folder.comparison, folder.comparison_text, folder.comparison_table)
 
 
 def _read(

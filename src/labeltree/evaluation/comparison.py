@@ -75,6 +75,8 @@ class MetricComparison:
         differences: method → its difference from the baseline, for every other method.
         share: whether the metric is a share, between 0 and 1, as opposed to a cost or a depth; None in older
             files.
+        units: number of groups of these samples, or of samples if there are no groups: what intervals and
+            tests draw from; 0 in older files.
     """
 
     role: str
@@ -84,6 +86,7 @@ class MetricComparison:
     estimates: dict[str, Estimate]
     differences: dict[str, Difference]
     share: bool | None = field(default=None, kw_only=True)
+    units: int = field(default=0, kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -96,13 +99,11 @@ class StratumComparison(MetricComparison):
             (samples with one value, such as a site).
         name: the node's path name, ``depth 2``, ``head``.
         node: node of the taxonomy; −1 if the stratum is not a subtree.
-        units: number of groups of samples, or of samples if there are no groups; 0 in older files.
     """
 
     kind: str
     name: str
     node: int
-    units: int = field(default=0, kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -125,6 +126,9 @@ class Comparison:
             ``prototypes``; an empty string if it is not known.
         same: ``ROLE.METRIC`` → the metric, earlier in ``metrics``, that has the same value for every sample;
             it stands for both in ``strata``.
+        blocks: what is measured on the same samples, ``answers`` (with violations), ``retrieval`` or a
+            protocol → numbers of its samples and of their groups (or of samples again), from which intervals
+            and tests draw; empty in older files.
     """
 
     methods: dict[str, list[str]]
@@ -140,6 +144,12 @@ class Comparison:
     notes: list[str] = field(default_factory=list)
     classifiers: dict[str, list[str]] = field(default_factory=dict)
     same: dict[str, str] = field(default_factory=dict)
+    blocks: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    @property
+    def distinct(self) -> list[MetricComparison]:
+        """The metrics without those that equal an earlier one, or its complement, for every sample."""
+        return [entry for entry in self.metrics if f"{entry.role}.{entry.metric}" not in self.same]
 
     def metric(self, metric: str, role: str | None = None) -> MetricComparison:
         """The comparison of one metric; if ``role`` is None, of the first role that has this metric.

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from labeltree.atomic import atomic_write
 from labeltree.errors import DataError
-from labeltree.evaluation.statistics import Statistic
+from labeltree.evaluation.statistics import Statistic, number_groups
 from labeltree.evaluation.statistics.interval_ends import Floats
 from labeltree.safe_files import Reader, read_arrays, value_from_json
 from labeltree.taxonomy import Taxonomy, TaxonomyDAG
@@ -148,6 +148,26 @@ class Outcomes:
             found[statistic.rows] = True
         return found
 
+    def block(self, key: Key) -> str:
+        """What a metric is measured with, on the same samples: ``answers``, ``retrieval`` or a protocol.
+
+        Without a split, classifiers are tested on half of the samples, and retrieval searches all of them.
+        """
+        return key[0] if key[0] in self.protocols else "retrieval" if of_retrieval(key[1]) else "answers"
+
+    def in_block(self, block: str) -> NDArray[np.bool_]:
+        """Mask ``(n,)`` of the samples that count in any metric of a block."""
+        found = np.zeros(len(self), dtype=bool)
+        for key in self.keys:
+            if self.block(key) == block:
+                found |= self.counted(key)
+        return found
+
+    def count_groups(self, rows: NDArray[np.bool_]) -> int:
+        """Number of resampling units among the samples of a mask ``(n,)``: groups, or else samples."""
+        units = self.units
+        return int(rows.sum()) if units is None else int(number_groups(units[rows]).max(initial=-1)) + 1
+
     def rows(self, index: NDArray[Any]) -> Outcomes:
         """The outcomes of the samples at ``index``: ``(m,)`` positions or ``(n,)`` bool."""
 
@@ -201,8 +221,9 @@ class Outcomes:
 
 def of_retrieval(metric: str) -> bool:
     """Whether a metric is a retrieval metric, which depends on the search gallery."""
-    return metric.rpartition(".")[2].startswith(
-        ("recall_at_", "map_at_r", "mean_average_precision", "ahp", "hp_at_")
+    name = metric.rpartition(".")[2]
+    return name in ("h_ap", "h_ap_map", "ndcg", "asi") or name.startswith(
+        ("recall_at_", "map_at_r", "mean_average_precision", "ahp", "hp_at_", "ap_at_depth_")
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -159,8 +160,20 @@ def strata(outcomes: Outcomes, *, min_samples: int = 20, most: int = 200) -> lis
     return found
 
 
-Found = tuple[int, dict[str, Estimate], dict[str, Difference]]
-"""Number of samples that count, estimates by method, differences from the baseline by method."""
+class Found(NamedTuple):
+    """A metric of all methods.
+
+    Attributes:
+        samples: number of samples that count, in the first run of the baseline.
+        units: number of their resampling units: groups, or samples if there are none.
+        estimates: method → estimate.
+        differences: method → difference from the baseline.
+    """
+
+    samples: int
+    units: int
+    estimates: dict[str, Estimate]
+    differences: dict[str, Difference]
 
 
 @dataclass(frozen=True)
@@ -182,34 +195,54 @@ class PairedEstimates:
     seed: int
 
     def measure(self, methods: Mapping[str, Sequence[Outcomes]], keys: Sequence[Key]) -> dict[Key, Found]:
-        """Number of samples, estimates and differences of every metric, for runs on the same samples."""
+        """Numbers of samples, estimates and differences of every metric, for runs on the same samples.
+
+        Intervals and tests of a metric draw the units of the samples of its block (`Outcomes.block`), so that
+        they do not depend on which other metrics are compared: where half of the samples was set aside for
+        learning, the numbers of classifiers rest on fewer units than those of retrieval.
+        """
         runs = [run for outcomes in methods.values() for run in outcomes]
         place: dict[str, list[int]] = {}
         for name, outcomes in methods.items():
             place[name] = [sum(map(len, place.values())) + number for number in range(len(outcomes))]
-        means = [key for key in keys if any(key in run.values for run in runs)]
+        blocks: dict[tuple[str, bool], list[Key]] = {}
+        for key in keys:
+            block = next(run.block(key) for run in runs if key in run.keys)
+            blocks.setdefault((block, any(key in run.values for run in runs)), []).append(key)
         found: dict[Key, Found] = {}
-        if means:
-            values, weights = _stacked(runs, means)
-            sums = GroupSums.of(values, runs[0].units, weights)
-            bootstrap = Bootstrap(sums, resamples=self.resamples, seed=self.seed)
-            samples = (~np.isnan(values[:, place[self.baseline][0]])).sum(axis=0)
-            share = np.array([not any(key in run.no_share for run in runs) for key in means])
-            plain = np.where(_weighed_alike(values, weights), values, np.nan)
-            of_means = self._found(bootstrap, plain, samples, place, runs, share)
-            found = dict(zip(means, of_means, strict=True))
-        joint = [key for key in keys if key not in found]
-        if joint:
-            bootstrap_of_joint = self._joint(runs, joint)
-            samples = np.array([runs[place[self.baseline][0]].counted(key).sum() for key in joint])
-            found |= zip(joint, self._found(bootstrap_of_joint, None, samples, place, runs), strict=True)
-        return found
+        for (block, mean), several in blocks.items():
+            rows = np.any([run.in_block(block) for run in runs], axis=0)
+            drawn = runs if rows.all() or not rows.any() else [run.rows(rows) for run in runs]
+            measured = (self._of_means if mean else self._of_joint)(drawn, several, place)
+            found |= zip(several, measured, strict=True)
+        return {key: found[key] for key in keys}
+
+    def _of_means(
+        self, runs: Sequence[Outcomes], keys: Sequence[Key], place: Mapping[str, list[int]]
+    ) -> list[Found]:
+        """Metrics that are means over samples, for runs on the samples of their block."""
+        values, weights = _stacked(runs, keys)
+        bootstrap = Bootstrap(
+            GroupSums.of(values, runs[0].units, weights), resamples=self.resamples, seed=self.seed
+        )
+        share = np.array([not any(key in run.no_share for run in runs) for key in keys])
+        plain = np.where(_weighed_alike(values, weights), values, np.nan)
+        return self._found(
+            bootstrap, plain, ~np.isnan(values[:, place[self.baseline][0]]), place, runs, share
+        )
+
+    def _of_joint(
+        self, runs: Sequence[Outcomes], keys: Sequence[Key], place: Mapping[str, list[int]]
+    ) -> list[Found]:
+        """Metrics that are not means over samples, likewise."""
+        counted = np.stack([runs[place[self.baseline][0]].counted(key) for key in keys], axis=1)
+        return self._found(self._joint(runs, keys), None, counted, place, runs)
 
     def _found(
         self,
         bootstrap: Bootstrap | JointBootstrap,
         values: Floats | None,
-        samples: NDArray[np.int64],
+        counted: NDArray[np.bool_],
         place: Mapping[str, list[int]],
         runs: Sequence[Outcomes],
         share: NDArray[np.bool_] | bool = False,
@@ -223,12 +256,13 @@ class PairedEstimates:
             if name != self.baseline
         }
         return [
-            (
-                int(count),
+            Found(
+                int(samples.sum()),
+                runs[base[0]].count_groups(samples),
                 {name: entries[k] for name, entries in estimates.items() if not np.isnan(entries[k].value)},
                 {name: entries[k] for name, entries in differences.items() if not np.isnan(entries[k].value)},
             )
-            for k, count in enumerate(samples)
+            for k, samples in enumerate(counted.T)
         ]
 
     def _joint(self, runs: Sequence[Outcomes], keys: Sequence[Key]) -> JointBootstrap:

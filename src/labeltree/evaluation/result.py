@@ -240,11 +240,14 @@ class AttributeResult:
     Attributes:
         attribute: name of the attribute.
         value: its value; empty for samples where it is missing.
-        samples: number of test samples.
+        samples: number of test samples, which the classifiers answered.
         groups: number of their groups; None if the table has none.
         scores: name → value: ``features.top1``, ``embeddings.recall_at_1``, and with the protocol before it
             ``decisions.coverage_at_0.9``; NaN if it is not defined for these samples.
         intervals: name → the ends of the confidence interval; NaN if there is none.
+        counted: name → the number of samples that the score is the mean of: retrieval may search for more
+            samples than the classifiers were tested on. Empty in older results.
+        counted_groups: name → the number of their groups; empty if the table has none.
     """
 
     attribute: str
@@ -253,6 +256,8 @@ class AttributeResult:
     groups: int | None
     scores: dict[str, float]
     intervals: dict[str, Bounds] = field(default_factory=dict)
+    counted: dict[str, int] = field(default_factory=dict)
+    counted_groups: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import math
 import re
 from collections.abc import Sequence
@@ -18,7 +20,14 @@ from labeltree.evaluation.comparison import (
 )
 from labeltree.evaluation.result import PREFIX, AttributeResult, EvaluationResult, ProtocolResult
 
-__all__ = ["attribute_rows", "attribute_table", "comparison_notes", "comparison_text", "protocol_table"]
+__all__ = [
+    "attribute_rows",
+    "attribute_table",
+    "comparison_csv",
+    "comparison_notes",
+    "comparison_text",
+    "protocol_table",
+]
 
 _ALPHA = 0.05
 
@@ -59,7 +68,8 @@ def attribute_rows(result: EvaluationResult) -> tuple[list[str], dict[str, list[
 
     Returns:
         the heads of the columns, and a row of cells for each ``site = Graz``; empty without attributes. The
-        share of answers that hold the truth says where a promise was not kept, beyond chance.
+        share of answers that hold the truth says where a promise was not kept, beyond chance. A score that
+        rests on other samples than the first columns count has counts of its own after it.
     """
     main = result.main
     prefix = PREFIX[main.classifier.name]
@@ -73,6 +83,10 @@ def attribute_rows(result: EvaluationResult) -> tuple[list[str], dict[str, list[
     for part in main.by_attribute:
         shown |= {key: f"held at {key.rpartition('_')[2]}" for key in part.scores if ".coverage_at_" in key}
     grouped = any(part.groups is not None for part in main.by_attribute)
+    heads = ["samples", *(["groups"] if grouped else [])]
+    other = [key for key in shown if any(_rests_on(part, key) != _tested(part) for part in main.by_attribute)]
+    for key, head in shown.items():
+        heads += [head, *(["of samples", *(["of groups"] if grouped else [])] if key in other else [])]
     rows: dict[str, list[str]] = {}
     for part in main.by_attribute:
         cells = [f"{part.samples:,}", *([f"{part.groups or 0:,}"] if grouped else [])]
@@ -81,8 +95,20 @@ def attribute_rows(result: EvaluationResult) -> tuple[list[str], dict[str, list[
             ends = "" if math.isnan(low) else f" [{low:.3f}, {high:.3f}]"
             verdict = _verdict(result, key, value, high, part)
             cells.append("–" if math.isnan(value) else f"{value:.3f}{ends}{verdict}")
+            if key in other:
+                cells += [f"{count or 0:,}" for count in _rests_on(part, key)[: 1 + grouped]]
         rows[f"{part.attribute} = {part.value or '(missing)'}"] = cells
-    return ["samples", *(["groups"] if grouped else []), *shown.values()], rows
+    return heads, rows
+
+
+def _tested(part: AttributeResult) -> tuple[int, int | None]:
+    return part.samples, part.groups
+
+
+def _rests_on(part: AttributeResult, key: str) -> tuple[int, int | None]:
+    """Numbers of samples and groups that a score rests on; of older results, those that were tested."""
+    samples, groups = _tested(part)
+    return part.counted.get(key, samples), part.counted_groups.get(key, groups)
 
 
 def _verdict(result: EvaluationResult, key: str, value: float, high: float, part: AttributeResult) -> str:
@@ -92,7 +118,8 @@ def _verdict(result: EvaluationResult, key: str, value: float, high: float, part
     if promised is None or decided is None:
         return ""
     calibrated = calibrated_units(decided.counts)
-    kept = is_kept(float(promised[1]), value, high, calibrated, samples=part.samples, groups=part.groups)
+    samples, groups = _rests_on(part, key)
+    kept = is_kept(float(promised[1]), value, high, calibrated, samples=samples, groups=groups)
     return {True: "", False: " (not kept)", None: " (few)"}[kept]
 
 
@@ -140,26 +167,37 @@ def comparison_text(comparison: Comparison, *, parts: int = 20) -> str:
         mark = " (baseline)" if name == comparison.baseline and len(comparison.methods) > 1 else ""
         lines.append(f"- **{name}**{mark}: {what}")
     lines += ["", *comparison.notes, "", "## Metrics", ""]
+    heads = ["samples", "groups"] if comparison.grouped else ["samples"]
     lines += _table(
-        ["metric", *comparison.methods],
-        [[_label(entry), *_values(comparison, entry)] for entry in comparison.metrics],
+        ["metric", *heads, *comparison.methods],
+        [
+            [_label(entry), *_counts(entry)[: len(heads)], *_values(comparison, entry)]
+            for entry in comparison.distinct
+        ],
     )
+    lines += _of_metrics(comparison)
     others = [name for name in comparison.methods if name != comparison.baseline]
     if not others:
         return "\n".join(lines) + "\n"
     lines += ["", f"## Differences to {comparison.baseline}", ""]
     lines.append(
         f"Better is +, worse −, by the metric's own direction; * where the corrected p-value is below "
-        f"{_ALPHA:g}. The {comparison.tests} tests of this table are corrected together (Holm); metrics that "
-        f"are the same on these samples count once."
+        f"{_ALPHA:g}. The {comparison.tests} tests of this table are corrected together (Holm)."
+        + (
+            " McNemar's test is left out: it would take samples of one group for independent."
+            * comparison.grouped
+        )
     )
     lines.append("")
+    parts_of = [
+        (entry, name, part) for entry in comparison.distinct for name, part in entry.differences.items()
+    ]
+    exact = any(not math.isnan(part.mcnemar) for _, _, part in parts_of)
     lines += _table(
-        ["metric", "method", "difference", "", "p", "p corrected", "p McNemar"],
+        ["metric", "method", "difference", "", "p", "p corrected", "p McNemar"][: None if exact else -1],
         [
-            [_label(entry), name, *_difference(entry, part)]
-            for entry in comparison.metrics
-            for name, part in entry.differences.items()
+            [_label(entry), name, *_difference(entry, part)[: None if exact else -1]]
+            for entry, name, part in parts_of
         ],
     )
     for kind, title in (
@@ -177,6 +215,65 @@ def comparison_text(comparison: Comparison, *, parts: int = 20) -> str:
                 *_strata(comparison, chosen, parts if kind == "subtree" else None),
             ]
     return "\n".join(lines) + "\n"
+
+
+def comparison_csv(comparison: Comparison) -> str:
+    """Every metric as a row of CSV: its samples, and the value, interval and difference of each method.
+
+    Shares are between 0 and 1. A number that is not defined is left empty.
+    """
+    out = io.StringIO()
+    others = [name for name in comparison.methods if name != comparison.baseline]
+    heads = ["role", "metric", "larger_is_better", "samples", "groups"]
+    heads += [f"{name} {what}".strip() for name in comparison.methods for what in ("", "low", "high")]
+    wanted = ("", "low", "high", "p", "p corrected")
+    heads += [f"{name} minus {comparison.baseline} {what}".strip() for name in others for what in wanted]
+    rows = csv.writer(out, lineterminator="\n")
+    rows.writerow(heads)
+    for entry in comparison.metrics:
+        numbers: list[float] = []
+        for name in comparison.methods:
+            found = entry.estimates.get(name) or Estimate(math.nan)
+            numbers += [found.value, found.low, found.high]
+        for name in others:
+            part = entry.differences.get(name) or Difference(math.nan)
+            numbers += [part.value, part.low, part.high, part.p, part.corrected]
+        counts = [entry.samples, (entry.units or "") if comparison.grouped else ""]
+        cells = ["" if math.isnan(number) else repr(float(number)) for number in numbers]
+        rows.writerow([entry.role, entry.metric, entry.larger_is_better, *counts, *cells])
+    return out.getvalue()
+
+
+def _counts(entry: MetricComparison) -> list[str]:
+    """Numbers of samples and of their groups, which older comparisons lack."""
+    return [f"{entry.samples}", f"{entry.units}" if entry.units else "–"]
+
+
+def _of_metrics(comparison: Comparison) -> list[str]:
+    """What the table of metrics leaves out, and why numbers may have no interval."""
+    found, copies = [], dict[str, list[str]]()
+    known = {f"{entry.role}.{entry.metric}": entry for entry in comparison.metrics}
+    for key, first in comparison.same.items():
+        if key in known and first in known:
+            value, other = (_base_value(comparison, known[name]) for name in (key, first))
+            turned = "" if value == other or math.isnan(value) or abs(value - other) < 1e-9 else "1 − "
+            copies.setdefault(f"{turned}{_label(known[first])}", []).append(_label(known[key]))
+    if copies:
+        listed = "; ".join(f"{', '.join(names)} = {first}" for first, names in copies.items())
+        found += ["", f"The same for every sample, so shown and tested once: {listed}."]
+    bare = [
+        _label(entry)
+        for entry in comparison.distinct
+        if any(math.isnan(part.low) and not math.isnan(part.value) for part in entry.estimates.values())
+    ]
+    if bare:
+        found += ["", f"Without an interval, because all draws agree or none is defined: {', '.join(bare)}."]
+    return found
+
+
+def _base_value(comparison: Comparison, entry: MetricComparison) -> float:
+    found = entry.estimates.get(comparison.baseline) or next(iter(entry.estimates.values()), None)
+    return math.nan if found is None else found.value
 
 
 def _strata(comparison: Comparison, entries: list[StratumComparison], most: int | None) -> list[str]:
@@ -277,13 +374,27 @@ def _on_answers(result: Comparison) -> list[str]:
     ]
 
 
+def _on_samples(result: Comparison) -> str:
+    """How many samples and groups were compared, and of which block of metrics, where they differ."""
+    common = f"{result.samples} samples that all runs have in common were compared"
+    if len(set(result.blocks.values())) < 2:
+        unit = "groups of samples (all of a group together)" if result.grouped else "samples"
+        return f"{common}; intervals ({result.confidence:.0%}) and tests draw from {result.groups} {unit}."
+    words = {"answers": "answers and violations"}
+    parts = [
+        f"{words.get(name, name)} on {samples}" + (f" of {groups} groups" if result.grouped else "")
+        for name, (samples, groups) in result.blocks.items()
+    ]
+    draw = "these groups (all samples of a group together)" if result.grouped else "these samples"
+    return (
+        f"{common}, but not every number rests on all of them: {', '.join(parts)}. Intervals "
+        f"({result.confidence:.0%}) and tests draw {draw}."
+    )
+
+
 def comparison_notes(result: Comparison) -> list[str]:
     """Notes on the samples compared, the answers, the runs and the assumptions of the tests."""
-    unit = "groups of samples (all of a group together)" if result.grouped else "samples"
-    notes = [
-        f"{result.samples} samples that all runs have in common were compared; intervals "
-        f"({result.confidence:.0%}) and tests draw from {result.groups} {unit}."
-    ]
+    notes = [_on_samples(result)]
     notes += _on_answers(result)
     for name, count in result.left_out.items():
         if count:

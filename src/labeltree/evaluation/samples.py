@@ -92,6 +92,7 @@ def choose_samples(
     labelled = (table.nodes > 0) | table.several
     notes: list[str] = []
     counts: dict[str, int] = {}
+    set_aside = ""
     has_splits = table.split is not None
     in_split = _in_split(table, split) if has_splits else torch.ones(len(table), dtype=torch.bool)
     in_train = _in_split(table, "train", required=False) if has_splits else torch.zeros_like(in_split)
@@ -112,14 +113,19 @@ def choose_samples(
             if not has_splits
             else f"The table has no training samples beside '{split}'"
         )
-        notes.append(
-            f"{what}: the classifiers learned from one half of each class ({int(train.sum())} samples) "
-            f"and were tested on the other ({int(test.sum())})."
+        drawn = "without dividing a group" if table.groups is not None else "from each class"
+        set_aside = (
+            f"{what}: half of the labelled samples, drawn {drawn}, was set aside for the "
+            f"classifiers to learn from ({int(train.sum())}). Answers and violations are measured on the "
+            f"other {int(test.sum())}."
         )
     finest = finest_labels(_every_label(table, train | test | search), taxonomy)
     classes = _every_label(table, train | test)
     classes = torch.unique(classes[finest[classes]])
     search &= finest[table.nodes.clamp_min(0)]
+    if set_aside:
+        set_aside += f" Retrieval needs no learning: it searches among all {int(search.sum())}."
+        notes.append(set_aside)
     counts["left out: no label"] = int((in_split & ~labelled).sum())
     several = table.several
     if bool((several & (train | test)).any()):
@@ -143,7 +149,7 @@ def choose_samples(
         split=name,
         counts=counts,
         notes=notes,
-        cautions=[],
+        cautions=[set_aside] if set_aside else [],
         one_class=taxonomy.path_name(int(classes[0])) if len(classes) == 1 else None,
         unlearned=_unlearned(_every_label(table, train), _every_label(table, test), finest, taxonomy),
         shared=shared_depth(classes, taxonomy),
@@ -197,7 +203,10 @@ def _count(samples: Samples, table: EmbeddingTable, train: int, search: int) -> 
             "report's tree of errors."
         )
     if counts["left out: no label"]:
-        notes.append(f"{counts['left out: no label']} samples without a label below the root were left out.")
+        samples.cautions.append(
+            f"{counts['left out: no label']} samples without a label below the root were left out."
+        )
+        notes.append(samples.cautions[-1])
     if "test samples with several labels" in counts:
         notes.append(
             f"{counts['test samples with several labels']} of {len(samples.test)} test samples and "
@@ -207,11 +216,12 @@ def _count(samples: Samples, table: EmbeddingTable, train: int, search: int) -> 
             "retrieval and violations; the protocol 'label-sets' searches for them, too."
         )
     if counts["labelled only coarsely"]:
-        notes.append(
+        samples.cautions.append(
             f"{counts['labelled only coarsely']} samples are labelled only coarsely, with a node that other "
             f"samples divide further. They count in the accuracy at the depths that their label decides, and "
-            f"in the means of the nodes above them."
+            f"in the means of the nodes above them; top-1, violations and retrieval leave them out."
         )
+        notes.append(samples.cautions[-1])
     if len(unseen):
         if has_unseen(table):
             notes.append(

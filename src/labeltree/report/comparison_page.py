@@ -19,6 +19,7 @@ from labeltree.report.comparison_words import (
     measure_of_entry,
     sentences,
     summary,
+    tested,
     verdict,
 )
 from labeltree.report.figures import curve_chart, depth_chart
@@ -83,7 +84,9 @@ def comparison_page(
         own_samples=_own_samples(comparison),
         depth=depth_chart(given, order),
         curve=curve_chart(given, order),
-        table=[_row(entry, order) for entry in comparison.metrics],
+        tested=tested(comparison),
+        copies=len(comparison.same),
+        table=[_row(entry, order) for entry in comparison.distinct],
         versions=versions(),
     )
 
@@ -103,10 +106,10 @@ def _charted(comparison: Comparison) -> list[MetricComparison]:
     """The metrics to draw: the main metrics that some method has, or else the first proportions."""
     found: list[MetricComparison] = []
     for metric, role in _CHARTED:
-        entry = next((e for e in comparison.metrics if e.metric == metric and role in ("", e.role)), None)
+        entry = next((e for e in comparison.distinct if e.metric == metric and role in ("", e.role)), None)
         if entry is not None and entry.estimates and entry not in found:
             found.append(entry)
-    return found or [e for e in comparison.metrics if e.estimates and measure_of_entry(e).share][:8]
+    return found or [e for e in comparison.distinct if e.estimates and measure_of_entry(e).share][:8]
 
 
 def _dots(entries: list[MetricComparison], order: list[str]) -> Any:
@@ -271,7 +274,10 @@ def _row(entry: Any, order: list[str]) -> dict[str, Any]:
                 "p": "" if part is None else _chance(part.corrected),
             }
         )
-    return {"measure": measure, "role": entry.role, "larger": entry.larger_is_better, "cells": cells}
+    counts = {"counted": entry.samples, "units": entry.units}
+    return {
+        "measure": measure, "role": entry.role, "larger": entry.larger_is_better, "cells": cells, **counts,
+    }  # fmt: skip
 
 
 def _chance(p: float) -> str:

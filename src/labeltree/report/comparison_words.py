@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 from labeltree.evaluation.comparison import Comparison, Difference, MetricComparison, StratumComparison
-from labeltree.report.wording import GROUPS, Measure, format_interval, format_score, percent
+from labeltree.report.wording import GROUPS, Measure, format_interval, format_score, percent, plural
 
 __all__ = [
     "ALPHA",
@@ -17,6 +17,7 @@ __all__ = [
     "measure_of_entry",
     "sentences",
     "summary",
+    "tested",
     "verdict",
 ]
 
@@ -95,10 +96,13 @@ def difference_text(entry: Compared, part: Difference) -> tuple[str, str]:
 
 
 def summary(comparison: Comparison) -> str:
-    """One sentence: the number of metrics in which each method is significantly better or worse."""
+    """One sentence: the number of metrics in which each method is significantly better or worse.
+
+    Metrics that are the same for every sample count once, as they are tested once.
+    """
     found = []
     for name in comparison.methods:
-        says = [verdict(e, e.differences[name]) for e in comparison.metrics if name in e.differences]
+        says = [verdict(e, e.differences[name]) for e in comparison.distinct if name in e.differences]
         if says:
             better, worse = says.count("better"), says.count("worse")
             found.append(
@@ -106,6 +110,20 @@ def summary(comparison: Comparison) -> str:
                 f"{len(says)} metrics and significantly worse in {worse or 'none'}"
             )
     return "; ".join(found) + "." if found else ""
+
+
+def tested(comparison: Comparison) -> str:
+    """How many samples and groups were compared; of each block of metrics, where they differ."""
+
+    def counted(samples: int, groups: int) -> str:
+        return plural(samples, "sample") + (f" in {plural(groups, 'group')}" if comparison.grouped else "")
+
+    whole = f"{counted(comparison.samples, comparison.groups)} that all runs share"
+    if len(set(comparison.blocks.values())) < 2:
+        return whole
+    words = {"answers": "answers and violations"}
+    parts = [f"{words.get(name, name)} on {counted(*of)}" for name, of in comparison.blocks.items()]
+    return f"{whole}: {', '.join(parts)}"
 
 
 def sentences(comparison: Comparison) -> list[str]:

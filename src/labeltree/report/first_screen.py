@@ -98,6 +98,7 @@ def tested_sentence(
     group: str,
     *,
     alone: bool,
+    searched: Tensor | None,
 ) -> str:
     """How many samples, of how many groups, lesions and classes were tested.
 
@@ -109,23 +110,33 @@ def tested_sentence(
         sample: what a sample is called.
         group: what a group is called.
         alone: whether nothing before it names classes and branches.
+        searched: ``(q,)`` rows that are queries of retrieval, mentioned if they are more than those tested.
     """
     of = []
     per = _units_of(result)
     if per not in ("sample", "group") and per in table.attributes:
         of.append(plural(len(torch.unique(table.units(per)[rows])), per))
     if table.groups is not None:
-        groups = table.groups[rows]
-        count = len(torch.unique(groups[groups >= 0])) + int((groups < 0).sum())
-        of.append(plural(count, group))
+        of.append(plural(_count_groups(table.groups[rows]), group))
     what = plural(len(rows), sample) + "".join(f" of {each}" for each in of)
+    search = ""
+    if searched is not None and len(searched) > len(rows):
+        search = f" Searches start from {plural(len(searched), sample)}"
+        if table.groups is not None:
+            search += f" of {plural(_count_groups(table.groups[searched]), group)}"
+        search += "."
     if not alone:
-        return f"Tested on {what}."
+        return f"Tested on {what}.{search}"
     branches = main_branches(taxonomy)
     names = ", ".join(taxonomy.names[node] for node in branches[:4]) + (" …" if len(branches) > 4 else "")
     tree = f" in {len(branches)} main branches ({names})" if len(branches) > 1 else ""
     classes = plural(result.counts.get("classes tested", 0), "class", "classes")
-    return f"Tested on {what}: {classes}{tree}."
+    return f"Tested on {what}: {classes}{tree}.{search}"
+
+
+def _count_groups(groups: Tensor) -> int:
+    """Number of groups of samples ``(m,)``; each −1 is a group of its own."""
+    return len(torch.unique(groups[groups >= 0])) + int((groups < 0).sum())
 
 
 def question_panels(result: EvaluationResult, sample: str, group: str = "group") -> list[QuestionPanel]:
@@ -277,10 +288,11 @@ def promise_panel(result: EvaluationResult, samples: str) -> PromisePanel | None
         held, (low, up) = part.scores.get(key, math.nan), part.intervals.get(key, _NO_ENDS)
         if math.isnan(held):
             continue
-        kept = is_kept(asked, held, up, calibrated, samples=part.samples, groups=part.groups)
+        samples_held, groups = part.counted.get(key, part.samples), part.counted_groups.get(key, part.groups)
+        kept = is_kept(asked, held, up, calibrated, samples=samples_held, groups=groups)
         verdict = {True: "kept", False: "not kept", None: "too few to tell"}[kept]
         name = f"{part.attribute} {part.value or '(missing)'}"
-        count = f"{part.samples:,} {samples}"
+        count = f"{samples_held:,} {samples}"
         parts.append(Part(name, percent(held), _range(low, up), count, verdict, kept is not False))
     broken = [part for part in parts if not part.kept]
     shown, rest = parts, ""

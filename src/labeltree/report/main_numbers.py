@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from labeltree.evaluation import EvaluationResult, MethodResult
+from labeltree.evaluation.result import PREFIX
 from labeltree.report.nodes import main_branches
 from labeltree.report.wording import percent, plural
 from labeltree.taxonomy import Taxonomy
@@ -56,16 +57,36 @@ def main_numbers_table(result: EvaluationResult) -> str:
         found = [_cell(method.answer_score(metric), method.answer_interval(metric)) for metric in _ANSWERS]
         others = [_cell(method.score(metric, role), method.interval(metric, role)) for metric, role in shown]
         columns.append([name, method.classifier.name, *found, *others])
+    counts = _counts(result, [f"{PREFIX[result.main.classifier.name]}{m}" for m in _ANSWERS], shown)
+    columns += counts
     widths = [max(map(len, column)) for column in columns]
     lines = [
         "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in zip(*columns, strict=True)
     ]
     if any(method.intervals for method in result.methods.values()):
-        lines.append(
-            f"in brackets: {result.settings.confidence:.0%} confidence intervals over the test samples"
-        )
+        drawn = ["", ", over these samples", ", over these groups of samples"][len(counts)]
+        lines.append(f"in brackets: {result.settings.confidence:.0%} confidence intervals{drawn}")
     return "\n".join([*lines, result.main.classifier.sentence, *result.cautions])
+
+
+def _counts(
+    result: EvaluationResult, answers: list[str], shown: list[tuple[str, str | None]]
+) -> list[list[str]]:
+    """A column of the samples that each number of the evaluated method rests on, and one of their groups."""
+    outcomes = result.outcomes.get(result.name)
+    if outcomes is None:
+        return []
+    columns = [["samples", ""], ["groups", ""]][: 1 if outcomes.groups is None else 2]
+    for metric, role in [*((metric, None) for metric in answers), *shown]:
+        keys = [k for k in outcomes.keys if k[1] == metric and k[0] not in outcomes.protocols]
+        key = next((k for k in keys if k[0] == role), keys[0] if keys else None)
+        rows = None if key is None else outcomes.counted(key)
+        known = rows is not None and rows.any()
+        columns[0].append(f"{int(rows.sum())}" if rows is not None and known else "")
+        for column in columns[1:]:
+            column.append(f"{outcomes.count_groups(rows)}" if rows is not None and known else "")
+    return columns
 
 
 def _title(metric: str) -> str:

@@ -176,6 +176,11 @@ class RunFolder:
         return self.path / "comparison.md"
 
     @property
+    def comparison_table(self) -> Path:
+        """The metrics of a comparison as CSV."""
+        return self.path / "comparison.csv"
+
+    @property
     def comparison_page(self) -> Path:
         """The comparison as one HTML file that needs no network."""
         return self.path / "comparison.html"
@@ -307,8 +312,9 @@ class RunFolder:
             files = (self.recipe, self.taxonomy, self.training_taxonomy, self.description, self.samples,
                      self.corrections, self.last_checkpoint, self.best_checkpoint, self.encoder, self.history,
                      self.versions, self.metrics, self.outcomes, self.measured_on, self.comparison,
-                     self.comparison_text, self.comparison_page, self.report, self.decisions, self.classifier,
-                     self.chosen_classifier, self.reference, self.embeddings("*"),
+                     self.comparison_text, self.comparison_table, self.comparison_page, self.report,
+                     self.decisions, self.classifier, self.chosen_classifier, self.reference,
+                     self.embeddings("*"),
                      *map(self.correction_file, range(2, 2 + len(self.correction_files))))  # fmt: skip
             clear_leftovers(*files, self.embeddings("*").with_suffix(".parquet"))
             yield

@@ -1,6 +1,7 @@
 """The standard evaluation, as protocols that run on every table: classifiers, violations, retrieval.
 
-Columns are named by role and metric (``features.top1``); all protocols share the same bootstrap draws.
+Columns are named by role and metric (``features.top1``). Numbers of answers and violations share the
+bootstrap draws of the test samples, and those of retrieval the draws of the queries.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from labeltree.decisions.classifiers import ClassifierKind
 from labeltree.evaluation.columns import Column
@@ -177,16 +179,21 @@ def retrieval(inputs: Inputs, options: Any) -> ProtocolResult:
         shown = [c for c in ranked if role == "embeddings" or not c.name.startswith(_OF_EMBEDDINGS)]
         columns += [column.alone(f"{role}.{column.name}") for column in shown]
         curves[f"{role}.hp"] = curve
-    result = _summarised(inputs, columns)
+    result = _summarised(inputs, columns, rows=plan.queries)
     if inputs.samples.one_class is not None:
         curves = {name: [torch.nan] * len(values) for name, values in curves.items()}
     result.curves.update(curves)
     return result
 
 
-def _summarised(inputs: Inputs, columns: Sequence[Column], notes: Sequence[str] = ()) -> ProtocolResult:
-    """The numbers of the columns; NaN if all samples are of one class, so that any answer is right."""
+def _summarised(
+    inputs: Inputs, columns: Sequence[Column], notes: Sequence[str] = (), rows: Tensor | None = None
+) -> ProtocolResult:
+    """The numbers of the columns; NaN if all samples are of one class, so that any answer is right.
+
+    The bootstrap draws from ``rows``; None = the test samples.
+    """
     if inputs.samples.one_class is not None:
         columns = [column.undefined() for column in columns]
-    rows = torch.unique(torch.cat([inputs.samples.test, inputs.samples.plan.queries]))
+    rows = inputs.samples.test if rows is None else rows
     return replace(inputs.summarise(columns, by_frequency=False, rows=rows), notes=list(notes))
