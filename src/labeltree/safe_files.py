@@ -318,7 +318,8 @@ def _array(file: IO[bytes], what: str, size: int) -> np.ndarray[Any, Any]:
     except Exception as error:
         raise _Unfit(f"{what} is damaged, or none") from error
     if kind.kind not in "biufUS":
-        raise _Unfit(f"{what} holds {kind.name[:100]}, neither numbers nor text")
+        advice = ": save a column of texts with .astype(str), after .fillna('')" if kind.hasobject else ""
+        raise _Unfit(f"{what} holds {kind.name[:100]}, neither numbers nor text{advice}")
     if any(length < 0 for length in shape) or math.prod(shape) * kind.itemsize != size - file.tell():
         raise _Unfit(
             f"{what} should have {math.prod(shape) * kind.itemsize:,} bytes by its header and has not"

@@ -85,7 +85,13 @@ def read_columns(path: Path) -> dict[str, Any]:
         return {name: array[()] for name, array in read_arrays(path, _TABLE).items()}
     if path.suffix == ".parquet":
         return _read_parquet(path)
-    raise DataError(f"'{path}' cannot be read as an embeddings table: use .npz or .parquet")
+    advice = ""
+    if path.suffix == ".csv":
+        advice = (
+            "; of a CSV file read by pandas: np.savez('table.npz', embeddings=df[vectors].to_numpy(), "
+            "labels=df['label'].fillna('').to_numpy().astype(str))"
+        )
+    raise DataError(f"'{path}' cannot be read as an embeddings table: use .npz or .parquet{advice}")
 
 
 def _read_parquet(path: Path) -> dict[str, Any]:
