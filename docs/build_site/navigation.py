@@ -15,6 +15,7 @@ NAVIGATION: dict[str, list[str]] = {
         "taxonomies",
         "taxonomy-changes",
         "training",
+        "no-better-than-raw",
         "encoders",
         "images-and-texts",
         "own-loop",

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from collections import Counter
 from pathlib import Path, PurePosixPath
 
 from navigation import NAVIGATION
@@ -25,12 +26,13 @@ _RENAMED = {  # what would stand where the site has a page of its own
 _FENCE = re.compile(r"^(`{3,}|~{3,}|:{3,})([^\n]*)\n.*?^\1`*[ ]*$", re.MULTILINE | re.DOTALL)
 
 
-def title_of(text: str) -> str:
-    """The short title of a page: its first heading up to the colon, without the marks of code."""
+def title_of(text: str, *, whole: bool = False) -> str:
+    """The title of a page without the marks of code: its first heading, up to the colon unless ``whole``."""
     found = re.search(r"^# (.+)$", text, re.MULTILINE)
     if found is None:
         raise ValueError(f"this page has no title: {text[:60]!r}")
-    return re.split(r": ", found[1].replace("`", ""), maxsplit=1)[0]
+    title = found[1].replace("`", "")
+    return title if whole else title.partition(": ")[0]
 
 
 class Stage:
@@ -116,9 +118,11 @@ class Stage:
             for target in re.findall(r"\]\(([\w./-]+\.md)", self._texts[index])
         ]
         order = [page for page in dict.fromkeys(linked) if page in pages - deeper]
+        listed = [*order, *sorted(pages - deeper - set(order))]
+        shared = Counter(title_of(self._texts[page]) for page in listed)
         return [
-            f"{title_of(self._texts[page])} <{page}>"
-            for page in [*order, *sorted(pages - deeper - set(order))]
+            f"{title_of(text, whole=shared[title_of(text)] > 1)} <{page}>"
+            for page, text in ((page, self._texts[page]) for page in listed)
         ]
 
     def _toctree(self, entries: list[str], caption: str | None = None) -> str:

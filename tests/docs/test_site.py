@@ -104,6 +104,14 @@ def test_every_page_is_in_the_sidebar(site: Site) -> None:
     )
 
 
+def test_names_in_the_sidebar_differ(site: Site) -> None:
+    front = site.pages["index.html"].partition("<article")[0]
+    entries = set(re.findall(r'<a class="reference internal" href="(studies/[^"#]+)">([^<]*)', front))
+    names = [name for _, name in entries]
+    assert len(names) > 30
+    assert len(set(names)) == len(names)
+
+
 def test_the_sidebar_marks_the_page(site: Site) -> None:
     text = site.pages["objectives/hwc.html"]
     assert re.findall(r'<li class="[^"]*current-page[^"]*"><a[^>]*href="([^"]*)"[^>]*>([^<]*)', text) == [
