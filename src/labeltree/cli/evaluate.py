@@ -123,6 +123,7 @@ def run(arguments: list[str]) -> None:
     from labeltree.api import evaluate
     from labeltree.evaluation import attribute_table, parse_options, protocol_table
     from labeltree.progress import progress_line
+    from labeltree.report.main_numbers import raw_is_better
     from labeltree.runs import PartFolder
 
     if options.question:
@@ -161,6 +162,8 @@ def run(arguments: list[str]) -> None:
     if options.protocols:
         print(f"\n{protocol_table(done.result)}")
     print(f"\nmetrics: {done.metrics}\nreport:  {done.report}\n{_next(options, done.metrics.parent)}")
+    if options.run is not None and (advice := raw_is_better(done.result)):
+        print(f"note:    {advice}")
     refused = _refused(done.result, options.protocols)
     if refused:
         raise DataError(f"{refused} All else was measured and written.")

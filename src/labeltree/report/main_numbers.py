@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 from labeltree.evaluation import EvaluationResult, MethodResult
 from labeltree.evaluation.result import PREFIX
+from labeltree.inference.embeddings import RAW_NAMES
 from labeltree.report.nodes import main_branches
 from labeltree.report.wording import percent, plural
 from labeltree.taxonomy import Taxonomy
 
-__all__ = ["Tile", "main_numbers_table", "main_sentences", "opening", "tiles"]
+__all__ = ["Tile", "main_numbers_table", "main_sentences", "opening", "raw_is_better", "tiles"]
 
 _CLASSIFIERS = {
     "own": "the model's own classifier",
@@ -87,6 +88,20 @@ def _counts(
         for column in columns[1:]:
             column.append(f"{outcomes.count_groups(rows)}" if rows is not None and known else "")
     return columns
+
+
+def raw_is_better(result: EvaluationResult) -> str:
+    """What to try if the raw samples alone give more right answers than the model; else an empty string."""
+    top1 = result.main.answer_score("top1")
+    for name in RAW_NAMES.values():
+        raw = result.methods[name].answer_score("top1") if name in result.methods else math.nan
+        if raw > top1:
+            return (
+                f"{name} alone give more right answers than the model: top-1 {raw:.4f} and {top1:.4f}. "
+                "Try more steps (more --epochs, a smaller --batch_size) or a pretrained --encoder; the guide "
+                "'When the model is no better than raw pixels' has more"
+            )
+    return ""
 
 
 def _title(metric: str) -> str:

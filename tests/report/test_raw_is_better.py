@@ -1,0 +1,24 @@
+"""The advice for a model that the raw samples beat."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from report_inputs import SMALL, random_table
+
+from labeltree.evaluation import EvaluationSettings, evaluate
+from labeltree.report.main_numbers import raw_is_better
+from labeltree.taxonomy import Taxonomy
+
+
+def test_the_advice_names_what_is_better_and_comes_only_then() -> None:
+    tree = Taxonomy.from_paths(SMALL)
+    bad = random_table(tree, 10)
+    good = replace(bad, embeddings=torch.eye(tree.num_nodes)[bad.nodes], features=None)
+    settings = EvaluationSettings(resamples=0)
+    advice = raw_is_better(evaluate(bad, tree, baselines={"raw pixels": good}, settings=settings))
+    assert advice.startswith("raw pixels alone give more right answers than the model: top-1 1.0000 and 0.")
+    assert "--epochs" in advice
+    assert raw_is_better(evaluate(good, tree, baselines={"raw pixels": good}, settings=settings)) == ""
+    assert raw_is_better(evaluate(bad, tree, baselines={"other": good}, settings=settings)) == ""
