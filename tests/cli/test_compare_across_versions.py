@@ -44,6 +44,10 @@ def test_runs_of_two_versions(
     assert "first" in json.dumps(content)
     assert (first.path / "on-new" / "outcomes.npz").is_file()
     assert not (second.path / "on-new").exists()
+    capsys.readouterr()
+    twice = ["compare", str(first.path), str(first.path / "on-new"), *runs[3:]]
+    assert main([*twice, *words]) != 0
+    assert "are the same result" in capsys.readouterr().err
     assert main([*runs, *words[2:]]) != 0
     assert main([*runs, "--taxonomy", given["taxonomy"], "--mapping", f"elsewhere={mapping}"]) != 0
     assert "which is not compared" in capsys.readouterr().err

@@ -123,11 +123,14 @@ def test_a_run_on_another_version(
     TaxonomyMapping(old, tree, targets).save(tmp_path / "map.yaml")
     words = ["evaluate", str(run.path), "--taxonomy", str(new), "--mapping", str(tmp_path / "map.yaml")]
     assert main([*words, "--quiet", "--protocols", "decisions"]) == 0
-    assert "2 nodes merged into another" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "2 nodes merged into another" in said
+    assert "Before and after" not in said  # it was not evaluated before
     content = json.loads((run.path / "on-revised" / "metrics.json").read_text("utf-8"))
     assert content["counts"]["classes tested"] == 4
     assert content["taxonomy_changes"]["merge"]["nodes"] == 2
     certain = [*words[:4], "--quiet", "--protocols", "decisions"]
+    lt.evaluate(run, resamples=0)
     for _ in range(2):
         assert main(certain) == 0  # by another mapping: into another folder, each time the same
     (other,) = run.path.glob("on-revised-????????")
@@ -143,3 +146,5 @@ def test_a_run_on_another_version(
     done = lt.evaluate(run, new, out=tmp_path / "certain")
     assert done.result.taxonomy_changes["remove"]["nodes"] == 2
     assert done.result.main.scores["predictions"]["own_top1"] >= 0
+    (said,) = (note for note in done.result.cautions if "Before and after" in note)
+    assert f"of the {done.result.main.errors.samples} whose label is a class on both" in said

@@ -67,6 +67,32 @@ def test_from_embeddings_to_changes(table: Path, tmp_path: Path, capsys: pytest.
     assert "8, 5 with a label" in capsys.readouterr().out
 
 
+def test_numbers_of_nodes_are_never_read_in_another_taxonomy(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where, file = tmp_path / "theirs.index", tmp_path / "more.parquet"
+    assert run("--embeddings", table, "--taxonomy", tmp_path / "tree.json") == 0
+    other = Taxonomy.from_paths(["a/w", "a/x", "a/y", "b/z"])  # with a class before the others
+    nodes = torch.tensor([other.find("x"), other.find("z"), -1])
+    EmbeddingTable(torch.ones(3, 4), nodes, paths=np.array(["p", "q", "r"])).save(file, other)
+    capsys.readouterr()
+    assert run(where, "--add", file) == 2
+    assert "were written with another taxonomy" in capsys.readouterr().err
+    other.save(tmp_path / "more.taxonomy.json")
+    assert run(where, "--add", file) == 0  # by path
+    index = Index.open(where)
+    label = dict(zip(index.rows(["id"])["id"].to_pylist(), index.labels().tolist(), strict=True))
+    assert (label["p"], label["q"], label["r"]) == (TREE.find("x"), TREE.find("z"), -1)
+    EmbeddingTable(torch.ones(1, 4), torch.tensor([other.find("w")]), paths=np.array(["s"])).save(file, other)
+    capsys.readouterr()
+    assert run(where, "--add", file) == 2
+    said = capsys.readouterr().err
+    assert "a/w" in said
+    assert "--move-to FILE" in said
+    assert run(where, "--move-to", tmp_path / "more.taxonomy.json") == 0
+    assert run(where, "--add", file) == 0
+
+
 def test_what_makes_no_sense_is_refused(
     table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -15,7 +15,8 @@ def run(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(
         prog="labeltree embed",
         description="Write features and embeddings of a trained run's samples, or of others, to one table "
-        "with columns embeddings, features, nodes, split, instances and paths. " + folder_help("embeddings"),
+        "with columns embeddings, features, nodes, split, instances and paths. The taxonomy of the nodes is "
+        "written beside it, as OUT.taxonomy.json. " + folder_help("embeddings"),
     )
     parser.add_argument("run", help="the run folder")
     parser.add_argument("--data", help="embed these instead: a data set, a folder or a table")
@@ -29,8 +30,7 @@ def run(arguments: list[str]) -> None:
     labels.add_argument(
         "--own-labels",
         action="store_true",
-        help="with --data: keep the labels that the data have, of another taxonomy than the run's; that is "
-        "written beside the table, as OUT.taxonomy.json",
+        help="with --data: keep the labels that the data have, of another taxonomy than the run's",
     )
     parser.add_argument(
         "--modality",
@@ -106,7 +106,6 @@ def run(arguments: list[str]) -> None:
         table = embed_source(
             trained.network, source, answers=not options.own_labels, modality=options.modality
         )
-        replace(table, encoder_digest=trained.weights_digest).save(out)
-        if options.own_labels:
-            source.taxonomy.save(out.with_suffix(".taxonomy.json"))
+        replace(table, encoder_digest=trained.weights_digest).save(out, source.taxonomy)
+        source.taxonomy.save(out.with_suffix(".taxonomy.json"))
     print(f"{len(table)} samples, {table.embeddings.shape[1]}-d embeddings ({table.geometry}): {out}")

@@ -107,15 +107,15 @@ def _make(options: argparse.Namespace) -> Index:
 
 def _change(index: Index, options: argparse.Namespace) -> None:
     """Make the requested change and say what it was."""
-    from labeltree.index.reading import rows_of_embeddings
+    from labeltree.index.reading import rows_to_add
     from labeltree.taxonomy import Taxonomy, TaxonomyMapping
 
     if options.add:
-        rows, _ = rows_of_embeddings(options.add, index.taxonomy)
+        rows = rows_to_add(options.add, index)
         index.add(rows)
         print(f"{len(rows)} samples added")
     elif options.replace:
-        rows, _ = rows_of_embeddings(options.replace, index.taxonomy)
+        rows = rows_to_add(options.replace, index)
         replaced, added = index.replace(rows)
         print(f"{replaced} samples replaced, {added} added")
     elif options.delete:

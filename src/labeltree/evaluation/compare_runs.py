@@ -79,7 +79,9 @@ def compare_paths(
         RunError: if a folder has no outcomes: the run was not evaluated, or by an older version only.
         DataError: if a table cannot be read, runs have different samples under the same ids, or `compare`
             cannot compare.
+        ValueError: if two of the folders or tables are the same.
     """
+    _check_different(methods)
     judge = None if taxonomy is None else load_taxonomy(taxonomy)
     read = {name: [_read(path, judge, split, progress) for path in paths] for name, paths in methods.items()}
     outcomes_of: list[tuple[str | Path, Outcomes]] = []
@@ -108,6 +110,21 @@ def compare_paths(
     if any(found.split == "half" for runs in results.values() for found in runs):
         result = replace(result, notes=[*result.notes[:1], _HALF, *result.notes[1:]])
     return replace(write_comparison(result, out), results=results)
+
+
+def _check_different(methods: Mapping[str, Sequence[str | Path]]) -> None:
+    """Raise a `ValueError` if a result stands twice among the methods: its differences would be 0 and mean
+    nothing."""
+    seen: dict[Path, str] = {}
+    for name, paths in methods.items():
+        for path in paths:
+            before = seen.setdefault(Path(path).resolve(), name)
+            if before is not name:
+                raise ValueError(
+                    f"'{before}' and '{name}' are the same result, '{path}', which does not differ from "
+                    "itself; to see one run before and after a change of the taxonomy, 'labeltree evaluate "
+                    "RUN', then 'labeltree evaluate RUN --taxonomy FILE', which prints both numbers"
+                )
 
 
 def _check_same_samples(runs: Sequence[tuple[str | Path, Outcomes]]) -> None:

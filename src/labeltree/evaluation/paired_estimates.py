@@ -55,7 +55,9 @@ def common_samples(
         if run.taxonomy != first.taxonomy:
             raise DataError(
                 f"'{name}' and '{first_name}' were evaluated on different taxonomies: compare them on one, "
-                f"'labeltree compare RUN RUN --taxonomy FILE', with --mapping RUN=FILE where classes changed"
+                f"'labeltree compare RUN RUN --taxonomy FILE', with --mapping RUN=FILE where classes changed."
+                " If they are one run before and after a change, there are no two models to compare: "
+                "'labeltree evaluate RUN --taxonomy FILE' prints both numbers on the same samples"
             )
     shared = [key for key in rows[0] if all(key in other for other in rows)]
     if not shared:

@@ -10,7 +10,8 @@ import numpy as np
 import torch
 
 from labeltree.data.corrections import sample_ids
-from labeltree.errors import DataError
+from labeltree.errors import DataError, TaxonomyError
+from labeltree.evaluation import translate
 from labeltree.index.index import Index
 from labeltree.index.rows import KNOWN_COLUMNS, RESERVED, IndexRows
 from labeltree.index.store import GeometryName
@@ -20,7 +21,7 @@ from labeltree.runs import EmbeddingTable, PartFolder, RunFolder
 from labeltree.runs.columns import as_texts, read_columns
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy, load_taxonomy
 
-__all__ = ["index_embeddings", "index_run", "rows_of_embeddings", "rows_of_run"]
+__all__ = ["index_embeddings", "index_run", "rows_of_embeddings", "rows_of_run", "rows_to_add"]
 
 _NO_COLUMNS = {"sample", "problem", "geometry", "curvature", "id", "ids", "label", "labels", "prediction"}
 """Columns of an embeddings file that do not become columns of an index."""
@@ -141,11 +142,20 @@ def rows_of_embeddings(path: str | Path, taxonomy: AnyTaxonomy) -> tuple[IndexRo
 
     Args:
         path: ``.npz``, ``.parquet`` or a folder of parts.
-        taxonomy: of the labels.
+        taxonomy: that the rows are labelled in. Labels are found there by path or by name if the file was
+            written with another one, which lies in the folder or beside the file.
+
+    Raises:
+        DataError: if the file cannot be read, or a label is not in the taxonomy.
     """
     path = Path(path)
-    table = EmbeddingTable.load(path, taxonomy)
     parts = PartFolder(path)
+    beside = parts.taxonomy if parts.exists() else path.with_suffix(".taxonomy.json")
+    own = load_taxonomy(beside) if beside.is_file() else taxonomy
+    if own == taxonomy:
+        table = EmbeddingTable.load(path, taxonomy)
+    else:
+        table = translate(EmbeddingTable.load(path, own), own, taxonomy, "the taxonomy to read it in")
     raw = parts.read_columns() if parts.exists() else read_columns(path)
     given = next((raw[name] for name in ("ids", "id") if name in raw), None)
     ids = None if given is None else as_texts(path, "ids", given).tolist()
@@ -164,6 +174,24 @@ def rows_of_embeddings(path: str | Path, taxonomy: AnyTaxonomy) -> tuple[IndexRo
         groups=rows.groups,
         columns=columns,
     ), table
+
+
+def rows_to_add(path: str | Path, index: Index) -> IndexRows:
+    """The samples of an embeddings file as rows for an index that exists; see `rows_of_embeddings`.
+
+    Raises:
+        DataError: if the file cannot be read, or the index has no place for a label; it says what to do.
+    """
+    try:
+        return rows_of_embeddings(path, index.taxonomy)[0]
+    except (DataError, TaxonomyError) as error:
+        if "labels are matched by" not in str(error):
+            raise
+        raise DataError(
+            f"'{path}' has classes that the index does not have: {str(error).split(': ', 1)[1]}. For new "
+            f"classes, move the index to a taxonomy that has them first, 'labeltree index {index.where} "
+            "--move-to FILE'"
+        ) from error
 
 
 def _is_further(name: str, values: Any, n: int) -> bool:

@@ -32,6 +32,7 @@ from labeltree.inference.classifiers import own_scores, run_classifiers
 from labeltree.inference.embeddings import RAW_NAMES, run_tables, start_name
 from labeltree.inference.loading import TrainedRun
 from labeltree.progress import Progress, silent
+from labeltree.report.before_and_after import before_and_after
 from labeltree.report.corrected_labels import CorrectedLabels, already_corrected, correct_run
 from labeltree.report.main_numbers import main_numbers_table
 from labeltree.report.page import write_report
@@ -176,6 +177,9 @@ def evaluate_run(
         result = replace(result, notes=[*result.notes, *data_notes(run.source)])
         if change is not None:
             result = _with_changes(result, change, before, Path(str(taxonomy)).name)
+            both = before_and_after(folder, result) if corrections is None else None
+            if both is not None:
+                result = replace(result, notes=[*result.notes, both], cautions=[*result.cautions, both])
         if (before_training := already_corrected(folder, run.source, split)) is not None:
             result = replace(
                 result,

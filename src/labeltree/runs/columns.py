@@ -13,6 +13,7 @@ from labeltree.errors import DataError
 from labeltree.safe_files import Reader, read_arrays, read_parquet
 from labeltree.taxonomy import AnyTaxonomy
 
+_DIGESTS = ("encoder_digest", "taxonomy_digest")
 _TABLE = Reader("an embeddings table", "write it again as .npz or .parquet")
 
 __all__ = [
@@ -74,7 +75,9 @@ def _known(path: Path, nodes: Tensor, taxonomy: AnyTaxonomy | None) -> Tensor:
     if taxonomy is not None and len(nodes) and (nodes.min() < -1 or nodes.max() >= taxonomy.num_nodes):
         bad = int(nodes[(nodes < -1) | (nodes >= taxonomy.num_nodes)][0])
         raise DataError(
-            f"'{path}' has node {bad}, but the taxonomy's nodes are 0 to {taxonomy.num_nodes - 1}"
+            f"'{path}' has node {bad}, but the taxonomy's nodes are 0 to {taxonomy.num_nodes - 1}: its numbers "
+            "are those of another taxonomy. Write it again with 'labeltree embed', which notes that one, or "
+            "give labels by name, in a column 'labels'"
         )
     return nodes
 
@@ -105,7 +108,7 @@ def _read_parquet(path: Path) -> dict[str, Any]:
     raw: dict[str, Any] = {
         k.decode("utf-8", "replace"): v.decode("utf-8", "replace") for k, v in metadata.items()
     }
-    raw = {k: raw[k] for k in ("geometry", "curvature", "aspect_taxonomies", "encoder_digest") if k in raw}
+    raw = {k: raw[k] for k in ("geometry", "curvature", "aspect_taxonomies", *_DIGESTS) if k in raw}
     for name in table.column_names:
         column = table.column(name)
         if pa.types.is_list(column.type) or pa.types.is_fixed_size_list(column.type):

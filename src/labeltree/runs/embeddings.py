@@ -45,7 +45,7 @@ _TEXTS = ("split", "paths", "group_names")
 _KNOWN = frozenset((*_TENSORS, *_TEXTS)) | frozenset(
     (
         *("embeddings", "nodes", "labels", "splits", "sample"),
-        *("geometry", "curvature", "aspect_taxonomies", "encoder_digest"),
+        *("geometry", "curvature", "aspect_taxonomies", "encoder_digest", "taxonomy_digest"),
     )
 )
 """Columns of a file with a meaning of their own, in the plural; others of one text a row are attributes."""
@@ -267,8 +267,14 @@ class EmbeddingTable:
             label_sets=None,
         )
 
-    def save(self, path: str | Path) -> None:
-        """Write the table atomically as ``.npz`` or ``.parquet``, depending on the suffix."""
+    def save(self, path: str | Path, taxonomy: AnyTaxonomy | None = None) -> None:
+        """Write the table atomically as ``.npz`` or ``.parquet``, depending on the suffix.
+
+        Args:
+            path: the file.
+            taxonomy: the taxonomy of ``nodes``; its digest is noted, so that `load` refuses to read their
+                numbers as nodes of another one.
+        """
         path = Path(path)
         columns: dict[str, Any] = {"embeddings": self.embeddings.numpy(), "nodes": self.nodes.numpy()}
         for name in (*_TENSORS, *_TEXTS):
@@ -283,6 +289,8 @@ class EmbeddingTable:
             note["aspect_taxonomies"] = text_of_aspects(self.aspect_names, self.aspect_taxonomies)
         if self.encoder_digest:
             note["encoder_digest"] = self.encoder_digest
+        if taxonomy is not None:
+            note["taxonomy_digest"] = taxonomy.digest
         with atomic_write(path) as temporary:
             if path.suffix == ".npz":
                 np.savez(temporary, **note, **columns)
@@ -327,7 +335,7 @@ class EmbeddingTable:
 
         Raises:
             DataError: if the file is missing, unreadable or lacks a column, or holds numbers of nodes where
-                names are needed.
+                names are needed, or numbers that were written with another taxonomy.
             TaxonomyError: if a label is not in the taxonomy.
         """
         path = Path(path)
@@ -346,6 +354,8 @@ class EmbeddingTable:
                     raw[name] = raw[alias]
         if by_name:
             _require_names(path, raw)
+        elif taxonomy is not None:
+            _check_digest(path, raw, taxonomy)
         if "embeddings" not in raw:
             raise DataError(f"'{path}' has no column 'embeddings'; it has {sorted(raw)}")
         text = {k: as_texts(path, k, raw[k]) for k in _TEXTS if k in raw}
@@ -416,6 +426,18 @@ def _require_names(path: Path, raw: dict[str, Any]) -> None:
             f"'{path}' gives {' and '.join(numbers)} as numbers, which only the taxonomy that they were "
             f"written with explains: put it beside, as '{path.with_suffix('.taxonomy.json').name}', or write "
             "names instead"
+        )
+
+
+def _check_digest(path: Path, raw: Mapping[str, Any], taxonomy: AnyTaxonomy) -> None:
+    """Raise a `DataError` if numbers of nodes were written with another taxonomy than this."""
+    noted = str(raw.get("taxonomy_digest", ""))
+    if noted and noted != taxonomy.digest and "nodes" in raw:
+        beside = path.with_suffix(".taxonomy.json").name
+        raise DataError(
+            f"the numbers of nodes in '{path}' were written with another taxonomy (digest {noted[:16]}) than "
+            f"this one (digest {taxonomy.digest[:16]}), where they may mean other classes; put that taxonomy "
+            f"beside the file, as '{beside}', or give labels by name, in a column 'labels'"
         )
 
 
