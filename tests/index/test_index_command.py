@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from labeltree.cli.main import main
-from labeltree.index import Index
+from labeltree.index import Index, IndexRows
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 
@@ -91,6 +91,22 @@ def test_numbers_of_nodes_are_never_read_in_another_taxonomy(
     assert "--move-to FILE" in said
     assert run(where, "--move-to", tmp_path / "more.taxonomy.json") == 0
     assert run(where, "--add", file) == 0
+
+
+def test_predictions_move_with_the_labels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    answers = ["a/x", "a/y", "b/z", None]
+    columns = {"prediction": answers}
+    rows = IndexRows(list("pqrs"), np.eye(4), np.array([2, 3, 5, 3]), columns=columns)
+    Index.create(tmp_path / "i", rows, taxonomy=TREE)
+    Taxonomy.from_paths(["c/x", "b/z"]).save(tmp_path / "new.yaml")
+    assert run(tmp_path / "i", "--move-to", tmp_path / "new.yaml") == 0
+    assert "2 labels became coarser, those of 'a/y' (2)" in capsys.readouterr().out
+    assert Index.open(tmp_path / "i").rows(["prediction"])["prediction"].to_pylist() == [
+        "c/x",
+        "c",
+        "b/z",
+        None,
+    ]
 
 
 def test_what_makes_no_sense_is_refused(

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+from collections import Counter
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from labeltree.index import Index
     from labeltree.index.index import IndexInfo
+    from labeltree.taxonomy import TaxonomyMapping
 
 _EPILOG = """examples:
   labeltree index runs/photos                            makes runs/photos/index, of all splits
@@ -127,15 +131,31 @@ def _change(index: Index, options: argparse.Namespace) -> None:
             mapping = TaxonomyMapping.load(options.mapping, old=index.taxonomy, new=new)
         else:
             mapping, _ = TaxonomyMapping.between(index.taxonomy, new)
+        on_server = "://" in index.where
+        labels = None if on_server else index.labels()
         index.move(new, mapping)
-        gone = int((~mapping.exact).sum())
-        print(
-            f"labels moved to '{options.move_to}'; {gone} of {mapping.old.num_nodes} nodes are read coarser"
-        )
+        print(f"labels moved to '{options.move_to}'; {_coarser(mapping, labels)}")
+        if on_server and "prediction" in index.info().columns:
+            print("the column 'prediction' keeps the names of the old version")
     elif options.compact:
         index.compact()
     elif options.tune:
         index.tune(progress=None if options.quiet else print)
+
+
+def _coarser(mapping: TaxonomyMapping, labels: np.ndarray[Any, Any] | None) -> str:
+    """How many of the labels ``(n,)`` of the old version became coarser, and which; None: not counted."""
+    exact = mapping.exact.tolist()
+    if labels is None:
+        return f"{exact.count(False)} of {mapping.old.num_nodes} nodes are read coarser"
+    counts = Counter(node for node in labels.tolist() if node > 0 and not exact[node])
+    if not counts:
+        return "no label became coarser"
+    named = ", ".join(f"'{mapping.old.path_name(node)}' ({count:,})" for node, count in counts.most_common(5))
+    more = f" and {len(counts) - 5} more" if len(counts) > 5 else ""
+    return (
+        f"{counts.total():,} labels became coarser, those of {named}{more}: moving back does not restore them"
+    )
 
 
 def _search(info: IndexInfo) -> str:

@@ -314,6 +314,8 @@ class Index:
     def move(self, taxonomy: Taxonomy, mapping: TaxonomyMapping) -> None:
         """Read all labels on another version of the taxonomy, in one transaction.
 
+        The column ``prediction`` of an index in a folder follows; on a server, its texts stay as they are.
+
         Args:
             taxonomy: the new version.
             mapping: what became of each node of the index's taxonomy, in a tree equal to ``taxonomy``.
@@ -331,7 +333,12 @@ class Index:
                     f"the mapping does not begin with the taxonomy of the index '{self.where}'; make one "
                     "between that and the new version"
                 )
-            store.renumber(mapping.nodes.numpy(), store.settings.with_taxonomy(taxonomy))
+            places = mapping.nodes.tolist()
+            names = {
+                mapping.old.path_name(node): taxonomy.path_name(place) if place else None
+                for node, place in enumerate(places)
+            }
+            store.renumber(mapping.nodes.numpy(), store.settings.with_taxonomy(taxonomy), names)
 
     def compact(self) -> None:
         """Tidy up after many changes: small files are merged, and old versions deleted."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -215,9 +215,11 @@ class LanceStore:
         """See `Store`."""
         self._table.delete(Filter(ids=tuple(ids)).sql())
 
-    def renumber(self, new_nodes: Array, settings: IndexSettings) -> None:
+    def renumber(
+        self, new_nodes: Array, settings: IndexSettings, names: Mapping[str, str | None] | None = None
+    ) -> None:
         """See `Store`; all rows are written anew in one commit, without approximate indexes."""
-        self._overwrite(settings, new_nodes)
+        self._overwrite(settings, new_nodes, names or {})
 
     def write_settings(self, settings: IndexSettings) -> None:
         """See `Store`."""
@@ -235,18 +237,23 @@ class LanceStore:
         with _writer(self.folder):
             yield self.open(self.folder, self)  # a store of its own: searches hold this one
 
-    def _overwrite(self, settings: IndexSettings, new_nodes: Array) -> None:
+    def _overwrite(self, settings: IndexSettings, new_nodes: Array, names: Mapping[str, str | None]) -> None:
         import pyarrow as pa
 
         schema = _with_settings(self._schema, settings)
         place = self._schema.get_field_index("node")
         look_up = np.append(new_nodes, -1)  # -1, no label, stays
+        answers = self._schema.get_field_index("prediction")
+        answers = answers if answers >= 0 and pa.types.is_string(self._schema.field(answers).type) else -1
 
         def batches() -> Iterator[pa.RecordBatch]:
             for batch in self.scan(self._schema.names):
                 nodes = pa.array(look_up[batch.column(place).to_numpy()], pa.int64())
                 columns = batch.columns
                 columns[place] = nodes
+                if answers >= 0:
+                    moved = [names.get(name, name) for name in columns[answers].to_pylist()]
+                    columns[answers] = pa.array(moved, pa.string())
                 yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
         reader = pa.RecordBatchReader.from_batches(schema, batches())

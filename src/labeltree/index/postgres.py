@@ -16,7 +16,7 @@ recovery, backups, replicas.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -287,8 +287,10 @@ class PostgresStore:
         with self._change() as connection:
             self._run(connection, "DELETE FROM {rows} WHERE id = ANY(%s)", [_storable(ids)])
 
-    def renumber(self, new_nodes: Array, settings: IndexSettings) -> None:
-        """See `Store`; only the labels get other nodes, no row is written."""
+    def renumber(
+        self, new_nodes: Array, settings: IndexSettings, names: Mapping[str, str | None] | None = None
+    ) -> None:
+        """See `Store`; only the labels get other nodes, no row is written: predictions keep their names."""
         with self._change() as connection:
             self._run(
                 connection,

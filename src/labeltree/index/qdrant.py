@@ -22,7 +22,7 @@ import re
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import wraps
@@ -316,8 +316,10 @@ class QdrantStore:
         with self._change():
             self._mark_died(ids)
 
-    def renumber(self, new_nodes: Array, settings: IndexSettings) -> None:
-        """See `Store`; only the labels get other nodes, no row is written."""
+    def renumber(
+        self, new_nodes: Array, settings: IndexSettings, names: Mapping[str, str | None] | None = None
+    ) -> None:
+        """See `Store`; only the labels get other nodes, no row is written: predictions keep their names."""
         with self._change():
             moved = np.asarray(new_nodes)[self._nodes]
             without = np.setdiff1d(np.arange(settings.taxonomy.num_nodes), moved)

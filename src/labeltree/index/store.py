@@ -6,7 +6,7 @@ import base64
 import json
 import uuid
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
@@ -169,8 +169,13 @@ class Store(Protocol):
     def delete(self, ids: list[str]) -> None:
         """Delete the rows of these ids, all of which exist."""
 
-    def renumber(self, new_nodes: Array, settings: IndexSettings) -> None:
-        """Give every row with node v the node ``new_nodes[v]`` ``(N_old,)``, and write the settings."""
+    def renumber(
+        self, new_nodes: Array, settings: IndexSettings, names: Mapping[str, str | None] | None = None
+    ) -> None:
+        """Give every row with node v the node ``new_nodes[v]`` ``(N_old,)``, and write the settings.
+
+        In a folder, the texts of a column ``prediction``, paths of nodes, become those that ``names`` gives.
+        """
 
     def write_settings(self, settings: IndexSettings) -> None:
         """Write the settings, without a change of rows."""
