@@ -60,7 +60,7 @@ RESERVED = frozenset(
             "aspect_taxonomies",
         ),
         *("instances", "paths", "split", "splits", "groups", "group_names", "group", "sample", "all"),
-        "encoder_digest",
+        *("encoder_digest", "taxonomy_digest"),
     )
 )
 """Names that columns to keep may not have: those of an embeddings table, and words for what is judged."""

@@ -68,8 +68,8 @@ def attribute_rows(result: EvaluationResult) -> tuple[list[str], dict[str, list[
 
     Returns:
         the heads of the columns, and a row of cells for each ``site = Graz``; empty without attributes. The
-        share of answers that hold the truth says where a promise was not kept, beyond chance. A score that
-        rests on other samples than the first columns count has counts of its own after it.
+        share of answers that hold the truth says where a promise was not kept, beyond chance. Where a
+        score rests on other samples than those before it, their counts stand before it.
     """
     main = result.main
     prefix = PREFIX[main.classifier.name]
@@ -84,9 +84,16 @@ def attribute_rows(result: EvaluationResult) -> tuple[list[str], dict[str, list[
         shown |= {key: f"held at {key.rpartition('_')[2]}" for key in part.scores if ".coverage_at_" in key}
     grouped = any(part.groups is not None for part in main.by_attribute)
     heads = ["samples", *(["groups"] if grouped else [])]
-    other = [key for key in shown if any(_rests_on(part, key) != _tested(part) for part in main.by_attribute)]
+    # counts stand once before the scores that rest on the same samples
+    counted = [[_tested(part) for part in main.by_attribute]]
+    other = []
+    for key in shown:
+        rests = [_rests_on(part, key) for part in main.by_attribute]
+        if rests != counted[-1]:
+            other.append(key)
+            counted.append(rests)
     for key, head in shown.items():
-        heads += [head, *(["of samples", *(["of groups"] if grouped else [])] if key in other else [])]
+        heads += [*(["of samples", *(["of groups"] if grouped else [])] if key in other else []), head]
     rows: dict[str, list[str]] = {}
     for part in main.by_attribute:
         cells = [f"{part.samples:,}", *([f"{part.groups or 0:,}"] if grouped else [])]
@@ -94,9 +101,9 @@ def attribute_rows(result: EvaluationResult) -> tuple[list[str], dict[str, list[
             value, (low, high) = part.scores.get(key, math.nan), part.intervals.get(key, (math.nan,) * 2)
             ends = "" if math.isnan(low) else f" [{low:.3f}, {high:.3f}]"
             verdict = _verdict(result, key, value, high, part)
-            cells.append("–" if math.isnan(value) else f"{value:.3f}{ends}{verdict}")
             if key in other:
                 cells += [f"{count or 0:,}" for count in _rests_on(part, key)[: 1 + grouped]]
+            cells.append("–" if math.isnan(value) else f"{value:.3f}{ends}{verdict}")
         rows[f"{part.attribute} = {part.value or '(missing)'}"] = cells
     return heads, rows
 

@@ -76,8 +76,8 @@ def _known(path: Path, nodes: Tensor, taxonomy: AnyTaxonomy | None) -> Tensor:
         bad = int(nodes[(nodes < -1) | (nodes >= taxonomy.num_nodes)][0])
         raise DataError(
             f"'{path}' has node {bad}, but the taxonomy's nodes are 0 to {taxonomy.num_nodes - 1}: its "
-            "numbers are those of another taxonomy. Write it again with 'labeltree embed', which notes that one, or "
-            "give labels by name, in a column 'labels'"
+            "numbers are those of another taxonomy. Write it again with 'labeltree embed', which notes that "
+            "one, or give labels by name, in a column 'labels'"
         )
     return nodes
 
