@@ -84,7 +84,24 @@ def test_every_number_says_what_it_rests_on(taxonomy: Taxonomy) -> None:
         assert part.counted_groups[recall] == len(np.unique(groups[mine])) > (part.groups or 0)
         assert part.scores[recall] == pytest.approx(values[mine].mean())
         row = next(line for line in attribute_table(result).splitlines() if (part.value or "missing") in line)
-        assert row.split()[-2:] == [str(mine.sum()), str(part.counted_groups[recall])]
+        assert row.split()[-3:-1] == [str(mine.sum()), str(part.counted_groups[recall])]
+
+
+def test_a_column_of_patients_that_is_no_group_is_named(taxonomy: Taxonomy) -> None:
+    table = make_table(taxonomy)
+    assert table.groups is not None
+    patients = np.array([f"p{group}" for group in table.groups.tolist()])
+    settings = EvaluationSettings(resamples=20)
+
+    def said(groups: torch.Tensor | None, **attributes: np.ndarray) -> bool:  # type: ignore[type-arg]
+        given = replace(table, groups=groups, attributes=attributes)
+        return any(
+            "are no groups here" in one for one in evaluate(given, taxonomy, settings=settings).cautions
+        )
+
+    assert said(None, **{"Patient ID": patients})
+    assert not said(table.groups, patient=patients)
+    assert not said(None, patient=np.arange(len(table)).astype(str), dispatient=patients)
 
 
 def test_what_cannot_be_broken_down_is_refused(taxonomy: Taxonomy) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,6 +37,12 @@ __all__ = [
 ]
 
 GROUPS = ("head", "middle", "tail")
+_INDIVIDUALS = re.compile(
+    r"(^|[\s_-])(patient|subject|person|case|donor|participant|individual|animal|author|user|customer)s?"
+    r"([\s_-]?(id|no|number|name))?$",
+    re.IGNORECASE,
+)
+"""Names of columns whose samples are hardly ever independent."""
 
 FEW = 10
 """Numbers computed from fewer samples than this are shown with a warning."""
@@ -155,11 +162,32 @@ def choose_samples(
         shared=shared_depth(classes, taxonomy),
     )
     _count(chosen, table, int(train.sum()), int(search.sum()))
+    said = _like_groups(table)
+    chosen.notes.extend(said)
+    chosen.cautions.extend(said)
     if chosen.one_class is None:
         said = shared_note(classes, taxonomy)
         chosen.notes.extend(said)
         chosen.cautions.extend(said)
     return chosen
+
+
+def _like_groups(table: EmbeddingTable) -> list[str]:
+    """Sentences on columns such as ``patient_id`` of a table without groups."""
+    if table.groups is not None:
+        return []
+    found = []
+    for name, column in table.attributes.items():
+        values = np.asarray(column)
+        values = values[values != ""]
+        count = len(np.unique(values))
+        if _INDIVIDUALS.search(name) and 1 < count < len(values):
+            found.append(
+                f"The column '{name}' is kept, but its {count:,} values are no groups here: intervals and "
+                "retrieval take every sample as independent. If samples with equal values are not, name the "
+                "column 'groups' (of a run: --table.group_column)."
+            )
+    return found
 
 
 def _every_label(table: EmbeddingTable, rows: Tensor) -> Tensor:

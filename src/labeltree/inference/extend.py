@@ -502,10 +502,14 @@ def extension_text(extension: Extension) -> str:
         if each["groups"] is not None:
             number += f" of {each['groups']:,} group{'s' if each['groups'] != 1 else ''}"
         held = (
-            f", {each['held']:,} held out" if each["held"] else ", none held out: nothing is promised for it"
+            f", {each['held']:,} more held out"
+            if each["held"]
+            else ", none held out: nothing is promised for it"
         )
         why = f" ({each['why']})" if each["why"] else ""
-        lines.append(f"  {'new' if each['new'] else 'more'}  {each['class']}{why}: {number}{held}")
+        lines.append(
+            f"  {'new' if each['new'] else 'more'}  {each['class']}{why}: learned from {number}{held}"
+        )
     lines += [f"  retired  {name}" for name in extension.retired]
     found = record["accuracies"]
     if found["known"]:
