@@ -7,7 +7,7 @@ A tutorial is a page of Markdown with three kinds of blocks that do something:
   after it is what it prints;
 - ```` ```yaml ```` or ```` ```csv ```` whose first line is ``# NAME`` is a file to be written.
 
-In what is printed, ``…`` stands for anything.
+In what is printed, ``…`` stands for anything or nothing.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def run(page: str, seen: Callable[[Block, str, str], None]) -> None:
 
 
 def agrees(shown: str, printed: str) -> bool:
-    """Whether what was printed has the shape that a page shows; ``…`` stands for anything.
+    """Whether what was printed has the shape that a page shows; ``…`` stands for anything or nothing.
 
     Numbers, nodes, files, splits and spaces are not compared: trained on another processor, a model has other
     last digits, and so, in places, other neighbours.
@@ -127,7 +127,7 @@ def agrees(shown: str, printed: str) -> bool:
         text = re.sub(r"# @|\b(?:train|val|test)\b(?= +@)", "@", text)
         return " ".join(re.sub(r"-{3,}|[+−]\*?(?= )", "-", text).split())
 
-    pattern = re.sub(r"([\[?*])", r"[\1]", shape(shown)).replace("…", "*")
+    pattern = re.sub(r"([\[?*])", r"[\1]", shape(shown)).replace("… ", "*").replace("…", "*")
     return fnmatch.fnmatchcase(shape(printed), pattern)
 
 
