@@ -94,6 +94,7 @@ def test_runs_are_compared(runs: dict[str, Path], tmp_path: Path) -> None:
     )  # fmt: skip
     assert {metric.metric for metric in found.result.metrics} == {"top1"}
     assert sorted(path.suffix for path in (tmp_path / "comparison").iterdir() if path.name[0] != ".") == [
+        ".csv",
         ".html",
         ".json",
         ".md",
