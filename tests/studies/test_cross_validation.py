@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -53,7 +54,8 @@ def test_every_sample_is_judged_once(home: Path, capsys: pytest.CaptureFixture[s
     page = (run / "report.html").read_text()
     for words in ("hwc, 2 folds", "site = Wien", "sensitivity", "fold-2/report.html"):
         assert words in page
-    compared = lt.compare({"one": run, "same": run}, out=home / "comparison")
+    same = shutil.copytree(run, home / "same")
+    compared = lt.compare({"one": run, "same": same}, out=home / "comparison")
     assert compared.result.samples == 120
     assert all(part.value == 0 for part in compared.result.metric("answer_top1").differences.values())
 
