@@ -74,7 +74,7 @@ def test_another_site_is_measured_beside_the_own(home: Path, capsys: pytest.Capt
     assert (
         new.result.main.answer_score("top1") > metrics["methods"]["hwc"]["scores"]["features"]["top1"] - 1e-9
     )
-    copy = shutil.copytree(folder, home / "copy")
+    copy = shutil.copytree(folder, folder.parent / "copy")
     compared = lt.compare({"a": folder, "b": copy}, out=home / "comparison")
     assert compared.result.samples == 60
 

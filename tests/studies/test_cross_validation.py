@@ -54,7 +54,7 @@ def test_every_sample_is_judged_once(home: Path, capsys: pytest.CaptureFixture[s
     page = (run / "report.html").read_text()
     for words in ("hwc, 2 folds", "site = Wien", "sensitivity", "fold-2/report.html"):
         assert words in page
-    same = shutil.copytree(run, home / "same")
+    same = shutil.copytree(run, run.parent / "same")
     compared = lt.compare({"one": run, "same": same}, out=home / "comparison")
     assert compared.result.samples == 120
     assert all(part.value == 0 for part in compared.result.metric("answer_top1").differences.values())
