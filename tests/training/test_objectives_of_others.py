@@ -37,7 +37,11 @@ class Pull(nn.Module):
 
 @pytest.fixture
 def their_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[float], ModuleType]]:
-    """Write the module with another factor, and import it anew."""
+    """Write the module with another factor, and import it anew.
+
+    Without bytecode: Python takes a compiled file for current if the source has its size and its second.
+    """
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
     monkeypatch.setattr(registry, "_entries", dict(registry._entries))
     monkeypatch.syspath_prepend(tmp_path)
     ours = dict(registry._entries)
