@@ -13,6 +13,7 @@ from statistics import mean, stdev
 import pytest
 
 import labeltree
+from labeltree.training.registry import list_objectives, list_sums
 
 pytestmark = pytest.mark.slow
 
@@ -69,3 +70,6 @@ def test_objectives_are_counted() -> None:
     table = (ROOT / "docs" / "objectives" / "index.md").read_text("utf-8")
     uses = re.findall(r"^\| \[`[\w-]+`\].*\| ([^|]+) \|$", table, re.MULTILINE)
     assert f"{sum(text.startswith('yes') for text in uses)} of [{len(uses)} objectives]" in PAGE
+    assert len(uses) == len(list_objectives()) + len(list_sums())  # as --list-objectives lists them
+    for page in ("README.md", "docs/what-is-in-it.md"):
+        assert re.findall(r"\[(\d+) objectives", (ROOT / page).read_text("utf-8")) == [str(len(uses))]

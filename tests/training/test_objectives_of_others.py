@@ -1,18 +1,23 @@
 """Objectives of other modules: known by their source, and runs that open without them."""
 
+import dataclasses
 import importlib
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 import torch
 import yaml
 
 from labeltree.cli.main import main
+from labeltree.data import registry as datasets
 from labeltree.errors import RunError
+from labeltree.evaluation import registry as protocols
 from labeltree.inference.loading import load_run
+from labeltree.models import registry as models
 from labeltree.runs import ModelDescription, RunFolder
 from labeltree.studies.book import Book
 from labeltree.studies.plan import Study
@@ -20,6 +25,7 @@ from labeltree.studies.run import perform, run_tasks_of, state_of
 from labeltree.studies.study_file import read_study
 from labeltree.studies.worker import jobs_for
 from labeltree.training import registry
+from labeltree.training.origins import origin_of
 from labeltree.training.registry import RegistrationError, get_objective, register_objective
 
 pytestmark = pytest.mark.slow
@@ -150,3 +156,77 @@ def test_our_objectives_keep_the_identity_of_their_results() -> None:
         assert row is not None
         assert row["settings"] == task.digest(study)
     assert jobs_for(study, study.methods, 2) == (2, None)
+
+
+@pytest.mark.parametrize("kind", ["encoder", "data set", "protocol"])
+def test_jobs_of_a_study_whose_script_registers_more(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    study = read_study(Path(__file__).parents[2] / "studies" / "emoji-dimensions" / "study.yaml")
+    settings: dict[str, dict[str, object]] = {
+        "encoder": {"shared": {**study.shared, "encoder": "mine"}},
+        "data set": {"transfer": {"data": "mine"}},
+        "protocol": {"evaluation": {**study.evaluation, "protocols": ["mine"]}},
+    }
+    entries = {
+        "encoder": (models, "_ENTRIES"),
+        "data set": (datasets, "_entries"),
+        "protocol": (protocols, "_entries"),
+    }
+    registered, name = entries[kind]
+    monkeypatch.setattr(registered, name, dict(getattr(registered, name)))
+
+    def mine(*_: object, **__: object) -> Any: ...
+
+    if kind == "encoder":
+        models.register_encoder("mine", summary="")(mine)
+    elif kind == "data set":
+        datasets.register_dataset("mine", summary="", licence="")(mine)
+    else:
+        protocols.register("mine", summary="", source="")(mine)
+    study = dataclasses.replace(study, **settings[kind])  # type: ignore[arg-type]
+    jobs, note = jobs_for(study, study.methods[:1], 2)
+    assert jobs == 1
+    assert f"{kind} 'mine' is registered by '{__name__}'" in str(note)
+    monkeypatch.setattr(mine, "__module__", "labeltree.anything")
+    assert jobs_for(study, study.methods[:1], 2) == (2, None)
+
+
+def test_a_digest_watches_what_a_loss_imports_from_its_own_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    """Directly or through another module; neither what it does not import nor another package."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.syspath_prepend(tmp_path)
+    files = {
+        "theirs/__init__.py": "",
+        "theirs/loss.py": "from ._parts import weights\nimport elsewhere\nclass Loss: ...\n",
+        "theirs/_parts/__init__.py": "",
+        "theirs/_parts/weights.py": "from theirs import constants\n",
+        "theirs/constants.py": "FACTOR = 1.0\n",
+        "theirs/another_loss.py": "",
+        "elsewhere.py": "",
+        "script.py": "import elsewhere, installed\nclass Loss: ...\n",
+        ".venv/site-packages/installed.py": "",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text, "utf-8")
+    monkeypatch.syspath_prepend(tmp_path / ".venv/site-packages")
+    roots = {"theirs", "elsewhere", "script", "installed"}
+    request.addfinalizer(
+        lambda: [sys.modules.pop(name) for name in list(sys.modules) if name.split(".")[0] in roots]
+    )
+    losses = {name: importlib.import_module(name).Loss for name in ("theirs.loss", "script")}
+
+    def watching(changed: str) -> list[str]:
+        """The modules whose digest a change of a file changes."""
+        before = {name: origin_of(loss, name).digest for name, loss in losses.items()}
+        with (tmp_path / changed).open("a") as file:
+            file.write("# changed\n")
+        return [name for name, loss in losses.items() if origin_of(loss, name).digest != before[name]]
+
+    assert watching("theirs/constants.py") == ["theirs.loss"]
+    assert watching("theirs/_parts/weights.py") == ["theirs.loss"]
+    assert watching("theirs/another_loss.py") == []
+    assert watching("elsewhere.py") == ["script"]
+    assert watching("script.py") == ["script"]
+    assert watching(".venv/site-packages/installed.py") == []

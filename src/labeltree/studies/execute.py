@@ -44,8 +44,8 @@ def execute(
     Args:
         path: path of the study file.
         only: names or families of the methods to run; () = all.
-        jobs: number of simultaneous runs; None = depending on the number of cores. It is 1 if an objective is
-            registered by a script, which other processes do not import.
+        jobs: number of simultaneous runs; None = depending on the number of cores. It is 1 if an objective,
+            encoder, data set or protocol is registered by a script, which other processes do not import.
         progress_bar: show a progress bar; only with one job.
 
     Raises:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from labeltree.atomic import writing
 from labeltree.processes import available_cores, end_with_parent, stop_signals
+from labeltree.studies.only_here import only_here
 from labeltree.studies.plan import Method, Study
 from labeltree.studies.run import Task, find_task, perform
 from labeltree.studies.study_file import read_study
@@ -38,7 +39,7 @@ def default_jobs() -> int:
 def jobs_for(study: Study, methods: Sequence[Method], jobs: int | None) -> tuple[int, str | None]:
     """The number of jobs for these methods, and a sentence if it is not the one that was asked for.
 
-    Processes of their own know labeltree's objectives and those of installed packages, and no others.
+    Processes of their own know what labeltree and installed packages register, and nothing else.
 
     Args:
         study: the study.
@@ -48,12 +49,12 @@ def jobs_for(study: Study, methods: Sequence[Method], jobs: int | None) -> tuple
     wanted = default_jobs() if jobs is None else jobs
     if wanted < 1:
         raise ValueError(f"--jobs is {wanted}; it must be 1 or more")
-    alone = [entry for entry in study.own_objectives(methods) if not entry.origin.is_found]
-    if wanted == 1 or not alone:
+    alone = None if wanted == 1 else only_here(study, methods)
+    if alone is None:
         return wanted, None
     return 1, (
-        f"runs follow one another, not {wanted} at a time: objective '{alone[0].name}' is registered by "
-        f"{alone[0].origin}, which other processes do not import; in an installed package they find it"
+        f"runs follow one another, not {wanted} at a time: {alone}, which other processes do not import; "
+        "in an installed package they find it"
     )
 
 

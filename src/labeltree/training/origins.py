@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import inspect
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
+
+from labeltree.plugins import entry_point_of, is_found_everywhere
 
 __all__ = ["LABELTREE", "Origin", "origin_of"]
 
 _KNOWN = ("labeltree", "torch", "builtins")  # packages whose versions a run records
+_INSTALLED = {"site-packages", "dist-packages"}
 
 
 @dataclass(frozen=True)
@@ -23,8 +27,9 @@ class Origin:
 
     Attributes:
         module: the module that registers it; of a script, its file.
-        digest: a digest of the files that register and define the loss, as they were when it was registered;
-            None if they cannot be read, or if they are labeltree's own.
+        digest: a digest of the files that register and define the loss, and of what they import from
+            their own package or folder, as they were when it was registered; None if they cannot be read, or
+            if they are labeltree's own.
     """
 
     module: str
@@ -37,9 +42,7 @@ class Origin:
 
     @cached_property
     def _entry_point(self) -> EntryPoint | None:
-        root = self.module.split(".")[0]
-        known = (e for e in entry_points(group="labeltree.objectives") if e.module.split(".")[0] == root)
-        return next(known, None)
+        return entry_point_of(self.module, "objectives")
 
     @property
     def package(self) -> str | None:
@@ -50,7 +53,7 @@ class Origin:
     @property
     def is_found(self) -> bool:
         """Whether every process finds it: it is ours, or of an installed package."""
-        return self.is_ours or self._entry_point is not None
+        return is_found_everywhere(self.module, "objectives")
 
     def to_dict(self) -> dict[str, str]:
         """As plain values, for a run's record."""
@@ -90,9 +93,64 @@ def _digest(modules: list[str], loss: Callable[..., Any]) -> str | None:
         for module in modules:
             file = _file_of(module)
             digest.update(file.read_bytes() if file is not None else inspect.getsource(loss).encode())
+        for imported in _imported_beside(modules):
+            digest.update(imported.read_bytes())
     except (OSError, TypeError):
         return None
     return digest.hexdigest()[:16]
+
+
+def _imported_beside(modules: list[str]) -> list[Path]:
+    """The files that modules import, also through one another, from their own package or folder."""
+    found: dict[Path, None] = {}
+    for start in modules:
+        home, seen, left = _home_of(start), {start}, [start]
+        while home is not None and left:
+            for name in _imports_of(left.pop()):
+                file = _file_of(name)
+                if name in seen or file is None or not _lies_in(home, file):
+                    continue
+                seen.add(name)
+                left.append(name)
+                found[file] = None
+    return sorted(found.keys() - {_file_of(module) for module in modules})
+
+
+def _home_of(module: str) -> Path | None:
+    """The folder of a module's whole package; of a module outside packages, its own folder."""
+    package = getattr(sys.modules.get(module), "__package__", None) or ""
+    for folder in getattr(sys.modules.get(package.split(".")[0]), "__path__", ()):
+        return Path(folder).absolute()
+    file = _file_of(module)
+    return None if file is None else file.absolute().parent
+
+
+def _lies_in(home: Path, file: Path) -> bool:
+    """Whether a file lies in a folder, and not among packages that are installed there."""
+    file = file.absolute()
+    return (
+        file.suffix == ".py"
+        and file.is_relative_to(home)
+        and home.name not in _INSTALLED
+        and not _INSTALLED & set(file.relative_to(home).parts)
+    )
+
+
+def _imports_of(module: str) -> set[str]:
+    """The names of the loaded modules that a module's text imports, wherever it does."""
+    file = _file_of(module)
+    if file is None:
+        return set()
+    package = getattr(sys.modules[module], "__package__", None) or ""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_bytes())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            parts = package.split(".")[: 1 - node.level or None] if node.level else []
+            source = ".".join([*parts, *([node.module] if node.module else [])])
+            names |= {source, *(f"{source}.{alias.name}" for alias in node.names)}
+    return {name for name in names if name in sys.modules and name.split(".")[0] not in _KNOWN}
 
 
 def _file_of(module: str) -> Path | None:
