@@ -469,6 +469,11 @@ def test_two_ranks_with_the_same_samples(tmp_path: Path) -> None:
         (lambda: metrics.RetrievalMetrics(TAXONOMY, ks=(1, 0)), "is 0; expected an integer"),
         (lambda: metrics.RetrievalMetrics(TAXONOMY, depths=(7,)), "depth is 7"),
         (lambda: metrics.RetrievalMetrics(TAXONOMY, ahp_k=0), "ahp_k is 0"),
+        (lambda: metrics.RetrievalMetrics(TAXONOMY, only="map"), "only is 'map'; expected a list of keys"),
+        (
+            lambda: metrics.RetrievalMetrics(TAXONOMY, only=("recall@3",)),
+            "fits no key; did you mean 'recall@",
+        ),
         (lambda: metrics.RetrievalMetrics(TAXONOMY, k=1), "Unexpected keyword arguments: `k`"),
         (lambda: metrics.PairViolations(TAXONOMY, reading="threes"), "reading is 'threes'"),
         (lambda: metrics.PairViolations(TAXONOMY, geometry="ball"), "geometry is 'ball'"),
@@ -493,3 +498,7 @@ def test_log_dict_takes_what_retrieval_metrics_compute() -> None:
     assert all(value.numel() == 1 for value in values.values())
     assert values["recall@1"] == values["one"]
     assert "ahp@250" in values
+    few = metrics.RetrievalMetrics(TAXONOMY, ks=(1, 3), only=("recall@*", "ahp@250"))
+    few.update(DATA["embeddings"], DATA["nodes"])
+    assert set(few.compute()) == {"recall@1", "recall@3", "ahp@250"}
+    assert few.compute()["ahp@250"] == values["ahp@250"]

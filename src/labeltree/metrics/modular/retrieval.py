@@ -7,6 +7,8 @@ With groups, such as patients, a sample's own group is left out of its results, 
 
 from __future__ import annotations
 
+import difflib
+import fnmatch
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
@@ -333,8 +335,17 @@ class RetrievalMetrics(_Retrieval):
     """All retrieval metrics from one ranking, as a dict; see
     `labeltree.metrics.functional.retrieval_metrics`.
 
-    All values, including counts, are float64 scalars, so that ``self.log_dict(metric.compute())`` in a
-    LightningModule logs them. The curve of HP@1 … HP@K is left out; the function gives it.
+    The keys of the dict:
+
+    - ``recall@{k}`` for every k of `ks`, ``map@r``, ``map``; also ``…/depth{l}`` for every l of `depths`;
+    - ``hp@{k}`` for every k of `ks`, ``ahp@{ahp_k}``, ``ahp@{ahp_k}/trapezoid``;
+    - with `graded`: ``h_ap``, ``h_ap/map``, ``asi``, ``ndcg``, and ``ap/depth{l}`` for every depth;
+    - counts: ``queries``, ``queries_without_relevant`` (both also ``…/depth{l}``), ``queries_missing_label``,
+      ``queries_without_similarity``, with `graded` ``queries_without_relatives``, and ``database``.
+
+    `only` chooses among them. All values, including counts, are float64 scalars, so that
+    ``self.log_dict(metric.compute())`` in a LightningModule logs them. The curve of HP@1 … HP@K is left out;
+    the function gives it. With fewer than `ahp_k` results, AHP is the mean over all of them.
 
     Args:
         taxonomy: a tree or a DAG.
@@ -342,19 +353,23 @@ class RetrievalMetrics(_Retrieval):
         ahp_k: K for AHP@K.
         depths: depths at which recall@k, MAP@R and mAP are computed as well.
         graded: add H-AP, ASI, NDCG and the AP at each depth.
+        only: the keys to return; ``*`` and ``?`` stand for any text and one character. None: all.
         geometry: geometry of the embeddings, or its name; default the sphere.
         **kwargs: arguments of `torchmetrics.Metric`.
+
+    Raises:
+        ValueError: also if an entry of `only` fits no key.
 
     Example:
         >>> import torch
         >>> from labeltree.taxonomy import Taxonomy
         >>> taxonomy = Taxonomy.from_paths([("mammal", "dog"), ("mammal", "cat"), ("fish", "trout")])
-        >>> metric = RetrievalMetrics(taxonomy, ks=(1,), depths=(1,))
+        >>> metric = RetrievalMetrics(taxonomy, ks=(1,), depths=(1,), only=("recall@*", "map@r"))
         >>> embeddings = torch.tensor([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]])
         >>> metric.update(embeddings, taxonomy.encode(["dog", "cat", "dog"]))
         >>> values = metric.compute()
-        >>> values["recall@1"].item(), values["recall@1/depth1"].item()
-        (0.0, 1.0)
+        >>> {name: value.item() for name, value in values.items()}
+        {'recall@1': 0.0, 'map@r': 0.0, 'recall@1/depth1': 1.0}
 
     """
 
@@ -369,13 +384,25 @@ class RetrievalMetrics(_Retrieval):
         ahp_k: int = 250,
         depths: Sequence[int] = (),
         graded: bool = False,
+        only: Sequence[str] | None = None,
         geometry: Geometry | str | None = None,
         **kwargs: Any,
     ) -> None:
+        if isinstance(only, str):
+            raise ValueError(f"only is '{only}'; expected a list of keys, such as ['{only}']")
+        self.only = None if only is None else tuple(only)
         settings = {"ks": tuple(ks), "ahp_k": ahp_k, "depths": tuple(depths), "graded": graded}
         super().__init__(taxonomy, geometry, settings=settings, **kwargs)
 
     def value(self, samples: Tensor, labels: Tensor) -> dict[str, Tensor]:
         """Float64 scalars by name, including counts, as loggers need them."""
         found = super().value(samples, labels)
-        return {name: value.double() for name, value in found.items() if name != "hp_curve"}
+        del found["hp_curve"]
+        for pattern in self.only or ():
+            if not fnmatch.filter(found, pattern):
+                near = difflib.get_close_matches(pattern, found, 1)
+                known = f"did you mean '{near[0]}'?" if near else f"there are {', '.join(found)}"
+                raise ValueError(f"only has '{pattern}', which fits no key; {known}")
+        only = ("*",) if self.only is None else self.only
+        chosen = {name for pattern in only for name in fnmatch.filter(found, pattern)}
+        return {name: value.double() for name, value in found.items() if name in chosen}
