@@ -79,7 +79,7 @@ def test_diff_counts_samples(folder: Path, capsys: pytest.CaptureFixture[str]) -
 
 def test_from_map_to_the_new_version(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("map", "old.json", "new.yaml") == 0
-    assert "1 more likely, as comments" in capsys.readouterr().out
+    assert "1 guess, as comments at its end" in capsys.readouterr().out
     text = Path("changes.yaml").read_text("utf-8")
     assert "release: " in text
     assert "# - {rename: bird/owl/tawny, to: bird/owl/tawny owl}" in text
@@ -96,6 +96,22 @@ def test_from_map_to_the_new_version(folder: Path, capsys: pytest.CaptureFixture
     for action, expected in (("show", "release 2024\nroot\n"), ("check", "release 2024\n  2023, digest")):
         assert run(action, "applied.json") == 0
         assert expected in capsys.readouterr().out
+
+
+def test_accept_leaves_what_only_the_place_says(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Taxonomy.from_paths(["cat/tabby", "cat/lion", "fish/pike", "fish/eel"]).save("a.yaml")
+    Taxonomy.from_paths(["cat/tabby cat", "cat/lion", "fish/trout"]).save("b.yaml")
+    assert run("diff", "a.yaml", "b.yaml") == 0
+    assert "guesses, of which none is used" in capsys.readouterr().out
+    assert run("map", "a.yaml", "b.yaml", "--accept") == 0
+    printed = capsys.readouterr().out
+    assert "1 added, 2 removed, 1 renamed: changes.yaml\n2 guesses, as comments" in printed
+    text = Path("changes.yaml").read_text("utf-8")
+    assert "\n- {rename: cat/tabby, to: cat/tabby cat}\n" in text
+    assert "\n# - {merge: fish/pike, to: fish/trout}  # by its place alone" in text
+    Path("changes.yaml").write_text(text.replace("# - {", "- {"), "utf-8")
+    assert run("diff", "a.yaml", "b.yaml", "--mapping", "changes.yaml") == 0
+    assert "\n1 renamed, 2 merged into 1\n" in capsys.readouterr().out
 
 
 def test_what_a_person_wrote_is_kept(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -179,7 +179,10 @@ def test_a_revision() -> None:
         "add: fish/color",
         "add: fish/eel",
     ]
-    assert [str(guess.change) for guess in guesses] == ["rename: fish/colour -> fish/color"]
+    assert [(str(guess.change), guess.by_place) for guess in guesses] == [
+        ("rename: fish/colour -> fish/color", False),
+        ("rename: fish/pike -> fish/eel", True),
+    ]
     find = OLD.find
     place = {
         name: new.path_name(int(mapping.nodes[find(name)])) for name in ("tit", "barn 2", "colour", "fish")
@@ -400,6 +403,43 @@ def test_what_is_gone_is_not_taken_for_what_is_new() -> None:
         Taxonomy.from_paths(["a/x", "b"]), Taxonomy.from_paths(["a/other", "b"])
     )
     assert guesses == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "guessed", "by_place"),
+    [
+        (["tabby", "calico"], ["tabby cat", "calico"], ["rename: a/tabby -> a/tabby cat"], False),
+        (
+            ["shell", "x"],
+            ["sea shell", "land shell", "x"],
+            ["split: a/shell -> a/sea shell, a/land shell"],
+            False,
+        ),
+        (
+            ["shell (sea)", "land-shell", "x"],
+            ["shell", "x"],
+            ["merge: a/land-shell -> a/shell", "merge: a/shell (sea) -> a/shell"],
+            False,
+        ),
+        (["costume"], ["garment"], ["rename: a/costume -> a/garment"], True),
+        (["bean", "grey"], ["goose"], ["merge: a/bean -> a/goose", "merge: a/grey -> a/goose"], True),
+        (["bean"], ["goose", "duck"], [], True),  # which of them, or neither?
+        (["c1", "c2", "c3", "c4", "c5", "c6"], ["goose"], [], True),  # too many to be one
+        (["bean", "unknown"], ["goose"], ["rename: a/bean -> a/goose"], True),
+    ],
+)
+def test_guesses(
+    before: list[str], after: list[str], guessed: list[str], by_place: bool, tmp_path: Path
+) -> None:
+    old, new = (Taxonomy.from_paths(["b", *(f"a/{name}" for name in names)]) for names in (before, after))
+    mapping, guesses = TaxonomyMapping.between(old, new)
+    assert sorted(str(guess.change) for guess in guesses) == guessed
+    assert {guess.by_place for guess in guesses} == ({by_place} if guessed else set())
+    assert not {str(change) for change in mapping.changes()} & set(guessed)  # none is used
+    path = tmp_path / "changes.yaml"
+    mapping.save(path, guesses)
+    path.write_text(path.read_text().replace("# - {", "- {"))  # the lines of what is gone and new stay
+    assert set(guessed) <= set(said(TaxonomyMapping.load(path, old=old, new=new)))
 
 
 def test_a_file_that_lacks_lines_does_not_lead_back(tmp_path: Path) -> None:

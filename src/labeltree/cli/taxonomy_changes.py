@@ -50,13 +50,13 @@ def add_changes(actions: Any) -> None:
         "map",
         help="write down what changed, to be edited by hand",
         description="Write what became of each class of OLD in NEW, one line per change. What is likely but "
-        "not certain is written as comments; remove the '#' of those that are right.",
+        "not certain is guessed, and written as comments; remove the '#' of those that are right.",
     )
     _add_versions(map_)
     map_.add_argument(
         "--accept",
         action="store_true",
-        help="accept likely changes, too, instead of writing them as comments",
+        help="accept the guesses that names speak for; those by place alone stay comments",
     )
     map_.add_argument(
         "--out", type=Path, default=Path("changes.yaml"), metavar="FILE", help="(default: changes.yaml)"
@@ -138,7 +138,10 @@ def _diff(options: argparse.Namespace) -> None:
         print(line)
     print(_counted(changes) + ("" if touched is None else f"; {touched.sentence(changes)}"))
     if guesses:
-        print("likely, but not certain ('labeltree taxonomy map' writes them down to be confirmed):")
+        print(
+            "guesses, of which none is used ('labeltree taxonomy map' writes them as comments, for you to "
+            "confirm):"
+        )
         for guess in guesses:
             print(f"  {guess.change}  ({guess.reason})")
 
@@ -148,14 +151,13 @@ def _map(options: argparse.Namespace) -> None:
     old, new = open_tree(options.old), open_tree(options.new)
     mapping, guesses = _between(options, old, new)
     if options.accept:
-        mapping, guesses = mapping.with_guesses(guesses), []
+        mapping = mapping.with_guesses([guess for guess in guesses if not guess.by_place])
+        guesses = [guess for guess in guesses if guess.by_place]
     mapping.save(options.out, guesses)
-    likely = (
-        f"; {len(guesses)} more likely, as comments: remove the '#' of those that are right"
-        if guesses
-        else ""
-    )
-    print(f"{_counted(mapping.changes())}{likely}: {options.out}")
+    print(f"{_counted(mapping.changes())}: {options.out}")
+    if guesses:
+        many = f"{len(guesses):,} guess{'es' * (len(guesses) > 1)}"
+        print(f"{many}, as comments at its end: remove the '#' of those that are right")
 
 
 def _apply(options: argparse.Namespace) -> None:
@@ -245,9 +247,15 @@ def _counts(changes: Sequence[Change]) -> dict[str, int]:
 
 
 def _counted(changes: Sequence[Change]) -> str:
-    return ", ".join(f"{count:,} {_DONE[kind]}" for kind, count in _counts(changes).items()) or (
-        "nothing changed"
-    )
+    counts = _counts(changes)
+    said = [f"{count:,} {_DONE[kind]}" + _into(changes, kind, count) for kind, count in counts.items()]
+    return ", ".join(said) or "nothing changed"
+
+
+def _into(changes: Sequence[Change], kind: str, count: int) -> str:
+    """How many classes the merged ones became, where that says more than their number."""
+    became = len({change.new for change in changes if change.kind == kind}) if kind == "merge" else count
+    return f" into {became:,}" if became < count else ""
 
 
 def _rows(changes: Sequence[Change], touched: Touched | None) -> list[str]:
@@ -341,7 +349,9 @@ def _as_json(mapping: TaxonomyMapping, guesses: Sequence[Guess], touched: Touche
             "not in OLD": touched.unmatched,
         }
     content["changes"] = [of(change) for change in changes]
-    content["guesses"] = [{**of(guess.change), "reason": guess.reason} for guess in guesses]
+    content["guesses"] = [
+        {**of(guess.change), "reason": guess.reason, "by_place": guess.by_place} for guess in guesses
+    ]
     return content
 
 

@@ -55,7 +55,7 @@ class VersionChange:
         mapping: what became of each node.
         file: the file that the mapping is from; None: it consists of what is certain, see
             `TaxonomyMapping.between`.
-        guesses: without a file, the number of further changes that are likely, and were not used.
+        guesses: without a file, the number of further changes that are guessed, and were not used.
     """
 
     mapping: TaxonomyMapping
@@ -120,9 +120,9 @@ class VersionChange:
         if self.guesses:
             several = self.guesses > 1
             sentence += (
-                f" {self.guesses:,} more {'changes are' if several else 'change is'} likely and "
+                f" {self.guesses:,} more {'changes are' if several else 'change is'} guessed and "
                 f"{'were' if several else 'was'} not used: 'labeltree taxonomy map' writes "
-                f"{'them' if several else 'it'} for you to accept, and --mapping uses "
+                f"{'them' if several else 'it'} for you to confirm, and --mapping uses "
                 f"{'them' if several else 'it'}."
             )
         return sentence

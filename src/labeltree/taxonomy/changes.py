@@ -51,6 +51,7 @@ class Guess:
         change: the change in words.
         reason: why it is likely.
         below: changes of nodes below that come with it.
+        by_place: whether only its place speaks for it, and no name: one class is gone there, and one is new.
     """
 
     node: int
@@ -58,6 +59,7 @@ class Guess:
     change: Change
     reason: str
     below: tuple[Change, ...] = ()
+    by_place: bool = False
 
 
 def changes_of(

@@ -29,7 +29,10 @@ _HEADER = """\
 # parent, wherever that goes.
 """
 _UNEDITED = "# as written: "  # a digest of the lines above follows, by which edits are noticed
-_GUESSES = "# Likely, but not certain: remove the '# ' before those that are right.\n"
+_GUESSES = """\
+# Guesses, none of them used yet: remove the '# ' before those that are right. You need not touch other lines:
+# a guess counts instead of the line that removes its class, and lines that add its new class may stay.
+"""
 Path_ = tuple[str, ...]
 
 

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from labeltree.errors import TaxonomyError
-from labeltree.taxonomy.changes import Change, Guess, Kind
+from labeltree.taxonomy.changes import Guess
 from labeltree.taxonomy.graph import Graph
-from labeltree.taxonomy.near_names import near_pairs, plain_key
+from labeltree.taxonomy.guesses import guesses_of
 from labeltree.taxonomy.placeholders import PLACEHOLDERS, REMAINDERS, plain_name
 from labeltree.taxonomy.tree import Taxonomy
 
@@ -84,7 +84,7 @@ def match_versions(
                 )
             if node and new.follow(old.path(node)) is None:
                 targets[node] = [place[0]] if place[0] else []
-    return targets, _guesses(old, new, targets, carry_on(old, new, targets))
+    return targets, guesses_of(old, new, targets, carry_on(old, new, targets))
 
 
 def carry_on(old: Taxonomy, new: Taxonomy, targets: list[list[int]]) -> dict[int, list[int]]:
@@ -158,87 +158,3 @@ def _line_up(node: int, parent: list[int]) -> list[int]:
         node = parent[node]
         found.append(node)
     return found
-
-
-def _guesses(
-    old: Taxonomy, new: Taxonomy, targets: list[list[int]], doubtful: Mapping[int, list[int]]
-) -> list[Guess]:
-    """Likely changes of the nodes that are left, among the children of where their parents went."""
-    sourced = {target for several in targets for target in several}
-    found: list[Guess] = []
-    for node, there in doubtful.items():
-        children = old.children(node)
-        stay = sum(bool(targets[child]) for child in children)
-        kind: Kind = "split" if len(there) > 1 else "merge" if there[0] in sourced else "rename"
-        change = Change(kind, old.path(node), tuple(new.path(one) for one in there))
-        reason = f"{stay} of its {len(children)} children went there, the others are gone"
-        found.append(Guess(node, tuple(there), change, reason))
-    for node in range(old.num_nodes):
-        if len(targets[node]) != 1 and node:
-            continue
-        gone = [child for child in old.children(node) if not targets[child] and child not in doubtful]
-        if not gone:
-            continue
-        place = targets[node][0] if node else 0
-        children = new.children(place)
-        fresh = [child for child in children if child not in sourced]
-        known = [child for child in children if child in sourced]
-        found += _among_siblings(old, new, gone, fresh, known)
-    return sorted(found, key=lambda guess: guess.node)
-
-
-def _among_siblings(
-    old: Taxonomy, new: Taxonomy, gone: list[int], fresh: list[int], known: list[int]
-) -> list[Guess]:
-    """Guesses about children that are gone, from new children of the same parent and those that stayed."""
-
-    def guess(node: int, there: list[int], reason: str) -> Guess:
-        kind: Kind = "split" if len(there) > 1 else "merge" if there[0] in known else "rename"
-        change = Change(kind, old.path(node), tuple(new.path(one) for one in there))
-        return Guess(node, tuple(there), change, reason)
-
-    by_key: dict[str, list[int]] = {}
-    for child in fresh:
-        by_key.setdefault(plain_key(new.names[child]), []).append(child)
-    spelled = {node: by_key.get(plain_key(old.names[node]), []) for node in gone}
-    found = {
-        node: guess(node, there, "the same name, spelled otherwise")
-        for node, there in spelled.items()
-        if len(there) == 1
-    }
-    stayed: dict[str, list[int]] = {}
-    for child in known:
-        stayed.setdefault(plain_key(new.names[child]), []).append(child)
-    for node in gone:
-        alike = stayed.get(plain_key(old.names[node]), [])
-        if node not in found and len(alike) == 1:
-            found[node] = guess(node, alike, "the same name where its parent went")
-    left = [node for node in gone if node not in found]
-    prefixes = sorted((new.names[child].casefold(), child) for child in fresh)
-    for node in left:
-        name = old.names[node].casefold()
-        parts = _beginning_with(prefixes, name)
-        if parts:
-            several = "new names that begin" if len(parts) > 1 else "the new name begins"
-            found[node] = guess(node, parts, f"{several} with {old.names[node]!r}")
-    left = [node for node in left if node not in found]
-    for candidates, reason in ((fresh, "one letter apart"), (known, "one letter apart from one that stayed")):
-        names = [old.names[node] for node in left] + [new.names[child] for child in candidates]
-        for first, second in near_pairs(names):
-            if first < len(left) <= second and left[first] not in found:
-                found[left[first]] = guess(left[first], [candidates[second - len(left)]], reason)
-        left = [node for node in left if node not in found]
-    return list(found.values())
-
-
-def _beginning_with(names: list[tuple[str, int]], start: str) -> list[int]:
-    """The nodes whose name is longer than the start and goes on with another word."""
-    from bisect import bisect_left
-
-    found = []
-    for name, node in names[bisect_left(names, (start, -1)) :]:
-        if not name.startswith(start):
-            break
-        if len(name) > len(start) and not name[len(start)].isalnum():
-            found.append(node)
-    return sorted(found)
