@@ -133,6 +133,7 @@ def evaluate(
     data_path: str | Path | None = None,
     mapping: str | Path | None = None,
     corrections: CorrectionFiles | None = None,
+    group_column: str | None = None,
     beside: Sequence[str | Path] = (),
     split: str = "test",
     out: str | Path | None = None,
@@ -159,6 +160,8 @@ def evaluate(
             node above.
         corrections: a table of corrected labels to measure on, as ``labeltree suspects`` writes it and a
             person has gone through it, or several in order. None = the labels as they are.
+        group_column: the column of the embeddings to take the groups from, such as ``patient``; None =
+            ``groups``. The groups of a run are named in training, by ``table.group_column``.
         beside: folders of other runs on the same samples, to be shown beside the run (runs only).
         split: the split to measure.
         out: the folder that the files are written to; None = the run folder, or a folder named after the
@@ -199,12 +202,18 @@ def evaluate(
             taxonomy,
             mapping=mapping,
             corrections=corrections,
+            group_column=group_column,
             out=out
             or (path.with_suffix("") if corrections is None else path.with_name(f"{path.stem}-corrected")),
             split=split,
             settings=chosen,
             title=title,
             progress=progress,
+        )
+    if group_column is not None:
+        raise ValueError(
+            f"'group_column' names a column of an embeddings table, and '{path}' is none: the groups of a "
+            "run are named in training, --table.group_column"
         )
     if data is not None:
         from labeltree.report.other_data import evaluate_on_data

@@ -114,7 +114,8 @@ def test_somebody_elses_embeddings(suffix: str, tmp_path: Path, capsys: pytest.C
     labels = [taxonomy.path_name(int(node)) for node in taxonomy.leaves.repeat(10)]
     vectors = np.random.default_rng(0).normal(size=(40, 6)).astype(np.float32)
     if suffix == ".npz":
-        np.savez(tmp_path / "theirs.npz", embeddings=vectors, labels=np.array(labels))
+        patients = np.arange(40) % 13
+        np.savez(tmp_path / "theirs.npz", embeddings=vectors, labels=np.array(labels), patient=patients)
     else:
         import pandas as pd
 
@@ -126,8 +127,16 @@ def test_somebody_elses_embeddings(suffix: str, tmp_path: Path, capsys: pytest.C
     assert f"next:    labeltree compare {tmp_path / 'theirs'} OTHER" in printed  # calibrating needs a run
     assert (tmp_path / "theirs" / "metrics.json").is_file()
     assert (tmp_path / "theirs" / "report.html").is_file()
-    assert run("evaluate", file, "--taxonomy", tmp_path / "tree.yaml") == 0  # without --embeddings, too
-    assert "next:    labeltree compare" in capsys.readouterr().out
+    assert "linear probe on the embeddings" in printed  # there are no features
+    words = ["evaluate", file, "--taxonomy", tmp_path / "tree.yaml"]  # without --embeddings, too
+    if suffix == ".parquet":
+        assert run(*words, "--group-column", "patient") == 2
+        assert "no column 'patient' to take the groups from" in capsys.readouterr().err
+        return
+    assert run(*words, "--group-column", "patient") == 0
+    printed = capsys.readouterr().out
+    assert "over these groups" in printed  # 7 for the answers, 13 for retrieval
+    assert "next:    labeltree compare" in printed
     for wrong in (tmp_path / "theirs", tmp_path / "none.npy"):
         assert run("evaluate", "--embeddings", wrong, "--taxonomy", tmp_path / "tree.yaml") == 2
         assert f"--embeddings: there is no file '{wrong}'" in capsys.readouterr().err

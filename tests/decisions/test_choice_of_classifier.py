@@ -108,7 +108,10 @@ def test_the_result_says_which_and_why() -> None:
 
 def test_without_validation_samples_it_is_the_probe() -> None:
     result = evaluate(table("test", ("train", "test")), TREE)
-    assert result.main.classifier == ChosenClassifier("probe", offered=("own", "probe", "prototypes"))
+    assert result.main.classifier == ChosenClassifier(
+        "probe", offered=("own", "probe", "prototypes"), features=False
+    )
+    assert "a linear probe on the embeddings" in result.notes[0]
     assert "there is no validation sample to choose by" in result.main.classifier.sentence
     asked = evaluate(table("test", ("train", "test")), TREE, settings=EvaluationSettings(classifier="own"))
     assert asked.main.answer_score("top1") == 1.0

@@ -1,5 +1,6 @@
 """The embeddings table: what is written is read back, and what others wrote is understood or explained."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -101,6 +102,64 @@ def test_what_is_wrong_is_named(
     np.savez(tmp_path / "t.npz", **{k: np.asarray(v) for k, v in columns.items()})  # type: ignore[arg-type]
     with pytest.raises(DataError, match=message):
         EmbeddingTable.load(tmp_path / "t.npz", taxonomy)
+
+
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [
+        ([1, 0, 1, 1], "4 of 4 samples .*rows 0, 1, 2 ….*'1' \\(3 samples\\).*labels = np.array\\(names\\)"),
+        (["a::x", "a::y", "b", ""], r"2 of 4 samples .*rows 0, 1,.*np.char.replace\(labels, '::', '/'\)"),
+        (["A/X", "a/y", "b", "b"], r"1 of 4 samples .*row 0,.*np.char.lower\(labels\)"),
+        (["y ", "nan", "b", "nan"], r"'nan' \(2 samples; a missing label is an empty text\)"),
+        (["y ", "Y", "c", "b"], r"'Y' \(1 sample; did you mean 'y'\?\), 'c' \(1 sample\)\. Correct these"),
+        (["q/y", "y", "y", "y"], "did you mean 'a/y'"),
+        (
+            ["y", "x", "x", "y"],
+            "label 'x' of 2 samples, first in row 1, is the name of 2 nodes, 'a/x' and 'b/x'",
+        ),
+    ],
+)
+def test_labels_outside_the_taxonomy(
+    labels: list[object], said: str, taxonomy: Taxonomy, tmp_path: Path
+) -> None:
+    np.savez(tmp_path / "t.npz", embeddings=np.eye(4), labels=np.array(labels))
+    with pytest.raises(TaxonomyError, match=f"t.npz', column 'labels': .*{said}"):
+        EmbeddingTable.load(tmp_path / "t.npz", taxonomy)
+
+
+def test_breadcrumbs_are_paths(taxonomy: Taxonomy, tmp_path: Path) -> None:
+    np.savez(tmp_path / "t.npz", embeddings=np.eye(2), labels=np.array(["a > x", "b"]))
+    assert EmbeddingTable.load(tmp_path / "t.npz", taxonomy).nodes.tolist() == [2, 4]
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        ({"X": np.eye(3), "y": ["a", "b", "b"]}, "'X' (3 × 3 numbers), 'y' (3 text); 'X' is probably meant"),
+        ({"embeddings": np.eye(2), "kind": ["b", "b"]}, "'kind' holds names of the taxonomy"),
+        (
+            {"label": ["a", "b"], **{f"d{i}": [0.5, 1.0] for i in range(12)}},
+            "has 'd0' to 'd11' (12 columns of numbers), 'label' (2 text); 'd0' to 'd11' are probably meant",
+        ),
+    ],
+)
+def test_a_missing_column_is_looked_for(
+    columns: dict[str, object], said: str, taxonomy: Taxonomy, tmp_path: Path
+) -> None:
+    np.savez(tmp_path / "t.npz", **{k: np.asarray(v) for k, v in columns.items()})  # type: ignore[arg-type]
+    with pytest.raises(DataError, match=re.escape(said)):
+        EmbeddingTable.load(tmp_path / "t.npz", taxonomy)
+
+
+def test_groups_of_another_column(taxonomy: Taxonomy, tmp_path: Path) -> None:
+    patients = pd.DataFrame({"embeddings": [[1.0, 0.0]] * 4, "label": ["b"] * 4, "patient": [7, None, 7, 2]})
+    patients.assign(groups=[1, 2, 3, 4]).to_parquet(tmp_path / "t.parquet")
+    groups = EmbeddingTable.load(tmp_path / "t.parquet", taxonomy, group_column="patient").groups
+    assert groups is not None
+    assert groups.tolist() == [7, -1, 7, 2]
+    with pytest.raises(DataError, match=r"no column 'patients' to .*did you mean 'patient'\?") as error:
+        EmbeddingTable.load(tmp_path / "t.parquet", taxonomy, group_column="patients")
+    assert "'embeddings'" not in str(error.value)  # not a value a row
 
 
 def test_other_errors(taxonomy: Taxonomy, tmp_path: Path) -> None:

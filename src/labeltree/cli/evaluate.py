@@ -43,6 +43,11 @@ def run(arguments: list[str]) -> None:
         help="the taxonomy of those labels; for a run, another one to be measured on (tree or DAG)",
     )
     parser.add_argument(
+        "--group-column",
+        metavar="NAME",
+        help="the column of FILE that says which samples belong together (default groups)",
+    )
+    parser.add_argument(
         "--mapping",
         metavar="FILE",
         help="what became of old nodes, by 'taxonomy map'",
@@ -142,6 +147,7 @@ def run(arguments: list[str]) -> None:
             data_path=options.data_path,
             mapping=options.mapping,
             corrections=options.corrections,
+            group_column=options.group_column,
             beside=options.beside,
             split=options.split,
             out=options.out,

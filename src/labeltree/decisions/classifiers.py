@@ -37,6 +37,7 @@ __all__ = [
     "choose_by_accuracy",
     "choose_classifier",
     "classifier_from",
+    "classifier_words",
     "classify",
     "fit_classifiers",
     "fit_linear",
@@ -224,6 +225,12 @@ CLASSIFIER_WORDS: dict[ClassifierKind, str] = {
 """The words for each classifier in a sentence; ties go to the first."""
 
 
+def classifier_words(name: ClassifierKind, *, features: bool = True) -> str:
+    """The words for a classifier of a table with features, or of one whose embeddings serve as features."""
+    words = CLASSIFIER_WORDS[name]
+    return words if features else words.replace("on the features", "on the embeddings")
+
+
 class ClassScores(Protocol):
     """Computes class scores of embeddings tables."""
 
@@ -327,6 +334,7 @@ class ChosenClassifier:
         new_class_samples: how many of the samples are of classes that were added to a trained run; the
             accuracies are then the means of those on known and on new classes.
         few_samples: how many samples a new class has (the median), if prototypes answer because of it.
+        features: whether the encoder has features, which the probe reads; else it reads embeddings.
     """
 
     name: ClassifierKind
@@ -337,13 +345,14 @@ class ChosenClassifier:
     one_class: bool = False
     new_class_samples: int = 0
     few_samples: int = 0
+    features: bool = True
 
     @property
     def sentence(self) -> str:
         """The choice in one sentence."""
-        what = CLASSIFIER_WORDS[self.name]
+        what = classifier_words(self.name, features=self.features)
         others = [
-            f"{CLASSIFIER_WORDS[name]} {self.accuracies[name]:.1%}"
+            f"{classifier_words(name, features=self.features)} {self.accuracies[name]:.1%}"
             for name in CLASSIFIER_WORDS
             if name in self.accuracies and name != self.name
         ]
@@ -385,6 +394,8 @@ class ChosenClassifier:
         for name in ("new_class_samples", "few_samples"):
             if not content[name]:
                 del content[name]
+        if self.features:
+            del content["features"]
         return content
 
     @classmethod
@@ -411,7 +422,8 @@ class ChosenClassifier:
         new, few = content.get("new_class_samples", 0), content.get("few_samples", 0)
         if not isinstance(new, int) or not isinstance(few, int):
             raise ValueError(f"no choice of a classifier: {content!r}")
-        return cls(name, asked, dict(accuracies), samples, tuple(offered), one_class, new, few)
+        features = content.get("features") is not False
+        return cls(name, asked, dict(accuracies), samples, tuple(offered), one_class, new, few, features)
 
 
 def choose_classifier(
@@ -558,6 +570,7 @@ def fit_classifiers(
     elif own_answers is not None:
         answers["own"] = own_answers[held]
     chosen = choose_classifier(answers, table.nodes[held], asked)
+    chosen = replace(chosen, features=table.features is not None)
     return Classifiers(probe, prototypes, chosen, own, gap)
 
 

@@ -111,7 +111,9 @@ def _say(inputs: Inputs, what: str) -> None:
 def _method_result(inputs: Inputs, standard: Mapping[str, ProtocolResult]) -> MethodResult:
     """The numbers of the standard protocols, by role and classifier, and the chosen classifier's errors."""
     chosen = inputs.classifiers.chosen
-    chosen = chosen if chosen.name in inputs.predicted else ChosenClassifier("probe")
+    chosen = (
+        chosen if chosen.name in inputs.predicted else ChosenClassifier("probe", features=chosen.features)
+    )
     target = inputs.nodes[inputs.samples.test]
     decided = inputs.samples.finest[target]
     answered = inputs.predicted[chosen.name].clamp(min=0)[decided]  # a missing answer counts as the root

@@ -370,7 +370,7 @@ def _on_answers(result: Comparison) -> list[str]:
         for name in dict.fromkeys(names):
             words = CLASSIFIER_WORDS.get(
                 cast(ClassifierKind, name), "a classifier that its folder does not name"
-            )
+            ).removesuffix(" on the features")  # of a table without features, the probe reads embeddings
             count = names.count(name)
             many = "1 run" if count == 1 else f"{count} runs"
             parts.append(words if count == len(names) else f"{words} ({many})")

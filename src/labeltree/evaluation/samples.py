@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from dataclasses import dataclass
 
 import numpy as np
@@ -184,8 +185,8 @@ def _like_groups(table: EmbeddingTable) -> list[str]:
         if _INDIVIDUALS.search(name) and 1 < count < len(values):
             found.append(
                 f"The column '{name}' is kept, but its {count:,} values are no groups here: intervals and "
-                "retrieval take every sample as independent. If samples with equal values are not, name the "
-                "column 'groups' (of a run: --table.group_column)."
+                "retrieval take every sample as independent. If samples with equal values are not, say so: "
+                f"--group-column {shlex.quote(name)} (of a run, in training: --table.group_column)."
             )
     return found
 

@@ -333,6 +333,7 @@ def evaluate_embeddings(
     *,
     mapping: str | Path | None = None,
     corrections: CorrectionFiles | None = None,
+    group_column: str | None = None,
     out: str | Path,
     split: str = "test",
     settings: EvaluationSettings | None = None,
@@ -348,6 +349,7 @@ def evaluate_embeddings(
             `TaxonomyMapping`. None = what is certain, where the taxonomy of the labels is known: a folder of
             parts holds it, and for a file it lies beside it, as ``FILE.taxonomy.json``.
         corrections: a table of corrected labels to measure on, see `Corrections.load`, or several in order.
+        group_column: the column of the table to take the groups from, such as ``patient``; None = ``groups``.
         out: the folder that the files go to.
         split: that is measured, where the table has splits.
         settings: default `EvaluationSettings()`.
@@ -359,7 +361,9 @@ def evaluate_embeddings(
     if mapping is not None or (own is not None and own != judge):
         change = _change(own, judge, mapping, taxonomy)
     labelled_in = own or (judge if change is None else change.mapping.old)
-    table = EmbeddingTable.load(embeddings, labelled_in, by_name=change is not None and own is None)
+    table = EmbeddingTable.load(
+        embeddings, labelled_in, by_name=change is not None and own is None, group_column=group_column
+    )
     corrected = plain = None
     if corrections is not None:
         rows, _ = rows_of_embeddings(embeddings, labelled_in)

@@ -66,8 +66,7 @@ def main_numbers_table(result: EvaluationResult) -> str:
         for row in zip(*columns, strict=True)
     ]
     if any(method.intervals for method in result.methods.values()):
-        drawn = ["", ", over these samples", ", over these groups of samples"][len(counts)]
-        lines.append(f"in brackets: {result.settings.confidence:.0%} confidence intervals{drawn}")
+        lines.append(f"in brackets: {result.settings.confidence:.0%} confidence intervals{_drawn(counts)}")
     return "\n".join([*lines, result.main.classifier.sentence, *result.cautions])
 
 
@@ -88,6 +87,15 @@ def _counts(
         for column in columns[1:]:
             column.append(f"{outcomes.count_groups(rows)}" if rows is not None and known else "")
     return columns
+
+
+def _drawn(counts: list[list[str]]) -> str:
+    """What the intervals draw: samples or groups, with their number if all scores rest on as many."""
+    if len(counts) < 2:
+        return ", over these samples" if counts else ""
+    numbers = {cell for cell in counts[1][1:] if cell}
+    of = numbers.pop() if len(numbers) == 1 else "these"
+    return f", over {of} groups: all samples of a group are drawn together"
 
 
 def raw_is_better(result: EvaluationResult) -> str:

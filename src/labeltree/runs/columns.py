@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from labeltree.errors import DataError
+from labeltree.runs.unknown_labels import nodes_of_labels
 from labeltree.safe_files import Reader, read_arrays, read_parquet
 from labeltree.taxonomy import AnyTaxonomy
 
@@ -32,8 +33,6 @@ def read_nodes(path: Path, raw: dict[str, Any], taxonomy: AnyTaxonomy | None) ->
     """Read the labels of a file from its column of nodes or of names; see `EmbeddingTable.load`."""
     if "nodes" in raw:
         return _known(path, as_integers(path, "nodes", raw["nodes"]), taxonomy)
-    if "labels" not in raw:
-        raise DataError(f"'{path}' has neither a column 'labels' nor 'nodes'; it has {sorted(raw)}")
     if taxonomy is None:
         raise DataError(f"'{path}' gives labels by name: a taxonomy is needed to read it")
     return _encoded(path, "labels", raw["labels"], taxonomy)
@@ -50,8 +49,8 @@ def read_answers(path: Path, raw: dict[str, Any], taxonomy: AnyTaxonomy | None) 
 
 
 def read_groups(path: Path, column: Any) -> Tensor:
-    """Read groups of samples: integers are kept, names are numbered, empty values become −1."""
-    groups = np.asarray(column)
+    """Read groups of samples: whole numbers are kept, names are numbered, missing values become −1."""
+    groups = _whole(column)
     if groups.dtype.kind not in "UO":
         return as_integers(path, "groups", groups)
     names = as_texts(path, "groups", groups)
@@ -63,12 +62,24 @@ def read_groups(path: Path, column: Any) -> Tensor:
 
 def group_names(path: Path, column: Any) -> np.ndarray[Any, Any] | None:
     """Names of the groups, empty for samples without a group; None if the column holds numbers."""
-    groups = np.asarray(column)
+    groups = _whole(column)
     return None if column is None or groups.dtype.kind not in "UO" else as_texts(path, "groups", groups)
 
 
+def _whole(column: Any) -> np.ndarray[Any, Any]:
+    """The column; floats that are whole or missing, as pandas has them, as integers, −1 where missing."""
+    values = np.asarray(column)
+    if values.ndim != 1 or values.dtype.kind not in "fO":
+        return values
+    if not all(value is None or isinstance(value, float) for value in values.tolist()):
+        return values
+    numbers = values.astype(float)
+    numbers[np.isnan(numbers)] = -1
+    return numbers.astype(np.int64) if bool((numbers == np.floor(numbers)).all()) else values
+
+
 def _encoded(path: Path, name: str, labels: Any, taxonomy: AnyTaxonomy) -> Tensor:
-    return taxonomy.encode([text or None for text in as_texts(path, name, labels).tolist()])
+    return nodes_of_labels(path, name, as_texts(path, name, labels), taxonomy)
 
 
 def _known(path: Path, nodes: Tensor, taxonomy: AnyTaxonomy | None) -> Tensor:
@@ -88,8 +99,8 @@ def read_columns(path: Path) -> dict[str, Any]:
         return {name: array[()] for name, array in read_arrays(path, _TABLE).items()}
     if path.suffix == ".parquet":
         return _read_parquet(path)
-    advice = ""
-    if path.suffix == ".csv":
+    advice = ", such as np.savez('table.npz', embeddings=vectors, labels=labels)"
+    if path.suffix in (".csv", ".tsv"):
         advice = (
             "; of a CSV file read by pandas: np.savez('table.npz', embeddings=df[vectors].to_numpy(), "
             "labels=df['label'].fillna('').to_numpy().astype(str))"

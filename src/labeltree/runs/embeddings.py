@@ -25,6 +25,7 @@ from labeltree.runs.columns import (
     read_groups,
     read_nodes,
 )
+from labeltree.runs.missing_columns import no_embeddings, no_group_column, no_labels
 from labeltree.runs.parts import PartFolder
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy
 
@@ -314,7 +315,12 @@ class EmbeddingTable:
 
     @classmethod
     def load(
-        cls, path: str | Path, taxonomy: AnyTaxonomy | None = None, *, by_name: bool = False
+        cls,
+        path: str | Path,
+        taxonomy: AnyTaxonomy | None = None,
+        *,
+        by_name: bool = False,
+        group_column: str | None = None,
     ) -> EmbeddingTable:
         """Read a table, written by labeltree or by any other program.
 
@@ -332,6 +338,7 @@ class EmbeddingTable:
             taxonomy: taxonomy to convert ``labels`` to nodes and to check nodes against.
             by_name: whether labels and predictions must be names, because the numbers of nodes may be others
                 than those of ``taxonomy``.
+            group_column: the column to take the groups from, such as ``patient``; None = ``groups``.
 
         Raises:
             DataError: if the file is missing, unreadable or lacks a column, or holds numbers of nodes where
@@ -343,6 +350,12 @@ class EmbeddingTable:
         if not path.is_file() and not parts.exists():
             raise DataError(f"no embeddings at '{path}'")
         raw = parts.read_columns() if parts.exists() else read_columns(path)
+        given = dict(raw)  # under the names of the file
+        if group_column is not None:
+            if np.asarray(raw.get(group_column)).ndim != 1:
+                raise no_group_column(path, given, group_column)
+            raw["groups"] = raw[group_column]
+            raw.pop("group_names", None)  # those of the column ``groups``
         if "sample" in raw:
             raw.setdefault("paths", raw["sample"])
         for plural in ("embeddings", "nodes", "labels", "splits", "paths", *_TENSORS):
@@ -357,7 +370,9 @@ class EmbeddingTable:
         elif taxonomy is not None:
             _check_digest(path, raw, taxonomy)
         if "embeddings" not in raw:
-            raise DataError(f"'{path}' has no column 'embeddings'; it has {sorted(raw)}")
+            raise no_embeddings(path, given)
+        if "nodes" not in raw and "labels" not in raw:
+            raise no_labels(path, given, taxonomy)
         text = {k: as_texts(path, k, raw[k]) for k in _TEXTS if k in raw}
         aspects = {
             k: as_integers(path, k, raw[k], columns=True)

@@ -25,10 +25,10 @@ from labeltree.decisions import (
 )
 from labeltree.decisions.answers import Descent, information
 from labeltree.decisions.classifiers import (
-    CLASSIFIER_WORDS,
     CLASSIFIERS,
     ClassifierChoice,
     ClassScores,
+    classifier_words,
 )
 from labeltree.decisions.conformal import count_groups, share_of_groups
 from labeltree.decisions.kept_promises import group_coverage
@@ -277,6 +277,7 @@ def _add_calibration(
 def _classifier(inputs: Inputs, options: DecisionOptions) -> tuple[ClassScores, str]:
     """The class scores of the classifier to use, and a note that names it."""
     known = inputs.classifiers
+    features = inputs.table.features is not None
     if options.classifier != "auto":
         name = options.classifier
         if name == "own" and known.own is None:
@@ -284,13 +285,14 @@ def _classifier(inputs: Inputs, options: DecisionOptions) -> tuple[ClassScores, 
                 "the table has no scores of an own classifier; take classifier=probe or prototypes"
             )
         said = "" if name == known.chosen.name else f", not that of the headline ({known.chosen.name})"
-        return known.scores(name), f"Answers come from {CLASSIFIER_WORDS[name]}, as was asked for{said}."
+        words = classifier_words(name, features=features)
+        return known.scores(name), f"Answers come from {words}, as was asked for{said}."
     name = known.with_scores
     if name == known.chosen.name:
         return known.scores(), known.chosen.sentence
     return known.scores(name), (
         f"The headline is of the answers that came with the table, but it has no probabilities of them: "
-        f"these decisions are made with {CLASSIFIER_WORDS[name]}."
+        f"these decisions are made with {classifier_words(name, features=features)}."
     )
 
 

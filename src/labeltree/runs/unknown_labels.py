@@ -1,0 +1,203 @@
+"""Nodes of the labels of a file, and the error on labels that are not in the taxonomy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from labeltree.errors import TaxonomyError
+from labeltree.taxonomy import AnyTaxonomy
+from labeltree.taxonomy.breadcrumbs import spaced_path
+from labeltree.taxonomy.naming import near_names, some, split_path
+from labeltree.taxonomy.near_names import plain_key
+from labeltree.taxonomy.placeholders import PLACEHOLDERS, plain_name
+
+__all__ = ["nodes_of_labels"]
+
+_SHOWN = 3  # labels, and rows
+_SEPARATORS = ("::", "->", "|", ">", "›", "»", "→", ";", "\\", ":", ",", ".", "__")
+
+
+class _Repair(NamedTuple):
+    """A change of all labels after which the taxonomy has them: in words, as code, and as a function."""
+
+    words: str
+    code: str
+    apply: Callable[[str], str]
+
+
+def nodes_of_labels(path: Path, column: str, labels: np.ndarray[Any, Any], taxonomy: AnyTaxonomy) -> Tensor:
+    """The nodes ``(n,)`` int64 of labels ``(n,)`` str, −1 for an empty one.
+
+    A label is a name, a path ``a/b/c``, or ``a > b > c`` if the taxonomy has this path and no such name.
+
+    Args:
+        path: the file, for errors.
+        column: the name of its column, for errors.
+        labels: the labels.
+        taxonomy: that they are of.
+
+    Raises:
+        TaxonomyError: if labels are ambiguous or not in the taxonomy. It says how many samples have such a
+            label, in which rows, and what would help.
+    """
+    distinct, first, codes, counts = np.unique(
+        labels, return_index=True, return_inverse=True, return_counts=True
+    )
+    nodes = np.full(len(distinct), -1, dtype=np.int64)
+    unknown = np.zeros(len(distinct), dtype=bool)
+    for place, text in enumerate(distinct.tolist()):
+        if not text.strip():
+            continue
+        found = taxonomy.candidates(text)
+        if not found:
+            crumbs = spaced_path(text)
+            node = taxonomy.follow(crumbs) if len(crumbs) > 1 else None
+            found = [] if node is None else [node]
+        if len(found) > 1:
+            several = some([taxonomy.path_name(node) for node in found], _SHOWN)
+            raise TaxonomyError(
+                f"'{path}', column '{column}': the label '{text}' of {_samples(int(counts[place]))}, first "
+                f"in row {int(first[place])}, is the name of {len(found)} nodes, {several}: write its path"
+            )
+        unknown[place] = not found
+        nodes[place] = found[0] if found else -1
+    if unknown.any():
+        rows = np.flatnonzero(unknown[codes.reshape(-1)])
+        raise TaxonomyError(
+            _sentences(path, column, distinct.tolist(), counts, unknown, rows, len(labels), taxonomy)
+        )
+    return torch.from_numpy(nodes[codes.reshape(-1)])
+
+
+def _sentences(
+    path: Path,
+    column: str,
+    distinct: list[str],
+    counts: np.ndarray[Any, Any],
+    unknown: np.ndarray[Any, Any],
+    rows: np.ndarray[Any, Any],
+    total: int,
+    taxonomy: AnyTaxonomy,
+) -> str:
+    """What the error says: how many samples, in which rows, which labels, and what to do."""
+    order = np.flatnonzero(unknown)[np.argsort(-counts[unknown], kind="stable")]
+    lost = [distinct[place] for place in order.tolist()]
+    repair = _repair(distinct, lost, taxonomy)
+    names = [name for name in taxonomy.names[1:] if not name.isdigit()]
+    numbers = bool(names) and all(_is_number(text) for text in lost) and repair is None
+    near = _Near(taxonomy)
+    first = order[:_SHOWN].tolist()
+    hints = ["" if numbers or repair is not None else near.hint(distinct[place]) for place in first]
+    shown = [
+        f"'{distinct[place]}' ({_samples(int(counts[place]))}{hint})"
+        for place, hint in zip(first, hints, strict=True)
+    ]
+    more = f" and {len(lost) - _SHOWN} more" if len(lost) > _SHOWN else ""
+    some_rows = ", ".join(map(str, rows[:_SHOWN].tolist())) + (" …" if len(rows) > _SHOWN else "")
+    said = (
+        f"'{path}', column '{column}': {len(rows):,} of {total:,} samples have a label that is not in the "
+        f"taxonomy (row{'s' * (len(rows) > 1)} {some_rows}, counted from 0): {', '.join(shown)}{more}."
+    )
+    if repair is not None:
+        return f"{said} {repair.words}: {column} = {repair.code.format(column)}"
+    leaves = [taxonomy.path_name(int(leaf)) for leaf in taxonomy.leaves[:_SHOWN].tolist()]
+    like = f"such as {some(leaves)}" if leaves else ""
+    if numbers:
+        return (
+            f"{said} These are numbers, and a label is a name of the taxonomy, {like}. If they number "
+            f"classes, write {column} = np.array(names)[{column}], with the names of the classes in the "
+            "order of their numbers"
+        )
+    if not any(hints):
+        said += f" The taxonomy has labels {like}."
+    return (
+        f"{said} Correct these labels, add nodes to the taxonomy, or write an empty text for each: samples "
+        "without a label are left out"
+    )
+
+
+class _Near:
+    """Looks for names of a taxonomy that a label may mean."""
+
+    def __init__(self, taxonomy: AnyTaxonomy) -> None:
+        self._taxonomy = taxonomy
+        self._plain: dict[str, list[str]] = {}
+        for name in dict.fromkeys(taxonomy.names[1:]):
+            self._plain.setdefault(plain_key(name), []).append(name)
+
+    def hint(self, label: str) -> str:
+        """What a label probably means, as the end of a bracket; empty if nothing is like it."""
+        if plain_name(label) in PLACEHOLDERS:
+            return "; a missing label is an empty text"
+        for path in (split_path(label), spaced_path(label)):
+            if len(path) > 1 and len(found := self._taxonomy.candidates(path[-1])) == 1:
+                return f"; did you mean '{self._taxonomy.path_name(found[0])}'?"
+        alike = self._plain.get(plain_key(label), []) or near_names(label, self._taxonomy.names[1:])[:1]
+        return f"; did you mean '{alike[0]}'?" if alike else ""
+
+
+def _repair(distinct: Sequence[str], lost: Sequence[str], taxonomy: AnyTaxonomy) -> _Repair | None:
+    """The first change after which the taxonomy has every label, also those that it has already."""
+    for repair in _repairs(lost[0]):
+        if all(repair.apply(text) != text and _known(repair.apply(text), taxonomy) for text in lost) and all(
+            _known(repair.apply(text), taxonomy) for text in distinct if text.strip()
+        ):
+            return repair
+    return None
+
+
+def _repairs(like: str) -> list[_Repair]:
+    """Changes that may help, the simplest first, where labels look like this one."""
+    found = [
+        _Repair("The taxonomy has lower case", "np.char.lower({})", str.lower),
+        _Repair(
+            "The taxonomy has spaces where the labels have '_'",
+            "np.char.replace({}, '_', ' ')",
+            lambda text: text.replace("_", " "),
+        ),
+        _Repair(
+            "The taxonomy has '_' where the labels have spaces",
+            "np.char.replace({}, ' ', '_')",
+            lambda text: text.replace(" ", "_"),
+        ),
+        _Repair(
+            "The taxonomy has lower case, and spaces where the labels have '_'",
+            "np.char.lower(np.char.replace({}, '_', ' '))",
+            lambda text: text.lower().replace("_", " "),
+        ),
+        _Repair(
+            "The taxonomy has whole numbers",
+            "{}.astype(float).astype(int)",
+            lambda text: text.removesuffix(".0"),
+        ),
+    ]
+    for mark in _SEPARATORS:
+        if mark in like:
+            found.append(_separated(f" {mark} " if f" {mark} " in like else mark))
+    return found
+
+
+def _separated(mark: str) -> _Repair:
+    return _Repair(
+        f"In a path, '/' stands between the names, not {mark!r}",
+        f"np.char.replace({{}}, {mark!r}, '/')",
+        lambda text: text.replace(mark, "/"),
+    )
+
+
+def _known(text: str, taxonomy: AnyTaxonomy) -> bool:
+    return len(taxonomy.candidates(text)) == 1
+
+
+def _is_number(text: str) -> bool:
+    return text.removesuffix(".0").removeprefix("-").isdecimal()
+
+
+def _samples(count: int) -> str:
+    return f"{count:,} sample{'s' * (count != 1)}"
