@@ -16,7 +16,8 @@ from labeltree.cli.main import main
 from labeltree.errors import DataError, RunError, TaxonomyError
 from labeltree.inference.extend import HELD_FROM, extend_run, extension_text, extensions_of, undo_extension
 from labeltree.inference.reference import load_reference
-from labeltree.runs import RunFolder
+from labeltree.inference.training_samples import training_samples
+from labeltree.runs import EmbeddingTable, RunFolder
 
 pytestmark = pytest.mark.slow
 SETTINGS: dict[str, Any] = {
@@ -87,9 +88,32 @@ def test_what_was_unknown_is_known_then(home: Path, run: Path) -> None:
     assert float(after.answers.p_known.mean()) > float(before.p_known.mean())
     assert after.why is not None
     fern = after.taxonomy.find("fern")
-    assert any(
-        step.speaks_for is not None and step.speaks_for.node == fern for steps in after.why for step in steps
+    near = [step.speaks_for for steps in after.why for step in steps]
+    names = {str(each.name) for each in near if each is not None and each.node == fern}
+    assert names  # by the samples that the extension learned from, which have their names
+    assert all(
+        Path(name).is_file() and Path(name).parent == home / "new" / "plant" / "fern" for name in names
     )
+
+
+def test_what_a_run_has_learned_from(home: Path, run: Path) -> None:
+    """Of training, and of every extension, without the classes that were retired since."""
+    extend_run(run, home / "new" / "plant", under="plant")
+    trained = EmbeddingTable.load(RunFolder(run).embeddings())
+    extend_run(run, retire=["animal/cat", "plant/fern"])
+    extend_run(run, home / "new" / "animal" / "dog", under="animal/dog")
+    model = lt.load(run)
+    found = training_samples(model.decider.run)
+    assert found is not None
+    assert found.paths is not None
+    assert trained.paths is not None
+    assert trained.split is not None
+    kept = {str(path) for path, split in zip(trained.paths, trained.split, strict=True) if split == "train"}
+    beagles = [path for path in found.paths if Path(path).parent.name == "beagle"]
+    assert len(beagles) == 20
+    assert set(found.paths) - set(beagles) == {path for path in kept if "/cat/" not in path}
+    for path, node in zip(found.paths, found.nodes.tolist(), strict=True):
+        assert str(path).endswith(f"{model.taxonomy.path_name(node)}/{Path(path).name}")
 
 
 def test_a_killed_extension_leaves_the_run_as_it_was(

@@ -1,6 +1,7 @@
 """Training on samples with several labels: what each loss is given, and a run from table to evaluation."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +9,11 @@ import pandas as pd
 import pytest
 import torch
 
+from labeltree.errors import RunError
 from labeltree.inference.embeddings import run_tables
+from labeltree.inference.loading import load_run
 from labeltree.losses import CrossEntropyLoss, SupConLoss
+from labeltree.runs import RunFolder
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.label_sets import common_ancestors
 from labeltree.training.experiment import prepare
@@ -133,6 +137,37 @@ def test_a_run(
     if labels.label_sets is not None:
         assert int(labels.label_sets.max()) < labels.taxonomy.num_nodes
         assert torch.equal(common_ancestors(labels.label_sets, labels.taxonomy), labels.nodes)
+
+
+@pytest.mark.slow
+def test_the_run_knows_every_label_of_a_sample(
+    recipe_of: Callable[..., Recipe], table: Path, tmp_path: Path
+) -> None:
+    """Another second label may leave the common ancestor as it is; the order of labels says nothing."""
+    rows = pd.read_csv(table)
+    mine = tmp_path / "several.csv"
+    rows.to_csv(mine, index=False)
+    train(recipe_of("ce", data=str(mine), table__label_separator=";"), tmp_path / "run")
+    place = next(i for i, cell in enumerate(rows["label"]) if "animal" in cell and "plant" in cell)
+    first, _, second = rows.loc[place, "label"].partition("; ")
+    rows.loc[place, "label"] = f"{second}; {first}"
+    rows.to_csv(mine, index=False)
+    assert len(load_run(tmp_path / "run").source) == len(rows)
+    other = next(
+        cell
+        for cell in rows["label"]
+        if ";" not in cell and cell not in (first, second) and cell[:3] == second[:3]
+    )
+    rows.loc[place, "label"] = f"{first}; {other}"
+    rows.to_csv(mine, index=False)
+    with pytest.raises(RunError, match=f"with other labels .*'{second}'.* are .*'{other}'"):
+        load_run(tmp_path / "run")
+    record = RunFolder(tmp_path / "run").load_samples()
+    assert record.label_sets is not None
+    earlier = replace(record, label_sets=None, has_label_sets=False)  # as runs were before they recorded this
+    earlier.save(RunFolder(tmp_path / "run").samples)
+    assert "label_sets" not in earlier.arrays()
+    assert len(load_run(tmp_path / "run").source) == len(rows)
 
 
 def test_class_frequencies_count_every_label(recipe_of: Callable[..., Recipe]) -> None:

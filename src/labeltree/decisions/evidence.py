@@ -77,7 +77,7 @@ def find_evidence(
     probabilities: Tensor,
     classes: ClassNodes,
     taxonomy: Taxonomy,
-    names: Sequence[str] | None = None,
+    names: Sequence[str | None] | None = None,
 ) -> list[list[Step]]:
     """The steps of each answer, and the one at which it stopped, each with the nearest training samples.
 
@@ -89,7 +89,7 @@ def find_evidence(
         probabilities: (n, C) class probabilities.
         classes: the classes.
         taxonomy: of labels and answers.
-        names: (m,) names of the training samples; None if they are not known.
+        names: (m,) names of the training samples, None where one is not known.
     """
     found = []
     points, known = table.embeddings.double(), training.embeddings.double()
@@ -117,7 +117,7 @@ def _steps(
     probabilities: Tensor,
     distances: Tensor,
     labels: Tensor,
-    names: Sequence[str] | None,
+    names: Sequence[str | None] | None,
     taxonomy: Taxonomy,
 ) -> list[Step]:
     steps = []
@@ -144,7 +144,7 @@ def _below(labels: Tensor, node: int, taxonomy: Taxonomy) -> Tensor:
 
 
 def _nearest(
-    distances: Tensor, rows: Tensor, labels: Tensor, names: Sequence[str] | None
+    distances: Tensor, rows: Tensor, labels: Tensor, names: Sequence[str | None] | None
 ) -> Neighbour | None:
     if not bool(rows.any()):
         return None

@@ -238,7 +238,7 @@ def kept_table(run: TrainedRun) -> EmbeddingTable | None:
     """The table of all samples of a run, if it is in the folder and belongs to the present weights."""
     if not _is_kept("trained", run):
         return None
-    return EmbeddingTable.load(run.folder.embeddings("trained"), run.taxonomy)
+    return EmbeddingTable.load(run.folder.embeddings("trained"), run.folder.load_taxonomy())
 
 
 def _is_kept(name: TableName, run: TrainedRun) -> bool:

@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-import torch
-
 from labeltree.decisions import Answers
 from labeltree.decisions.evidence import Neighbour, Step, find_evidence
 from labeltree.errors import RunError
 from labeltree.inference.calibrate import Decider
-from labeltree.inference.embeddings import kept_table
-from labeltree.inference.reference import load_reference
+from labeltree.inference.training_samples import training_samples
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 
@@ -24,7 +20,8 @@ def explain(decider: Decider, table: EmbeddingTable, answers: Answers) -> list[l
     """The steps of each answer, and the one at which it stopped.
 
     Training samples are compared: all of them if the run folder has their embeddings, which tell their names
-    as well, or else the reference samples, at most 10,000 without names.
+    as well, or else the reference samples, at most 10,000 without names. Of a run that was extended, the
+    samples that its extensions learned from are among them, with their names.
 
     Args:
         decider: the run.
@@ -50,25 +47,19 @@ def explain(decider: Decider, table: EmbeddingTable, answers: Answers) -> list[l
     )
 
 
-def _training(decider: Decider) -> tuple[EmbeddingTable, list[str] | None]:
+def _training(decider: Decider) -> tuple[EmbeddingTable, list[str | None]]:
     """Labelled training samples, and their names where the folder tells them."""
     run = decider.run.base or decider.run
-    table, names = kept_table(run), None
+    table = training_samples(run)
     if table is None:
-        table = load_reference(run)
-    if table is None or table.split is None:
         raise RunError(
             f"'{run.folder.path}' holds no training sample to compare with; an exported model keeps some "
             "with --with-reference"
         )
-    rows = torch.from_numpy(np.asarray(table.split) == "train") & (table.nodes > 0)
-    table = table.rows(rows)
-    if table.paths is not None:
-        names = [str(path) for path in table.paths.tolist()]
-    elif table.instances is not None:
-        names = [f"{run.recipe.data} {instance}" for instance in table.instances.tolist()]
+    assert table.paths is not None
+    names = [str(path) or None for path in table.paths]
     if decider.run.change is not None:
-        table = replace(table, nodes=decider.run.change.on_new(table.nodes), predictions=None)
+        table = replace(table, nodes=decider.run.change.on_new(table.nodes))
     return table, names
 
 

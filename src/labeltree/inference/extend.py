@@ -29,6 +29,7 @@ from labeltree.inference.loading import TrainedRun
 from labeltree.inference.place_classes import Placed, extended_taxonomy, nearest_parent, path_in_tree
 from labeltree.inference.reference import keep_reference, load_calibration, load_reference, save_reference
 from labeltree.inference.samples import open_other, seen_in_training
+from labeltree.inference.training_samples import joined, save_learned
 from labeltree.progress import Progress
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.safe_files import Reader, read_json
@@ -181,7 +182,7 @@ def extend_run(
         classes = classes[~torch.isin(classes, places[gone])]
         known = replace(known, nodes=places[known.nodes], predictions=None)
         known = known.rows(~torch.isin(known.nodes, places[gone]))
-        joined, learned = known, classes[:0]
+        table, learned = known, classes[:0]
         notes: list[str] = []
         added: list[dict[str, Any]] = []
         if source is not None and new is not None:
@@ -191,22 +192,22 @@ def extend_run(
             new = _held_out(new, learned, taxonomy, seed, set_aside=set_aside)
             added = _described(new, learned, classes, taxonomy, placed)
             classes = torch.unique(torch.cat([classes, learned]))
-            joined = _joined(known, new)
+            table = joined(known, new)
         if not len(classes):
             raise DataError("no class would be left to answer with; retire fewer")
-        train = torch.from_numpy(np.asarray(joined.split) == "train")
+        train = torch.from_numpy(np.asarray(table.split) == "train")
         found = extend_classifiers(
             stored,
-            joined,
+            table,
             taxonomy,
             learned=train.nonzero()[:, 0],
-            held=torch.from_numpy(np.asarray(joined.split) == "val").nonzero()[:, 0],
+            held=torch.from_numpy(np.asarray(table.split) == "val").nonzero()[:, 0],
             classes=classes,
             added=learned,
             places=places,
             asked=classifier,
         )
-        decider = fit_decider(then, found, joined.rows(~train))
+        decider = fit_decider(then, found, table.rows(~train))
         record = {
             "format": _FORMAT,
             "version": _VERSION,
@@ -217,10 +218,10 @@ def extend_run(
                 run.taxonomy.path_name(node)
                 for node in stored.prototypes.classes[torch.isin(stored.prototypes.classes, gone)].tolist()
             ],
-            "accuracies": _accuracies(before, decider, joined, places, learned),
+            "accuracies": _accuracies(before, decider, table, places, learned),
             "notes": [*said, *notes],
         }
-        return _write(home, decider, found, joined, record)
+        return _write(home, decider, found, table, new, record)
 
 
 def _reference(before: Decider, home: RunFolder) -> EmbeddingTable:
@@ -238,7 +239,7 @@ def _reference(before: Decider, home: RunFolder) -> EmbeddingTable:
     theirs = load_calibration(run)
     if theirs is not None and before.record.get("calibrated_on") != "validation samples":
         train = torch.from_numpy(np.asarray(known.split) == "train")
-        known = _joined(known.rows(train), theirs)
+        known = joined(known.rows(train), theirs)
     return known
 
 
@@ -367,7 +368,7 @@ def _held_out(
         if len(torch.unique(units[rows])) < HELD_FROM or bool(held[rows].all()):
             held &= ~torch.isin(units, units[rows])
     names = np.where((folds == 1).numpy(), CALIB, "val")
-    return replace(table, split=np.where(held.numpy(), names, "train"), instances=None, paths=None)
+    return replace(table, split=np.where(held.numpy(), names, "train"))
 
 
 def _described(
@@ -397,30 +398,6 @@ def _described(
     return found
 
 
-def _joined(first: EmbeddingTable, second: EmbeddingTable) -> EmbeddingTable:
-    """Two tables of one encoder as one; the groups of one are others than those of the other."""
-    groups = None
-    if first.groups is not None or second.groups is not None:
-        ours, theirs = (
-            torch.full((len(table),), -1) if table.groups is None else table.groups
-            for table in (first, second)
-        )
-        least = int(ours.max()) + 1 if len(ours) else 0
-        groups = torch.cat([ours, torch.where(theirs >= 0, theirs + least, -1)])
-    features = None
-    if first.features is not None and second.features is not None:
-        features = torch.cat([first.features, second.features])
-    return EmbeddingTable(
-        embeddings=torch.cat([first.embeddings, second.embeddings]),
-        nodes=torch.cat([first.nodes, second.nodes]),
-        split=np.concatenate([np.asarray(first.split, dtype=str), np.asarray(second.split, dtype=str)]),
-        features=features,
-        groups=groups,
-        geometry=first.geometry,
-        curvature=first.curvature,
-    )
-
-
 def _accuracies(
     before: Decider, after: Decider, table: EmbeddingTable, places: Tensor, learned: Tensor
 ) -> dict[str, Any]:
@@ -444,7 +421,12 @@ def _right(answers: Tensor, labels: Tensor) -> float | None:
 
 
 def _write(
-    home: RunFolder, decider: Decider, found: Classifiers, table: EmbeddingTable, record: dict[str, Any]
+    home: RunFolder,
+    decider: Decider,
+    found: Classifiers,
+    table: EmbeddingTable,
+    new_samples: EmbeddingTable | None,
+    record: dict[str, Any],
 ) -> Extension:
     """Write the model of an extension; its folder appears as a whole."""
     target = home.new_extension
@@ -463,6 +445,8 @@ def _write(
         run.training_taxonomy.save(new.training_taxonomy)
         write_classifiers(run, found)
         save_reference(run, table, new.reference)
+        if new_samples is not None:
+            save_learned(run, new_samples, str(record["data"]), new)
         new.write_json(new.decisions, decider.record)
         new.write_json(new.extension, record)
         fresh.rename(target)

@@ -21,6 +21,7 @@ from labeltree.inference.embeddings import OwnSamples, embed_source
 from labeltree.inference.loading import TrainedRun, load_run
 from labeltree.inference.reference import load_reference
 from labeltree.inference.samples import open_other, seen_in_training
+from labeltree.inference.training_samples import joined, training_samples
 from labeltree.progress import Progress
 from labeltree.report.evaluate_and_report import Evaluated, data_notes, write_evaluation
 from labeltree.report.first_screen import promise_sentence
@@ -120,8 +121,7 @@ def _known_samples(run: TrainedRun, path: str | Path, progress: Progress | None)
     """Training and validation samples of a run: of its data, else the reference samples in its folder."""
     extended = run.folder.extension.is_file()  # its own samples know nothing of the classes that came later
     try:
-        table = load_reference(run) if extended else None
-        table = table or OwnSamples(path, progress)()
+        table = _of_extension(run) if extended else OwnSamples(path, progress)()
     except LabeltreeError as error:
         reference = load_reference(run)
         if reference is None:
@@ -132,6 +132,15 @@ def _known_samples(run: TrainedRun, path: str | Path, progress: Progress | None)
         return reference
     assert table.split is not None
     return table.rows(torch.from_numpy(np.isin(table.split, ("train", "val", CALIB))))
+
+
+def _of_extension(run: TrainedRun) -> EmbeddingTable:
+    """Training samples of a run and its extensions, with their names, and the samples held out."""
+    reference, training = load_reference(run), training_samples(run)
+    if reference is None or training is None:
+        raise RunError(f"'{run.folder.path}' has no reference samples")
+    held = reference.rows(torch.from_numpy(np.asarray(reference.split) != "train"))
+    return joined(training, held)
 
 
 def _with_reference(theirs: EmbeddingTable, known: EmbeddingTable) -> EmbeddingTable:

@@ -221,6 +221,11 @@ class RunFolder:
         return self.path / "extension.json"
 
     @property
+    def learned(self) -> Path:
+        """The embeddings table of the samples that an extension learned from, with their names."""
+        return self.path / "embeddings" / "learned.npz"
+
+    @property
     def extensions(self) -> list[RunFolder]:
         """The extensions of the run by further classes, each a model of its own, the oldest first."""
         place = self.path / _EXTENSIONS

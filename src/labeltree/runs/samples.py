@@ -40,6 +40,9 @@ class SampleRecord:
         instances: Ids ``(n,)`` int64.
         nodes: Labels ``(n,)`` int64.
         split: Split of each sample in the run, ``(n,)`` str; empty if the run leaves the sample out.
+        label_sets: All labels ``(n, k)`` int64 of samples with several, -1 where there is no further one;
+            None if every sample has one.
+        has_label_sets: Whether several labels were recorded; not in runs that began before they were.
         aspects: Labels of the aspects ``(n, A)`` int64, or None.
         ratings: Ordinal ratings ``(n, R)`` int64, or None.
         names: Name of each sample within the data set. None, like all attributes below, in runs that
@@ -59,6 +62,8 @@ class SampleRecord:
     instances: Array
     nodes: Array
     split: Array
+    label_sets: Array | None = None
+    has_label_sets: bool = False
     aspects: Array | None = None
     ratings: Array | None = None
     names: Sequence[str] | None = None
@@ -92,6 +97,8 @@ class SampleRecord:
             "columns": dict(self.columns),
             "missing_labels": dict(self.missing_labels),
         }
+        if self.has_label_sets:  # the file of an earlier run stays as it was
+            about["label_sets"] = True
         columns: dict[str, Array | None] = {name: getattr(self, name) for name in _COLUMNS}
         if self.has_contents:
             columns |= {
@@ -132,6 +139,7 @@ class SampleRecord:
                 aspect_taxonomies=tuple(map(Taxonomy.from_dict, about.get("aspect_taxonomies", ()))),
                 columns={kind: tuple(names) for kind, names in about.get("columns", {}).items()},
                 missing_labels=dict(about.get("missing_labels", {})),
+                has_label_sets=bool(about.get("label_sets", False)),
             )
             record._check()
         return record
@@ -139,7 +147,7 @@ class SampleRecord:
     def _check(self) -> None:
         """Check the lengths and types of all columns."""
         for name in _COLUMNS:
-            column, axes = getattr(self, name), 2 if name in ("aspects", "ratings", "digests") else 1
+            column, axes = getattr(self, name), 2 if name in _WIDE else 1
             kind = {"split": "U", "given_split": "U", "digests": "u"}.get(name, "i")
             if column is not None and (column.ndim != axes or column.dtype.kind != kind):
                 raise ValueError(f"the column {name} is {column.dtype} {column.shape}")
@@ -215,6 +223,14 @@ class SampleRecord:
                 f" was {_label(taxonomy, self.nodes[row])}, is {_label(taxonomy, present.nodes[at[row]])}"
             ),
         )
+        several = self.label_sets is not None or present.label_sets is not None
+        if several and self.has_label_sets and present.has_label_sets:
+            sets, now_sets = _alike(self._label_sets(), present._label_sets()[at])
+            note(
+                "with other labels",
+                there & (self.nodes == present.nodes[at]) & (sets != now_sets).any(1),
+                lambda row: f" were {_labels(taxonomy, sets[row])}, are {_labels(taxonomy, now_sets[row])}",
+            )
         for kind in ("aspects", "ratings"):
             note(f"with other {kind}", there & _different(getattr(self, kind), getattr(present, kind), at))
         before = np.asarray(self.split if whole else self.given_split)
@@ -230,6 +246,12 @@ class SampleRecord:
             new[[*at[there], *renamed.values()]] = False
             found.add("new", [f"'{now[place]}'" for place in np.flatnonzero(new).tolist()])
         return found
+
+    def _label_sets(self) -> Array:
+        """The labels of each sample ``(n, k)`` in the order of nodes, the last first."""
+        sets = self.nodes[:, None] if self.label_sets is None else self.label_sets
+        ordered: Array = np.sort(sets, axis=1)[:, ::-1]
+        return ordered
 
     def _renamed(self, present: SampleRecord, places: Array) -> dict[int, int]:
         """Find renamed samples: those whose name is gone but whose content exists under a new name."""
@@ -269,7 +291,8 @@ class Changes:
         return "; ".join(f"{len(samples)} {kind} ({_some(samples)})" for kind, samples in self._kinds.items())
 
 
-_COLUMNS = ("instances", "nodes", "split", "aspects", "ratings", "digests", "given_split", "groups")
+_WIDE = ("label_sets", "aspects", "ratings", "digests")
+_COLUMNS = ("instances", "nodes", "split", *_WIDE, "given_split", "groups")
 
 
 def _as_bytes(value: Any) -> Array | None:
@@ -316,6 +339,18 @@ def _label(taxonomy: Taxonomy, node: int) -> str:
     if node == -2:
         return "one that the run does not know"
     return "none" if node < 0 else f"'{taxonomy.path_name(int(node))}'"
+
+
+def _alike(first: Array, second: Array) -> tuple[Array, Array]:
+    """Two tables of labels with as many columns, filled up with -1."""
+    width = max(first.shape[1], second.shape[1])
+    wide = [np.pad(t, ((0, 0), (0, width - t.shape[1])), constant_values=-1) for t in (first, second)]
+    return wide[0], wide[1]
+
+
+def _labels(taxonomy: Taxonomy, nodes: Array) -> str:
+    known = sorted(node for node in nodes.tolist() if node != -1)
+    return " and ".join(_label(taxonomy, node) for node in known) or "none"
 
 
 def _split(name: str) -> str:

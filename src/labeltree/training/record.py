@@ -367,8 +367,13 @@ def recorded_samples(folder: RunFolder, recipe: Recipe, record: SampleRecord, da
     taxonomy = folder.load_taxonomy()
     if data.aspect_taxonomies != record.aspect_taxonomies:
         raise _changed(folder, recipe, "their aspects have other taxonomies")
-    nodes = _nodes_in(taxonomy, data)
-    present = dataclasses.replace(_record_of(data, len(data), _split_of(data)), nodes=nodes.numpy())
+    nodes = _nodes_in(taxonomy, data, data.nodes)
+    sets = None if data.label_sets is None else _nodes_in(taxonomy, data, data.label_sets)
+    present = dataclasses.replace(
+        _record_of(data, len(data), _split_of(data)),
+        nodes=nodes.numpy(),
+        label_sets=None if sets is None else sets.numpy(),
+    )
     changes = record.changes(present, taxonomy, whole=False)
     if changes:
         raise _changed(folder, recipe, changes)
@@ -381,7 +386,12 @@ def recorded_samples(folder: RunFolder, recipe: Recipe, record: SampleRecord, da
             folder.path,
             len(data),
         )
-    labelled = dataclasses.replace(data, taxonomy=taxonomy, nodes=nodes.clamp_min(-1))
+    labelled = dataclasses.replace(
+        data,
+        taxonomy=taxonomy,
+        nodes=nodes.clamp_min(-1),
+        label_sets=None if sets is None else sets.clamp_min(-1),
+    )
     chosen = labelled.subset(torch.from_numpy(record.places_in(present)))
     return dataclasses.replace(
         chosen,
@@ -430,6 +440,8 @@ def _record_of(source: Source, num_data: int, given_split: np.ndarray[Any, Any])
         instances=source.instances.numpy(),
         nodes=source.nodes.numpy(),
         split=_split_of(source),
+        label_sets=array(source.label_sets),
+        has_label_sets=True,
         aspects=array(source.aspects),
         ratings=array(source.ratings),
         names=source.sample_names(),
@@ -457,13 +469,13 @@ def _places(data: Source, source: Source) -> np.ndarray[Any, Any]:
     return order[np.searchsorted(data.instances.numpy()[order], source.instances.numpy())]
 
 
-def _nodes_in(taxonomy: Taxonomy, source: Source) -> Tensor:
-    """The labels of a source as nodes of another taxonomy, matched by full path; -2 where there is none."""
+def _nodes_in(taxonomy: Taxonomy, source: Source, labels: Tensor) -> Tensor:
+    """Labels of a source as nodes of another taxonomy, matched by full path; -2 where there is none."""
     if source.taxonomy == taxonomy:
-        return source.nodes
+        return labels
     known = {taxonomy.path(node): node for node in range(taxonomy.num_nodes)}
     nodes = [known.get(source.taxonomy.path(node), -2) for node in range(source.taxonomy.num_nodes)]
-    return torch.tensor([*nodes, -1])[source.nodes]
+    return torch.tensor([*nodes, -1])[labels]
 
 
 def _other_nodes(before: Taxonomy, after: Taxonomy) -> str:
