@@ -48,6 +48,26 @@ def test_only_shares_have_an_interval_where_all_samples_agree(tree: Taxonomy) ->
     assert np.isnan([cost.low, cost.high]).all()
 
 
+def test_answers_count_where_all_runs_were_tested(tree: Taxonomy) -> None:
+    """Tables without a split set different halves aside, of which each run was tested on the other."""
+    halves = np.arange(160) < 80, (np.arange(160) >= 40) & (np.arange(160) < 120)
+    runs = [_run(tree, seed, 0.6) for seed in (1, 2)]
+    for run, half in zip(runs, halves, strict=True):
+        for key in (TOP1, ("features", "accuracy_at_depth_2"), SEVERITY):
+            run.values[key][~half] = np.nan
+        run.predicted["probe"] = np.where(half, run.nodes, -1)
+    found = compare({"a": runs[0], "b": runs[1]}, resamples=50, permutations=50)
+    top1 = found.metric("top1")
+    assert (top1.samples, found.metric("ahp").samples) == (40, 160)
+    means = [run.values[TOP1][40:80].mean() for run in runs]
+    assert [top1.estimates[name].value for name in "ab"] == pytest.approx(means)
+    assert top1.differences["b"].value == pytest.approx(means[1] - means[0])
+    assert "40 were tested in all of them" in " ".join(found.notes)
+    runs[1].predicted["probe"][:80] = -1
+    with pytest.raises(DataError, match="no sample was tested in all runs"):
+        compare({"a": runs[0], "b": runs[1]}, resamples=50)
+
+
 def test_numbers_are_those_of_the_statistics(tree: Taxonomy) -> None:
     a, b = _run(tree, 1, 0.6), _run(tree, 2, 0.8)
     result = compare({"a": a, "b": b}, resamples=200, permutations=300, seed=4)

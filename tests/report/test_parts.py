@@ -11,7 +11,7 @@ import torch
 from report_inputs import SMALL, large_ragged_tree, random_table
 
 from labeltree.evaluation import ProtocolResult, evaluate, read, tree_errors
-from labeltree.report.charts import Line, _spread, line_chart
+from labeltree.report.charts import DotRow, Line, _spread, dot_chart, line_chart
 from labeltree.report.error_tree_rows import ErrorRow, ErrorTree
 from labeltree.report.nodes import BRANCH_LIMIT, NodeNames, TreeColours, nearness_colour, oklch
 from labeltree.report.pictures import picture
@@ -191,6 +191,17 @@ def test_names_that_several_nodes_share_get_their_parent() -> None:
     names = NodeNames(taxonomy)
     assert [names.short(node) for node in taxonomy.leaves.tolist()] == ["a › other", "b › other", "own"]
     assert names.short(0) == "the whole tree"
+
+
+def test_a_long_name_of_a_row_takes_two_lines() -> None:
+    name = "Exact class right, by the chosen classifier of each run"
+    for narrow in (False, True):
+        lines = re.findall(
+            r'class="rowname"[^>]*>([^<]*)<',
+            dot_chart([DotRow(name, "", [0.5])], ["a"], title="t", narrow=narrow),
+        )
+        assert len(lines) == 2
+        assert " ".join(lines) == name
 
 
 def test_a_chart_without_values_says_so() -> None:

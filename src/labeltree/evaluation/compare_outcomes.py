@@ -19,7 +19,7 @@ from labeltree.evaluation.comparison import (
     StratumComparison,
 )
 from labeltree.evaluation.outcomes import Key, Outcomes, of_retrieval
-from labeltree.evaluation.paired_estimates import PairedEstimates, common_samples, strata
+from labeltree.evaluation.paired_estimates import PairedEstimates, common_samples, strata, tested_in_all
 from labeltree.evaluation.reported_nodes import MOST_PROBABILITIES
 from labeltree.evaluation.result import PREFIX
 from labeltree.evaluation.result_text import comparison_notes
@@ -105,6 +105,7 @@ def compare(
     if baseline not in listed:
         raise ValueError(f"baseline is '{baseline}'; expected one of {', '.join(map(repr, listed))}")
     common, left_out = common_samples(listed)
+    common, halves = tested_in_all(common)
     answered = {
         name: list((classifiers or {}).get(name, [None] * len(runs))) for name, runs in listed.items()
     }
@@ -113,6 +114,7 @@ def compare(
         for name, runs in common.items()
     }
     keys, apart = _searched_alike(common, _keys(common, metrics))
+    apart = halves + apart
     how = PairedEstimates(baseline, confidence, resamples, permutations, seed)
     tables = _tables(common, left_out, keys, apart)
     runs = [run for table in tables for of_method in table.methods.values() for run in of_method]

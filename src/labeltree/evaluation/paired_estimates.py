@@ -26,7 +26,7 @@ from labeltree.evaluation.statistics import (
 )
 from labeltree.evaluation.statistics.interval_ends import Floats
 
-__all__ = ["Found", "PairedEstimates", "Stratum", "common_samples", "strata"]
+__all__ = ["Found", "PairedEstimates", "Stratum", "common_samples", "strata", "tested_in_all"]
 
 _Rows = dict[tuple[int, int], int]
 
@@ -85,6 +85,56 @@ def common_samples(
         found[name].append(replace(run.rows(place), groups=groups))
         left_out[name] = max(left_out[name], len(run) - len(shared))
     return found, left_out
+
+
+def tested_in_all(methods: Mapping[str, Sequence[Outcomes]]) -> tuple[dict[str, list[Outcomes]], list[str]]:
+    """Let answers count only for the samples that were tested in all runs, and a note if some were not.
+
+    Tables without splits are tested on one half, which depends on their groups and on which labels are
+    missing.
+
+    Args:
+        methods: method → outcomes of its runs, on their common samples.
+
+    Raises:
+        DataError: if no sample was tested in all runs.
+    """
+    found = {name: list(runs) for name, runs in methods.items()}
+    tested = [
+        np.any([answers >= 0 for answers in run.predicted.values()], axis=0)
+        for runs in found.values()
+        for run in runs
+        if run.predicted
+    ]
+    in_all = np.all(tested, axis=0) if tested else np.ones(0, dtype=bool)
+    if all(np.array_equal(each, in_all) for each in tested):
+        return found, []
+    if not in_all.any():
+        raise DataError(
+            "no sample was tested in all runs, since each set another half aside for its classifiers: give "
+            "all tables the same column 'split'"
+        )
+    place = np.where(in_all, np.arange(len(in_all)), -1)
+
+    def of_all(run: Outcomes) -> Outcomes:
+        values = {
+            key: np.where(in_all, column, np.nan) if run.block(key) == "answers" else column
+            for key, column in run.values.items()
+        }
+        statistics = {
+            role: [each if role in run.protocols else each.moved(place) for each in several]
+            for role, several in run.statistics.items()
+        }
+        changed = replace(run, values=values, statistics=statistics)
+        return changed.rows(np.arange(len(run)))  # with the weights of the samples that are left
+
+    note = (
+        f"The runs were not tested on the same samples: of those in common, {int(in_all.sum())} were tested "
+        "in all of them. The measures of answers and violations are of these alone, and may differ from a "
+        "run's own report. Tables without a column 'split' set a half aside, which depends on their groups "
+        "and labels; give all the same 'split'."
+    )
+    return {name: [of_all(run) for run in runs] for name, runs in found.items()}, [note]
 
 
 def _rows(outcomes: Outcomes) -> _Rows:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -214,7 +215,9 @@ def _row_chart(
     first_style: int = 0,
 ) -> Drawing:
     """Draw the rows with labels, intervals and marks; in a narrow chart the labels are above the marks."""
-    lane, bottom, above = (20.0, 30.0, 42.0) if narrow else (17.0, 34.0, 0.0)
+    labels = [_in_lines(row.label, 44 if narrow else 30) for row in rows]
+    more = _LINE * (max(map(len, labels), default=1) - 1)
+    lane, bottom, above = (20.0, 30.0, 42.0 + more) if narrow else (17.0, 34.0, 0.0)
     gap = above + max(lane * len(methods), 34.0) + (10 if narrow else 22)
     width, height = 400.0 if narrow else 860.0, axis.top + gap * len(rows) + bottom
     end = width - axis.right
@@ -225,9 +228,11 @@ def _row_chart(
         drawing.text(x, height - bottom + 20, text, "tick mid")
     for i, row in enumerate(rows):
         y = axis.top + gap * (i + 0.5) + above / 2
-        label_y = axis.top + gap * i + 20 if narrow else y - 4
-        drawing.text(0, label_y, clip(row.label, 44 if narrow else 30), "rowname")
-        drawing.text(0, label_y + 18, clip(row.detail, 58 if narrow else 44), "detail")
+        label_y = axis.top + gap * i + 20 if narrow else y - 4 - _LINE / 2 * (len(labels[i]) - 1)
+        for line in labels[i]:
+            drawing.text(0, label_y, line, "rowname")
+            label_y += _LINE
+        drawing.text(0, label_y + 1, clip(row.detail, 58 if narrow else 44), "detail")
         if i:
             drawing.line(0, axis.top + gap * i, end, axis.top + gap * i, "grid")
         if not any(map(math.isfinite, row.values)):
@@ -294,6 +299,12 @@ def _spread(places: Sequence[float], gap: float, low: float, high: float) -> lis
         blocks.append((start, count))
     moved = [start + gap * k for start, count in blocks for k in range(count)]
     return [place for _, place in sorted(zip(order, moved, strict=True))]
+
+
+def _in_lines(text: str, limit: int) -> list[str]:
+    """A text in at most two lines of at most ``limit`` characters, broken between words."""
+    lines = textwrap.wrap(text, limit) or [""]
+    return [lines[0], clip(" ".join(lines[1:]), limit)] if len(lines) > 1 else lines
 
 
 def clip(text: str, limit: int) -> str:
