@@ -115,7 +115,9 @@ def test_somebody_elses_embeddings(suffix: str, tmp_path: Path, capsys: pytest.C
     vectors = np.random.default_rng(0).normal(size=(40, 6)).astype(np.float32)
     if suffix == ".npz":
         patients = np.arange(40) % 13
-        np.savez(tmp_path / "theirs.npz", embeddings=vectors, labels=np.array(labels), patient=patients)
+        split = np.array(["Train", "valid", "Test"])[np.arange(40) % 3]
+        columns = {"labels": np.array(labels), "patient": patients, "split": split}
+        np.savez(tmp_path / "theirs.npz", embeddings=vectors, **columns)
     else:
         import pandas as pd
 
@@ -128,6 +130,7 @@ def test_somebody_elses_embeddings(suffix: str, tmp_path: Path, capsys: pytest.C
     assert (tmp_path / "theirs" / "metrics.json").is_file()
     assert (tmp_path / "theirs" / "report.html").is_file()
     assert "linear probe on the embeddings" in printed  # there are no features
+    assert ("of 13 validation samples" in printed) == (suffix == ".npz")
     words = ["evaluate", file, "--taxonomy", tmp_path / "tree.yaml"]  # without --embeddings, too
     if suffix == ".parquet":
         assert run(*words, "--group-column", "patient") == 2
@@ -135,7 +138,7 @@ def test_somebody_elses_embeddings(suffix: str, tmp_path: Path, capsys: pytest.C
         return
     assert run(*words, "--group-column", "patient") == 0
     printed = capsys.readouterr().out
-    assert "over these groups" in printed  # 7 for the answers, 13 for retrieval
+    assert "over 13 groups" in printed
     assert "next:    labeltree compare" in printed
     for wrong in (tmp_path / "theirs", tmp_path / "none.npy"):
         assert run("evaluate", "--embeddings", wrong, "--taxonomy", tmp_path / "tree.yaml") == 2

@@ -85,6 +85,11 @@ def test_answers_by_name(taxonomy: Taxonomy, tmp_path: Path) -> None:
     ("columns", "message"),
     [
         ({"labels": ["y"]}, "no column 'embeddings'"),
+        ({"embeddings": np.eye(2), "labels": ["b"]}, "t.npz' has 2 embeddings but 1 labels; there must be"),
+        (
+            {"embeddings": np.ones((3, 2)), "labels": ["b"] * 2},
+            "3 embeddings but 2 labels; write embeddings.T",
+        ),
         ({"embeddings": np.eye(2)}, "neither a column 'labels' nor 'nodes'"),
         ({"embeddings": np.eye(2), "nodes": [1]}, "2 embeddings but 1 nodes"),
         ({"embeddings": np.eye(2), "nodes": [1, 99]}, "has node 99, but the taxonomy's nodes are 0 to"),

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from labeltree.data.source import CALIB, UNSEEN
+from labeltree.data.source import CALIB, SPLIT_NAMES, SPLITS, UNSEEN
 from labeltree.errors import DataError
 from labeltree.evaluation.settings import EvaluationSettings
 from labeltree.evaluation.subsampling import half_split, stratified_subsample
@@ -293,6 +293,20 @@ def _count(samples: Samples, table: EmbeddingTable, train: int, search: int) -> 
     samples.cautions.extend(cautions)
 
 
+def with_usual_splits(table: EmbeddingTable, split: str) -> EmbeddingTable:
+    """A table of another program with ``val`` for its ``valid``, ``test`` for its ``Test``, and so on.
+
+    Args:
+        table: the table.
+        split: the split to evaluate on, which keeps its name.
+    """
+    if table.split is None:
+        return table
+    usual = dict(zip(SPLITS, SPLITS, strict=True)) | SPLIT_NAMES
+    names = {name: usual.get(name.lower(), name) for name in set(table.split.tolist()) - {split}}
+    return replace(table, split=np.array([names.get(name, name) for name in table.split.tolist()], dtype=str))
+
+
 def has_unseen(table: EmbeddingTable) -> bool:
     """Whether classes were hidden from training, so that their samples are in the split ``unseen``."""
     return table.split is not None and bool(np.asarray(table.split == UNSEEN).any())
@@ -303,7 +317,9 @@ def _in_split(table: EmbeddingTable, split: str, *, required: bool = True) -> Te
     mask = torch.from_numpy(np.asarray(table.split == split))
     if required and not bool(mask.any()):
         known = sorted(set(np.asarray(table.split).tolist()))
-        raise DataError(f"the embeddings table has no samples of split '{split}'; it has {known}")
+        raise DataError(
+            f"the embeddings table has no samples of split '{split}'; it has {known}: name one with --split"
+        )
     return mask
 
 

@@ -27,6 +27,7 @@ from labeltree.evaluation import (
     save_outcomes,
     translate,
 )
+from labeltree.evaluation.samples import with_usual_splits
 from labeltree.index.reading import rows_of_embeddings
 from labeltree.inference.classifiers import own_scores, run_classifiers
 from labeltree.inference.embeddings import RAW_NAMES, run_tables, start_name
@@ -364,6 +365,7 @@ def evaluate_embeddings(
     table = EmbeddingTable.load(
         embeddings, labelled_in, by_name=change is not None and own is None, group_column=group_column
     )
+    table = with_usual_splits(table, split)
     corrected = plain = None
     if corrections is not None:
         rows, _ = rows_of_embeddings(embeddings, labelled_in)

@@ -138,8 +138,9 @@ class EmbeddingTable:
             raise DataError(f"label_sets must be integers, (n, k), got {_describe(self.label_sets)}")
         self._check_aspects(n)
         if not bool(torch.isfinite(self.embeddings).all()):
-            row = int((~torch.isfinite(self.embeddings)).any(1).nonzero()[0])
-            raise DataError(f"embedding row {row} holds NaN or infinity; leave such rows out")
+            rows = (~torch.isfinite(self.embeddings)).any(1).nonzero()[:, 0].tolist()
+            more = f", as do {len(rows) - 1} more of {n}" if len(rows) > 1 else ""
+            raise DataError(f"embedding row {rows[0]} holds NaN or infinity{more}; leave such rows out")
 
     def _check_aspects(self, n: int) -> None:
         if self.aspects is None and (self.aspect_taxonomies or self.aspect_predictions is not None):
@@ -373,6 +374,7 @@ class EmbeddingTable:
             raise no_embeddings(path, given)
         if "nodes" not in raw and "labels" not in raw:
             raise no_labels(path, given, taxonomy)
+        _check_rows(path, raw)
         text = {k: as_texts(path, k, raw[k]) for k in _TEXTS if k in raw}
         aspects = {
             k: as_integers(path, k, raw[k], columns=True)
@@ -425,6 +427,16 @@ def _one_a_row(column: Any, embeddings: Any) -> bool:
     return array.dtype.kind != "O" or all(
         value is None or isinstance(value, str | int | float) for value in array.tolist()
     )
+
+
+def _check_rows(path: Path, raw: Mapping[str, Any]) -> None:
+    """Raise a `DataError` if there are more or fewer labels than embeddings."""
+    name = "nodes" if "nodes" in raw else "labels"
+    shape, labels = np.asarray(raw["embeddings"]).shape, np.asarray(raw[name]).shape
+    if len(shape) == 2 and len(labels) == 1 and shape[0] != labels[0]:
+        turned = shape[1] == labels[0]
+        say = "write embeddings.T: a row is a sample" if turned else "there must be as many"
+        raise DataError(f"'{path}' has {shape[0]} embeddings but {labels[0]} {name}; {say}")
 
 
 def _require_names(path: Path, raw: dict[str, Any]) -> None:
