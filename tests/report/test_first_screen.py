@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from html_page import Page
 from report_inputs import SMALL, clinic_table
 
@@ -158,9 +159,12 @@ def test_the_page_opens_with_them(
     assert "Sensitivity" not in bare
 
 
-def test_folds_pool_a_question_case_by_case(table: EmbeddingTable, taxonomy: Taxonomy) -> None:
+@pytest.mark.parametrize("per", ["sample", "group"])
+def test_folds_pool_a_question_case_by_case(table: EmbeddingTable, taxonomy: Taxonomy, per: str) -> None:
     settings = EvaluationSettings(
-        resamples=30, protocols=("node-scores",), options={"node-scores": {"questions": QUESTIONS}}
+        resamples=30,
+        protocols=("node-scores",),
+        options={"node-scores": {"questions": QUESTIONS, "per": per}},
     )
     turns = ["train", "val", "test"]
     folds = []
@@ -176,6 +180,21 @@ def test_folds_pool_a_question_case_by_case(table: EmbeddingTable, taxonomy: Tax
         assert rate.counts == f"{right} of {of}"
         assert rate.value == percent(right / of)
         assert rate.interval
+    of_folds = [each.main.protocols["node-scores"] for each in folds]
+    found = pooled.main.protocols["node-scores"]
+    name = panel.name + ".auroc"
+    assert found.scores[name] == pytest.approx(np.mean([each.scores[name] for each in of_folds]))
+    for node, positives in found.by_node["positives"].items():
+        parts = [each.by_node["features.positives"].get(node, 0.0) for each in of_folds]
+        assert positives == sum(parts)  # of patients, where they are the cases
+        right = [each.by_node["features.decision_sensitivity"].get(node, np.nan) for each in of_folds]
+        if per == "group" and not np.isnan(right).any():
+            assert found.by_node["answer_sensitivity"][node] == pytest.approx(
+                np.dot(parts, right) / positives
+            )
+            assert node in found.node_intervals["answer_sensitivity"]
+    tested = table.groups[torch.from_numpy(np.isin(table.split, ["test", "val"]))]
+    assert pooled.counts["groups tested"] == len(tested.unique())
 
 
 @pytest.mark.parametrize(

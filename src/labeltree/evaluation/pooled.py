@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,8 @@ from labeltree.errors import DataError
 from labeltree.evaluation.by_attribute import by_attribute
 from labeltree.evaluation.columns import Column, Number, ResamplingUnits, estimate, estimate_statistics
 from labeltree.evaluation.error_tree import tree_errors
-from labeltree.evaluation.outcomes import Key, Outcomes
+from labeltree.evaluation.outcomes import Integers, Key, Outcomes
+from labeltree.evaluation.protocols.node_scores import QUESTION_COUNTS
 from labeltree.evaluation.reported_nodes import NodeIntervals, ReportedNodes, counted_nodes, node_result
 from labeltree.evaluation.result import PREFIX, EvaluationResult, MethodResult, ProtocolResult
 from labeltree.evaluation.statistics import Resampling
@@ -146,14 +147,21 @@ def pool_folds(results: Sequence[EvaluationResult], outcomes: Sequence[Outcomes]
             method.scores.setdefault(role, {})[metric] = number.value
             method.intervals.setdefault(role, {})[metric] = number.low, number.high
     if "node-scores" in method.protocols:
-        method.protocols["node-scores"].counts.update(_question_counts(results))
-        _add_nodes(method.protocols["node-scores"], pooled, chosen.name, resampling)
+        found = method.protocols["node-scores"]
+        found.counts.update(_question_counts(results))
+        found.scores.update(_question_aurocs(results, found.counts))
+        per = str(settings.options.get("node-scores", {}).get("per", "sample"))
+        _add_nodes(found, _cases(pooled, chosen.name, per), pooled, resampling)
+        found.by_node["auroc"] = _node_aurocs(results)
+    of_groups = {}
+    if pooled.groups is not None:
+        of_groups = {"groups tested": pooled.count_groups(pooled.predicted[chosen.name] >= 0)}
     tested = {key: sum(each.counts.get(key, 0) for each in results) for key in _SUMMED}
     return EvaluationResult(
         name=first.name,
         split="test",
         methods={first.name: method},
-        counts={"folds": len(results), **tested, "classes tested": _classes(pooled)},
+        counts={"folds": len(results), **tested, **of_groups, "classes tested": _classes(pooled)},
         notes=[chosen.sentence, *_notes(results, pooled)],
         cautions=_cautions(results),
         search=first.search,
@@ -169,6 +177,37 @@ def _question_counts(results: Sequence[EvaluationResult]) -> dict[str, int]:
         counts = each.main.protocols["node-scores"].counts if "node-scores" in each.main.protocols else {}
         found.update({name: count for name, count in counts.items() if ": " in name})
     return dict(found)
+
+
+def _question_aurocs(results: Sequence[EvaluationResult], counts: Mapping[str, int]) -> dict[str, float]:
+    """The AUROC of each named set of nodes: the mean over the folds in which it is defined."""
+    names = {name.rpartition(": ")[0] for name in counts if name.endswith(f": {QUESTION_COUNTS[0]}")}
+    found = {}
+    for name in names:
+        several = [each.main.protocols["node-scores"].scores for each in results if _has_nodes(each)]
+        keys = [key for key in several[0] if key == f"{name}.auroc" or key.endswith(f".{name}.auroc")]
+        for key in keys:
+            known = [of[key] for of in several if not math.isnan(of.get(key, math.nan))]
+            found[key] = sum(known) / len(known) if known else math.nan
+    return found
+
+
+def _node_aurocs(results: Sequence[EvaluationResult]) -> dict[str, float]:
+    """The AUROC of every node by the first representation: the mean over the folds in which it is defined."""
+    by_fold = []
+    for each in filter(_has_nodes, results):
+        by_node = each.main.protocols["node-scores"].by_node
+        key = next((key for key in by_node if key.rpartition(".")[2] == "auroc"), None)
+        by_fold.append({} if key is None else by_node[key])
+    found = {}
+    for node in dict.fromkeys(node for of in by_fold for node in of):
+        known = [of[node] for of in by_fold if not math.isnan(of.get(node, math.nan))]
+        found[node] = sum(known) / len(known) if known else math.nan
+    return found
+
+
+def _has_nodes(result: EvaluationResult) -> bool:
+    return "node-scores" in result.main.protocols
 
 
 _SUMMED = ("test samples", "left out: no label", "labelled only coarsely")
@@ -198,15 +237,46 @@ def _numbers(pooled: Outcomes, resampling: Resampling | None) -> dict[Key, Numbe
     return found
 
 
+@dataclass(frozen=True)
+class _Cases:
+    """The cases of all folds that nodes are judged on: their answers, labels and rows, and what they are."""
+
+    answers: Tensor
+    target: Tensor
+    rows: Integers
+    said: str
+
+
+def _cases(pooled: Outcomes, kind: ClassifierKind, per: str) -> _Cases:
+    """The cases of the protocol ``node-scores``: samples, or groups of them with their combined answers."""
+    if per != "sample":
+        stored = [each for each in pooled.statistics.get("node-scores", ()) if each.kind == "node_ranking"]
+        stored = [each for each in stored if each.names == stored[0].names]  # of the first representation
+        if stored:
+            answers = [each.fixed["classes"][each.samples["probabilities"].argmax(1)] for each in stored]
+            return _Cases(
+                torch.from_numpy(np.concatenate(answers)),
+                torch.from_numpy(np.concatenate([each.samples["target"] for each in stored])),
+                np.concatenate([each.rows for each in stored]),
+                f"Every {per} is one case, answered by the linear probe of the fold that tested it.",
+            )
+    rows = np.flatnonzero(pooled.predicted[kind] >= 0)
+    return _Cases(
+        torch.from_numpy(pooled.predicted[kind][rows]),
+        torch.from_numpy(pooled.nodes[rows]),
+        rows,
+        "Sensitivities and predictive values of nodes are of the answers to single samples.",
+    )
+
+
 def _add_nodes(
-    result: ProtocolResult, pooled: Outcomes, kind: ClassifierKind, resampling: Resampling | None
+    result: ProtocolResult, cases: _Cases, pooled: Outcomes, resampling: Resampling | None
 ) -> None:
     """Add sensitivity, specificity and predictive values of every node by the answers of all folds."""
     taxonomy = pooled.dag or pooled.taxonomy
     if pooled.dag is not None:
         return  # the answers are nodes of its projection
-    rows = np.flatnonzero(pooled.predicted[kind] >= 0)
-    answers, target = (torch.from_numpy(each[rows]) for each in (pooled.predicted[kind], pooled.nodes))
+    rows, answers, target = cases.rows, cases.answers, cases.target
     rates = node_decision_metrics(answers, target, taxonomy)
     found = {f"answer_{name}": rates[name] for name in RATES}
     nodes = ReportedNodes.of(rates, taxonomy)
@@ -218,7 +288,7 @@ def _add_nodes(
         getattr(result, name).update(getattr(of_nodes, name))
     result.by_node["positives"] = nodes.named(nodes.positives.double())
     result.by_node["negatives"] = nodes.named(nodes.negatives.double())
-    result.notes.append("Sensitivities and predictive values are of the answers to single samples.")
+    result.notes.append(cases.said)
 
 
 def _one_classifier(results: Sequence[EvaluationResult]) -> ChosenClassifier:
@@ -257,15 +327,29 @@ def _put(values: list[Any], at: int, value: Any, missing: Any) -> None:
 
 
 def _cautions(results: Sequence[EvaluationResult]) -> list[str]:
-    """What all folds warn of once, and what single folds warn of with their number."""
+    """What all folds warn of once, and what single folds warn of with their number.
+
+    Sentences of several folds that differ only in the number that they begin with are one.
+    """
     common = set(results[0].cautions).intersection(*(each.cautions for each in results))
-    own = [
-        f"Fold {number}: {said}"
-        for number, each in enumerate(results, 1)
-        for said in each.cautions
-        if said not in common
-    ]
+    counted: dict[str, dict[int, str]] = {}
+    own = []
+    for number, each in enumerate(results, 1):
+        for said in each.cautions:
+            count, _, rest = said.partition(" ")
+            if said not in common and count.replace(",", "").isdecimal():
+                counted.setdefault(rest, {})[number] = count
+            elif said not in common:
+                own.append(f"Fold {number}: {said}")
+    for rest, counts in counted.items():
+        folds, numbers = (_listed([str(each) for each in of]) for of in (counts, counts.values()))
+        own.append(f"{'Folds' if len(counts) > 1 else 'Fold'} {folds}: {numbers} {rest}")
     return [said for said in results[0].cautions if said in common] + own
+
+
+def _listed(words: Sequence[str]) -> str:
+    """Words as in a sentence: ``1, 2 and 3``."""
+    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
 
 
 def _notes(results: Sequence[EvaluationResult], pooled: Outcomes) -> list[str]:

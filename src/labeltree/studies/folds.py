@@ -24,9 +24,10 @@ from labeltree.inference.finish import finish_run
 from labeltree.progress import Progress
 from labeltree.report.document import Block, Cell, Heading, Notes, Table, Text, to_html
 from labeltree.report.evaluate_and_report import Evaluated, evaluate_run
-from labeltree.report.first_screen import question_panels
+from labeltree.report.first_screen import group_word, question_panels
 from labeltree.report.main_numbers import main_numbers_table
 from labeltree.report.template import write_page
+from labeltree.report.wording import plural
 from labeltree.runs import ModelDescription, RunFolder
 from labeltree.safe_files import Reader, read_json
 from labeltree.training.fit import train
@@ -144,8 +145,9 @@ def evaluate_folds(
     with folder.locked():
         folder.write_json(folder.metrics, pooled.to_dict())
         save_outcomes(folder.outcomes, pooled.outcomes)
-        data = Path(str(ModelDescription.load(RunFolder(runs[0]).description).settings["data"])).stem
-        page = _page(pooled, results, runs, title or f"{data}: {pooled.name}, {len(runs)} folds")
+        recipe = ModelDescription.load(RunFolder(runs[0]).description).settings
+        title = title or f"{Path(str(recipe['data'])).stem}: {pooled.name}, {len(runs)} folds"
+        page = _page(pooled, results, runs, title, group_word(recipe))
         write_page(to_html(page), folder.report)
     return Evaluated(pooled, main_numbers_table(pooled), folder.metrics, folder.report)
 
@@ -157,18 +159,26 @@ def _numbered(progress: Progress | None, number: int, count: int) -> Progress | 
 
 
 def _page(
-    pooled: EvaluationResult, results: Sequence[EvaluationResult], runs: Sequence[Path], title: str
+    pooled: EvaluationResult,
+    results: Sequence[EvaluationResult],
+    runs: Sequence[Path],
+    title: str,
+    group: str,
 ) -> list[Block]:
     main, errors = pooled.main, pooled.main.errors
+    tested = plural(pooled.counts.get("test samples", 0), "sample")
+    if "groups tested" in pooled.counts:
+        tested += f" of {plural(pooled.counts['groups tested'], group)}"
     low, high = main.answer_interval("top1")
     sure = "" if math.isnan(low) else f" ({pooled.settings.confidence:.0%} interval {low:.1%} to {high:.1%})"
     blocks: list[Block] = [
         Heading(title, 1),
         Text(
-            f"{errors.samples:,} samples with a finest label, each judged by the model of the fold that "
-            f"tested it: {main.answer_score('top1'):.1%} are answered right{sure}. {main.classifier.sentence}"
+            f"Tested on {tested}, each judged by the model of the fold that tested it. Of "
+            f"{errors.samples:,} with a finest label, {main.answer_score('top1'):.1%} are answered "
+            f"right{sure}. {main.classifier.sentence}"
         ),
-        *_questions(pooled),
+        *_questions(pooled, group),
         *(Text(caution) for caution in pooled.cautions),
         Heading("All folds together, and each"),
         _numbers(pooled, results),
@@ -190,13 +200,14 @@ def _page(
     ]
 
 
-def _questions(pooled: EvaluationResult) -> list[Block]:
+def _questions(pooled: EvaluationResult, group: str) -> list[Block]:
     """The named sets of nodes that were asked about, each judged as one test over all folds."""
     blocks: list[Block] = []
-    for panel in question_panels(pooled, "sample"):
-        table = Table(["", "all samples", "interval", "cases"])
+    for panel in question_panels(pooled, "sample", group):
+        table = Table(["", "all folds", "interval", "cases"])
         for rate in panel.rates:
-            cells = rate.title, rate.value, rate.interval, f"{rate.counts}{' †' if rate.few else ''}"
+            mean = "mean of the folds" if rate.title == "AUROC" else rate.counts
+            cells = rate.title, rate.value, rate.interval, f"{mean}{' †' if rate.few else ''}"
             table.rows.append([Cell(cell) for cell in cells])
         warnings = [Text(f"† {warning}") for warning in panel.warnings]
         blocks += [Heading(f"{panel.name}: {panel.nodes}"), Text(f"{panel.cases}."), table, *warnings]
@@ -265,7 +276,8 @@ def _node_rates(scores: ProtocolResult) -> Table:
         "ppv": "positive predictive value",
         "npv": "negative predictive value",
     }
-    table = Table(["node", "positive", "negative", *names.values()])
+    aurocs = scores.by_node.get("auroc", {})
+    table = Table(["node", "positive", "negative", *names.values(), "AUROC, mean of the folds"])
     for path, positives in scores.by_node["positives"].items():
         cells = [path, f"{positives:.0f}", f"{scores.by_node['negatives'][path]:.0f}"]
         for name in names:
@@ -273,5 +285,7 @@ def _node_rates(scores: ProtocolResult) -> Table:
             ends = scores.node_intervals.get(f"answer_{name}", {}).get(path)
             interval = "" if ends is None else f" [{ends[0]:.3f}, {ends[1]:.3f}]"
             cells.append("–" if math.isnan(value) else f"{value:.3f}{interval}")
+        auroc = aurocs.get(path, math.nan)
+        cells.append("–" if math.isnan(auroc) else f"{auroc:.3f}")
         table.rows.append([Cell(cell) for cell in cells])
     return table
