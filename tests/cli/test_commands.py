@@ -139,6 +139,7 @@ def test_somebody_elses_embeddings(suffix: str, tmp_path: Path, capsys: pytest.C
     assert run(*words, "--group-column", "patient") == 0
     printed = capsys.readouterr().out
     assert "over 13 groups" in printed
+    assert "of 13 patients" in (tmp_path / "theirs" / "report.html").read_text("utf-8")
     assert "next:    labeltree compare" in printed
     for wrong in (tmp_path / "theirs", tmp_path / "none.npy"):
         assert run("evaluate", "--embeddings", wrong, "--taxonomy", tmp_path / "tree.yaml") == 2

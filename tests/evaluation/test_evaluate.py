@@ -157,6 +157,17 @@ def test_a_table_of_embeddings_alone_is_halved_and_searched_whole(taxonomy: Taxo
     assert any("no other representation" in note for note in result.notes)
 
 
+def test_vectors_that_say_nothing_are_pointed_out(taxonomy: Taxonomy) -> None:
+    nodes = taxonomy.leaves.repeat(6)
+    few = EvaluationSettings(resamples=0)
+    same = evaluate(EmbeddingTable(torch.ones(len(nodes), 3), nodes), taxonomy, settings=few)
+    assert "All embeddings are the same vector" in " ".join(same.cautions)
+    vectors = torch.randn(len(nodes), 3, generator=torch.Generator().manual_seed(0))
+    vectors[:2] = 0
+    zero = evaluate(EmbeddingTable(vectors, nodes), taxonomy, settings=few)
+    assert f"2 of {len(nodes)} embeddings are zero" in " ".join(zero.cautions)
+
+
 def test_inner_node_and_missing_labels_are_counted(table: EmbeddingTable, taxonomy: Taxonomy) -> None:
     test = torch.from_numpy(table.split == "test").nonzero().squeeze(1)
     nodes = table.nodes.clone()

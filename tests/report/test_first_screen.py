@@ -203,3 +203,4 @@ def test_folds_pool_a_question_case_by_case(table: EmbeddingTable, taxonomy: Tax
 )
 def test_groups_are_called_as_their_column(column: str | None, word: str) -> None:
     assert group_word({"table": {"group_column": column}}) == word
+    assert group_word(None, column) == word

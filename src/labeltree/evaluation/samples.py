@@ -163,7 +163,7 @@ def choose_samples(
         shared=shared_depth(classes, taxonomy),
     )
     _count(chosen, table, int(train.sum()), int(search.sum()))
-    said = _like_groups(table)
+    said = _like_groups(table) + _collapsed(table)
     chosen.notes.extend(said)
     chosen.cautions.extend(said)
     if chosen.one_class is None:
@@ -189,6 +189,17 @@ def _like_groups(table: EmbeddingTable) -> list[str]:
                 f"--group-column {shlex.quote(name)} (of a run, in training: --table.group_column)."
             )
     return found
+
+
+def _collapsed(table: EmbeddingTable) -> list[str]:
+    """A sentence on embeddings that are all the same, or of length 0 where directions are compared."""
+    points = table.embeddings
+    if len(points) > 1 and bool((points == points[0]).all()):
+        return ["All embeddings are the same vector: no number here says anything about the labels."]
+    zeros = int((points == 0).all(1).sum()) if table.geometry == "sphere" else 0
+    if zeros:
+        return [f"{zeros:,} of {len(points):,} embeddings are zero: they have no direction to compare by."]
+    return []
 
 
 def _every_label(table: EmbeddingTable, rows: Tensor) -> Tensor:

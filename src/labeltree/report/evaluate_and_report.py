@@ -383,7 +383,10 @@ def evaluate_embeddings(
             result = _with_changes(result, change, before, Path(taxonomy).name)
         if corrected is not None:
             result = corrected.said(result, _without(plain, corrected, judge, name, split, result.settings))
-        return write_evaluation(result, table, judge, RunFolder(out), progress, title=title or name)
+        folder = RunFolder(out)
+        return write_evaluation(
+            result, table, judge, folder, progress, title=title or name, group_column=group_column
+        )
 
 
 def _taxonomy_of(embeddings: str | Path) -> Taxonomy | None:

@@ -81,10 +81,11 @@ class PromisePanel:
     rest: str
 
 
-def group_word(recipe: Mapping[str, Any] | None) -> str:
-    """What a group is called: the column that a run's groups come from, else ``group``."""
+def group_word(recipe: Mapping[str, Any] | None, column: str | None = None) -> str:
+    """What a group is called: the column that the groups of a table or of a run come from, else ``group``."""
     table = (recipe or {}).get("table")
-    column = table.get("group_column") if isinstance(table, Mapping) else None
+    if column is None and isinstance(table, Mapping):
+        column = table.get("group_column")
     word = re.sub(r"[ _-]?(id|nr|no|number)$", "", str(column or "").strip().lower())
     return word if word.isalpha() else "group"
 

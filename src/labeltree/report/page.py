@@ -72,6 +72,7 @@ def render_report(
     title: str = "How well the embeddings follow the tree",
     history: Sequence[Mapping[str, float]] | None = None,
     recipe: Mapping[str, Any] | None = None,
+    group_column: str | None = None,
     trained: Sequence[Mapping[str, Any]] | None = None,
     projection: str = "t-SNE",
     max_points: int = 2000,
@@ -90,6 +91,7 @@ def render_report(
         title: of the page.
         history: a row for each epoch, from `RunFolder.read_history`.
         recipe: the settings of the run, nested or flat.
+        group_column: the column of a table that its groups come from; None: that of the recipe.
         trained: the versions and devices of each part of the training, from `RunFolder.read_versions`.
         projection: ``t-SNE`` or ``PCA``.
         max_points: the largest number of samples to project.
@@ -98,7 +100,7 @@ def render_report(
         DataError: if the table is not the one that the result comes from.
     """
     sample = "image" if images is not None else "text" if texts is not None else "sample"
-    samples, group = f"{sample}s", group_word(recipe)
+    samples, group = f"{sample}s", group_word(recipe, group_column)
     split = "test" if result.split == "half" else result.split
     chosen = result.samples or choose_samples(table, taxonomy, split, result.settings)
     if (
