@@ -260,3 +260,17 @@ def test_what_is_not_there(spec, sentence):
 def test_arguments_are_checked(photos, wrong):
     with pytest.raises(ValueError, match=next(iter(wrong))):
         open_source(photos, **wrong)
+
+
+def test_how_far_large_images_are_reduced_is_said(tmp_path):
+    """Nobody who trains on photographs would guess that they become thumbnails."""
+    for number, size in enumerate([(60, 50), (640, 480), (640, 480), (700, 500), (20, 20)]):
+        place = tmp_path / "photos" / "ab"[number % 2] / f"{number}.png"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("L", size).save(place)
+    (note,) = open_source(tmp_path / "photos").notes
+    assert note.startswith("images of 640 × 480 pixels (the median) are reduced to 32 × 32; --image-size")
+    assert not open_source(tmp_path / "photos", image_size=32).notes
+    for number in (1, 2, 3):
+        next((tmp_path / "photos").glob(f"*/{number}.png")).unlink()
+    assert not open_source(tmp_path / "photos").notes  # 40 × 35 is not much larger

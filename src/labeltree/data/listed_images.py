@@ -126,12 +126,13 @@ def open_listed(
         ratings=ratings,
         label_sets=label_sets,
         texts=texts,
+        notes=(opened.reduced,) if opened.reduced else (),
     )
     if not opened.failures:
         return everything
     readable = torch.from_numpy(opened.readable())
     said = f"{unreadable(names, opened.failures)}; they are left out"
-    everything = dataclasses.replace(everything, notes=(said,))
+    everything = dataclasses.replace(everything, notes=(*everything.notes, said))
     return everything.subset(torch.isin(rows, readable).nonzero()[:, 0])
 
 

@@ -15,10 +15,12 @@ from labeltree.safe_files import Reader, read_json
 from labeltree.studies.plan import Method, Study, StudyError, changed_defaults
 from labeltree.studies.run import Task, run_tasks_of, state_of, trial_tasks_of
 from labeltree.studies.study_file import read_study
+from labeltree.training.length import with_length
 from labeltree.training.recipe import Recipe
 
 __all__ = ["Book", "Listing", "list_study"]
 
+_MANY = 10**6  # training samples, where a study does not say how many: as many as change no epochs
 _RESULTS = Reader("the results of a study", "move it away to begin anew", StudyError)
 
 
@@ -279,7 +281,9 @@ def _tasks(study: Study, book: Book, method: Method) -> list[Task]:
 
 def _cost(recipe: Recipe) -> float:
     """A rough measure of a run's work relative to the others of its study."""
-    return float(recipe.epochs * (recipe.train_limit or recipe.limit or 1))
+    samples = recipe.train_limit or recipe.limit
+    epochs = with_length(recipe, samples or _MANY).epochs or 1
+    return float(epochs * (samples or 1))
 
 
 def _duration(seconds: float) -> str:

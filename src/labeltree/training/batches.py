@@ -28,6 +28,7 @@ from labeltree.processes import end_with_parent
 from labeltree.sampling import BatchSampler
 from labeltree.taxonomy.label_sets import finest_labels
 from labeltree.training.inputs import InputStore
+from labeltree.training.length import epochs_and_batch_size
 from labeltree.training.objective import Objective
 from labeltree.training.recipe import Recipe
 
@@ -201,7 +202,7 @@ class SourceDataModule(L.LightningDataModule):
     def _sampler(self, rank: int) -> BatchSampler:
         """The batches of one device; the devices share the samples of every step."""
         world = self.recipe.world_size
-        size = self.recipe.batch_size // world
+        size = epochs_and_batch_size(self.recipe)[1] // world
         return self._objective.sampler(
             self.training.nodes, size, seed=self.recipe.seed, rank=rank, world_size=world
         )
@@ -219,7 +220,7 @@ class SourceDataModule(L.LightningDataModule):
 
     def val_dataloader(self) -> DataLoader[Batch]:
         """The validation samples in order."""
-        size = 2 * self.recipe.batch_size
+        size = 2 * epochs_and_batch_size(self.recipe)[1]
         chunks = np.split(np.arange(len(self.validation)), range(size, len(self.validation), size))
         return self._loader(self.validation, [(0, chunk, None) for chunk in chunks], training=False)
 

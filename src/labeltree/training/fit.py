@@ -52,6 +52,7 @@ from labeltree.training.divergence import (
 from labeltree.training.epoch_lines import EpochLines
 from labeltree.training.experiment import Experiment, prepare
 from labeltree.training.frozen import use_precomputed_features
+from labeltree.training.length import epochs_and_batch_size, length_note, length_warning
 from labeltree.training.module import (
     IMAGE_TEXT_METRIC,
     VALIDATION_METRICS,
@@ -71,7 +72,7 @@ from labeltree.training.record import (
     run_corrections,
 )
 from labeltree.training.registry import AUTO_OBJECTIVE
-from labeltree.training.resolution import left_open
+from labeltree.training.resolution import left_open, training_size
 
 if TYPE_CHECKING:
     from lightning.pytorch.loggers import Logger
@@ -155,6 +156,7 @@ def train(
         if recipe.objective == AUTO_OBJECTIVE:
             choice = choose_objective(recipe, source)
             summary = replace(summary, notes=(f"objective: {choice}", *summary.notes))
+        summary = _with_length(summary, recipe, training_size(source))
         if is_first_rank():
             (on_data or _log_warnings)(summary)
         experiment = prepare(recipe, source)
@@ -243,7 +245,7 @@ def _trainer(recipe: Recipe, folder: RunFolder, hooks: list[Callback], progress_
             num_nodes=recipe.num_nodes,
             strategy="ddp" if recipe.world_size > 1 else "auto",
             precision=_PRECISIONS[recipe.precision],
-            max_epochs=recipe.epochs,
+            max_epochs=epochs_and_batch_size(recipe)[0],
             gradient_clip_val=recipe.optimizer.clip_norm,
             callbacks=hooks,
             plugins=[AtomicCheckpointIO(), *_cluster()],
@@ -326,13 +328,24 @@ def _end_with_first_rank() -> None:
         end_with_parent(int(first))
 
 
+def _with_length(summary: DataSummary, recipe: Recipe, samples: int) -> DataSummary:
+    """The summary with what was chosen of epochs and batches, and a warning if a choice gives few steps."""
+    note, warning = length_note(recipe, samples), length_warning(recipe, samples)
+    return replace(
+        summary,
+        notes=(*summary.notes, *([note] if note else [])),
+        warnings=(*summary.warnings, *([warning] if warning else [])),
+    )
+
+
 def _log_warnings(summary: DataSummary) -> None:
     for warning in summary.warnings:
         _log.warning("%s: %s", summary.name, warning)
 
 
 def _warn_of_chunks(module: RepresentationModule) -> None:
-    size = module.recipe.batch_size * module.objective.num_views // module.recipe.world_size
+    batch_size = epochs_and_batch_size(module.recipe)[1]
+    size = batch_size * module.objective.num_views // module.recipe.world_size
     chunk = module.recipe.encode_chunk
     if chunk is None or chunk >= size or module.reads_features or not is_first_rank():
         return

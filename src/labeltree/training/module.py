@@ -24,6 +24,7 @@ from labeltree.models import Encoder, KeyQueue, MomentumEncoder, PairedEncoder, 
 from labeltree.taxonomy import Taxonomy
 from labeltree.training.batches import Batch
 from labeltree.training.inputs import Inputs, ViewPair, in_memory_format, stack
+from labeltree.training.length import epochs_and_batch_size
 from labeltree.training.objective import Objective, OneModality
 from labeltree.training.optim import Schedules, build_optimizer, learning_rate_factor
 from labeltree.training.recipe import Recipe
@@ -345,8 +346,9 @@ class RepresentationModule(L.LightningModule):
         optimizer = build_optimizer(
             self.recipe.optimizer, self.encoder, self.objective, self.recipe.learning_rates
         )
+        epochs, _ = epochs_and_batch_size(self.recipe)
         factor = learning_rate_factor(
-            self.recipe.optimizer, self.recipe.epochs, self.steps_per_epoch, self.recipe.learning_rates[0]
+            self.recipe.optimizer, epochs, self.steps_per_epoch, self.recipe.learning_rates[0]
         )
         schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, factor)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}

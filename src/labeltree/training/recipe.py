@@ -277,10 +277,12 @@ class Recipe:
         num_views: augmented views of each sample that the encoder learns from; None = two where the objective
             compares views, else one.
         sampler: ``auto`` is what the objective asks for.
-        batch_size: samples per step, over all devices of all machines together.
+        batch_size: samples per step, over all devices of all machines together; None = the largest power of
+            two up to a quarter of the training samples, from 8 to 256.
         encode_chunk: number of views that the encoder sees at once, if a batch does not fit into memory.
             Activations are computed again, chunk by chunk, in the backward pass; None = all.
-        epochs: passes over the training samples.
+        epochs: passes over the training samples, by default 10, or as many as give about 300 steps if that is
+            more.
         limit: use at most this many samples for training and validation together, drawn evenly over the
             labels.
         train_limit: train on at most this many samples, drawn likewise; validation keeps all of its own.
@@ -369,9 +371,9 @@ class Recipe:
     flip: bool = True
     num_views: int | None = None
     sampler: Literal["auto", "hierarchical", "random", "balanced", "class-balanced"] = "auto"
-    batch_size: int = 256
+    batch_size: int | None = None
     encode_chunk: int | None = None
-    epochs: int = 10
+    epochs: int | None = None
     limit: int | None = None
     train_limit: int | None = None
     test_limit: int | None = None
@@ -548,7 +550,7 @@ def _check_ranges(recipe: Recipe) -> None:
         ("ema_evaluate", not r.ema_evaluate or r.ema > 0, "false where ema is 0"),
         (
             "batch_size",
-            r.world_size < 1 or r.batch_size % r.world_size == 0,
+            r.batch_size is None or r.world_size < 1 or r.batch_size % r.world_size == 0,
             f"a multiple of the {r.world_size} devices",
         ),
         (

@@ -79,16 +79,25 @@ def check_settings(folder: RunFolder, known: Recipe, recipe: Recipe, but: Collec
 
 
 def as_begun(folder: RunFolder, known: Recipe, recipe: Recipe) -> Recipe:
-    """A recipe with the objective that was chosen when the run began, if both it and the run left that open.
+    """A recipe with what was chosen when the run began: what both it and the run leave open.
+
+    That is the objective, the epochs and the batch size.
 
     Args:
         folder: the run folder.
         known: the run's own recipe.
         recipe: the new recipe, or the run's own.
     """
-    if not known.objective == recipe.objective == AUTO_OBJECTIVE or not folder.description.is_file():
+    lengths = [
+        name for name in ("epochs", "batch_size") if getattr(known, name) is getattr(recipe, name) is None
+    ]
+    auto = known.objective == recipe.objective == AUTO_OBJECTIVE
+    if not (auto or lengths) or not folder.description.is_file():
         return recipe
     begun = Recipe.from_dict(ModelDescription.load(folder.description).settings)
+    recipe = dataclasses.replace(recipe, **{name: getattr(begun, name) for name in lengths})
+    if not auto:
+        return recipe
     named = with_defaults(recipe, begun.objective)
     options = {name: {**given, **begun.options.get(name, {})} for name, given in named.options.items()}
     return dataclasses.replace(named, options=options)

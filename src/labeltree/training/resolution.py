@@ -10,13 +10,21 @@ from labeltree.data import Source
 from labeltree.data.source import Modality
 from labeltree.models import encoder_modality, encoder_pair, usually_pretrained
 from labeltree.training.choose_objective import with_objective
+from labeltree.training.length import with_length
 from labeltree.training.recipe import Recipe
 from labeltree.training.registry import AUTO_OBJECTIVE, ObjectiveEntry, head_layers
 from labeltree.training.settings import check_idle
 
-__all__ = ["check_terms", "chosen_geometry", "left_open", "resolve_modality", "resolve_recipe"]
+__all__ = [
+    "check_terms",
+    "chosen_geometry",
+    "left_open",
+    "resolve_modality",
+    "resolve_recipe",
+    "training_size",
+]
 
-_AUTO_SETTINGS = ("encoder", "views", "pretrained")
+_AUTO_SETTINGS = ("encoder", "views", "pretrained", "epochs", "batch_size")
 
 _USUAL: dict[str, tuple[str, str]] = {
     "image": ("small-conv", "simclr"),
@@ -48,11 +56,16 @@ def left_open(known: Recipe, recipe: Recipe) -> tuple[str, ...]:
 
 def resolve_recipe(recipe: Recipe, source: Source) -> Recipe:
     """Resolve the settings that a recipe leaves open, for these samples; see `resolve_modality`."""
-    recipe = with_objective(recipe, source)
+    recipe = with_length(with_objective(recipe, source), training_size(source))
     layers = head_layers(recipe)
     check_idle(recipe, ["head.hidden"], layers == 1, "in a head of one layer; set head.layers to 2 or more")
     recipe = dataclasses.replace(recipe, head=dataclasses.replace(recipe.head, layers=layers))
     return resolve_modality(recipe, source.modalities)
+
+
+def training_size(source: Source) -> int:
+    """The number of training samples; of all, if there are no splits."""
+    return len(source) if source.split is None else len(source.of_split("train"))
 
 
 def resolve_modality(recipe: Recipe, modalities: Sequence[Modality]) -> Recipe:

@@ -100,11 +100,14 @@ class OpenedImages:
         store: Store of the pixels.
         failures: Row of each unreadable image → reason.
         digests: Digests of the files' bytes and of the crop boxes, ``(n, 16)`` uint8.
+        reduced: A sentence on how far the images were reduced, if nobody said how large they should be and
+            most were much larger.
     """
 
     store: ImageStore
     failures: dict[int, str]
     digests: np.ndarray[Any, Any]
+    reduced: str | None = None
 
     def readable(self) -> np.ndarray[Any, Any]:
         """Rows of the readable images, ascending."""
@@ -120,7 +123,15 @@ def image_shape_of(files: Sequence[str] | EncodedImages) -> tuple[int, int]:
         The side that all have, if they are square, equal and at most 256 pixels, else 32; and 1 channel if
         all are gray, else 3.
     """
-    images = encoded(files)
+    return _shape_of(_heads(encoded(files)))
+
+
+def _shape_of(heads: Sequence[ImageHead]) -> tuple[int, int]:
+    return common_shape({(head.width, head.height) for head in heads}, all(head.gray for head in heads))
+
+
+def _heads(images: EncodedImages) -> list[ImageHead]:
+    """The headers of up to 1,000 evenly spaced images that can be read."""
     chosen = np.unique(np.linspace(0, len(images) - 1, min(len(images), _PROBES)).round().astype(int))
 
     def head_of(row: int) -> ImageHead | None:
@@ -129,8 +140,25 @@ def image_shape_of(files: Sequence[str] | EncodedImages) -> tuple[int, int]:
         except DataError:
             return None
 
-    heads = [head for head in in_threads(head_of, chosen.tolist()) if head]
-    return common_shape({(head.width, head.height) for head in heads}, all(head.gray for head in heads))
+    return [head for head in in_threads(head_of, chosen.tolist()) if head]
+
+
+_MUCH = 1.5  # so many times as large as they are made are images whose reduction is worth a sentence
+
+
+def _reduction(heads: Sequence[ImageHead], size: int) -> str | None:
+    """A sentence on images that are much larger than the size which was chosen for them."""
+    if not heads:
+        return None
+    width, height = (
+        int(np.median(sides)) for sides in zip(*((h.width, h.height) for h in heads), strict=True)
+    )
+    if min(width, height) < _MUCH * size:
+        return None
+    return (
+        f"images of {width} × {height} pixels (the median) are reduced to {size} × {size}; --image-size "
+        "keeps more of their detail"
+    )
 
 
 def common_shape(sizes: Set[tuple[int, int]], all_gray: bool) -> tuple[int, int]:
@@ -181,10 +209,10 @@ def open_images(
     if cache and not check:
         raise ValueError("cache is True, so all images are decoded now; leave check out, or cache")
     images = encoded(files)
-    if image_size is None or channels is None:
-        probed = image_shape_of(images)
-        image_size, channels = image_size or probed[0], channels or probed[1]
-    size = image_size
+    heads = _heads(images) if image_size is None or channels is None else []
+    probed = _shape_of(heads)
+    size, channels = image_size or probed[0], channels or probed[1]
+    reduced = _reduction(heads, size) if image_size is None else None
     shape = (len(images), channels, size, size)
     stamps = images.stamps()
     key = _key(names, stamps, size, channels, boxes)
@@ -216,10 +244,10 @@ def open_images(
         report_failures(places, failures, on_error)
     mapped = folder / "images.bin"
     if keep:
-        return OpenedImages(MappedStore(mapped, shape), failures, digests)
+        return OpenedImages(MappedStore(mapped, shape), failures, digests, reduced)
     unchecked: Any = None if check else {"skip": "replace"}.get(on_error, "raise")
     store = FileStore(images, size, channels, boxes, stamps, digests, unchecked=unchecked)
-    return OpenedImages(store, failures, digests)
+    return OpenedImages(store, failures, digests, reduced)
 
 
 def _key(
