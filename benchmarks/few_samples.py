@@ -51,11 +51,11 @@ def draw_birds(folder: Path) -> None:
 
 
 def write_digits(folder: Path) -> None:
-    """Every second of scikit-learn's handwritten digits, in folders: even/4/12.png."""
+    """Every fourth of scikit-learn's handwritten digits, in folders: even/4/12.png."""
     from sklearn.datasets import load_digits
 
     digits = load_digits()
-    for number in range(0, len(digits.images), 2):
+    for number in range(0, len(digits.images), 4):
         label = int(digits.target[number])
         place = folder / ("odd" if label % 2 else "even") / str(label) / f"{number}.png"
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -64,9 +64,11 @@ def write_digits(folder: Path) -> None:
 
 SETS = {
     "birds": Samples({"image_size": 32}, 131, draw_birds),
-    "fashion-mnist": Samples({"data": "fashion-mnist", "limit": 400, "test_limit": 1000}, 360),
-    "digits": Samples({"image_size": 16, "flip": False}, 630, write_digits),
-    "wordnet-animals": Samples({"data": "wordnet-animals", "encoder": "small-text", "limit": 700}, 621),
+    "fashion-mnist": Samples({"data": "fashion-mnist", "limit": 200, "test_limit": 500}, 180),
+    "digits": Samples({"image_size": 16, "flip": False}, 324, write_digits),
+    "wordnet-animals": Samples(
+        {"data": "wordnet-animals", "encoder": "small-text", "limit": 400, "test_limit": 400}, 351
+    ),
 }
 
 

@@ -288,7 +288,7 @@ def test_results_of_other_defaults_are_made_again(
     kept = content["defaults"][content["made_with"][content["results"][0]["settings"]]]
     assert kept["hwc.alpha"] == 0.0
     assert kept["evaluation.confidence"] == 0.95
-    assert kept["batch_size"] == 256
+    assert kept["val"] == 0.1
     assert not {"epochs", "seed", "objective", "evaluation.resamples", "workers"} & set(kept)
     assert "defaults" not in content["results"][0]
 

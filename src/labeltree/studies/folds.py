@@ -59,8 +59,8 @@ def train_folds(
     """Train a run for each fold, or continue where this was interrupted.
 
     Fold k is the test split of the run in ``fold-k``; its validation samples are drawn from the other folds.
-    A group lies in one fold. The data set's own test samples are in no fold. An objective that is left open
-    is chosen with the first fold, for all.
+    A group lies in one fold. The data set's own test samples are in no fold. An objective, epochs and a batch
+    size that are left open are chosen with the first fold, for all.
 
     Args:
         recipe: all settings, without a fold.
@@ -90,8 +90,10 @@ def train_folds(
         of_fold = replace(recipe, fold=f"{number}/{folds}")
         run = train(of_fold, place, progress_bar=progress_bar, on_data=on_data, verify=verify)
         finish_run(run, progress_bar=progress_bar)
+        settings = ModelDescription.load(run.description).settings
+        recipe = replace(recipe, epochs=settings["epochs"], batch_size=settings["batch_size"])
         if recipe.objective == AUTO_OBJECTIVE:
-            recipe = replace(recipe, objective=ModelDescription.load(run.description).settings["objective"])
+            recipe = replace(recipe, objective=settings["objective"])
         on_data = None  # once is enough
     return folder
 
