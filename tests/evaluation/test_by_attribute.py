@@ -87,6 +87,25 @@ def test_every_number_says_what_it_rests_on(taxonomy: Taxonomy) -> None:
         assert row.split()[-3:-1] == [str(mine.sum()), str(part.counted_groups[recall])]
 
 
+def test_a_site_of_few_patients_has_no_interval_and_says_so(taxonomy: Taxonomy) -> None:
+    table = make_table(taxonomy)
+    assert table.groups is not None
+    assert table.split is not None
+    tested = table.groups[torch.from_numpy(table.split == "test")].unique()
+    site = np.where(torch.isin(table.groups, tested[:3]).numpy(), "small", "large")
+    settings = EvaluationSettings(by=("site",), resamples=50)
+    result = evaluate(replace(table, attributes={"site": site}), taxonomy, settings=settings)
+    large, small = result.main.by_attribute
+    assert (large.value, small.value, small.groups) == ("large", "small", 3)
+    for key in ("embeddings.top1", "embeddings.recall_at_1"):
+        assert not np.isnan(large.intervals[key]).any()
+        assert np.isnan(small.intervals[key]).all()
+    rows = {line.split()[2]: line for line in attribute_table(result).splitlines()[1:]}
+    assert rows["small"].count("(few)") == 3
+    assert "[" not in rows["small"]
+    assert "(few)" not in rows["large"]
+
+
 def test_a_column_of_patients_that_is_no_group_is_named(taxonomy: Taxonomy) -> None:
     table = make_table(taxonomy)
     assert table.groups is not None

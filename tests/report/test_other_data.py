@@ -84,6 +84,16 @@ def test_samples_of_training_are_told(home: Path) -> None:
     assert any("are also training or validation samples of the run" in each for each in found.cautions)
 
 
+def test_samples_without_patients_are_told(home: Path, tmp_path: Path) -> None:
+    rows = [line.split(",") for line in (home / "new.csv").read_text().splitlines()]
+    at = rows[0].index("patient")
+    (tmp_path / "new.csv").write_text("\n".join(",".join(row[:at] + row[at + 1 :]) for row in rows))
+    result = lt.evaluate(home / "run", data=tmp_path / "new.csv", out=tmp_path / "out", resamples=0).result
+    assert any(said.startswith("The samples have no column 'patient'") for said in result.cautions)
+    again = lt.evaluate(home / "run", data=home / "new.csv", out=tmp_path / "out", resamples=0).result
+    assert not any("no column 'patient'" in said for said in again.cautions)
+
+
 def test_reference_samples_stand_in_for_lost_data(home: Path, tmp_path: Path) -> None:
     alone = tmp_path / "alone"
     shutil.copytree(home / "run", alone)

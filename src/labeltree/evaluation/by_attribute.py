@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from labeltree.errors import DataError
-from labeltree.evaluation.columns import Column, ResamplingUnits, estimate
+from labeltree.evaluation.columns import FEWEST_GROUPS, Column, ResamplingUnits, estimate
 from labeltree.evaluation.outcomes import Key, Outcomes
 from labeltree.evaluation.result import PREFIX, AttributeResult
 from labeltree.evaluation.statistics import Resampling
@@ -38,7 +38,7 @@ def by_attribute(outcomes: Outcomes, resampling: Resampling | None) -> list[Attr
 
     They are top-1 and hierarchical F1 of every classifier, recall@1, MAP@R and AHP and, of the protocol
     ``decisions``, the share of answers that hold the truth. Each has an interval of its own, from the
-    bootstrap over groups. Classifiers are those of all samples.
+    bootstrap over groups; fewer than `FEWEST_GROUPS` groups have none. Classifiers are those of all samples.
 
     Args:
         outcomes: outcomes of one method.
@@ -75,6 +75,8 @@ def by_attribute(outcomes: Outcomes, resampling: Resampling | None) -> list[Attr
                 if f"{role}.{metric}" in own
             }
             grouped = outcomes.groups is not None
+            counted_groups = {key: outcomes.count_groups(rows) for key, rows in counted.items()}
+            few = {key for key, count in counted_groups.items() if grouped and count < FEWEST_GROUPS}
             found.append(
                 AttributeResult(
                     attribute=name,
@@ -82,11 +84,12 @@ def by_attribute(outcomes: Outcomes, resampling: Resampling | None) -> list[Attr
                     samples=int(mine.sum()),
                     groups=outcomes.count_groups(mine) if grouped else None,
                     scores={key: number.value for key, number in own.items()},
-                    intervals={key: (number.low, number.high) for key, number in own.items()},
+                    intervals={
+                        key: (np.nan, np.nan) if key in few else (number.low, number.high)
+                        for key, number in own.items()
+                    },
                     counted={key: int(rows.sum()) for key, rows in counted.items()},
-                    counted_groups={key: outcomes.count_groups(rows) for key, rows in counted.items()}
-                    if grouped
-                    else {},
+                    counted_groups=counted_groups if grouped else {},
                 )
             )
     return found

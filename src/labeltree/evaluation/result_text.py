@@ -11,6 +11,7 @@ from typing import cast
 
 from labeltree.decisions.classifiers import CLASSIFIER_WORDS, ClassifierKind
 from labeltree.decisions.kept_promises import calibrated_units, is_kept
+from labeltree.evaluation.columns import FEWEST_GROUPS
 from labeltree.evaluation.comparison import (
     Comparison,
     Difference,
@@ -19,6 +20,7 @@ from labeltree.evaluation.comparison import (
     StratumComparison,
 )
 from labeltree.evaluation.result import PREFIX, AttributeResult, EvaluationResult, ProtocolResult
+from labeltree.evaluation.samples import FEW
 
 __all__ = [
     "attribute_rows",
@@ -69,7 +71,8 @@ def attribute_rows(result: EvaluationResult) -> tuple[list[str], dict[str, list[
     Returns:
         the heads of the columns, and a row of cells for each ``site = Graz``; empty without attributes. The
         share of answers that hold the truth says where a promise was not kept, beyond chance. Where a
-        score rests on other samples than those before it, their counts stand before it.
+        score rests on other samples than those before it, their counts stand before it. Scores of few
+        samples or groups say so.
     """
     main = result.main
     prefix = PREFIX[main.classifier.name]
@@ -100,7 +103,7 @@ def attribute_rows(result: EvaluationResult) -> tuple[list[str], dict[str, list[
         for key in shown:
             value, (low, high) = part.scores.get(key, math.nan), part.intervals.get(key, (math.nan,) * 2)
             ends = "" if math.isnan(low) else f" [{low:.3f}, {high:.3f}]"
-            verdict = _verdict(result, key, value, high, part)
+            verdict = _verdict(result, key, value, high, part) or _few(part, key)
             if key in other:
                 cells += [f"{count or 0:,}" for count in _rests_on(part, key)[: 1 + grouped]]
             cells.append("–" if math.isnan(value) else f"{value:.3f}{ends}{verdict}")
@@ -128,6 +131,12 @@ def _verdict(result: EvaluationResult, key: str, value: float, high: float, part
     samples, groups = _rests_on(part, key)
     kept = is_kept(float(promised[1]), value, high, calibrated, samples=samples, groups=groups)
     return {True: "", False: " (not kept)", None: " (few)"}[kept]
+
+
+def _few(part: AttributeResult, key: str) -> str:
+    """A mark on a score that rests on few samples, or on too few groups for an interval."""
+    samples, groups = _rests_on(part, key)
+    return " (few)" if samples < FEW or (groups is not None and groups < FEWEST_GROUPS) else ""
 
 
 def attribute_table(result: EvaluationResult) -> str:

@@ -94,6 +94,7 @@ def evaluate_on_data(
             *_beside_own(result, run.folder),
         ]
         warned = [
+            *_without_groups(source, run),
             *_drifted(open_decider(run), theirs),
             *_seen_before(source, run),
             *filter(None, [promise_sentence(result)]),
@@ -212,6 +213,17 @@ def _beside_own(result: EvaluationResult, folder: RunFolder) -> list[str]:
         ends = "" if low != low else f" [{low:.1%}, {high:.1%}]"
         numbers.append(f"{found.main.answer_score('top1'):.1%}{ends}")
     return [f"Of the run's own test samples {numbers[0]} are answered right (top-1), of these {numbers[1]}."]
+
+
+def _without_groups(source: Source, run: TrainedRun) -> list[str]:
+    """A note if the run's samples have groups, and these have none."""
+    column = run.recipe.table.group_column or next(iter(run.columns.get("groups", ())), None)
+    if column is None or source.groups is not None:
+        return []
+    return [
+        f"The samples have no column '{column}', by which the run's are grouped: each counts as one by "
+        "itself. If several belong together, intervals are too narrow."
+    ]
 
 
 def _drifted(decider: Decider, theirs: EmbeddingTable) -> list[str]:
