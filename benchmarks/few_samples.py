@@ -1,7 +1,7 @@
 """How many steps a run on few samples needs: accuracy and retrieval by number of steps, beside raw samples.
 
-python benchmarks/few_samples.py --work /tmp/few                   all: some forty minutes on one core
-python benchmarks/few_samples.py --work /tmp/few --only birds digits
+python benchmarks/few_samples.py --work /tmp/few
+python benchmarks/few_samples.py --work /tmp/few --only birds digits --steps 100 300
 
 Batches are those that `labeltree train` chooses for so few samples, and epochs as many as give the steps;
 "10 epochs of 256" is what it took for any number of samples before. Numbers are means ± sd over the seeds,
@@ -22,6 +22,7 @@ import torch
 from PIL import Image
 
 import labeltree as lt
+from labeltree.training.length import batch_size_for, steps_of
 
 STEPS = (100, 300, 1000)
 SEEDS = (0, 1, 2)
@@ -66,15 +67,7 @@ SETS = {
     "birds": Samples({"image_size": 32}, 131, draw_birds),
     "fashion-mnist": Samples({"data": "fashion-mnist", "limit": 200, "test_limit": 500}, 180),
     "digits": Samples({"image_size": 16, "flip": False}, 324, write_digits),
-    "wordnet-animals": Samples(
-        {"data": "wordnet-animals", "encoder": "small-text", "limit": 400, "test_limit": 400}, 351
-    ),
 }
-
-
-def chosen_batch(train: int) -> int:
-    """The batch size for so many training samples."""
-    return min(256, max(8, 1 << (max(train // 4, 1).bit_length() - 1)))
 
 
 def measure(name: str, work: Path, steps: int | None, seed: int) -> dict[str, float]:
@@ -89,8 +82,8 @@ def measure(name: str, work: Path, steps: int | None, seed: int) -> dict[str, fl
     if steps is None:
         settings |= {"epochs": 10, "batch_size": 256}
     else:
-        batch = chosen_batch(samples.train)
-        settings |= {"epochs": max(10, -(-steps // max(samples.train // batch, 1))), "batch_size": batch}
+        batch = batch_size_for(samples.train)
+        settings |= {"epochs": max(10, -(-steps // steps_of(samples.train, 1, batch))), "batch_size": batch}
     run = lt.train(**settings, out=work / f"{name}-{steps}-{seed}", progress_bar=False)
     found = lt.evaluate(run, resamples=0).result
     history = run.read_history()
