@@ -2,6 +2,7 @@
 
 import gc
 import os
+import re
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
@@ -64,6 +65,27 @@ def image_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
+def forked_loaders(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loader processes are forked from one that has the libraries: each would import them for seconds."""
+    import forked  # noqa: F401  # it says what that process imports
+    from labeltree.training import batches
+
+    monkeypatch.setattr(batches, "_START", "forkserver")
+    monkeypatch.setattr(
+        batches, "_in_loader_process", None
+    )  # it ends them with their parent, which is another
+
+
+@pytest.fixture(scope="module")
+def few_words() -> Iterator[None]:
+    """The text encoder of this module's runs is small: writing its weights takes most of a short training."""
+    from small_vocabulary import small_vocabulary
+
+    with small_vocabulary(buckets=1024):
+        yield
+
+
+@pytest.fixture
 def cache_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     """No test reads or writes the user's cache."""
     folder = tmp_path_factory.mktemp("cache")
@@ -90,7 +112,8 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     """Quick tests need not import the files of which all tests are slow."""
     if config.option.markexpr != "not slow" or collection_path.suffix != ".py":
         return None
-    return "\npytestmark = pytest.mark.slow\n" in collection_path.read_text("utf-8") or None
+    text = collection_path.read_text("utf-8")
+    return re.search(r"^pytestmark = \[?pytest\.mark\.slow\b", text, re.MULTILINE) is not None or None
 
 
 @pytest.hookimpl(wrapper=True)

@@ -9,7 +9,7 @@ from labeltree.cli.main import main
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.training.reading import read_recipe
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("few_words")]
 
 SETTINGS = ["--encoder", "small-text", "--objective", "supcon", "--epochs", "1", "--batch_size", "16"]
 

@@ -175,6 +175,7 @@ def test_rows_without_a_label_are_listed(tmp_path: Path) -> None:
     assert table_labels(file)[1].tolist() == source.nodes.tolist()
 
 
+@pytest.mark.usefixtures("few_words")
 def test_a_run_keeps_the_list_and_what_was_done(tmp_path: Path) -> None:
     import labeltree as lt
 

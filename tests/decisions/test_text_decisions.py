@@ -7,7 +7,7 @@ import pytest
 
 from labeltree.cli.main import main
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("few_words")]
 
 
 def run(*words: object) -> int:

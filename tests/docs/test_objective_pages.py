@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from labeltree import losses
-from labeltree.training.reading import RecipeParser, objective_of
+from labeltree.training.reading import objective_of, parser_of
 from labeltree.training.registry import GIVEN, list_objectives, list_sums
 
 pytestmark = pytest.mark.slow
@@ -67,7 +67,7 @@ def test_commands_of_the_pages_are_understood():
             arguments = [
                 part.replace("-", "_").replace("__", "--", 1) if part[:2] == "--" else part for part in given
             ]
-            recipe = RecipeParser(objective_of(arguments)).recipe(arguments)
+            recipe = parser_of(objective_of(arguments)).recipe(arguments)
             assert recipe.objective in command
             count += 1
     assert count

@@ -10,7 +10,7 @@ import pytest
 from labeltree.cli.main import main
 from labeltree.taxonomy import Taxonomy, TaxonomyMapping
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("few_words")]
 PAGE = Path(__file__).parents[2] / "docs" / "taxonomy-changes.md"
 NOTES = {
     "animal/dog": ["barks at the door", "fetches the stick", "buries a bone", "wags its tail"],

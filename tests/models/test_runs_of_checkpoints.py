@@ -20,7 +20,7 @@ from labeltree.errors import LabeltreeError
 from labeltree.models import build_encoder
 from labeltree.runs import RunFolder
 from labeltree.training.fit import train
-from labeltree.training.reading import RecipeParser, with_absolute_paths
+from labeltree.training.reading import parser_of, with_absolute_paths
 from labeltree.training.recipe import Recipe
 from tiny_transformer import write_tiny_transformer
 
@@ -61,7 +61,7 @@ def recipe_of(tmp_path: Path) -> Callable[..., Recipe]:
             "accelerator": "cpu",
             **settings,
         }
-        return with_absolute_paths(RecipeParser(objective).recipe(settings=chosen))
+        return with_absolute_paths(parser_of(objective).recipe(settings=chosen))
 
     return make
 

@@ -276,21 +276,27 @@ class Campaign:
         write_photos(folder / "photos", LEAVES)
         write_photos(folder / "new", NEW, len(LEAVES))
         finished: dict[str, Place] = {}
-        for kind in dict.fromkeys(("train", *kinds)):
-            place = self._place(folder, f"whole-{kind}", kind, finished)
-            code, self.events[kind] = place.do(kind, Hook(""))
-            if code:
-                raise RuntimeError((folder / f"whole-{kind}.log").read_text())
-            finished[kind] = place
         rng, trial = random.Random(self.seed), 0
         while sum(self.kills.values()) < count:
             kind = rng.choice(kinds)
+            for needed in ("train", kind):
+                self._undisturbed(folder, needed, finished)
             place = self._place(folder, f"trial-{trial}", kind, finished)
             wrong = self._trial(place, kind, rng, finished[kind])
             self.failures += [f"seed {self.seed}, trial {trial} ({kind}): {what}" for what in wrong]
             if not wrong:
                 shutil.rmtree(place.root)
             trial += 1
+
+    def _undisturbed(self, folder: Path, kind: str, finished: dict[str, Place]) -> None:
+        """Do a command without a kill, once."""
+        if kind in finished:
+            return
+        place = self._place(folder, f"whole-{kind}", kind, finished)
+        code, self.events[kind] = place.do(kind, Hook(""))
+        if code:
+            raise RuntimeError((folder / f"whole-{kind}.log").read_text())
+        finished[kind] = place
 
     def _place(self, folder: Path, name: str, kind: str, finished: dict[str, Place]) -> Place:
         place = Place(folder / name, folder / "photos")

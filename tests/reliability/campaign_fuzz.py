@@ -22,6 +22,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         work = options.folder or Path(folder)
         os.environ["LABELTREE_DATA"] = str(work / "data")
+        sys.path.append(str(Path(__file__).parents[1]))  # what tests of several rooms share
         import torch
         from fuzzing import Fuzzing
         from valid_files import make_valid_files

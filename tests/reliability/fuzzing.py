@@ -22,10 +22,10 @@ from typing import Any
 
 import lightning
 from damage import RAN, damaged
-from valid_files import small_vocabulary
 
 import labeltree.cli.main
 from labeltree.cli.main import main
+from small_vocabulary import small_vocabulary
 
 OWN = str(Path(labeltree.cli.main.__file__).parents[1])
 LONGEST = 2000  # characters of an error

@@ -7,8 +7,7 @@ import io
 import json
 import shutil
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import numpy as np
@@ -19,9 +18,9 @@ import yaml
 from PIL import Image
 
 from labeltree.cli.main import main
-from labeltree.models import small_text
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.taxonomy import Taxonomy, TaxonomyDAG
+from small_vocabulary import small_vocabulary
 
 for folder in ("named_datasets", "data"):  # their writers of official formats
     sys.path.append(str(Path(__file__).parents[1] / folder))
@@ -42,18 +41,6 @@ def command(*words: object) -> None:
     with redirect_stdout(out), redirect_stderr(out):
         code = main([str(word) for word in words])
     assert code == 0, (words, out.getvalue())
-
-
-@contextmanager
-def small_vocabulary() -> Iterator[None]:
-    """The encoder of texts hashes words into few buckets: its weights are kilobytes."""
-    before, small_text.BUCKETS = small_text.BUCKETS, 64
-    small_text._bucket.cache_clear()  # of words that other tests have hashed
-    try:
-        yield
-    finally:
-        small_text.BUCKETS = before
-        small_text._bucket.cache_clear()
 
 
 def make_valid_files(root: Path) -> Path:

@@ -132,6 +132,7 @@ def test_samples_without_files_are_drawn_from_the_data_of_the_run(image_run: Pat
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("few_words")
 def test_a_run_on_images_and_texts_is_searched_by_either(tmp_path: Path) -> None:
     lines = ["image,text,depth1,depth2"]
     for number, path in enumerate(4 * list(COLOURS)[:3]):

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from labeltree.training.reading import RecipeParser
+from labeltree.training.reading import parser_of
 from labeltree.training.recipe import Recipe
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def recipe_of(image_folder: Path) -> Callable[..., Recipe]:
     """Make a recipe over the small image folder; keyword arguments change settings, dotted as ``a__b``."""
 
@@ -19,6 +19,6 @@ def recipe_of(image_folder: Path) -> Callable[..., Recipe]:
         defaults = {"epochs": 2, "batch_size": 9, "val": 0.2, "image_size": 28, "accelerator": "cpu"}
         for key, value in {**defaults, **settings}.items():
             arguments.append(f"--{key.replace('__', '.')}={value}")
-        return RecipeParser(objective).recipe(arguments)
+        return parser_of(objective).recipe(arguments)
 
     return make

@@ -22,7 +22,7 @@ from labeltree.training.checkpoints import Checkpoints
 from labeltree.training.fit import train
 from labeltree.training.recipe import Recipe
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("few_words")]
 
 
 class Stop(RuntimeError):

@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 
+import by_itself
 import lightning as L
 import pytest
 import torch
@@ -26,6 +27,9 @@ def _backend(monkeypatch: pytest.MonkeyPatch) -> None:
     """Traced and differentiated as always, but no machine code, which takes long to make."""
     torch.compiler.reset()
     monkeypatch.setattr(training_module, "COMPILER", "aot_eager")
+
+
+QUICK = {"encoder": by_itself.NAME}  # traced in less time than one with batch normalisation
 
 
 class Watch(Callback):
@@ -59,8 +63,8 @@ def assert_alike(ours: RunFolder, theirs: RunFolder) -> None:
     ("objective", "settings", "names"),
     [
         ("hwc+lam", {"ema": 0.9}, ["encoder"]),
-        ("maskcon", {"queue__size": 20, "encode_chunk": 5}, ["encoder", "momentum.encoder"]),
-        ("ce", {"adapter": 8, "precision": "bf16"}, ["encoder.base"]),
+        ("maskcon", {"queue__size": 20, "encode_chunk": 5, **QUICK}, ["encoder", "momentum.encoder"]),
+        ("ce", {"adapter": 8, "precision": "bf16", **QUICK}, ["encoder.base"]),
     ],
 )
 def test_the_run_of_a_plain_encoder(
@@ -90,7 +94,7 @@ def test_the_run_of_a_plain_encoder(
 def test_stopped_and_continued_the_other_way(
     first: str, tmp_path: Path, recipe_of: Callable[..., Recipe]
 ) -> None:
-    common = {"epochs": 1, "image_size": 16, "optimizer__name": "sgd"}
+    common = {"epochs": 1, "image_size": 16, "optimizer__name": "sgd", **QUICK}
     with pytest.raises(KeyError, match="stop"):
         trained(recipe_of("supcon", compile=first, **common), tmp_path / "run", Watch(2))
     second = {"true": "false", "false": "true"}[first]

@@ -67,6 +67,24 @@ def all_finite(folder: RunFolder) -> bool:
     return bool(found) and all(found)
 
 
+CALMER = {"ema": 0.5, "optimizer__lr": 0.001, "optimizer__clip_norm": 1.0}
+
+
+@pytest.fixture(scope="module")
+def calm_rates(
+    recipe_of: Callable[..., Recipe], tmp_path_factory: pytest.TempPathFactory
+) -> dict[int, list[float]]:
+    """The learning rates of a run that has not diverged."""
+    fresh = Rates()
+    train(
+        recipe_of("hwc+lam", **CALMER),
+        tmp_path_factory.mktemp("fresh"),
+        callbacks=[fresh],
+        progress_bar=False,
+    )
+    return fresh.rates
+
+
 # 4 steps an epoch, 2 epochs; the loss is read after every 3rd step, at saves and at the epoch's end.
 @pytest.mark.parametrize(
     ("what", "value", "step", "kept"),
@@ -83,6 +101,7 @@ def test_stops_saves_nothing_of_it_and_goes_on(
     value: float,
     step: int,
     kept: int,
+    calm_rates: dict[int, list[float]],
     tmp_path: Path,
     recipe_of: Callable[..., Recipe],
     monkeypatch: pytest.MonkeyPatch,
@@ -102,7 +121,7 @@ def test_stops_saves_nothing_of_it_and_goes_on(
 
     with pytest.raises(OtherSettingsError, match="epochs is 2, not 3"):
         train(recipe_of("hwc+lam", ema=0.5, optimizer__lr=0.004, epochs=3), folder.path, progress_bar=False)
-    calmer = recipe_of("hwc+lam", ema=0.5, optimizer__lr=0.001, optimizer__clip_norm=1.0)
+    calmer = recipe_of("hwc+lam", **CALMER)
     rates = Rates()
     with pytest.warns(UserWarning, match=f"diverged at step {step} and continues .*lr is 0.001, not 0.004"):
         train(calmer, folder.path, callbacks=[rates], progress_bar=False)
@@ -114,9 +133,7 @@ def test_stops_saves_nothing_of_it_and_goes_on(
     (entry,) = json.loads(folder.diverged.read_text())["diverged"]
     assert entry["step"] == step
     assert "optimizer.lr is 0.001, not 0.004" in entry["went_on_with"]
-    fresh = Rates()
-    train(calmer, tmp_path / "fresh", callbacks=[fresh], progress_bar=False)
-    assert rates.rates == {at: fresh.rates[at] for at in range(kept + 1, 9)}
+    assert rates.rates == {at: calm_rates[at] for at in range(kept + 1, 9)}
 
 
 class Overflow(Callback):

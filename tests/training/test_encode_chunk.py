@@ -16,10 +16,10 @@ from labeltree.models import Encoder, register_encoder
 from labeltree.runs import RunFolder
 from labeltree.training.fit import train
 from labeltree.training.module import RepresentationModule
-from labeltree.training.reading import RecipeParser
+from labeltree.training.reading import parser_of
 from labeltree.training.recipe import Recipe
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("few_words")]
 
 
 class Plain(Encoder):
@@ -144,7 +144,7 @@ def test_texts(tmp_path: Path, recipe_of: Callable[..., Recipe]) -> None:
     ]
     (tmp_path / "texts.csv").write_text("\n".join(["text,depth1,depth2", *rows]))
     whole, chunked = (
-        RecipeParser("supcon").recipe(
+        parser_of("supcon").recipe(
             settings={"data": str(tmp_path / "texts.csv"), "objective": "supcon", "encoder": "small-text"}
             | {"views": "word-deletion", "dropout": 0.0, "epochs": 1, "batch_size": 12, "accelerator": "cpu"}
             | {"optimizer": {"name": "sgd", "lr": 0.1}, "encode_chunk": chunk}

@@ -15,10 +15,10 @@ from labeltree.inference.embeddings import embed_source, with_modality
 from labeltree.inference.loading import load_run
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.training.fit import train
-from labeltree.training.reading import RecipeParser
+from labeltree.training.reading import parser_of
 from labeltree.training.recipe import Recipe
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+pytestmark = [pytest.mark.filterwarnings("ignore::UserWarning"), pytest.mark.usefixtures("few_words")]
 
 COLOURS = {"cherry": (200, 20, 30), "plum": (90, 20, 120), "leek": (40, 160, 60), "kale": (20, 80, 40)}
 PATHS = {"cherry": "fruit", "plum": "fruit", "leek": "vegetable", "kale": "vegetable"}
@@ -52,7 +52,7 @@ def recipe_of(table, **settings) -> Recipe:
         "accelerator": "cpu", "image_size": 16, "monitor": "image_text_recall_at_1",
     }  # fmt: skip
     objective = settings.get("objective", "hwc+image-text")
-    return RecipeParser(objective).recipe(settings={**base, "objective": objective, **settings})
+    return parser_of(objective).recipe(settings={**base, "objective": objective, **settings})
 
 
 @pytest.fixture(scope="module")
@@ -156,7 +156,7 @@ def test_settings_that_do_not_fit(table, tmp_path, settings, message):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("settings", [{}, {"trainable": "head", "views": "identity"}, {"encode_chunk": 5}])
-def test_a_stopped_run_ends_with_the_same_weights(table, tmp_path, settings, monkeypatch):
+def test_a_stopped_run_ends_with_the_same_weights(run, table, tmp_path, settings, monkeypatch):
     from lightning.pytorch.callbacks import Callback
 
     monkeypatch.setenv("LABELTREE_DATA", str(tmp_path / "cache"))
@@ -167,7 +167,7 @@ def test_a_stopped_run_ends_with_the_same_weights(table, tmp_path, settings, mon
                 raise RuntimeError("the power went out")
 
     recipe = recipe_of(table, **settings)
-    whole = train(recipe, tmp_path / "whole", progress_bar=False)
+    whole = train(recipe, tmp_path / "whole", progress_bar=False) if settings else run
     with pytest.raises(RuntimeError, match="power"):
         train(recipe, tmp_path / "parts", callbacks=[Stop()], progress_bar=False, every_n_steps=2)
     parts = train(recipe, tmp_path / "parts", progress_bar=False)

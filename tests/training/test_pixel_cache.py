@@ -51,6 +51,7 @@ def assert_equal_weights(first: RunFolder, second: RunFolder) -> None:
         assert torch.equal(value, theirs[name]), name
 
 
+@pytest.mark.usefixtures("forked_loaders")
 def test_the_pixels_and_what_is_learned_are_the_same(
     tmp_path: Path, image_folder: Path, recipe_of: Callable[..., Recipe]
 ) -> None:
@@ -133,6 +134,7 @@ def break_images(folder: Path, every: int) -> list[Path]:
     return broken
 
 
+@pytest.mark.usefixtures("forked_loaders")
 @pytest.mark.parametrize("workers", [0, 1])
 def test_unreadable_images_are_replaced_in_their_batch(
     workers: int,

@@ -15,10 +15,10 @@ from labeltree.inference.samples import open_other
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.taxonomy import Taxonomy
 from labeltree.training.fit import train
-from labeltree.training.reading import RecipeParser
+from labeltree.training.reading import parser_of
 from labeltree.training.recipe import Recipe
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("few_words")]
 
 WORDS = {
     "dog": "bark bone leash puppy tail paw hound",
@@ -48,7 +48,7 @@ def table(tmp_path, monkeypatch):
 def recipe_of(table, **settings) -> Recipe:
     base = {"data": str(table), "encoder": "small-text", "epochs": 3, "batch_size": 32, "accelerator": "cpu"}
     objective = settings.get("objective", "hwc+lam")
-    return RecipeParser(objective).recipe(settings={**base, "objective": objective, **settings})
+    return parser_of(objective).recipe(settings={**base, "objective": objective, **settings})
 
 
 @pytest.mark.parametrize(

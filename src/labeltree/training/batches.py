@@ -239,12 +239,13 @@ class SourceDataModule(L.LightningDataModule):
             # A separate generator: making an iterator must not advance the global random state.
             generator=torch.Generator().manual_seed(self.recipe.seed),
             pin_memory=torch.cuda.is_available() and self.recipe.accelerator != "cpu",
-            multiprocessing_context="spawn" if self.recipe.workers else None,
+            multiprocessing_context=_START if self.recipe.workers else None,
             persistent_workers=self.recipe.workers > 0,
             worker_init_fn=_in_loader_process,
         )
 
 
+_START = "spawn"  # a fork of this process would have locks that threads of it hold
 _DRAW = 0x6A11
 
 
