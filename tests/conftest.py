@@ -71,9 +71,8 @@ def forked_loaders(monkeypatch: pytest.MonkeyPatch) -> None:
     from labeltree.training import batches
 
     monkeypatch.setattr(batches, "_START", "forkserver")
-    monkeypatch.setattr(
-        batches, "_in_loader_process", None
-    )  # it ends them with their parent, which is another
+    # It ends them with their parent, which here is the process that they are forked from.
+    monkeypatch.setattr(batches, "_in_loader_process", None)
 
 
 @pytest.fixture(scope="module")
