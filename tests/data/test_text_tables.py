@@ -171,3 +171,10 @@ def test_kinds_of_cells(table):
     assert source.split.tolist() == ["train", "val", "", "test"]
     assert source.ratings.tolist() == [[1, -1], [-1, -1], [2, -1], [1, -1]]
     assert source.aspect_taxonomies[1].decode(source.aspects[:, 1]) == ["True", "False", "True", "True"]
+
+
+def test_samples_without_a_group_are_counted(tmp_path):
+    rows = [f"word{place},{'xy'[place % 2]},{'' if place % 4 == 0 else place // 2}" for place in range(12)]
+    (tmp_path / "notes.csv").write_text("\n".join(["text,label,patient", *rows]))
+    (said,) = open_source(tmp_path / "notes.csv", group_column="patient", label_columns=["label"]).notes
+    assert said.startswith("3 of 12 samples have no 'patient'")

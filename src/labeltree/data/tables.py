@@ -290,7 +290,13 @@ def open_data_table(
             if names
         },
         "missing_labels": missing.found,
-        "notes": (*samples.notes, *columns_of_labels.notes, *labels.notes, *aspects.notes),
+        "notes": (
+            *samples.notes,
+            *columns_of_labels.notes,
+            *labels.notes,
+            *aspects.notes,
+            *_without_group(taken["groups"], group_names),
+        ),
     }
     unused = samples.unused
     if of_samples is not None:
@@ -482,6 +488,18 @@ def _groups(
     if groups is None and not columns:
         return None, None
     return torch.full((len(names),), -1) if groups is None else torch.from_numpy(groups), names
+
+
+def _without_group(columns: Sequence[str], names: Array | None) -> list[str]:
+    """A note if some samples have no value in the columns of groups."""
+    count = 0 if names is None else int((names == "").sum())
+    if names is None or not columns or not count:
+        return []
+    what = " and no ".join(f"'{column}'" for column in columns)
+    return [
+        f"{count:,} of {len(names):,} samples have no {what}: each is a group by itself, even if it belongs "
+        "with others, which may be in another split"
+    ]
 
 
 def _split(table: DataTable, columns: Sequence[str]) -> Array | None:
