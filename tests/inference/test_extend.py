@@ -279,3 +279,24 @@ def info(run: Path) -> str:
     from labeltree.inference.info_text import info_text
 
     return info_text(folder_facts(run), run)
+
+
+def test_the_parts_of_a_split_are_learned_from_samples_of_training(
+    home: Path, run: Path, tmp_path: Path
+) -> None:
+    """Relabelled samples are learned from though the run has seen them; what it has seen is not held out."""
+    roses = sorted((home / "photos" / "plant" / "rose").glob("*.png"))
+    for number, file in enumerate(roses):
+        part = tmp_path / "plant" / f"rose {number % 2}"
+        part.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, part / file.name)
+    record = RunFolder(run).load_samples()
+    plant = [name.startswith("plant/rose") for name in record.names or ()]
+    trained = int((np.isin(record.split, ("train", "val")) & plant).sum())
+    assert trained
+    found = extend_run(run, tmp_path, retire=["plant/rose"])
+    assert [each["class"] for each in found.added] == ["plant/rose 0", "plant/rose 1"]
+    assert sum(each["samples"] + each["held"] for each in found.added) == len(roses)
+    assert sum(each["held"] for each in found.added) <= len(roses) - trained
+    assert f"{trained} samples that the run was trained on have a new class here" in extension_text(found)
+    assert "plant/rose" not in lt.load(run).taxonomy.decode(lt.load(run).decider.rule.classes.nodes)

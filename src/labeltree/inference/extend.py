@@ -171,7 +171,11 @@ def extend_run(
         before = open_decider(home.path)
         run = before.run
         known = _reference(before, home)
-        source, said = (None, list[str]()) if data is None else _open(run, str(data), data_path)
+        source, seen, said = (
+            (None, torch.zeros(0, dtype=torch.bool), list[str]())
+            if data is None
+            else _open(run, str(data), data_path, under)
+        )
         new = None if source is None else embed_source(run.network, source, keep=False, progress=progress)
         gone = _retired(run.taxonomy, before, retire)
         placed = [] if source is None else _placed(source, new, before, place, under)
@@ -187,9 +191,10 @@ def extend_run(
         added: list[dict[str, Any]] = []
         if source is not None and new is not None:
             new = replace(new, nodes=_moved(source, placed, taxonomy), predictions=None)
+            seen = seen[new.nodes > 0]
             new, learned, notes = _to_learn(new, classes, taxonomy, places)
             set_aside = bool((np.asarray(known.split) == CALIB).any())
-            new = _held_out(new, learned, taxonomy, seed, set_aside=set_aside)
+            new = _held_out(new, seen, learned, taxonomy, seed, set_aside=set_aside)
             added = _described(new, learned, classes, taxonomy, placed)
             classes = torch.unique(torch.cat([classes, learned]))
             table = joined(known, new)
@@ -243,24 +248,38 @@ def _reference(before: Decider, home: RunFolder) -> EmbeddingTable:
     return known
 
 
-def _open(run: TrainedRun, data: str, data_path: str | None) -> tuple[Source, list[str]]:
-    """The samples of the data that the run was not trained on, and what has to be said of them."""
+def _open(
+    run: TrainedRun, data: str, data_path: str | None, under: str | None
+) -> tuple[Source, Tensor, list[str]]:
+    """The samples to learn from, which of them the run has seen ``(n,)``, and what has to be said of them.
+
+    Samples that the run was trained on stay if their class is new to it: after a split, the parts are learned
+    from them. Others of them say nothing new.
+    """
     source = open_other(run, data, data_path=data_path, own_labels=True, as_trained=True)
     notes = []
     seen = torch.from_numpy(seen_in_training(run, source))
+    fresh = torch.zeros(source.taxonomy.num_nodes, dtype=torch.bool)
+    for node in torch.unique(source.nodes[seen & (source.nodes > 0)]).tolist():
+        place = path_in_tree(source.taxonomy.path(node), run.taxonomy, under)
+        fresh[node] = run.taxonomy.follow(place.path) is None
+    keeps = ~seen | ((source.nodes > 0) & fresh[source.nodes.clamp(min=0)])
+    if not bool(keeps.any()):
+        raise DataError(f"the run was trained on all samples of '{data}'; name samples that are new to it")
+    if not bool(keeps.all()):
+        notes.append(f"{int((~keeps).sum()):,} samples that the run was trained on were left out.")
+    source, seen = source.subset(keeps.nonzero()[:, 0]), seen[keeps]
     if bool(seen.any()):
-        if bool(seen.all()):
-            raise DataError(
-                f"the run was trained on all samples of '{data}'; name samples that are new to it"
-            )
-        source = source.subset((~seen).nonzero()[:, 0])
-        notes.append(f"{int(seen.sum()):,} samples that the run was trained on were left out.")
+        notes.append(
+            f"{int(seen.sum()):,} samples that the run was trained on have a new class here: they were "
+            "learned from, and none of them is held out."
+        )
     if source.label_sets is not None:
         several = (source.label_sets >= 0).sum(1) > 1
         source = replace(source, nodes=source.nodes.masked_fill(several, -1), label_sets=None)
     if not bool((source.nodes > 0).any()):
         raise DataError(f"no sample of '{data}' has one label; new classes are learned from labelled samples")
-    return source, notes
+    return source, seen, notes
 
 
 def _retired(taxonomy: Taxonomy, before: Decider, retire: Sequence[str]) -> Tensor:
@@ -349,10 +368,11 @@ def _to_learn(
 
 
 def _held_out(
-    table: EmbeddingTable, learned: Tensor, taxonomy: Taxonomy, seed: int, *, set_aside: bool
+    table: EmbeddingTable, seen: Tensor, learned: Tensor, taxonomy: Taxonomy, seed: int, *, set_aside: bool
 ) -> EmbeddingTable:
     """The samples with a split: of each class with enough samples or groups, a third is held out.
 
+    Samples that the run has seen, and those of their groups, are never held out: they flatter.
     If the run has set samples aside for promises alone, a quarter is, and another quarter chooses.
     """
     units = torch.arange(len(table))
@@ -362,10 +382,11 @@ def _held_out(
     if len(table) >= HELD_FROM:
         parts = 4 if set_aside else 3
         folds = make_folds(table.nodes, taxonomy, parts, groups=table.groups, seed=seed)
-    held = (folds == 0) | (set_aside & (folds == 1))
+    unseen = ~torch.isin(units, units[seen])
+    held = ((folds == 0) | (set_aside & (folds == 1))) & unseen
     for node in learned.tolist():
         rows = table.nodes == node
-        if len(torch.unique(units[rows])) < HELD_FROM or bool(held[rows].all()):
+        if len(torch.unique(units[rows & unseen])) < HELD_FROM or bool(held[rows].all()):
             held &= ~torch.isin(units, units[rows])
     names = np.where((folds == 1).numpy(), CALIB, "val")
     return replace(table, split=np.where(held.numpy(), names, "train"))
@@ -505,7 +526,7 @@ def extension_text(extension: Extension) -> str:
         lines.append(f"  right of {found['new']:,} held-out samples of new classes: {found['of_new']:.1%}")
     elif any(each["new"] for each in extension.added):
         lines.append(
-            f"  no sample of a new class was held out, which takes {HELD_FROM} samples (or groups) of it: "
-            "how well it is found is not known"
+            f"  no sample of a new class was held out, which takes {HELD_FROM} samples (or groups) of it "
+            "that the run was not trained on: how well it is found is not known"
         )
     return "\n".join([*lines, *(f"  {note}" for note in record["notes"])])
