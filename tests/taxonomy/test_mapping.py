@@ -270,8 +270,14 @@ def test_files_of_another_version(tmp_path: Path) -> None:
     path = tmp_path / "changes.yaml"
     path.write_text("labeltree mapping: 1\nchanges:\n- {rename: fish/pike, to: fish/esox}\n")
     assert TaxonomyMapping.load(path, old=OLD).new.find("esox")
-    with pytest.raises(TaxonomyError, match=r"no such place; add a line"):
-        TaxonomyMapping.load(path, old=OLD, new=Taxonomy.from_paths(["bird/tit", "fish/esox"]))
+    places = [OLD.path(node) for node in range(1, OLD.num_nodes)]
+    new = Taxonomy.from_paths([*places, ("fish", "esox")])
+    grown = Taxonomy.from_paths([*places, ("fish", "carp")])  # as 'labeltree extend' leaves it
+    with pytest.raises(TaxonomyError, match=r"no line about 'fish/carp', .* '- \{remove: fish/carp\}'"):
+        TaxonomyMapping.load(path, old=grown, new=new)
+    TaxonomyMapping.load(path, old=OLD, new=new)
+    with pytest.raises(TaxonomyError, match=r"the new taxonomy has no 'fish/esox \(line 3\)'"):
+        TaxonomyMapping.load(path, old=OLD, new=OLD)
     with pytest.raises(TaxonomyError, match=r"the new taxonomy has no 'fish/esox \(line 3\)'"):
         TaxonomyMapping.load(path, new=OLD)
     path.write_text("labeltree mapping: 1\nchanges:\n- {remove: a}\n- {remove: b}\n")

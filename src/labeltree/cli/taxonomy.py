@@ -24,20 +24,21 @@ def run(arguments: list[str]) -> None:
         prog="labeltree taxonomy",
         description="A taxonomy is read from nested YAML or JSON, a CSV of edges (child,parent) or with a "
         "column per depth, a text file with one path a/b/c or A > B > C per line, Newick, nested folders, a "
-        "table of images or texts with labels, or a data set's name. Edges may give a child several parents: "
-        "such a DAG can be shown, checked, evaluated on, and projected to a tree to train on.",
+        "table of images or texts with labels, a run folder, or a data set's name. Edges may give a child "
+        "several parents: such a DAG can be shown, checked, evaluated on, and projected to a tree to train "
+        "on.",
     )
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     show = actions.add_parser(
         "show", help="draw it as an indented tree", description="Draw a taxonomy as a tree."
     )
-    show.add_argument("taxonomy", help="a file, a folder, a table or the name of a data set")
+    show.add_argument("taxonomy", help="a file, a folder, a run, a table or the name of a data set")
     show.add_argument("--depth", type=int, help="draw the tree down to this depth")
     show.add_argument(
         "--children", type=int, default=20, help="draw at most this many children of a node (default 20)"
     )
     check = actions.add_parser("check", help="say what is unusual about it", description="Check a taxonomy.")
-    check.add_argument("taxonomy", help="a file, a folder, a table or the name of a data set")
+    check.add_argument("taxonomy", help="a file, a folder, a run, a table or the name of a data set")
     for action in (show, check, add_convert(actions)):
         add_names(action)
     project = actions.add_parser(

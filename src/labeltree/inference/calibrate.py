@@ -120,6 +120,15 @@ class Decider:
         return {**self._origin, "date": now, "asked": asked}
 
     @cached_property
+    def coarse_classes(self) -> Tensor:
+        """Nodes ``(k,)`` that answer as a class, and have finer ones below on this version."""
+        return torch.tensor(self.record.get("coarse_classes", []), dtype=torch.int64)
+
+    def marked(self, answers: Answers) -> Answers:
+        """Answers in which those at `coarse_classes` count as cut, too."""
+        return replace(answers, cut=answers.cut | torch.isin(answers.nodes, self.coarse_classes))
+
+    @cached_property
     def _origin(self) -> dict[str, str]:
         taxonomy = self.run.taxonomy.digest
         origin = {"model": self.digest, "taxonomy": taxonomy, "labeltree": version("labeltree")}
@@ -289,6 +298,7 @@ class Decider:
             answers = self.rule.answer(scores, promise, by_depth=by_depth, top=top)
         else:
             answers = self.rule.cheapest(scores, cost, top)
+        answers = self.marked(answers)
         if self.novelty is None:
             return answers
         paths = self.rule.paths(scores)
@@ -415,6 +425,9 @@ def _decider_on(run: TrainedRun, base: TrainedRun, asked: ClassifierChoice | Non
         **_record_of(rule, run, chosen, _VALIDATION, choices, held),
         "calibration_by_depth": _before_and_after(rule, scores, held.nodes),
         "mapping": mapping_digest(change.mapping),
+        "coarse_classes": sorted(
+            {int(change.places[node]) for node in change.divided(known.scores(chosen.name).classes)}
+        ),
         "merging_temperatures": {
             name: each.temperature for name, each in scorers.items() if isinstance(each, MergedScores)
         },
@@ -529,6 +542,7 @@ def calibrate_run(
             earlier = {}
         if isinstance(earlier.get("mapping"), str):
             record["mapping"] = earlier["mapping"]  # an exported model on another version of its taxonomy
+            record["coarse_classes"] = earlier.get("coarse_classes", [])
         keep_calibration(run, None if source is None else held)
         folder.write_json(folder.decisions, record)
         keep_description(run)

@@ -144,7 +144,10 @@ def _flat(row: dict[str, Any], guesses: int) -> dict[str, Any]:
 
 
 def _aligned(rows: Sequence[dict[str, Any]]) -> str:
-    """Columns padded to the same width; a cut answer ends in `/…`, that of an unknown class in `/?`."""
+    """Columns padded to the same width; a cut answer ends in `/…`, that of an unknown class in `/?`.
+
+    The latter has no p: probabilities are those of known classes, and it is none of them.
+    """
     lines = [["sample", "answer", "p", "guesses"]]
     for row in rows:
         if row["problem"] is not None:
@@ -153,7 +156,8 @@ def _aligned(rows: Sequence[dict[str, Any]]) -> str:
         below = "?" if row.get("unknown") else "…" if row["cut"] else ""
         answer = row["answer"] + ("/" if below and row["answer"] != "/" else "") + below
         said = ", ".join(f"{guess['class']} {guess['probability']:.2f}" for guess in row["guesses"])
-        lines.append([_short(row["sample"]), answer, f"{row['probability']:.3f}", said])
+        p = "–" if row.get("unknown") else f"{row['probability']:.3f}"
+        lines.append([_short(row["sample"]), answer, p, said])
     widths = [max(len(line[column]) for line in lines) for column in range(3)]
     shown = (
         "  ".join([*(text.ljust(width) for text, width in zip(line, widths, strict=False)), line[3]]).rstrip()

@@ -20,7 +20,7 @@ from labeltree.decisions.novelty import FALSE_ALARMS, check_false_alarms
 from labeltree.decisions.promise_samples import PromiseSamples
 from labeltree.errors import DataError
 from labeltree.inference.calibrate import Decider, open_decider
-from labeltree.inference.classifiers import other_report
+from labeltree.inference.classifiers import other_report, run_classifiers
 from labeltree.inference.explain import explain, explain_text
 from labeltree.inference.format_answers import Format, answer_rows, show_rows, skipped_row
 from labeltree.inference.loading import TrainedRun, load_run
@@ -128,7 +128,10 @@ class Answered:
         cut, n = int(self.answers.cut.sum()), len(self.answers)
         said = f"{n} answer{'s' * (n != 1)} ({self.asked}), {cut} of them coarser than the classes"
         if self.answers.unknown is not None and (count := int(self.answers.unknown.sum())):
-            said += f", {count} of samples that fit no known class"
+            said += (
+                f", {count} of samples that fit no known class (marked '?': their guesses are the known "
+                "classes most like them)"
+            )
         if self.labels is None or self.judged is None or not bool(self.judged.any()):
             return said
         scores = answer_scores(self.answers.nodes[self.judged], self.labels[self.judged], self.taxonomy)
@@ -278,6 +281,7 @@ def answer_with(
     if per:
         return _of_groups(decider, table, source, request, asked, price, promise, by_depth, top, said, per)
     answers = answers_of(table)
+    said = _with_advice(said, decider, answers)
     labels = table.nodes if request.labelled else None
     coverage = None
     if labels is not None and price is None:
@@ -300,6 +304,20 @@ def answer_with(
         coverage=coverage,
         **said,
     )
+
+
+def _with_advice(said: dict[str, Any], decider: Decider, answers: Answers) -> dict[str, Any]:
+    """The sentences beside the answers, with what to do if some are above the parts of a split class."""
+    run = decider.run
+    at = torch.isin(answers.nodes, decider.coarse_classes)
+    if run.change is None or run.base is None or not bool(at.any()):
+        return said
+    classes = run_classifiers(run.base).scores(decider.chosen.name).classes
+    places = run.change.places[classes]
+    advice = run.change.split_advice(
+        classes[torch.isin(places, answers.nodes[at])], str(run.folder.home.path)
+    )
+    return said | {"warning": "\n".join(part for part in (said["warning"], advice) if part) or None}
 
 
 def _of_groups(
@@ -327,6 +345,8 @@ def _of_groups(
         answers = chosen.rule.answer(scores, promise, by_depth=by_depth, top=top)
     else:
         answers = chosen.rule.cheapest(scores, price, top)
+    answers = decider.marked(answers)
+    said = _with_advice(said, decider, answers)
     names = _unit_names(groups, units, source, per)
     labels = None
     if request.labelled:

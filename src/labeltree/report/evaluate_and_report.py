@@ -17,7 +17,7 @@ from torch import Tensor
 from labeltree.data import Source
 from labeltree.data.correction_rounds import CorrectionFiles, CorrectionRounds
 from labeltree.decisions.classifiers import ChosenClassifier, ClassifierChoice, Classifiers
-from labeltree.errors import RunError
+from labeltree.errors import DataError, RunError
 from labeltree.evaluation import (
     EvaluationResult,
     EvaluationSettings,
@@ -29,9 +29,11 @@ from labeltree.evaluation import (
 )
 from labeltree.evaluation.samples import with_usual_splits
 from labeltree.index.reading import rows_of_embeddings
+from labeltree.inference.calibrate import open_decider
 from labeltree.inference.classifiers import own_scores, run_classifiers
 from labeltree.inference.embeddings import RAW_NAMES, run_tables, start_name
 from labeltree.inference.loading import TrainedRun
+from labeltree.inference.other_version import run_on
 from labeltree.progress import Progress, silent
 from labeltree.report.before_and_after import before_and_after
 from labeltree.report.corrected_labels import CorrectedLabels, already_corrected, correct_run
@@ -161,6 +163,9 @@ def evaluate_run(
                 plain = _carried(plain, own, judge, change, taxonomy, run)
             baselines = moved
             named += f", measured on {Path(taxonomy).stem}"
+        if taxonomy is not None and change is not None:
+            chosen = _chosen_on(run, taxonomy, mapping, classifiers[name].chosen)
+            classifiers[name] = replace(classifiers[name], chosen=chosen)
         settings = replace(settings or EvaluationSettings(), classifier=classifiers[name].chosen.asked)
         # on another taxonomy, or with other settings of the probe, all learn anew: only the choice is kept
         as_trained = taxonomy is None and _as_usual(settings)
@@ -302,6 +307,7 @@ def _with_changes(
     if table.split is not None and result.split != "half":
         labels = labels[torch.from_numpy(np.asarray(table.split) == result.split)]
     said = change.sentence(labels, name, f"{result.split} samples" if table.split is not None else "samples")
+    said = f"{said} {change.split_advice(labels)}".rstrip()
     counts = {kind: asdict(count) for kind, count in change.counts(labels).items()}
     return replace(
         result,
@@ -309,6 +315,22 @@ def _with_changes(
         cautions=[*result.cautions, *([said] if counts or change.guesses else [])],
         taxonomy_changes=counts,
     )
+
+
+def _chosen_on(
+    run: TrainedRun, taxonomy: str | Path, mapping: str | Path | None, before: ChosenClassifier
+) -> ChosenClassifier:
+    """The classifier with which the run answers on another version, as `predict` chooses it.
+
+    Where it cannot answer there, the one with which it answers on its own taxonomy.
+    """
+    there = run_on(run, taxonomy, mapping)
+    if there.base is None:
+        return before
+    try:
+        return open_decider(there).chosen
+    except (DataError, RunError):
+        return before
 
 
 def _as_usual(settings: EvaluationSettings) -> bool:

@@ -84,6 +84,38 @@ class VersionChange:
         """Labels ``(n,)`` of the old taxonomy, −1 where missing, as nodes of the new one."""
         return moved_nodes(nodes, self.places)
 
+    def divided(self, classes: Tensor) -> list[int]:
+        """The old nodes among these ``(k,)`` that are coarser now than what the new taxonomy tells apart.
+
+        They were split or removed, and the node of their labels is no leaf.
+        """
+        new = self.mapping.new
+        return [
+            node
+            for node in torch.unique(classes[classes > 0]).tolist()
+            if not bool(self.mapping.exact[node]) and not bool(new.is_leaf[int(self.places[node])])
+        ]
+
+    def split_advice(self, labels: Tensor, run: str = "RUN") -> str:
+        """What to do about labels ``(n,)`` of the old taxonomy that were split; empty if none was.
+
+        Args:
+            labels: labels or classes of the old taxonomy, −1 where missing.
+            run: the run, as it is named in a command.
+        """
+        mapping = self.mapping
+        split = [node for node in self.divided(labels) if not bool(mapping.removed[node])]
+        if not split:
+            return ""
+        names = [f"'{mapping.old.path_name(node)}'" for node in split]
+        many = len(split) > 1
+        return (
+            f"{', '.join(names[:3])}{f' and {len(names) - 3} more' if len(names) > 3 else ''} "
+            f"{'were' if many else 'was'} split, and nothing says which part a sample belongs to. Label some "
+            f"samples with {'their' if many else 'its'} parts; 'labeltree extend {run} --data DATA --retire "
+            f"{mapping.old.path_name(split[0])}' then tells the parts apart."
+        )
+
     def counts(self, labels: Tensor) -> dict[str, ChangeCount]:
         """By kind of change: how many old nodes changed so, and how many of the labels ``(n,)`` that touches.
 

@@ -263,18 +263,27 @@ def _done(
         if not paths:
             raise TaxonomyError("after the changes no class is left")
         new = Taxonomy.from_paths(paths, root)
-    missing: list[str] = []
+    silent: dict[str, str] = {}  # old nodes that no line names and the new version lacks: where they would be
+    stated: list[str] = []
     targets: list[list[int]] = []
     for node, found in enumerate(there):
         at = [new.follow(path) for path in found]
-        if None in at and len(missing) < 6:
-            lost = next(path for path, target in zip(found, at, strict=True) if target is None)
-            missing.append(f"{old.path_name(node)} at {join_path(lost)}")
+        if None in at:
+            lost = join_path(next(path for path, target in zip(found, at, strict=True) if target is None))
+            if (line := of_node.get(node)) is not None:
+                stated.append(f"{lost} (line {line.number})")
+            else:
+                silent[old.path_name(node)] = lost
         targets.append([target for target in at if target is not None])
-    if missing:
+    if stated:
+        raise TaxonomyError(f"made for another version: the new taxonomy has no {some(stated, 3)}")
+    if silent:
+        named = [here if here == lost else f"{here} (now {lost})" for here, lost in silent.items()]
         raise TaxonomyError(
-            f"made for another version: after the changes there would be {some(missing, 3)}, but the new "
-            "taxonomy has no such place; add a line for what became of it"
+            f"made for another version: it has no line about {some(named, 3)}, and the new taxonomy has no "
+            "such class. If it stays, add it to the new taxonomy; if not, add a line such as "
+            f"'- {_flow({'remove': next(iter(silent))})}' to this file. A class that 'labeltree "
+            "extend' added is not in a file from before"
         )
     return old, new, targets, removed
 

@@ -90,6 +90,7 @@ _VERSION = 2  # of what decode() gives; a change of it must not meet an old cach
 _CACHE_BYTES = 16 << 30
 _PROBES = 1000
 _log = logging.getLogger("labeltree.data")
+_said: set[str] = set()  # warnings of this process
 
 
 @dataclass(frozen=True)
@@ -378,7 +379,7 @@ def unreadable(names: Sequence[str], failures: dict[int, str]) -> str:
 
 
 def report_failures(names: Sequence[str], failures: dict[int, str], on_error: OnError) -> None:
-    """Raise an error about images that cannot be read, or warn about them if they are skipped.
+    """Raise an error about images that cannot be read, or warn about them, once, if they are skipped.
 
     Args:
         names: Names of all images.
@@ -395,4 +396,6 @@ def report_failures(names: Sequence[str], failures: dict[int, str], on_error: On
         raise DataError(f"{what}. Repair or remove them, or skip them with {HOW_TO_SKIP}")
     if len(failures) == len(names):
         raise DataError(what)
-    _log.warning("%s. They are skipped", what)
+    if what not in _said:  # a run opens its data several times
+        _said.add(what)
+        _log.warning("%s. They are skipped", what)

@@ -41,6 +41,7 @@ def labels(decider: Decider) -> dict[str, Any]:
         "paths": [taxonomy.path_name(node) for node in nodes],
         "children": [rule.classes.children(node).tolist() for node in nodes],
         "classes": rule.classes.nodes.tolist(),
+        "coarse_classes": decider.coarse_classes.tolist(),
         "descent": rule.descent,
         "calibrator": {
             "kind": rule.calibrator.kind,
