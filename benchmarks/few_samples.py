@@ -70,7 +70,7 @@ SETS = {
 }
 
 
-def measure(name: str, work: Path, steps: int | None, seed: int) -> dict[str, float]:
+def train_and_score(name: str, work: Path, steps: int | None, seed: int) -> dict[str, float]:
     """Train and evaluate one run; None stands for 10 epochs of batches of 256."""
     samples = SETS[name]
     settings = {**samples.settings, "seed": seed, "accelerator": "cpu"}
@@ -120,7 +120,7 @@ def main() -> None:
     for seed in options.seeds:
         for name in options.only:
             for steps in (None, *options.steps):
-                found = measure(name, options.work, steps, seed)
+                found = train_and_score(name, options.work, steps, seed)
                 rows.setdefault((name, steps), []).append(found)
                 print(name, steps, seed, {key: round(value, 3) for key, value in found.items()}, flush=True)
     metrics = ("top-1", "recall at 1", "MAP@R")
