@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import math
 from dataclasses import replace
@@ -11,8 +12,9 @@ import pytest
 
 from labeltree.errors import DataError
 from labeltree.evaluation import Comparison, Outcomes, compare
-from labeltree.evaluation.result_text import comparison_text
+from labeltree.evaluation.result_text import comparison_csv, comparison_text
 from labeltree.evaluation.statistics import Bootstrap, GroupSums, holm, mcnemar, sign_flip_test
+from labeltree.report.comparison_page import comparison_page
 from labeltree.taxonomy import Taxonomy
 
 pytestmark = pytest.mark.slow
@@ -86,11 +88,21 @@ def test_numbers_are_those_of_the_statistics(tree: Taxonomy) -> None:
         assert part.value == pytest.approx(mine.value - entry.estimates["a"].value, rel=1e-9)
         assert (part.low, part.high) == pytest.approx((differences.low[k], differences.high[k]), rel=1e-9)
         assert part.p == p[k]
-        assert part.test == "sign flips"
-        assert entry.samples == (~np.isnan(a.values[keys[k]])).sum()
+        counts = [int((~np.isnan(run.values[keys[k]])).sum()) for run in (a, b)]
+        severity = keys[k] == SEVERITY
+        assert part.test == ("studentised sign flips" if severity else "sign flips")
+        assert entry.samples == counts[0]
+        assert entry.counted == ({"a": (counts[0],) * 2, "b": (counts[1],) * 2} if severity else {})
     assert result.metric("top1").differences["b"].mcnemar == mcnemar(b.values[TOP1], a.values[TOP1])
     assert math.isnan(result.metric("ahp").differences["b"].mcnemar)
     assert not result.metric("mistake_severity").larger_is_better
+    made, fewer = (int((~np.isnan(run.values[SEVERITY])).sum()) for run in (a, b))
+    line = next(each for each in comparison_text(result).splitlines() if "severity" in each)
+    assert f"| {made} / {fewer} " in line
+    rows = list(csv.DictReader(comparison_csv(result).splitlines()))
+    row = next(each for each in rows if each["metric"] == "mistake_severity")
+    assert (row["samples"], row["a samples"], row["b samples"]) == (str(made), str(made), str(fewer))
+    assert f"{made} / {fewer}" in comparison_page(result)
     assert result.metric("ahp", "embeddings").larger_is_better
 
 

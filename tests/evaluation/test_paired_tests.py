@@ -45,7 +45,16 @@ def test_sign_flips_equal_a_slow_loop_over_all_exchanges(grouped: bool) -> None:
                         side.append(value)
             if not all(sides):
                 return math.nan
-            return sum(sides[0]) / len(sides[0]) - sum(sides[1]) / len(sides[1])
+            found = sum(sides[0]) / len(sides[0]) - sum(sides[1]) / len(sides[1])
+            return found / error(exchanged) if metric else found  # other samples count in the two runs
+
+        def error(exchanged: set[int]) -> float:
+            middle = np.nanmean(values[:, :, 1])
+            turned = np.isin(numbers, list(exchanged))[:, None]
+            moved = np.where(turned, values[:, ::-1, 1], values[:, :, 1])
+            parts = (moved - middle) / (~np.isnan(moved)).sum(axis=0)
+            apart = np.nan_to_num(parts) @ [1, -1]
+            return math.sqrt((np.bincount(numbers, apart) ** 2).sum())
 
         everyone = range(int(numbers.max()) + 1)
         all_sets = [
@@ -94,6 +103,18 @@ def test_sign_flips_of_groups_hold_their_level_where_those_of_samples_do_not() -
     ignored = (sign_flip_test(GroupSums.of(values), permutations=300) <= 0.05).mean()
     assert 0.02 <= level <= 0.08
     assert ignored > 0.2
+
+
+def test_means_over_mistakes_hold_their_level_though_one_run_makes_more_of_them() -> None:
+    rng = np.random.default_rng(8)
+    severity = rng.choice([1.0, 2.0, 3.0], p=[0.4, 0.3, 0.3], size=(200, 2, 500))
+    mistakes = rng.random((200, 2, 500)) < np.array([0.03, 0.18])[:, None]
+    sums = GroupSums.of(np.where(mistakes, severity, np.nan))
+    assert sums.counts_differ.all()
+    assert np.nanmean(sign_flip_test(sums, permutations=200) <= 0.05) <= 0.07
+    # and a difference is seen
+    sums.numerators[:, 1] += 1.5 * mistakes[:, 1]
+    assert np.nanmean(sign_flip_test(sums, permutations=200) <= 0.05) > 0.7
 
 
 def test_sign_flips_are_of_two_runs() -> None:

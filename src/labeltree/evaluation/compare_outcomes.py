@@ -125,7 +125,8 @@ def compare(
         same |= duplicate_metrics(table.methods, table.keys)
         for key, found in how.measure(table.methods, table.keys).items():
             of_key = *key, key not in worse, found.samples, found.estimates, found.differences
-            whole.append(MetricComparison(*of_key, share=key not in no_share, units=found.units))
+            share, units = key not in no_share, found.units
+            whole.append(MetricComparison(*of_key, share=share, units=units, counted=found.counted))
     whole.sort(key=lambda entry: keys.index(_key(entry)))
     main = next((table for table in tables if table.keys), tables[0])
     common, first = main.methods, main.methods[baseline][0]
@@ -143,7 +144,10 @@ def compare(
             if found.samples >= min_samples:
                 where = stratum.kind, stratum.name, stratum.node
                 of_key = *key, key not in worse, found.samples, found.estimates, found.differences
-                parts.append(StratumComparison(*of_key, *where, share=key not in no_share, units=found.units))
+                share, units = key not in no_share, found.units
+                parts.append(
+                    StratumComparison(*of_key, *where, share=share, units=units, counted=found.counted)
+                )
     apart += [note for table in tables if table is not main and table.keys for note in table.notes(baseline)]
     protocols = {name for of_method in listed.values() for run in of_method for name in run.protocols}
     if protocols and metrics is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -48,7 +48,8 @@ class Difference:
         corrected: ``p`` after Holm's correction over all metrics, or subtrees, and methods.
         mcnemar: p-value of the exact McNemar test, for accuracies of single runs on samples without groups;
             NaN elsewhere, such as for means over classes, in which samples have different weights.
-        test: the test that gave ``p``: ``sign flips`` between two runs (`sign_flip_test`), or ``bootstrap``
+        test: the test that gave ``p``: ``sign flips`` between two runs (`sign_flip_test`), ``studentised sign
+            flips`` for means over samples that differ between them (the severity of mistakes), ``bootstrap``
             for metrics that are not means; ``runs and samples`` if either method has several runs
             (`across_runs`).
     """
@@ -77,6 +78,8 @@ class MetricComparison:
             files.
         units: number of groups of these samples, or of samples if there are no groups: what intervals and
             tests draw from; 0 in older files.
+        counted: method → ``samples`` and ``units`` of its first run, if they differ between methods, as the
+            numbers of mistakes do; empty if they do not, and in older files.
     """
 
     role: str
@@ -87,6 +90,12 @@ class MetricComparison:
     differences: dict[str, Difference]
     share: bool | None = field(default=None, kw_only=True)
     units: int = field(default=0, kw_only=True)
+    counted: dict[str, tuple[int, int]] = field(default_factory=dict, kw_only=True)
+
+    def counts(self, methods: Sequence[str]) -> tuple[list[int], list[int]]:
+        """Numbers of samples that count and of their units: one of each, or those of each method."""
+        numbers = [self.counted[name] for name in methods] if self.counted else [(self.samples, self.units)]
+        return [samples for samples, _ in numbers], [units for _, units in numbers]
 
 
 @dataclass(frozen=True)

@@ -218,6 +218,7 @@ class Found(NamedTuple):
     Attributes:
         samples: number of samples that count, in the first run of the baseline.
         units: number of their resampling units: groups, or samples if there are none.
+        counted: method → both numbers of its first run, if they differ between methods; else empty.
         estimates: method → estimate.
         differences: method → difference from the baseline.
     """
@@ -226,6 +227,7 @@ class Found(NamedTuple):
     units: int
     estimates: dict[str, Estimate]
     differences: dict[str, Difference]
+    counted: dict[str, tuple[int, int]]
 
 
 @dataclass(frozen=True)
@@ -279,27 +281,25 @@ class PairedEstimates:
         )
         share = np.array([not any(key in run.no_share for run in runs) for key in keys])
         plain = np.where(_weighed_alike(values, weights), values, np.nan)
-        return self._found(
-            bootstrap, plain, ~np.isnan(values[:, place[self.baseline][0]]), place, runs, share
-        )
+        return self._found(bootstrap, plain, ~np.isnan(values), place, runs, share)
 
     def _of_joint(
         self, runs: Sequence[Outcomes], keys: Sequence[Key], place: Mapping[str, list[int]]
     ) -> list[Found]:
         """Metrics that are not means over samples, likewise."""
-        counted = np.stack([runs[place[self.baseline][0]].counted(key) for key in keys], axis=1)
+        counted = np.stack([[run.counted(key) for key in keys] for run in runs]).transpose(2, 0, 1)
         return self._found(self._joint(runs, keys), None, counted, place, runs)
 
     def _found(
         self,
         bootstrap: Bootstrap | JointBootstrap,
         values: Floats | None,
-        counted: NDArray[np.bool_],
+        counted: NDArray[np.bool_],  # (n, r, m)
         place: Mapping[str, list[int]],
         runs: Sequence[Outcomes],
         share: NDArray[np.bool_] | bool = False,
     ) -> list[Found]:
-        base = place[self.baseline]
+        base, units = place[self.baseline], runs[place[self.baseline][0]]
         grouped = runs[base[0]].units is not None
         estimates = {name: self._estimates(bootstrap, of, share) for name, of in place.items()}
         differences = {
@@ -307,15 +307,24 @@ class PairedEstimates:
             for name, of in place.items()
             if name != self.baseline
         }
-        return [
-            Found(
-                int(samples.sum()),
-                runs[base[0]].count_groups(samples),
-                {name: entries[k] for name, entries in estimates.items() if not np.isnan(entries[k].value)},
-                {name: entries[k] for name, entries in differences.items() if not np.isnan(entries[k].value)},
+        found = []
+        for k in range(counted.shape[2]):
+            columns = {name: counted[:, of[0], k] for name, of in place.items()}
+            numbers = {
+                name: (int(rows.sum()), units.count_groups(rows))
+                for name, rows in columns.items()
+                if name == self.baseline or not np.array_equal(rows, columns[self.baseline])
+            }
+            differ = len(set(numbers.values())) > 1
+            found.append(
+                Found(
+                    *numbers[self.baseline],
+                    {name: of[k] for name, of in estimates.items() if not np.isnan(of[k].value)},
+                    {name: of[k] for name, of in differences.items() if not np.isnan(of[k].value)},
+                    {name: numbers.get(name, numbers[self.baseline]) for name in place} if differ else {},
+                )
             )
-            for k, samples in enumerate(counted.T)
-        ]
+        return found
 
     def _joint(self, runs: Sequence[Outcomes], keys: Sequence[Key]) -> JointBootstrap:
         """Metrics that are not means, on the same bootstrap draws as the means."""
@@ -376,13 +385,14 @@ class PairedEstimates:
         exact = np.full_like(low, np.nan)
         single = len(runs) == len(base) == 1
         if single and isinstance(bootstrap, Bootstrap):
-            test, both = "sign flips", bootstrap.sums.runs(runs + base)
+            both = bootstrap.sums.runs(runs + base)
+            test = np.where(both.counts_differ, "studentised sign flips", "sign flips").tolist()
             p = sign_flip_test(both, permutations=self.permutations, seed=self.seed)
             if values is not None:
                 a, b = values[:, runs[0]], values[:, base[0]]
                 exact = np.array([mcnemar(a[:, k], b[:, k]) for k in range(len(low))])
         else:
-            test = "bootstrap" if single else "runs and samples"
+            test = ["bootstrap" if single else "runs and samples"] * len(low)
             spread = [bootstrap.ratios[runs], bootstrap.ratios[base]]
             groups = bootstrap.groups(np.flatnonzero(contrast))
             parts = across_runs(found.value, spread, found.error, groups, confidence=self.confidence)
@@ -391,8 +401,8 @@ class PairedEstimates:
                 low, high = parts.low, parts.high
         rows = np.stack([found.value, low, high, p, exact], axis=1).tolist()
         return [
-            Difference(value, start, end, p=chance, mcnemar=precise, test=test)
-            for value, start, end, chance, precise in rows
+            Difference(value, start, end, p=chance, mcnemar=precise, test=name)
+            for (value, start, end, chance, precise), name in zip(rows, test, strict=True)
         ]
 
 

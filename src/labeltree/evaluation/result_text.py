@@ -187,7 +187,11 @@ def comparison_text(comparison: Comparison, *, parts: int = 20) -> str:
     lines += _table(
         ["metric", *heads, *comparison.methods],
         [
-            [_label(entry), *_counts(entry)[: len(heads)], *_values(comparison, entry)]
+            [
+                _label(entry),
+                *_counts(entry, list(comparison.methods))[: len(heads)],
+                *_values(comparison, entry),
+            ]
             for entry in comparison.distinct
         ],
     )
@@ -236,33 +240,38 @@ def comparison_text(comparison: Comparison, *, parts: int = 20) -> str:
 def comparison_csv(comparison: Comparison) -> str:
     """Every metric as a row of CSV: its samples, and the value, interval and difference of each method.
 
-    Shares are between 0 and 1. A number that is not defined is left empty.
+    Shares are between 0 and 1. A number that is not defined is left empty. ``samples`` and ``groups`` are of
+    the baseline; the samples of each method stand beside its value.
     """
     out = io.StringIO()
     others = [name for name in comparison.methods if name != comparison.baseline]
     heads = ["role", "metric", "larger_is_better", "samples", "groups"]
-    heads += [f"{name} {what}".strip() for name in comparison.methods for what in ("", "low", "high")]
+    of_each = ("", "low", "high", "samples")
+    heads += [f"{name} {what}".strip() for name in comparison.methods for what in of_each]
     wanted = ("", "low", "high", "p", "p corrected")
     heads += [f"{name} minus {comparison.baseline} {what}".strip() for name in others for what in wanted]
     rows = csv.writer(out, lineterminator="\n")
     rows.writerow(heads)
     for entry in comparison.metrics:
-        numbers: list[float] = []
+        cells: list[str | int] = []
         for name in comparison.methods:
             found = entry.estimates.get(name) or Estimate(math.nan)
-            numbers += [found.value, found.low, found.high]
+            cells += [*map(_cell_of, (found.value, found.low, found.high)), entry.counts([name])[0][0]]
         for name in others:
             part = entry.differences.get(name) or Difference(math.nan)
-            numbers += [part.value, part.low, part.high, part.p, part.corrected]
+            cells += map(_cell_of, (part.value, part.low, part.high, part.p, part.corrected))
         counts = [entry.samples, (entry.units or "") if comparison.grouped else ""]
-        cells = ["" if math.isnan(number) else repr(float(number)) for number in numbers]
         rows.writerow([entry.role, entry.metric, entry.larger_is_better, *counts, *cells])
     return out.getvalue()
 
 
-def _counts(entry: MetricComparison) -> list[str]:
-    """Numbers of samples and of their groups, which older comparisons lack."""
-    return [f"{entry.samples}", f"{entry.units}" if entry.units else "–"]
+def _cell_of(number: float) -> str:
+    return "" if math.isnan(number) else repr(float(number))
+
+
+def _counts(entry: MetricComparison, methods: Sequence[str]) -> list[str]:
+    """Numbers of samples and of their groups, which older comparisons lack; of each method if they differ."""
+    return [" / ".join(f"{number}" if number else "–" for number in of) for of in entry.counts(methods)]
 
 
 def _of_metrics(comparison: Comparison) -> list[str]:
@@ -301,7 +310,7 @@ def _strata(comparison: Comparison, entries: list[StratumComparison], most: int 
         [
             [
                 entry.name,
-                str(entry.samples),
+                _counts(entry, list(comparison.methods))[0],
                 _label(entry),
                 _number(entry.estimates[comparison.baseline].value),
                 name,

@@ -250,9 +250,7 @@ def _strata(comparison: Comparison, order: list[str]) -> list[dict[str, Any]]:
     found = []
     for kind, title in titles.items():
         rows = [
-            {"name": entry.name, "samples": entry.samples, **_row(entry, order)}
-            for entry in comparison.strata
-            if entry.kind == kind
+            {"name": entry.name, **_row(entry, order)} for entry in comparison.strata if entry.kind == kind
         ]
         if rows:
             found.append({"title": title, "rows": rows})
@@ -274,7 +272,10 @@ def _row(entry: Any, order: list[str]) -> dict[str, Any]:
                 "p": "" if part is None else _chance(part.corrected),
             }
         )
-    counts = {"counted": entry.samples, "units": entry.units}
+    counted, units = (
+        " / ".join(f"{number:,}" if number else "–" for number in of) for of in entry.counts(order)
+    )
+    counts = {"counted": counted, "units": units}
     return {
         "measure": measure, "role": entry.role, "larger": entry.larger_is_better, "cells": cells, **counts,
     }  # fmt: skip

@@ -96,6 +96,16 @@ class GroupSums:
         """``(r, m)`` values of the metrics; NaN where no sample counts."""
         return divided(self.numerators.sum(axis=0), self.denominators.sum(axis=0))
 
+    @property
+    def counts_differ(self) -> NDArray[np.bool_]:
+        """``(m,)`` whether a metric's denominators differ between the runs in any group.
+
+        They do where the samples that count depend on the run, as those of the severity of mistakes.
+        """
+        first = self.denominators[:, :1]
+        margin = SAME * np.maximum(1.0, np.abs(first))
+        return np.asarray((np.abs(self.denominators - first) > margin).any(axis=(0, 1)))
+
     def runs(self, chosen: list[int]) -> GroupSums:
         """The sums of the chosen runs."""
         return GroupSums(self.numerators[:, chosen], self.denominators[:, chosen])

@@ -26,6 +26,13 @@ def sign_flip_test(sums: GroupSums, *, permutations: int = 10_000, seed: int = 0
     one, which is included (Phipson and Smyth 2010): with N permutations it is at least 1/(N + 1). If at most
     N exchanges exist, each is evaluated once and the test is exact.
 
+    A mean over samples that differ between the runs (the severity of mistakes) may be the same although the
+    runs' outcomes are not exchangeable: one makes more mistakes. An exchange evens their numbers out, and so
+    changes the variance of the difference. For such metrics (`GroupSums.counts_differ`) the difference is
+    divided by its standard error, which is computed anew after each exchange, under the hypothesis that the
+    mean is that of both runs together. Such a test is asymptotically exact (Chung and Romano 2013; for pairs,
+    Konietschke and Pauly 2014).
+
     Args:
         sums: sums of two runs within groups.
         permutations: number of random exchanges N.
@@ -44,8 +51,23 @@ def sign_flip_test(sums: GroupSums, *, permutations: int = 10_000, seed: int = 0
     half = (both[:, 0] - both[:, 1]) / 2
     middle = both.sum(axis=(0, 1)) / 2
     ratios = sums.ratios
-    observed = np.abs(ratios[0] - ratios[1])
-    margin = _SAME * np.maximum(1.0, np.abs(ratios).max(axis=0))
+    studentised = sums.counts_differ
+    # residuals from the mean of both runs, which no exchange changes
+    rest = sums.numerators - divided(middle[:metrics], middle[metrics:]) * sums.denominators
+    squares = (rest[:, 0] ** 2 - rest[:, 1] ** 2) / 2
+    total, cross = (rest**2).sum(axis=(0, 1)) / 2, rest.prod(axis=1).sum(axis=0)
+
+    def scaled(difference: Floats, first: Floats, second: Floats, moved: Floats | float) -> Floats:
+        """The absolute difference, divided by its standard error where it is studentised."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            variance = (total + moved) / first**2 + (total - moved) / second**2 - 2 * cross / (first * second)
+            # without variance there is no difference
+            error = np.where(variance > SAME**2, np.sqrt(np.maximum(variance, SAME**2)), 1.0)
+        return np.abs(difference) / np.where(studentised, error, 1.0)
+
+    counts = sums.denominators.sum(axis=0)
+    observed = scaled(ratios[0] - ratios[1], counts[0], counts[1], squares.sum(axis=0))
+    margin = _SAME * np.maximum(1.0, np.where(studentised, observed, np.abs(ratios).max(axis=0)))
     extreme, known = np.zeros(metrics), np.zeros(metrics)
     everything = groups < 60 and 2**groups <= permutations
     for signs in _every(groups) if everything else _drawn(groups, permutations, seed):
@@ -54,7 +76,10 @@ def sign_flip_test(sums: GroupSums, *, permutations: int = 10_000, seed: int = 0
         found = divided(first[:, :metrics], first[:, metrics:]) - divided(
             second[:, :metrics], second[:, metrics:]
         )
-        extreme += (np.abs(found) >= observed - margin).sum(axis=0)
+        found = scaled(
+            found, first[:, metrics:], second[:, metrics:], signs @ squares if studentised.any() else 0.0
+        )
+        extreme += (found >= observed - margin).sum(axis=0)
         known += (~np.isnan(found)).sum(axis=0)
     itself = 0 if everything else 1
     p = (extreme + itself) / np.maximum(known + itself, 1)
