@@ -233,16 +233,36 @@ def test_a_bad_file_does_not_keep_the_others_from_an_answer(
     assert row.keys() == alone[0].keys()
 
 
-def test_bad_images_of_other_data_are_left_out(
+def test_bad_images_of_other_data_have_rows(
     probed: Path, photos: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     folder = tmp_path / "more" / "dark" / "black"
     folder.mkdir(parents=True)
-    (folder / "0.png").write_bytes((photos / "dark/black/00.png").read_bytes())
-    (folder / "1.png").write_text("no image")
-    assert run("predict", probed, "--data", tmp_path / "more", "--labelled") == 0
-    assert "1 of 2 images cannot be read" in caplog.text
+    good = (photos / "dark/black/00.png").read_bytes()
+    for name in ("1.png", "3.png"):
+        (folder / name).write_bytes(good)
+    for name in ("0.png", "2.png", "4.png"):
+        (folder / name).write_text("no image")
+    every = [str(folder / f"{number}.png") for number in range(5)]
+    form, labelled = tmp_path / "a.csv", tmp_path / "b.json"
+    assert run("predict", probed, tmp_path / "more", "--out", form) == 1
+    assert run("predict", probed, "--data", tmp_path / "more", "--labelled", "--out", labelled) == 1
+    assert "3 of 5 images cannot be read" in caplog.text
     assert "on_error" not in caplog.text
+    rows = list(csv.DictReader(form.open(encoding="utf-8")))
+    assert [row["sample"] for row in rows] == every
+    assert ["not an image" in row["problem"] for row in rows] == [True, False, True, False, True]
+    assert [bool(row["answer"]) for row in rows] == [False, True, False, True, False]
+    answers = json.loads(labelled.read_text())["answers"]
+    assert [row["sample"] for row in answers] == every
+    assert [row["label"] for row in answers] == [None, "dark/black", None, "dark/black", None]
+
+    table = tmp_path / "table.csv"
+    table.write_text("image\nmore/dark/black/1.png\ngone.png\nmore/dark/black/2.png\n")
+    assert run("predict", probed, "--data", table, "--out", form) == 1
+    rows = list(csv.DictReader(form.open(encoding="utf-8")))
+    assert [row["sample"] for row in rows] == [every[1], str(tmp_path / "gone.png"), every[2]]
+    assert [bool(row["problem"]) for row in rows] == [False, True, True]
 
 
 def test_calibrating_on_other_samples_by_other_means(

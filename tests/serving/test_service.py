@@ -109,7 +109,7 @@ def test_all_ways_of_sending_get_the_models_answers(
         assert_alike(reply.json()["answers"], [row])
     about = form.json()["about"]
     model = lt.load(image_run)
-    assert about | {"date": ""} == model.decider.about("coverage 0.8, conformal") | {"date": ""}
+    assert about | {"date": ""} == model.decider.about("coverage 0.8, conformal; unknown 0.05") | {"date": ""}
 
 
 def test_embeddings_are_the_models(client: TestClient, image_run: Path, files: list[Path]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from labeltree.cli.run_options import (
     add_bulk,
@@ -15,10 +16,15 @@ from labeltree.cli.run_options import (
     run_in_bulk,
 )
 
+if TYPE_CHECKING:
+    from labeltree.inference.format_answers import Format
+
 _OF_ANSWERS = (
     "classifier", "coverage", "method", "confidence", "counted", "by_depth", "cost", "top", "unknown",
     "taxonomy", "mapping",
 )  # fmt: skip
+
+_FORMATS: dict[str, Format] = {".csv": "csv", ".json": "json", ".txt": "table"}
 
 
 def run(arguments: list[str]) -> None:
@@ -48,7 +54,7 @@ def run(arguments: list[str]) -> None:
         {
             "image files, --text or --split": not options.data,
             "--data-path": options.data_path,
-            "--format": options.format != "table",
+            "--format": options.format,
             "--explain": options.explain,
             "--per": options.per,
         },
@@ -56,13 +62,15 @@ def run(arguments: list[str]) -> None:
     ):
         return
 
+    form = _form(options.format, options.out, parser)
+
     from labeltree.processes import import_quickly
 
     with import_quickly():
         from labeltree.decisions import Promise
         from labeltree.inference.predict import Request, answer
 
-    if options.explain and options.format == "csv":
+    if options.explain and form == "csv":
         raise ValueError("--explain has no place in a CSV; take --format json or table")
     promise = Promise(options.coverage, options.method, options.confidence, options.counted)
     request = Request(
@@ -89,7 +97,7 @@ def run(arguments: list[str]) -> None:
         mapping=options.mapping,
         verify=options.verify,
     )
-    text = found.text(options.format)
+    text = found.text(form)
     if options.out is None:
         sys.stdout.write(text)
     else:
@@ -116,6 +124,25 @@ def run(arguments: list[str]) -> None:
         raise SystemExit(1)
 
 
+def _form(given: Format | None, out: str | None, parser: argparse.ArgumentParser) -> Format:
+    """The format of the answers: the given one, else that of the file's name, else a table."""
+    suffix = Path(out or "").suffix.lower()
+    by_name = _FORMATS.get(suffix)
+    if suffix == ".parquet":
+        parser.error(
+            f"--out {out}: a single Parquet file of answers is not written; end the name in / for a folder "
+            "of Parquet files (FOLDER/), or in .csv or .json"
+        )
+    if given is None and suffix and by_name is None:
+        parser.error(
+            f"--out {out}: '{suffix}' says no format; end the name in .csv, .json or .txt (a table to read), "
+            "or in / for a folder of Parquet files (FOLDER/), or add --format"
+        )
+    if given is not None and by_name not in (None, given):
+        parser.error(f"--out {out} is to hold {by_name}, and --format says {given}; leave --format out")
+    return given or by_name or "table"
+
+
 def _name_folder(options: argparse.Namespace) -> None:
     """Read a folder in place of images as if it were named by ``--data``."""
     folders = [place for place in options.images if Path(place).is_dir()]
@@ -131,14 +158,13 @@ def _parser() -> argparse.ArgumentParser:
         usage="labeltree predict RUN [IMAGE ... | FOLDER] [options]",
         description="Answer for images or texts with a node of the taxonomy, as fine as is sure: "
         "'mammal' if dog and wolf are equally likely. A sample that cannot be read gets a row that "
-        "says why, and the exit "
-        "code is 1. " + folder_help("answers"),
+        "says why, and the exit code is 1. " + folder_help("answers"),
     )
     parser.add_argument("run", help="the run folder")
     parser.add_argument("images", nargs="*", help="image files, or a folder of them")
     parser.add_argument("--text", action="append", default=[], help="a text; may be given several times")
     parser.add_argument("--data", help="a data set, a folder or a table instead")
-    parser.add_argument("--data-path", help="with --data NAME: the folder of that data set")
+    parser.add_argument("--data-path", metavar="PATH", help="with --data NAME: the folder of that data set")
     parser.add_argument("--labelled", action="store_true", help="with --data: compare with its labels")
     parser.add_argument(
         "--split", choices=["train", "val", "calib", "test"], help="samples of the run's own data instead"
@@ -161,6 +187,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--confidence",
         type=float,
+        metavar="SHARE",
         help="reach it in this share of draws of calibration samples",
     )
     parser.add_argument(
@@ -205,7 +232,11 @@ def _parser() -> argparse.ArgumentParser:
         help="name training samples that speak for and against",
     )
     parser.add_argument("--top", type=int, default=3, help="how many probable classes to list (default 3)")
-    parser.add_argument("--format", choices=["table", "csv", "json"], default="table")
-    parser.add_argument("--out", metavar="FILE", help="write there instead of printing; FOLDER/: see above")
+    parser.add_argument("--format", choices=["table", "csv", "json"], help="default: by --out, or table")
+    parser.add_argument(
+        "--out",
+        metavar="FILE",
+        help="write there, in the format of .csv, .json or .txt; another --format is refused",
+    )
     add_bulk(parser)
     return parser

@@ -132,7 +132,13 @@ def open_listed(
         return everything
     readable = torch.from_numpy(opened.readable())
     said = f"{unreadable(names, opened.failures)}; they are left out"
-    everything = dataclasses.replace(everything, notes=(*everything.notes, said))
+    listed = names if paths is None else paths
+    lost = [row for row in range(n) if int(rows[row]) in opened.failures]
+    unread = {
+        int(everything.instances[row]): (printable(listed[place]), opened.failures[place])
+        for row, place in zip(lost, rows[lost].tolist(), strict=True)
+    }
+    everything = dataclasses.replace(everything, notes=(*everything.notes, said), unread=unread)
     return everything.subset(torch.isin(rows, readable).nonzero()[:, 0])
 
 

@@ -105,6 +105,8 @@ class Source:
         notes: Sentences about decisions made when the data were read, and about alternatives.
         unused: The rows that are not used, have no label, or a coarser one than they say, with the reasons:
             rows of a table; else samples by number, in the order of the data set.
+        unread: Samples of the whole data set that were left out because they cannot be read: the id that
+            each would have → its name (file, or row) and the reason.
         aspect_taxonomies: Taxonomies of the A aspects, further labels of the same samples (for MLCL).
         aspects: Labels of the aspects ``(n, A)`` int64, nodes of the aspect's taxonomy, -1 where missing;
             None if there are no aspects.
@@ -135,6 +137,7 @@ class Source:
     names: Sequence[str] | None = None
     digests: Array | None = None
     label_sets: Tensor | None = None
+    unread: Mapping[int, tuple[str, str]] = field(default_factory=dict)
 
     @classmethod
     def in_order(

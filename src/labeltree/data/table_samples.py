@@ -46,7 +46,7 @@ class TableSamples:
 
     Attributes:
         rows: Row of each sample ``(n,)``, from 0.
-        instances: Stable ids ``(n,)``: row · columns of images + column.
+        instances: Stable ids ``(n,)``: row · ``per_row`` + column.
         files: Absolute path of each sample's image, or parts of files; None if there are no images.
         texts: Text of each sample; None if there are no texts.
         alike: Integers ``(n,)``, equal for samples with the same image or, without images, the same text.
@@ -56,6 +56,7 @@ class TableSamples:
         unused: Rows without an image or a text.
         places: Place of each sample's image in ``files``, ``(n,)``, -1 where it has none; None if every
             sample has one, in order.
+        per_row: The most samples that a row can have.
     """
 
     rows: Array
@@ -68,6 +69,7 @@ class TableSamples:
     notes: tuple[str, ...] = ()
     unused: UnusedRows = field(default_factory=UnusedRows.none)
     places: Array | None = None
+    per_row: int = 1
 
 
 def find_samples(
@@ -125,23 +127,26 @@ def find_samples(
         raise DataError(f"{table} has no row with both an image and a text")
     rows = np.flatnonzero(there)
     files: list[str] | ImageParts | None = None
-    instances, alike = rows, np.zeros(0, np.int64)
+    instances, alike, per_row = rows, np.zeros(0, np.int64), 1
     if by_rule is not None:
         kept = there[by_rule.rows]
-        rows, alike = by_rule.rows[kept], by_rule.places[kept]
-        instances = rows * by_rule.most + by_rule.numbers[kept]
+        rows, alike, per_row = by_rule.rows[kept], by_rule.places[kept], by_rule.most
+        instances = rows * per_row + by_rule.numbers[kept]
         files = [by_rule.files[place] for place in alike.tolist()]
     elif shown is not None:
         named, codes = shown
         sample, column = np.nonzero(codes[rows] >= 0)
         rows, alike = rows[sample], codes[rows[sample], column]
-        instances = rows * codes.shape[1] + column
+        per_row = codes.shape[1]
+        instances = rows * per_row + column
         files = [named[code] for code in alike.tolist()] if isinstance(named, list) else named.take(alike)
     elif words is not None:
         alike = words.codes[rows]
     texts = None if words is None else [words.texts[code] for code in words.codes[rows].tolist()]
     notes = [] if image_column or text_column or rule else _also_possible(table, images, text)
-    return TableSamples(rows, instances, files, texts, alike, tuple(images), text, tuple(notes), unused)
+    return TableSamples(
+        rows, instances, files, texts, alike, tuple(images), text, tuple(notes), unused, per_row=per_row
+    )
 
 
 def _either(
@@ -177,6 +182,7 @@ def _either(
         (),
         unused,
         placed,
+        codes.shape[1],
     )
 
 

@@ -299,6 +299,10 @@ def open_data_table(
         ),
     }
     unused = samples.unused
+    empty: dict[int, tuple[str, str]] = {
+        row * samples.per_row: (table.row_name(row), unused.reasons[why][1])
+        for row, why in zip(unused.rows.tolist(), unused.why.tolist(), strict=True)
+    }
     if of_samples is not None:
         unused = dataclasses.replace(unused, rows=of_samples.first[unused.rows])
     unused += labels.unused
@@ -306,13 +310,16 @@ def open_data_table(
     if samples.files is None:
         row_names = [table.row_name(row) for row in samples.rows.tolist()]
         places = torch.arange(len(rows))
-        return Source(name=name, store=None, rows=places, names=row_names, unused=unused, **columns, **found)
+        found |= {"unused": unused, "unread": empty}
+        return Source(name=name, store=None, rows=places, names=row_names, **columns, **found)
     if samples.places is not None:
-        return _open_either(name, table, samples, in_file, columns, found, unused, images)
+        source = _open_either(name, table, samples, in_file, columns, found, unused, images)
+        return dataclasses.replace(source, unread={**empty, **source.unread})
     source = open_listed(name, table.path.parent, samples.files, **columns, **images)
     lost = ~np.isin(samples.instances, source.instances.numpy())
     unreadable = UnusedRows.because(in_file[lost], samples.image_columns, "an image cannot be read")
     found["notes"] = (*found["notes"], *source.notes)
+    found["unread"] = {**empty, **source.unread}
     return dataclasses.replace(source, unused=unused + unreadable, **found)
 
 
@@ -367,7 +374,14 @@ def _open_either(
         **found,
     )
     something = source.present(source.rows).any(1)
-    return source if bool(something.all()) else source.subset(something.nonzero()[:, 0])
+    if bool(something.all()):
+        return source
+    nothing = "it has no image and no text"
+    left_out = {
+        int(source.instances[row]): pictures.unread.get(row, (row_names[row], nothing))
+        for row in (~something).nonzero()[:, 0].tolist()
+    }
+    return dataclasses.replace(source.subset(something.nonzero()[:, 0]), unread=left_out)
 
 
 def column_names(path: Path) -> list[str]:

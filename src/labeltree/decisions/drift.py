@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from labeltree.decisions.conformal import group_codes
-from labeltree.decisions.novelty import Reference, nearest_by_node
+from labeltree.decisions.novelty import FALSE_ALARMS, Reference, nearest_by_node
 from labeltree.errors import DataError
 from labeltree.geometry import Geometry
 from labeltree.runs import EmbeddingTable
@@ -33,6 +33,7 @@ _WORDS = {
     "certainty": ("the model is less sure of its answers", "the model is surer of its answers"),
     "embeddings": ("they lie elsewhere in the space of embeddings",) * 2,
 }
+_NOTHING = "no difference is found"
 
 
 @dataclass(frozen=True)
@@ -62,13 +63,13 @@ class Drift:
 
     Attributes:
         p_values: the p-value of each test by name: ``distance``, ``certainty``, ``embeddings``.
-        differences: how the batch differs, in words, by name.
+        directions: how the batch would differ, in words, by name, whether or not that is more than chance.
         count: the number of samples or groups of the batch.
         unit: what was counted: ``samples`` or ``groups``.
     """
 
     p_values: Mapping[str, float]
-    differences: Mapping[str, str]
+    directions: Mapping[str, str]
     count: int
     unit: str
 
@@ -77,17 +78,31 @@ class Drift:
         """The smallest p-value times the number of tests (Bonferroni), at most 1."""
         return min(1.0, len(self.p_values) * min(self.p_values.values()))
 
-    def alarms(self, false_alarms: float = 0.05) -> bool:
+    @property
+    def differences(self) -> dict[str, str]:
+        """How the batch differs, in words, by test: no difference where the test finds none.
+
+        A test finds one if its p-value times the number of tests is at most 5 %, as that of an alarm.
+        """
+        found = {name: len(self.p_values) * p <= FALSE_ALARMS for name, p in self.p_values.items()}
+        return {name: words if found[name] else _NOTHING for name, words in self.directions.items()}
+
+    def alarms(self, false_alarms: float = FALSE_ALARMS) -> bool:
         """Whether the batch differs, if at most this share of batches that do not differ may be said to."""
         return self.p_value <= false_alarms
 
     def sentence(self) -> str:
-        """The difference in words, for a user."""
+        """What was found, in words, for a user: how the batch differs, or that it raises no alarm."""
         smallest = min(self.p_values, key=lambda name: self.p_values[name])
         chance = "p < 0.001" if self.p_value < 0.001 else f"p = {self.p_value:.3f}"
+        if not self.alarms():
+            return (
+                f"no difference is found between these {self.count} {self.unit} and the held-out samples "
+                f"that promises rest on ({chance})"
+            )
         return (
             f"these {self.count} {self.unit} are not like the held-out samples that promises rest on "
-            f"({chance}; {self.differences[smallest]}), so that the promised share need not "
+            f"({chance}; {self.directions[smallest]}), so that the promised share need not "
             "hold: check some answers, and calibrate on labelled samples of this source with 'labeltree "
             "calibrate RUN --data DATA'"
         )
@@ -145,12 +160,12 @@ class DriftRule:
             return None
         grouped = batch.groups is not None or self.held.groups is not None
         new, held = (_one_of_each(each, self.seed) for each in (batch, self.held))
-        p_values, differences = {}, {}
+        p_values, directions = {}, {}
         for name in ("distance", "certainty"):
             ours, theirs = getattr(new, name).numpy(), getattr(held, name).numpy()
             p_values[name] = float(ks_2samp(ours, theirs).pvalue)
             more = (ours.mean() > theirs.mean()) == (name == "distance")
-            differences[name] = _WORDS[name][0 if more else 1]
+            directions[name] = _WORDS[name][0 if more else 1]
         if new.embeddings is not None and held.embeddings is not None:
             draw = torch.Generator().manual_seed(self.seed)
             points = [
@@ -158,8 +173,8 @@ class DriftRule:
                 for each in (new.embeddings, held.embeddings)
             ]
             p_values["embeddings"] = _permuted(points[0], points[1], self.reference.space, draw)
-            differences["embeddings"] = _WORDS["embeddings"][0]
-        return Drift(p_values, differences, len(new), "groups" if grouped else "samples")
+            directions["embeddings"] = _WORDS["embeddings"][0]
+        return Drift(p_values, directions, len(new), "groups" if grouped else "samples")
 
 
 def fit_drift(

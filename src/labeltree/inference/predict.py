@@ -35,7 +35,15 @@ from labeltree.taxonomy.between_versions import check_version
 if TYPE_CHECKING:
     from labeltree.inference.coverage import Coverage
 
-__all__ = ["Answered", "Request", "answer", "answer_with", "way_of_answering"]
+__all__ = [
+    "Answered",
+    "Request",
+    "answer",
+    "answer_with",
+    "asked_text",
+    "promise_text",
+    "way_of_answering",
+]
 
 
 @dataclass(frozen=True)
@@ -250,9 +258,8 @@ def answer_with(
         per = "group" if per in _group_columns(decider) else per
         _check_per(explained, unknown)
         rule = decider.group_rule(per).rule
-    asked, price = _asked(rule, decider, promise, by_depth=by_depth, cost=cost, coarse=coarse, top=top)
-    if per is not None:
-        asked = f"{asked}, one answer for each {per}"
+    wanted, price = _asked(rule, decider, promise, by_depth=by_depth, cost=cost, coarse=coarse, top=top)
+    asked = asked_text(decider, wanted, unknown) if per is None else f"{wanted}, one answer for each {per}"
     known = decider.promise_samples
     rests_on = PromiseSamples.of(
         rule, known.kind, source=known.source, chose=known.chose, unit=per or "sample"
@@ -279,7 +286,20 @@ def answer_with(
         return Answered(named.names, nothing, taxonomy, asked, skipped=named.skipped, **said)
     table = decider.embed(source)
     if per:
-        return _of_groups(decider, table, source, request, asked, price, promise, by_depth, top, said, per)
+        return _of_groups(
+            decider,
+            table,
+            source,
+            named.skipped_names(),
+            request,
+            asked,
+            price,
+            promise,
+            by_depth,
+            top,
+            said,
+            per,
+        )
     answers = answers_of(table)
     said = _with_advice(said, decider, answers)
     labels = table.nodes if request.labelled else None
@@ -324,6 +344,7 @@ def _of_groups(
     decider: Decider,
     table: EmbeddingTable,
     source: Source,
+    unread: Sequence[tuple[str, str]],
     request: Request,
     asked: str,
     price: TreeCost | Tensor | None,
@@ -333,7 +354,10 @@ def _of_groups(
     said: dict[str, Any],
     per: str,
 ) -> Answered:
-    """One answer for each group of samples, named as in the table; samples without a group answer alone."""
+    """One answer for each group of samples, named as in the table; samples without a group answer alone.
+
+    The images ``unread``, with the reasons, come last: their groups are answered by the others.
+    """
     if per == "group" and table.groups is None:
         raise DataError(
             f"'{source.name}' has no groups to answer for; name their column as in training, "
@@ -368,13 +392,15 @@ def _of_groups(
                 )
             }
     classifier = f"{said['classifier']} {chosen.sentence}"
+    skipped = {len(names) + place: reason for place, (_, reason) in enumerate(unread)}
     return Answered(
-        names,
+        [*names, *(name for name, _ in unread)],
         answers,
         source.taxonomy,
         asked,
         labels,
         None if labels is None else chosen.rule.classes.judges(labels),
+        skipped,
         drift=_drift_of(decider, table) if request.split is None else None,
         **(said | {"classifier": classifier}),
     )
@@ -431,9 +457,20 @@ def way_of_answering(
     asked, price = _asked(
         decider.rule, decider, promise, by_depth=by_depth, cost=cost, coarse=coarse, top=top
     )
+    asked = asked_text(decider, asked, unknown)
     if price is not None:
         return asked, lambda table: decider.answer(table, cost=price, top=top, unknown=unknown)
     return asked, lambda table: decider.answer(table, promise, by_depth=by_depth, top=top, unknown=unknown)
+
+
+def asked_text(decider: Decider, wanted: str, unknown: float) -> str:
+    """What is asked of answers, in words: the coverage or cost, and the share that may be called unknown."""
+    return f"{wanted}; unknown {'cannot be told' if decider.cannot_tell(unknown) else f'{unknown:g}'}"
+
+
+def promise_text(promise: Promise) -> str:
+    """What a promise asks of answers, in words."""
+    return f"coverage {promise.coverage:g}, {promise.method}"
 
 
 def _asked(
@@ -453,7 +490,7 @@ def _asked(
     if coarse is not None:
         raise ValueError("coarse-cost goes with cost 'tree' or 'edges'; leave it out, or name one")
     rule.bars(promise, by_depth)
-    return f"coverage {promise.coverage:g}, {promise.method}", None
+    return promise_text(promise), None
 
 
 def _group_columns(decider: Decider) -> tuple[str, ...]:
@@ -505,9 +542,29 @@ def _open(decider: Decider, request: Request, per: str | None = None) -> NamedSa
             unlabelled=not request.labelled,
             kept=() if per in (None, "group") else (str(per),),
         )
-    else:
-        source = decider.run.source.of_split(request.split or "test")
+        return _with_unread(source)
+    source = decider.run.source.of_split(request.split or "test")
     return NamedSamples(_names(source), source, {})
+
+
+def _with_unread(source: Source) -> NamedSamples:
+    """The samples of other data by name, each that could not be read where it would have been."""
+    names: list[str] = []
+    skipped: dict[int, str] = {}
+    left = sorted(source.unread.items(), reverse=True)
+
+    def skip() -> None:
+        name, reason = left.pop()[1]
+        skipped[len(names)] = reason
+        names.append(name)
+
+    for instance, name in zip(source.instances.tolist(), _names(source), strict=True):
+        while left and left[-1][0] < instance:
+            skip()
+        names.append(name)
+    while left:
+        skip()
+    return NamedSamples(names, source, skipped)
 
 
 def _cost(decider: Decider, cost: str, coarse: float | None) -> TreeCost | Tensor:

@@ -57,6 +57,10 @@ class NamedSamples:
     source: Source | None
     skipped: dict[int, str]
 
+    def skipped_names(self) -> list[tuple[str, str]]:
+        """Name and reason of each unreadable sample, in order."""
+        return [(self.names[place], reason) for place, reason in sorted(self.skipped.items())]
+
 
 def open_images(run: TrainedRun, files: Sequence[str]) -> NamedSamples:
     """Open image files as unlabelled samples; unreadable ones are skipped.

@@ -17,6 +17,7 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from labeltree.decisions import Promise
 from labeltree.decisions.novelty import FALSE_ALARMS
 from labeltree.errors import DataError
+from labeltree.inference.predict import asked_text, promise_text
 from labeltree.serving.bodies import Admission, busy, gone, problem_of, read_samples
 from labeltree.serving.drift_watch import WINDOW
 from labeltree.serving.engine import Engine, Question, TooLargeError
@@ -95,7 +96,7 @@ def create_app(engine: Engine, *, token: str | None = None) -> FastAPI:
         """Answer each sample with a node of the taxonomy, at the finest depth that keeps the coverage."""
         promise = Promise(coverage)
         rows = await service.answer(request, Question(promise, top, unknown))
-        about = engine.about(f"coverage {promise.coverage:g}, {promise.method}")
+        about = engine.about(asked_text(engine.decider, promise_text(promise), unknown))
         reply = Predictions(
             about=About.model_validate(about), answers=[Answer.model_validate(row) for row in rows]
         )

@@ -1,0 +1,31 @@
+"""The format of the answers that predict writes: the name of the file, or --format, says it."""
+
+from pathlib import Path
+
+import pytest
+
+from labeltree.cli.main import main
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--out", "a.parquet"], "a single Parquet file of answers is not written"),
+        (["--out", "a.parquet", "--format", "csv"], "FOLDER/"),
+        (["--out", "a.xlsx"], "'.xlsx' says no format; end the name in .csv, .json or .txt"),
+        (["--out", "a.xlsx"], "FOLDER/"),
+        (["--out", "a.csv", "--format", "json"], "is to hold csv, and --format says json"),
+        (["--out", "a.JSON", "--format", "table"], "is to hold json, and --format says table"),
+    ],
+)
+def test_a_name_that_does_not_fit_is_refused(
+    words: list[str],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["predict", "no-run", "cat.jpg", *words]) == 2
+    assert said in " ".join(capsys.readouterr().err.split())
+    assert not list(tmp_path.iterdir())
