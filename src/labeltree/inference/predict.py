@@ -465,7 +465,7 @@ def way_of_answering(
 
 def asked_text(decider: Decider, wanted: str, unknown: float) -> str:
     """What is asked of answers, in words: the coverage or cost, and the share that may be called unknown."""
-    return f"{wanted}; unknown {'cannot be told' if decider.cannot_tell(unknown) else f'{unknown:g}'}"
+    return f"{wanted}; unknown {unknown:g}{' (cannot be told)' if decider.cannot_tell(unknown) else ''}"
 
 
 def promise_text(promise: Promise) -> str:

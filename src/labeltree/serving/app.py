@@ -1,6 +1,7 @@
 """The FastAPI application of a service."""
 
 import asyncio
+import difflib
 import hmac
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -80,7 +81,8 @@ def create_app(engine: Engine, *, token: str | None = None) -> FastAPI:
     service = Service(engine)
     app.state.service = service
     body = {"requestBody": _body_of(engine.modality)}
-    posted: dict[str, Any] = {"responses": _PROBLEMS, "dependencies": guards, "openapi_extra": body}
+    checks = [*guards, Depends(_known_options)]
+    posted: dict[str, Any] = {"responses": _PROBLEMS, "dependencies": checks, "openapi_extra": body}
 
     @app.post("/predict", response_model=Predictions, **posted)
     async def predict(
@@ -114,7 +116,7 @@ def create_app(engine: Engine, *, token: str | None = None) -> FastAPI:
         )
         return Response(reply.model_dump_json(), media_type="application/json")
 
-    @app.get("/health", responses={503: {"model": Problem}})
+    @app.get("/health", responses={503: {"model": Problem}}, dependencies=[Depends(_known_options)])
     async def health() -> Health:
         """Whether the model is loaded and its threads run."""
         if not engine.ready:
@@ -171,7 +173,7 @@ def _add_pages(app: FastAPI, engine: Engine, guards: list[Any]) -> None:
         taxonomy=tree.to_dict(),
     )
 
-    @app.get("/taxonomy", dependencies=guards)
+    @app.get("/taxonomy", dependencies=[*guards, Depends(_known_options)])
     async def taxonomy() -> TaxonomyReply:
         """The taxonomy of the answers, and the classes in the order of the classifier."""
         return reply
@@ -263,6 +265,17 @@ async def _finished(
 async def _disconnected(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
+
+
+async def _known_options(request: Request) -> None:
+    """Refuse an option that the address does not have: an answer without it is not the one asked for."""
+    known = [option.alias for option in request.scope["route"].dependant.query_params]
+    for name in request.query_params:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1, 0.5)
+            there = f"there are {', '.join(known)}" if known else f"{request.url.path} has none"
+            hint = f"did you mean '{near[0]}'? " if near else ""
+            raise HTTPException(422, f"there is no option '{name[:100]}'; {hint}{there}")
 
 
 def _token_check(token: str) -> Callable[..., Awaitable[None]]:

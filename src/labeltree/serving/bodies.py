@@ -21,6 +21,8 @@ __all__ = ["Admission", "Lease", "read_json", "read_samples"]
 B = TypeVar("B", bound=BaseModel)
 Samples = list[tuple[str, bytes | str]]
 _LONGEST_NAME = 200
+_IMAGES = ("texts", 'this run reads images: send files, or JSON such as {"images": ["BASE64"]}')
+_TEXTS = ("images", 'this run reads texts: send JSON such as {"texts": ["a text"]}')
 _SMALL_BODY_SECONDS = 30
 
 
@@ -138,8 +140,6 @@ async def read_samples(request: Request, lease: Lease, settings: ServiceSettings
         HTTPException: 400, 413, 415 or 422, with one sentence.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if reads == "both":
-        reads = "text" if kind == "application/json" else "image"
     length = request.headers.get("content-length", "0")
     if length.isdecimal() and int(length[:20]) > settings.max_upload:
         raise too_large(settings)
@@ -147,7 +147,7 @@ async def read_samples(request: Request, lease: Lease, settings: ServiceSettings
     if kind == "application/json":
         samples = await _from_json(await limited.body(), reads, settings)
     elif reads == "text":
-        raise HTTPException(415, 'the run reads texts: send JSON such as {"texts": ["a text"]}')
+        raise HTTPException(415, _TEXTS[1])
     elif kind == "multipart/form-data":
         samples = await _from_multipart(limited, settings)
     elif kind.startswith("image/") or kind in ("application/octet-stream", "application/dicom"):
@@ -240,10 +240,10 @@ async def _from_multipart(request: Request, settings: ServiceSettings) -> Sample
 
 async def _from_json(body: bytes, reads: str, settings: ServiceSettings) -> Samples:
     # A few bytes of JSON become an object of a hundred: it is not parsed if it cannot be what is expected.
-    if reads == "text":
+    if reads != "image":
         if len(body) > 12 * settings.max_samples * settings.max_text:  # all characters escaped
             raise too_many(settings)
-        texts = (await run_in_threadpool(_parsed, Texts, body)).texts
+        texts = (await run_in_threadpool(_parsed, Texts, body, _TEXTS if reads == "text" else None)).texts
         for place, text in enumerate(texts):
             if len(text) > settings.max_text:
                 raise HTTPException(
@@ -252,15 +252,19 @@ async def _from_json(body: bytes, reads: str, settings: ServiceSettings) -> Samp
         return [(f"text {place}", text) for place, text in enumerate(texts)]
     if body.count(b",") > 2 * settings.max_samples:  # base64 has none
         raise too_many(settings)
-    images = (await run_in_threadpool(_parsed, Images, body)).images
+    images = (await run_in_threadpool(_parsed, Images, body, _IMAGES)).images
     return [(f"image {place}", image) for place, image in enumerate(images)]
 
 
-def _parsed(kind: type[B], body: bytes) -> B:
+def _parsed(kind: type[B], body: bytes, other: tuple[str, str] | None = None) -> B:
+    """JSON of a kind; `other` is the field of another kind that may be there, and what to say then."""
     try:
         return kind.model_validate_json(body)
     except ValidationError as error:
-        raise HTTPException(422, problem_of(error.errors(include_url=False, include_input=False))) from None
+        errors = error.errors(include_url=False, include_input=False)
+        if other is not None and any(one["loc"] == (other[0],) for one in errors):
+            raise HTTPException(422, other[1]) from None
+        raise HTTPException(422, problem_of(errors)) from None
 
 
 def problem_of(errors: Any) -> str:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+import base64
+import binascii
+from typing import Annotated, Any
 
-from pydantic import Base64Bytes, BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic_core import PydanticCustomError
 
 __all__ = [
     "About",
@@ -23,12 +26,27 @@ __all__ = [
 ]
 
 
+def _decoded(value: object) -> object:
+    """The bytes of a text in base64; line breaks in it are no error, as other characters are."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return base64.b64decode("".join(value.split()), validate=True)
+    except (binascii.Error, ValueError):
+        what = "the content of an image file in base64"
+        hint = ", without 'data:…;base64,' before it" if value.startswith("data:") else ""
+        raise PydanticCustomError("base64", f"this is not base64; send {what}{hint}") from None
+
+
+Base64 = Annotated[bytes, BeforeValidator(_decoded), WithJsonSchema({"type": "string", "format": "base64"})]
+
+
 class Images(BaseModel):
     """Images as JSON: the content of image files in base64."""
 
     model_config = ConfigDict(extra="forbid")
 
-    images: list[Base64Bytes] = Field(min_length=1)
+    images: list[Base64] = Field(min_length=1)
 
 
 class Texts(BaseModel):
