@@ -10,7 +10,7 @@ import torch
 
 from labeltree.decisions import Promise, holds_truth
 from labeltree.decisions.kept_promises import calibrated_units, group_coverage, is_kept, may_be_kept
-from labeltree.inference.coverage import measure_coverage
+from labeltree.inference.coverage import count_called_unknown, measure_coverage
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 
@@ -120,3 +120,17 @@ def test_without_labels_or_groups() -> None:
     assert found is not None
     assert found.groups is None
     assert "group" not in found.text()
+
+
+def test_known_samples_called_unknown_are_counted() -> None:
+    tree = Taxonomy.from_paths([("dog", "terrier"), ("dog", "husky"), ("fern",)])
+    classes = tree.encode(["terrier", "fern"])
+    labels = tree.encode(15 * ["terrier"] + 5 * ["fern"] + ["husky", "dog", None])  # 20 of known classes
+    unknown = torch.tensor([True, *19 * [False], True, True, True])
+    found = count_called_unknown(unknown, labels, classes, tree, 0.05)
+    assert found is not None
+    assert found.text() == "known samples called unknown: promised at most 5 %, found 5.0 % of 20"
+    few = count_called_unknown(unknown[:4], labels[:4], classes, tree, 0.1)
+    assert few is not None
+    assert few.text().endswith("promised at most 10 %, found 25.0 % of 4: too few to tell")
+    assert count_called_unknown(unknown[20:], labels[20:], classes, tree, 0.05) is None

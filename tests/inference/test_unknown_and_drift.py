@@ -75,6 +75,8 @@ def test_predict_says_what_it_does_not_know(
     assert main(["predict", str(run), *files[:2], "--unknown", "2"]) == 2
     assert "unknown is 2.0; expected a share of false alarms" in capsys.readouterr().err
 
+    assert main(["predict", str(run), "--data", str(same), "--labelled"]) == 0
+    assert "known samples called unknown: promised at most 5 %, found " in capsys.readouterr().err
     known = lt.load(run).predict(data=same)
     assert known.drift is not None
     assert known.answers.unknown is not None

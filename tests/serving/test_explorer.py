@@ -103,6 +103,12 @@ def test_a_sample_is_compared_with_its_label(client: TestClient, show: Any) -> N
         assert hit["colour"].startswith("#")
     inside = client.get("/api/search/sample", params={"row": 5, "within": 1}).json()
     assert {hit["sample"]["path"][0] for hit in inside["hits"]} == {"warm"}
+    path = show.collection.taxonomy.path_name(1)
+    assert client.get("/api/search/sample", params={"row": 5, "within": path}).json() == inside
+    wrong = client.get("/api/search/sample", params={"row": 5, "within": "warn"})
+    assert wrong.status_code == 422
+    assert "'warn'" in wrong.json()["detail"]
+    assert client.get("/api/search/sample", params={"row": 5, "within": 999}).status_code == 404
 
 
 def test_a_sample_without_a_label_has_no_frames(client: TestClient) -> None:

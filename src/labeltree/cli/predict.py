@@ -108,6 +108,8 @@ def run(arguments: list[str]) -> None:
     print("\n".join(filter(None, (found.sentence(), found.classifier, found.rests_on))), file=sys.stderr)
     if found.coverage is not None:
         print(found.coverage.text(), file=sys.stderr)
+    if found.called_unknown is not None:
+        print(found.called_unknown.text(), file=sys.stderr)
     if found.warning is not None:
         print(found.warning, file=sys.stderr)
     if isinstance(found.drift, str):

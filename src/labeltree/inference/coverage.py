@@ -17,8 +17,9 @@ from labeltree.evaluation.statistics import Resampling
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 
-__all__ = ["Coverage", "PartCoverage", "measure_coverage"]
+__all__ = ["CalledUnknown", "Coverage", "PartCoverage", "count_called_unknown", "measure_coverage"]
 
+_FEWEST = 20  # known samples of which a share says something
 _MOST_VALUES = 12  # of an attribute that are shown in a terminal
 
 
@@ -93,6 +94,48 @@ class Coverage:
         lines += [f"  {part.name:<{width}}  {part.sentence()}" for part in self.parts]
         lines += [f"  {name}: {count:,} values, too many to show" for name, count in self.left_out]
         return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class CalledUnknown:
+    """How many samples of known classes are called unknown, beside the most that were promised.
+
+    Attributes:
+        promised: the most that was promised, as a share.
+        samples: number of samples whose label is a known class, or lies below one.
+        called: number of those that are called unknown.
+    """
+
+    promised: float
+    samples: int
+    called: int
+
+    def text(self) -> str:
+        """One line for a terminal."""
+        few = "" if self.samples >= _FEWEST else ": too few to tell"
+        return (
+            f"known samples called unknown: promised at most {100 * self.promised:g} %, found "
+            f"{100 * self.called / self.samples:.1f} % of {self.samples:,}{few}"
+        )
+
+
+def count_called_unknown(
+    unknown: Tensor, labels: Tensor, classes: Tensor, taxonomy: Taxonomy, promised: float
+) -> CalledUnknown | None:
+    """Count the samples of known classes that are called unknown; None if there is none of a known class.
+
+    Args:
+        unknown: (n,) bool, whether each sample is called unknown.
+        labels: (n,) true nodes, -1 where missing. One above the known classes does not say whether its
+            sample is of one of them, and does not count.
+        classes: (C,) nodes of the known classes.
+        taxonomy: taxonomy of the nodes.
+        promised: the most that was promised, as a share.
+    """
+    known = labels >= 0
+    known[known.clone()] = torch.isin(taxonomy.ancestors[labels[known]], classes).any(1)
+    samples = int(known.sum())
+    return CalledUnknown(promised, samples, int(unknown[known].sum())) if samples else None
 
 
 def measure_coverage(

@@ -33,7 +33,7 @@ from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.between_versions import check_version
 
 if TYPE_CHECKING:
-    from labeltree.inference.coverage import Coverage
+    from labeltree.inference.coverage import CalledUnknown, Coverage
 
 __all__ = [
     "Answered",
@@ -90,6 +90,8 @@ class Answered:
         why: the steps of each answer with the training samples that speak for and against them, if asked for.
         coverage: how often the answers hold the truth, also by group and by attribute, beside the promise;
             None without labels, for answers by cost, and for those of groups.
+        called_unknown: how many samples of known classes are called unknown, beside the promise; None without
+            labels, and where nothing can be called unknown.
     """
 
     samples: list[str]
@@ -106,6 +108,7 @@ class Answered:
     drift: Drift | str | None = None
     why: Sequence[Sequence[Step]] | None = None
     coverage: Coverage | None = None
+    called_unknown: CalledUnknown | None = None
 
     def text(self, form: Format) -> str:
         """The answers as a table, CSV or JSON; the row of an unreadable sample gives the reason.
@@ -303,7 +306,12 @@ def answer_with(
     answers = answers_of(table)
     said = _with_advice(said, decider, answers)
     labels = table.nodes if request.labelled else None
-    coverage = None
+    coverage, called = None, None
+    if labels is not None and answers.unknown is not None and unknown and not cannot:
+        from labeltree.inference.coverage import count_called_unknown
+
+        known_classes = rule.classes.nodes
+        called = count_called_unknown(answers.unknown, labels, known_classes, source.taxonomy, unknown)
     if labels is not None and price is None:
         from labeltree.inference.coverage import measure_coverage  # only labelled samples need it
 
@@ -322,6 +330,7 @@ def answer_with(
         drift=_drift_of(decider, table) if request.split is None else None,
         why=explain(decider, table, answers) if explained else None,
         coverage=coverage,
+        called_unknown=called,
         **said,
     )
 

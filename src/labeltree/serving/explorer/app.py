@@ -199,7 +199,8 @@ def _add_search(app: FastAPI, show: Show, engine: Engine | None) -> None:
     collection = show.collection
     service = None if engine is None else Service(engine)
     wanted = Query(ge=1, le=_MOST_ROWS, description="how many hits")
-    inside = Query(description="only samples at or below this node")
+    inside = Query(max_length=4000, description="only samples at or below this node: its number or path")
+    compared_with = Query(max_length=4000, description="node that hits are compared with, likewise")
 
     @app.get("/api/find")
     def find(q: Annotated[str, Query(max_length=1000)]) -> Matches:
@@ -208,23 +209,22 @@ def _add_search(app: FastAPI, show: Show, engine: Engine | None) -> None:
 
     @app.get("/api/search/sample", responses=_PROBLEMS)
     def by_sample(
-        row: int, k: Annotated[int, wanted] = 60, within: Annotated[int | None, inside] = None
+        row: int, k: Annotated[int, wanted] = 60, within: Annotated[str | None, inside] = None
     ) -> HitList:
         """Samples nearest to a sample, without itself."""
-        return show.like(_row(collection, row), k, None if within is None else _node(collection, within))
+        return show.like(_row(collection, row), k, _named_node(collection, within))
 
     @app.post("/api/search", responses=_PROBLEMS, openapi_extra=_upload_body())
     async def by_upload(
         request: Request,
         k: Annotated[int, wanted] = 60,
-        within: Annotated[int | None, inside] = None,
-        reference: Annotated[int | None, Query(description="node that hits are compared with")] = None,
+        within: Annotated[str | None, inside] = None,
+        reference: Annotated[str | None, compared_with] = None,
     ) -> HitList:
         """Samples nearest to an image or a text, by the model of the index; bodies as of serve."""
         if service is None:
             raise HTTPException(422, show.why_no_model)
-        below = None if within is None else _node(collection, within)
-        compared = None if reference is None else _node(collection, reference)
+        below, compared = _named_node(collection, within), _named_node(collection, reference)
         rows = await service.answer(request, Question())
         if len(rows) != 1:
             raise HTTPException(422, "send one image or one text at a time")
@@ -278,6 +278,19 @@ def _node(collection: Any, node: int) -> int:
             404, f"there is no node {node}; nodes are 0 to {collection.taxonomy.num_nodes - 1}"
         )
     return node
+
+
+def _named_node(collection: Any, node: str | None) -> int | None:
+    """A node by its number, its path or a name that it alone has; None if none is given.
+
+    Digits are a number even where nodes have such names: the page asks by numbers.
+    """
+    if node is None:
+        return None
+    if node.isascii() and node.removeprefix("-").isdecimal():
+        return _node(collection, int(node[:20]))
+    found: int = collection.taxonomy.find(node)  # its error becomes 422
+    return found
 
 
 def _upload_body() -> dict[str, Any]:
