@@ -175,7 +175,7 @@ def test_no_count_where_the_classifier_is_mostly_wrong() -> None:
     near = nearest_labelled(vectors, nodes, get_geometry("euclidean"), k=10)
     expected = expected_errors(found, weigh(found, near))
     assert expected.count is None
-    assert "mostly wrong itself" in expected.sentence()
+    assert "too often wrong itself" in expected.sentence()
 
 
 def test_ranking_by_branches_prefers_wrong_branches() -> None:

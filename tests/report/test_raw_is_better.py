@@ -22,3 +22,17 @@ def test_the_advice_names_what_is_better_and_comes_only_then() -> None:
     assert "--epochs" in advice
     assert raw_is_better(evaluate(good, tree, baselines={"raw pixels": good}, settings=settings)) == ""
     assert raw_is_better(evaluate(bad, tree, baselines={"other": good}, settings=settings)) == ""
+
+
+def test_the_advice_is_about_the_tree_where_as_many_answers_are_right() -> None:
+    tree = Taxonomy.from_paths(SMALL)
+    good = random_table(tree, 10)
+    good = replace(good, embeddings=torch.eye(tree.num_nodes)[good.nodes], features=None)
+    found = evaluate(good, tree, baselines={"raw pixels": good}, settings=EvaluationSettings(resamples=0))
+    raw = found.methods["raw pixels"]
+    worse = {**raw.scores, "embeddings": {**raw.scores["embeddings"], "hierarchical_f1": 0.9}}
+    methods = {name: replace(raw, name=name, scores=worse) for name in (found.name,)} | {"raw pixels": raw}
+    advice = raw_is_better(replace(found, methods=methods))
+    assert advice.startswith(
+        "raw pixels alone keep closer to the tree than the model: hierarchical F1 1.0000 and 0.9"
+    )

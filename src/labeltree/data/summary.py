@@ -23,6 +23,8 @@ __all__ = ["DataSummary", "SplitSummary", "summarize"]
 
 FEW = 100
 """Number of test samples below which the summary warns about uncertain results."""
+FEW_GROUPS = 6
+"""Number of test groups below which it does."""
 
 
 @dataclass(frozen=True)
@@ -222,6 +224,11 @@ def _warnings(
         found.append(
             f"the test split has {test.samples} samples: a share measured on them, such as top-1, is known "
             f"to ± {margin:.0f} percentage points (95 %, near one half)"
+        )
+    if test.groups is not None and 0 < test.groups < FEW_GROUPS:
+        found.append(
+            f"the test split is of {test.groups} group{'s' * (test.groups > 1)}, so its numbers say little "
+            "of others: --folds 5 tests every group once"
         )
     return found
 

@@ -141,7 +141,7 @@ def evaluate(
             *dict.fromkeys(note for entry in measured.values() for note in entry.aspect_notes),
             *_different_samples(tables, chosen, name),
         ],
-        cautions=list(samples.cautions),
+        cautions=[*samples.cautions, *few_groups_note(tables[name], samples.test)],
         search=samples.plan.described(),
         settings=settings,
         outcomes={key: entry.outcomes for key, entry in measured.items()},

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from labeltree.evaluation import EvaluationResult, MethodResult
+from labeltree.evaluation import EvaluationResult, MethodResult, compare
+from labeltree.evaluation.comparison import Difference
 from labeltree.evaluation.result import PREFIX
 from labeltree.inference.embeddings import RAW_NAMES
 from labeltree.report.nodes import main_branches
@@ -99,17 +100,37 @@ def _drawn(counts: list[list[str]]) -> str:
 
 
 def raw_is_better(result: EvaluationResult) -> str:
-    """What to try if the raw samples alone give more right answers than the model; else an empty string."""
-    top1 = result.main.answer_score("top1")
+    """What to try if the raw samples alone answer better than the model; else an empty string."""
     for name in RAW_NAMES.values():
-        raw = result.methods[name].answer_score("top1") if name in result.methods else math.nan
-        if raw > top1:
-            return (
-                f"{name} alone give more right answers than the model: top-1 {raw:.4f} and {top1:.4f}. "
-                "Try more steps (more --epochs, a smaller --batch_size) or a pretrained --encoder; the guide "
-                "'When the model is no better than raw pixels' has more"
-            )
+        raw = result.methods.get(name)
+        if raw is None:
+            continue
+        for metric, words in _BEATEN:
+            ours, theirs = result.main.answer_score(metric), raw.answer_score(metric)
+            if theirs > ours:
+                return (
+                    f"{name} alone {words} {theirs:.4f} and {ours:.4f}. "
+                    f"{_better_classifier(result.main, metric, theirs)}"
+                    "Try more steps (more --epochs, a smaller --batch_size) or a pretrained --encoder; the "
+                    "guide 'When the model is no better than raw pixels' has more"
+                )
     return ""
+
+
+_BEATEN = (
+    ("top1", "give more right answers than the model: top-1"),
+    ("hierarchical_f1", "keep closer to the tree than the model: hierarchical F1"),
+)
+
+
+def _better_classifier(main: MethodResult, metric: str, theirs: float) -> str:
+    """A sentence on another classifier of the model that is better than the raw samples; or nothing."""
+    scores = {kind: replace(main, classifier=replace(main.classifier, name=kind)) for kind in _CLASSIFIERS}
+    found = {kind: method.answer_score(metric) for kind, method in scores.items()}
+    best = max(found, key=lambda kind: -1.0 if math.isnan(found[kind]) else found[kind])
+    if best == main.classifier.name or not found[best] > theirs:
+        return ""
+    return f"Another classifier of the model has {found[best]:.4f}: --classifier {best}. "
 
 
 def _title(metric: str) -> str:
@@ -158,9 +179,16 @@ def main_sentences(result: EvaluationResult, samples: str) -> list[str]:
         f"class for {percent(top1)}, "
         f"{_how_sure(main, errors.samples, result.settings.confidence)}.",
     ]
-    others = [_beside(main, other) for key, other in result.methods.items() if key != result.name]
+    found = _differences(result)
+    others = [
+        _beside(main, other, found.get(key), result.settings.confidence)
+        for key, other in result.methods.items()
+        if key != result.name
+    ]
     if others:
-        sentences.append(f"For comparison: {'; '.join(others)}.")
+        level = percent(result.settings.confidence, 0)
+        bounds = f" In brackets: {level} intervals of the differences on the same {samples}." if found else ""
+        sentences.append(f"For comparison: {'; '.join(others)}.{bounds}")
     coarsest = _coarsest(main)
     if errors.errors and coarsest < len(errors.by_depth) - 1:
         near = 1 - sum(errors.by_depth[: coarsest + 1]) / errors.errors
@@ -257,14 +285,46 @@ def _half(method: MethodResult) -> float:
     )
 
 
-def _beside(main: MethodResult, other: MethodResult) -> str:
-    """Another method's share, and how it differs, if by more than two equal methods would by chance."""
+def _differences(result: EvaluationResult) -> dict[str, Difference]:
+    """Key of another method → its share of right answers minus that of the model, on the same samples.
+
+    Empty without the outcomes of all methods, or without intervals.
+    """
+    if result.settings.resamples == 0 or result.outcomes.keys() < result.methods.keys():
+        return {}
+    compared = compare(
+        {key: result.outcomes[key] for key in result.methods},
+        classifiers={key: [method.classifier.name] for key, method in result.methods.items()},
+        baseline=result.name,
+        metrics=["answer_top1"],
+        strata_metrics=(),
+        confidence=result.settings.confidence,
+        resamples=result.settings.resamples,
+    )
+    return compared.metric("answer_top1").differences
+
+
+def _beside(main: MethodResult, other: MethodResult, found: Difference | None, confidence: float) -> str:
+    """Another method's share, and how it differs from the model's.
+
+    Args:
+        main: of the model.
+        other: of the other method.
+        found: the difference on the same samples; None = judged by the two intervals, which finds less.
+        confidence: of the intervals.
+    """
     theirs = other.answer_score("top1")
     named = f"{other.name} {percent(theirs)} by {_BY[other.classifier.name]}"
     gain = 100 * (main.answer_score("top1") - theirs)
     if math.isnan(gain):
         return f"{other.name} could not be evaluated"
-    if abs(gain) < math.hypot(_half(main), _half(other)):
-        return f"{named}, a difference that may be chance"
+    by_chance = f"{named}, a difference that may be chance"
     verdict = f"{gain:.1f} points less" if gain > 0 else f"{-gain:.1f} points more, so better than this model"
-    return f"{named}, {verdict}"
+    if found is None:
+        return by_chance if abs(gain) < math.hypot(_half(main), _half(other)) else f"{named}, {verdict}"
+    if math.isnan(found.low) or math.isnan(found.corrected):
+        return (
+            f"{named}, {abs(gain):.1f} points {'less' if gain > 0 else 'more'}: too few to tell from chance"
+        )
+    bounds = f"[{100 * found.low:+.1f}, {100 * found.high:+.1f}]".replace("-", "−")
+    return f"{by_chance if found.corrected > 1 - confidence else f'{named}, {verdict}'} {bounds}"
