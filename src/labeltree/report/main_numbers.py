@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from labeltree.decisions.classifiers import ClassifierKind
 from labeltree.evaluation import EvaluationResult, MethodResult, compare
 from labeltree.evaluation.comparison import Difference
 from labeltree.evaluation.result import PREFIX
@@ -16,7 +17,7 @@ from labeltree.taxonomy import Taxonomy
 
 __all__ = ["Tile", "main_numbers_table", "main_sentences", "opening", "raw_is_better", "tiles"]
 
-_CLASSIFIERS = {
+_CLASSIFIERS: dict[ClassifierKind, str] = {
     "own": "the model's own classifier",
     "probe": "a simple classifier that reads the model's output",
     "prototypes": "the nearest class mean of the model's output",
