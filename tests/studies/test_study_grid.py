@@ -100,6 +100,12 @@ def test_axes_of_points_and_two_axes(tmp_path: Path) -> None:
         ({"methods": {"A": {"grid": ["γ"]}}}, "varies along 'γ', which is no axis"),
         ({"methods": {"A": {"setings": {}}}}, "method 'A' has 'setings'"),
         ({"columns": ["top1"]}, "columns are role/metric"),
+        ({"columns": ["embeddings/recal_at_1"]}, "no score; did you mean 'embeddings/recall_at_1'"),
+        ({"columns": ["embeddings/recall@3"]}, "no score; did you mean 'embeddings/recall_at_"),
+        ({"columns": ["nonsense/zzz"]}, "no score; there are features, embeddings"),
+        ({"columns": ["knn/features.top1"]}, r"does not run 'knn'; add it: .*\[knn\]"),
+        ({"columns": ["transfer features/top1"]}, "has no transfer"),
+        ({"grid": {}, "margins": {"features/top": 0.1}}, "margins has 'features/top'.*'features/top1'"),
         ({"transfer": {"limit": 3}}, "it needs data"),
         ({"seeds": [1, 1]}, "one occurs twice"),
         ({"paper": [{"source": "x", "data": "y", "column": "c/d", "rows": {"HWX": 1}}]}, "no method of the"),
@@ -133,7 +139,7 @@ def test_the_page_of_a_grid(tmp_path: Path) -> None:
     results = results_of(study)
     path = tmp_path / "study.yaml"
     page = to_markdown(study_blocks(path, study, results, {}, [{"run": "hwc-seed9", "error": "no | disk"}]))
-    assert "Claim: it holds" in page
+    assert "Claim to test: it holds" in page
     rows = [line for line in page.splitlines() if line.startswith("| HWC |")]
     # Compared at each point: with SupCon and with SimCLR, which is the same at both.
     assert rows[0] == "| HWC | 0.2100 ± 0.0100 | 0.3100 ± 0.0100 |"
@@ -145,6 +151,46 @@ def test_the_page_of_a_grid(tmp_path: Path) -> None:
     assert "| hwc-seed9 | no \\| disk |" in page
     assert "Not finished" not in page
     assert "Not finished: 14 of 15 runs" in to_markdown(study_blocks(path, study, results[1:], {}))
+
+
+def test_at_may_be_written_as_a_sign(tmp_path: Path) -> None:
+    study = study_of(tmp_path, columns=["embeddings/recall@1", "probe/accuracy at depth 7"])
+    assert study.columns == ("embeddings/recall_at_1", "probe/accuracy at depth 7")
+
+
+def test_a_score_of_a_protocol_that_no_result_has_is_named(tmp_path: Path) -> None:
+    changes = {"grid": {}, "evaluation": {"protocols": ["image-text"]}}
+    study = study_of(tmp_path, **changes, columns=["image-text/a.recall_at_1", "image-text/b.recall@1"])
+    results = [{"method": m.name, "seed": 0, "scores": {"image-text/a.recall@1": 0.5}} for m in study.methods]
+    page = to_markdown(study_blocks(tmp_path / "study.yaml", study, results, {}))
+    said = "no result has the score 'image-text/b.recall@1' of columns; did you mean 'image-text/a.recall@1'?"
+    assert said in page
+    assert page.count("no result has") == 1
+
+
+def test_the_claimed_method_is_compared_with_every_other_one(tmp_path: Path) -> None:
+    values = {"HWC": [0.8, 0.81, 0.82], "SupCon": [0.5, 0.51, 0.52], "SimCLR": [0.7, 0.81, 0.92]}
+    results = [
+        {"method": name, "seed": seed, "scores": {"features/top1": v, "embeddings/pair_violations": v}}
+        for name, found in values.items()
+        for seed, v in enumerate(found)
+    ]
+    methods = dict.fromkeys(("SupCon", "HWC", "SimCLR"))
+    for seeds, better, worse in (
+        (
+            [0, 1, 2],
+            "better than SupCon (+0.3000 ± 0.0082); not decided against SimCLR (+0.0000",
+            "worse than",
+        ),
+        ([0, 1], "not decided against SupCon (+0.3000 ± 0.0071), SimCLR (+0.0500", "nothing can be decided"),
+    ):
+        changes = {"grid": {}, "methods": methods, "seeds": seeds, "claim": "HWC beats SupCon"}
+        study = study_of(tmp_path, **changes)
+        kept = [row for row in results if row["seed"] in seeds]
+        page = to_markdown(study_blocks(tmp_path / "study.yaml", study, kept, {}))
+        assert f"features top1 ↑: {better}" in page
+        assert worse in page
+        assert "HWC against each other method" in page
 
 
 def test_named_protocols_show_the_columns_that_the_study_names(tmp_path: Path) -> None:

@@ -143,6 +143,12 @@ def keep_description(run: TrainedRun) -> None:
     run.description.save(folder.description)
 
 
+_WITHOUT_LOSS = (
+    "without it, info, embed --data, predict, export and serve work, and evaluate --embeddings and index "
+    "--embeddings with what embed --data has written"
+)
+
+
 def _require_objectives(folder: RunFolder, *, needed: bool) -> None:
     """Check that a run can be opened if its objective is not registered here.
 
@@ -156,9 +162,10 @@ def _require_objectives(folder: RunFolder, *, needed: bool) -> None:
     for name in absent_objectives(str(description.settings.get("objective", ""))):
         origin = description.objectives.get(name, {})
         if needed or origin.get("answers") != "no":
+            still = f"; {_WITHOUT_LOSS}" if origin.get("answers") == "no" else ""
             raise RunError(
                 f"the run in '{folder.path}' was trained with an objective that is not labeltree's; "
-                f"{where_to_find(name, origin)}"
+                f"{where_to_find(name, origin)}{still}"
             )
 
 

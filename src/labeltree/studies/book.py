@@ -14,6 +14,7 @@ from labeltree.evaluation.json_numbers import from_json, without_nan
 from labeltree.safe_files import Reader, read_json
 from labeltree.studies.plan import Method, Study, StudyError, changed_defaults
 from labeltree.studies.run import Task, run_tasks_of, state_of, trial_tasks_of
+from labeltree.studies.score_names import missing_scores
 from labeltree.studies.study_file import read_study
 from labeltree.training.length import with_length
 from labeltree.training.recipe import Recipe
@@ -108,6 +109,11 @@ class Book:
                     "count as done all the same, so move results.json and runs/ away then"
                 )
         return found
+
+    def missing_scores(self) -> list[str]:
+        """Sentences about columns of the study that none of its results has."""
+        known = list(dict.fromkeys(name for row in self.results for name in row["scores"]))
+        return missing_scores(self._study.columns, known)
 
     def keep_baselines(self, digests: Collection[str]) -> None:
         """Drop baselines with other digests, whose settings the study no longer has."""
@@ -270,7 +276,7 @@ def list_study(path: str | Path, only: Sequence[str] = ()) -> Listing:
                 spent += row["train_seconds"] + (row.get("measure_seconds") or 0.0)
                 done_cost += cost
     seconds = sum(costs.values()) * spent / done_cost if done_cost else None
-    return Listing(states, seconds, tuple(book.notes(tasks)))
+    return Listing(states, seconds, (*book.notes(tasks), *book.missing_scores()))
 
 
 def _tasks(study: Study, book: Book, method: Method) -> list[Task]:

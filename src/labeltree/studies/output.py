@@ -23,6 +23,8 @@ def write_tables(path: Path, study: Study, book: Book) -> Path:
     Returns:
         The path of the Markdown page.
     """
+    for sentence in book.missing_scores():
+        print(f"warning: {sentence}", flush=True)
     blocks = study_blocks(path, study, book.results, book.choices, book.failures)
     files = {
         "README.md": to_markdown(blocks),

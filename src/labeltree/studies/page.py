@@ -12,7 +12,9 @@ from markupsafe import Markup
 
 from labeltree.report.charts import Band, band_chart, cell_chart
 from labeltree.report.document import Block, Cell, Figure, Heading, Notes, Table, Text
+from labeltree.studies.comparisons import comparison_blocks
 from labeltree.studies.plan import Axis, PaperTable, Study, slug
+from labeltree.studies.score_names import find_score, missing_scores
 from labeltree.studies.settings_blocks import listed, settings_blocks
 from labeltree.studies.shortfall import shortfall_blocks
 from labeltree.studies.summary import Entry, Summary, lower_is_better, metric_title, significance
@@ -48,9 +50,10 @@ def study_blocks(
     summary = Summary(results)
     blocks: list[Block] = [Heading(study.title, 1)]
     if study.claim:
-        kind = "Question" if "?" in study.claim else "Claim"
+        kind = "Question" if "?" in study.claim else "Claim to test"
         blocks.append(Text(f"{kind}: {study.claim}"))
     blocks += [Text(_made(path, study)), *_settings(study), *_missing(study, results)]
+    blocks += [Text(f"Warning: {said}") for said in missing_scores(study.columns, summary.columns)]
     notes = path.parent / "FINDINGS.md"
     if notes.is_file():
         blocks.append(Notes(notes.read_text("utf-8")))
@@ -59,7 +62,9 @@ def study_blocks(
         blocks += [*study_figures(study, summary, columns), *_grid_blocks(study, summary, columns)]
     else:
         if study.columns:
-            blocks += [Heading("Main scores"), _main(summary, study_columns(study, summary))]
+            main = study_columns(study, summary)
+            blocks += [Heading("Main scores"), _main(summary, main)]
+            blocks += comparison_blocks(study, summary, main)
         elsewhere = [role for role in summary.roles if study.columns and role in _protocols(study)]
         for role in summary.roles:
             own = [column for column in summary.columns if column.startswith(f"{role}/")]
@@ -84,7 +89,8 @@ def study_blocks(
 
 def study_columns(study: Study, summary: Summary) -> list[str]:
     """The measured columns among those that the study names, or among the default columns."""
-    return [column for column in study.columns or _DEFAULT_COLUMNS if column in summary.columns]
+    found = [find_score(column, summary.columns) for column in study.columns or _DEFAULT_COLUMNS]
+    return [column for column in found if column is not None]
 
 
 def _protocols(study: Study) -> list[str]:

@@ -201,7 +201,7 @@ def _measure_run(study: Study, folder: RunFolder, task: Task) -> None:
     metrics = measure(study, table, run.source, run.network)
     seconds = round(time.monotonic() - begun, 1)
     folder.write_json(folder.metrics, {**metrics, "digest": digest, "defaults": defaults, "seconds": seconds})
-    print(f"{folder.path.name}: evaluated", flush=True)
+    print(f"{folder.path.name}: measured", flush=True)
 
 
 def measure(

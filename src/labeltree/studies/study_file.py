@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from difflib import get_close_matches
 from itertools import product
 from math import prod
@@ -15,6 +15,7 @@ from labeltree.errors import LabeltreeError
 from labeltree.evaluation import EvaluationSettings
 from labeltree.evaluation.registry import wanted_protocols
 from labeltree.studies.plan import Axis, Method, PaperTable, Point, Study, slug
+from labeltree.studies.score_names import check_score
 from labeltree.studies.study_sections import StudyError, read_sections, shown
 from labeltree.training.module import VALIDATION_METRICS
 from labeltree.training.reading import recipe_settings
@@ -45,6 +46,7 @@ def read_study(path: str | Path) -> Study:
         content["columns"] = tuple(content.get("columns", ()))
         study = Study(methods=methods, grid=axes, paper=paper, **content)
         _check(study)
+        study = _with_score_names(study)
     except LabeltreeError as error:
         raise StudyError(f"study '{path}': {error}") from error
     except (KeyError, TypeError, ValueError) as error:
@@ -131,6 +133,20 @@ def _check(study: Study) -> None:
         raise ValueError(
             f"transfer has {sorted(study.transfer)}; it needs data, and may have {sorted(_TRANSFER)}"
         )
+
+
+def _with_score_names(study: Study) -> Study:
+    """The study with the scores' names of its results; raises ValueError for one that no run can have."""
+
+    def named(what: str, column: str) -> str:
+        return check_score(what, column, study.evaluation_settings, study.transfer)
+
+    return replace(
+        study,
+        columns=tuple(named("columns", column) for column in study.columns),
+        margins={named("margins", column): margin for column, margin in study.margins.items()},
+        paper=tuple(replace(table, column=named("paper", table.column)) for table in study.paper),
+    )
 
 
 def _axes(content: Mapping[str, Any]) -> list[Axis]:

@@ -13,8 +13,10 @@ import numpy as np
 from labeltree.evaluation.statistics.paired_tests import holm
 
 __all__ = [
+    "Difference",
     "Entry",
     "Summary",
+    "differences",
     "lower_is_better",
     "metric_title",
     "p_against_best",
@@ -33,7 +35,7 @@ _TERMS = {
     "asi": "ASI",
     "cpcc": "CPCC",
 }
-_LOWER = ("violations", "severity", "error", "cost")
+_LOWER = ("violations", "severity", "error", "cost", "false_alarms")
 
 
 def significance(seeds: int) -> str:
@@ -147,6 +149,51 @@ class Summary:
             )
             for name, values in known.items()
         }
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How far the mean of one method is ahead of another's in a column.
+
+    Attributes:
+        mean: difference of the means over the seeds, above 0 if the first method is better.
+        error: its standard error, that of Welch's test; NaN with one seed.
+        p: p-value of Welch's two-sided test, corrected for the other methods by Holm; NaN if not tested.
+        fewest: number of seeds of the method with fewer.
+    """
+
+    mean: float
+    error: float
+    p: float
+    fewest: int
+
+    @property
+    def decided(self) -> bool:
+        """Whether the seeds say which of the two is better; never with two seeds or one."""
+        return self.fewest >= _FEWEST and self.p < _LEVEL
+
+
+def differences(summary: Summary, column: str, first: str) -> dict[str, Difference]:
+    """The lead of one method over each other one in a column; empty if it has no values there."""
+    ours = summary.values(first, column)
+    others = {name: summary.values(name, column) for name in summary.methods if name != first}
+    known = {name: values for name, values in others.items() if values and ours}
+    corrected = holm([welch(ours, values) for values in known.values()]).tolist() if known else []
+    sign = -1 if lower_is_better(column) else 1
+    return {
+        name: Difference(
+            sign * (statistics.mean(ours) - statistics.mean(values)),
+            math.hypot(_error(ours), _error(values)),
+            p,
+            min(len(ours), len(values)),
+        )
+        for (name, values), p in zip(known.items(), corrected, strict=True)
+    }
+
+
+def _error(values: Sequence[float]) -> float:
+    """The standard error of a mean; NaN with one value."""
+    return statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else math.nan
 
 
 def welch(first: Sequence[float], second: Sequence[float]) -> float:

@@ -81,5 +81,8 @@ def where_to_find(name: str, origin: Mapping[str, str]) -> str:
     if package is not None:
         return f"'{name}' is not registered here: it is in '{module}' of package {package}; install that"
     if module.endswith(".py"):
-        return f"'{name}' is not registered here: the script '{module}' registers it; run this from there"
+        return (
+            f"'{name}' is not registered here: the script '{module}' registers it; run that script in place "
+            "of labeltree, or ask its author for a package"
+        )
     return f"'{name}' is not registered here: import '{module}', which registers it, first"

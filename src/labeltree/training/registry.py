@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import TracebackType
 from typing import Any, Literal, TypeVar
 
 from torch import nn
@@ -167,6 +168,8 @@ def _check_free(name: str, caller: str) -> None:
     spelt = name.replace("-", "_")
     for entry in _entries.values():
         if entry.name.replace("-", "_") == spelt:
+            if caller == "__main__":
+                _show_without_traceback()
             raise RegistrationError(
                 f"cannot register objective '{name}' in '{caller}': {entry.origin} has registered "
                 f"'{entry.name}'; take another name, or leave out one of the two"
@@ -176,6 +179,23 @@ def _check_free(name: str, caller: str) -> None:
             f"cannot register objective '{name}' in '{caller}': the name has another meaning in recipes; "
             "take another"
         )
+
+
+def _show_without_traceback() -> None:
+    """Let a script that ends with a `RegistrationError` print one line, as a command does.
+
+    It fails while its losses are being defined, before it calls the program, which prints other errors so.
+    With ``--debug`` the traceback is kept.
+    """
+    before = sys.excepthook
+
+    def show(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
+        if isinstance(error, RegistrationError) and "--debug" not in sys.argv:
+            print(f"labeltree: {error}", file=sys.stderr)
+        else:
+            before(kind, error, traceback)
+
+    sys.excepthook = show
 
 
 def _reserved() -> set[str]:

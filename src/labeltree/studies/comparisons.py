@@ -1,0 +1,63 @@
+"""How to read a study's first table: one method against each other one, a sentence for every column."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+
+from labeltree.report.document import Block, Text
+from labeltree.studies.plan import Study
+from labeltree.studies.summary import Difference, Summary, differences, metric_title
+
+__all__ = ["claimed_method", "comparison_blocks"]
+
+
+def claimed_method(study: Study, methods: Sequence[str]) -> str:
+    """The method that the study's claim names first; the first of ``methods`` if it names none."""
+    found: list[tuple[int, int, str]] = []
+    for name in methods:
+        if match := re.search(rf"(?<![\w+-]){re.escape(name)}(?![\w+-])", study.claim):
+            found.append((match.start(), -len(name), name))
+    return min(found)[2] if found else methods[0]
+
+
+def comparison_blocks(study: Study, summary: Summary, columns: Sequence[str]) -> list[Block]:
+    """A sentence for each column: by how much a method is ahead of each other one, and what seeds decide."""
+    own = [method.name for method in study.methods if method.name in summary.methods]
+    if not own or len(summary.methods) < 2:
+        return []
+    first = claimed_method(study, own)
+    if len(study.seeds) < 3:
+        seeds = "one seed" if len(study.seeds) == 1 else "two seeds"
+        said = f"With {seeds}, nothing can be decided: differences below may be chance."
+    else:
+        said = (
+            "Seeds decide where p < 0.05 in Welch's two-sided t-test over them, with Holm's correction for "
+            "the methods that are compared. What they do not decide may still differ: more seeds may tell."
+        )
+    blocks: list[Block] = [
+        Text(
+            f"{first} against each other method, as difference of the means ± its standard error, above 0 "
+            f"where {first} is better. {said}"
+        )
+    ]
+    for column in columns:
+        found = differences(summary, column, first)
+        if found:
+            title = f"{column.split('/')[0]} {metric_title(column)}"
+            blocks.append(Text(f"{title}: {_sentence(found)}."))
+    return blocks
+
+
+def _sentence(found: dict[str, Difference]) -> str:
+    better = [_shown(name, d) for name, d in found.items() if d.decided and d.mean > 0]
+    worse = [_shown(name, d) for name, d in found.items() if d.decided and d.mean < 0]
+    open_ = [_shown(name, d) for name, d in found.items() if not d.decided]
+    parts = [("better than", better), ("worse than", worse), ("not decided against", open_)]
+    return "; ".join(f"{words} {', '.join(names)}" for words, names in parts if names)
+
+
+def _shown(name: str, difference: Difference) -> str:
+    error = "" if math.isnan(difference.error) else f" ± {difference.error:.4f}"
+    return f"{name} ({difference.mean:+.4f}{error})"
