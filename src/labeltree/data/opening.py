@@ -153,7 +153,10 @@ def open_source(
     elif path.suffix.lower() in TABLE_SUFFIXES:
         source = open_table(path, taxonomy=taxonomy, missing_labels=missing, **both, **images, **chosen)
     elif path.exists():
-        raise DataError(f"'{name}' cannot be read as a table; tables end in {', '.join(TABLE_SUFFIXES)}")
+        raise DataError(
+            f"'{name}' is neither a folder nor a table ({', '.join(TABLE_SUFFIXES)}): it "
+            "cannot be read as a table: name its folder, or 'labeltree predict RUN FILE' answers for files"
+        )
     else:
         near = difflib.get_close_matches(name, list_datasets(), 1)
         hint = f"did you mean '{near[0]}'?" if near else "'labeltree data list' names the data sets"
