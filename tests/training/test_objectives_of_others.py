@@ -113,8 +113,7 @@ def test_a_study_repeats_runs_of_a_loss_that_has_changed(
     assert network.objective.geometry.name == "euclidean"
     assert main(["info", str(folder)]) == 0
     with pytest.raises(
-        RunError,
-        match=r"'pull' is not registered here: import 'their_loss', which registers it.*embed --data, predict",
+        RunError, match="'pull' is not registered here: import 'their_loss', which registers it"
     ):
         load_run(folder)
     description = ModelDescription.load(RunFolder(folder).description)

@@ -154,8 +154,8 @@ def open_source(
         source = open_table(path, taxonomy=taxonomy, missing_labels=missing, **both, **images, **chosen)
     elif path.exists():
         raise DataError(
-            f"'{name}' is neither a folder nor a table ({', '.join(TABLE_SUFFIXES)}): it "
-            "cannot be read as a table: name its folder, or 'labeltree predict RUN FILE' answers for files"
+            f"'{name}' is neither a folder nor a table ({', '.join(TABLE_SUFFIXES)}); name a "
+            "folder or a table, or take 'labeltree predict RUN FILE' for single files"
         )
     else:
         near = difflib.get_close_matches(name, list_datasets(), 1)
