@@ -189,7 +189,11 @@ def evaluate(
     chosen = EvaluationSettings(**settings, classifier=classifier or "auto")
     if path.is_file() or parts.exists() or (path.suffix in (".npz", ".parquet") and not path.is_dir()):
         if taxonomy is None:
-            raise ValueError(f"'{path}' holds embeddings: name the taxonomy file of their labels")
+            raise ValueError(
+                f"'{path}' holds embeddings: name the taxonomy file of their labels, --taxonomy FILE "
+                "(in Python taxonomy=FILE); 'labeltree taxonomy convert LABELS.txt FILE.json' makes one of "
+                "a text file with a path a/b/c or A > B > C on each line"
+            )
         for given, name, reason in (
             (beside, "beside", "it names runs to show beside a run"),
             (verify, "verify", "it is about the samples of a run"),

@@ -82,6 +82,8 @@ def test_metrics_have_words_and_nothing_is_minus_zero(comparison: Comparison) ->
     assert {"Right at depth 2", "Shared path, by the nearest class mean"} <= titles
     entry = comparison.metric("top1")
     assert difference_text(entry, Difference(-0.0003, -0.002, 0.0001)) == ("0.0", "−0.2 to 0.0")
+    shown = [measure_of(name, "embeddings").term for name in ("hp_at_1", "h_ap_map", "ap_at_depth_1")]
+    assert shown == ["HP@1", "H-AP (relevance map)", "AP at depth 1"]
     severity = measure_of("prototype_mistake_severity", "embeddings")
     assert not severity.share
     assert not severity.larger_is_better

@@ -132,6 +132,17 @@ def test_labels_outside_the_taxonomy(
         EmbeddingTable.load(tmp_path / "t.npz", taxonomy)
 
 
+def test_misspelt_paths_have_a_suggestion(tmp_path: Path) -> None:
+    tree = Taxonomy.from_paths([("garden", "furniture", "deck chairs"), ("garden", "tools", "rakes")])
+    np.savez(
+        tmp_path / "t.npz",
+        embeddings=np.eye(2),
+        labels=np.array(["rakes", "garden > furnitur > deck charis"]),
+    )
+    with pytest.raises(TaxonomyError, match="did you mean 'garden/furniture/deck chairs'"):
+        EmbeddingTable.load(tmp_path / "t.npz", tree)
+
+
 def test_breadcrumbs_are_paths(taxonomy: Taxonomy, tmp_path: Path) -> None:
     np.savez(tmp_path / "t.npz", embeddings=np.eye(2), labels=np.array(["a > x", "b"]))
     assert EmbeddingTable.load(tmp_path / "t.npz", taxonomy).nodes.tolist() == [2, 4]

@@ -12,6 +12,7 @@ from slow_trees import Rows, trees
 from labeltree.errors import WriteError
 from labeltree.taxonomy import Taxonomy, TaxonomyError
 from labeltree.taxonomy.edge_tables import is_edge_table
+from labeltree.taxonomy.forms import read_form
 
 SUFFIXES = [".json", ".yaml", ".yml", ".csv", ".tsv", ".txt"]
 KEEPS_THE_ROOT = [".json", ".csv", ".tsv"]
@@ -120,6 +121,22 @@ def test_broken_files_name_the_file_the_line_and_the_reason(tmp_path: Path, name
     with pytest.raises(TaxonomyError) as caught:
         Taxonomy.from_file(tmp_path / name)
     assert str(caught.value) == f"{tmp_path / name}: {sentence}"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("id,shop,label\n1,A,x\n2,B,x\n3,A,y\n", "'id' is different in every row while 'shop' repeats"),
+        ("id,label\n1,a > b > c\n2,a > b > d\n", "'label' holds whole paths, .* say --column 'label'"),
+    ],
+)
+def test_tables_of_samples_are_not_read_as_depths(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "samples.csv").write_text(text, encoding="utf-8")
+    with pytest.raises(TaxonomyError, match=said):
+        Taxonomy.from_file(tmp_path / "samples.csv")
+    if "column" in said:
+        found = read_form(tmp_path / "samples.csv", "breadcrumbs", column="label")
+        assert found == Taxonomy.from_paths([("a", "b", "c"), ("a", "b", "d")])
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:

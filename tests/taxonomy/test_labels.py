@@ -100,6 +100,8 @@ def test_labels_that_are_not_there() -> None:
         "animal/mamal/dog": "label 'animal/mamal/dog' is not in the taxonomy ('animal' has no child 'mamal'; "
         "nearest: 'mammal')",
         "plant/oak/leaf": "label 'plant/oak/leaf' is not in the taxonomy ('plant/oak' is a leaf)",
+        "animal > mammal > dgo": "label 'animal > mammal > dgo' is not in the taxonomy "
+        "('animal/mammal' has no child 'dgo'; nearest: 'dog')",
         "beast/dog": "label 'beast/dog' is not in the taxonomy (the root has no child 'beast'; "
         "there are 'animal' and 'plant')",
     }

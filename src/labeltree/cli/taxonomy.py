@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from labeltree.cli.taxonomy_changes import CHANGE_ACTIONS, add_changes, run_changes
 from labeltree.cli.taxonomy_forms import add_convert, convert
 from labeltree.cli.taxonomy_from_wordnet import add_from_wordnet, from_wordnet
-from labeltree.cli.taxonomy_reading import add_names, open_taxonomy
+from labeltree.cli.taxonomy_reading import add_column, add_names, open_taxonomy
 from labeltree.cli.taxonomy_review import add_review, run_review
 from labeltree.cli.taxonomy_suggest import add_suggest, suggest
 from labeltree.cli.taxonomy_suspects import add_suspects, suspects
@@ -39,6 +39,8 @@ def run(arguments: list[str]) -> None:
     )
     check = actions.add_parser("check", help="say what is unusual about it", description="Check a taxonomy.")
     check.add_argument("taxonomy", help="a file, a folder, a run, a table or the name of a data set")
+    for action in (show, check):
+        add_column(action)
     for action in (show, check, add_convert(actions)):
         add_names(action)
     project = actions.add_parser(
@@ -73,7 +75,8 @@ def run(arguments: list[str]) -> None:
     if options.action in others:
         others[options.action](options)
         return
-    settings = {} if options.action == "project" else {"names": options.names, "synonyms": options.synonyms}
+    given = () if options.action == "project" else ("names", "synonyms", "column")
+    settings = {name: getattr(options, name) for name in given}
     taxonomy, nodes = open_taxonomy(options.taxonomy, **settings)
     if options.action == "show":
         if taxonomy.release is not None:

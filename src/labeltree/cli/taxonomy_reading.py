@@ -13,7 +13,14 @@ if TYPE_CHECKING:
     from labeltree.data.names.cleaning import Names
     from labeltree.taxonomy import AnyTaxonomy, Taxonomy
 
-__all__ = ["add_names", "open_taxonomy", "open_tree"]
+__all__ = ["add_column", "add_names", "open_taxonomy", "open_tree"]
+
+
+def add_column(action: argparse.ArgumentParser) -> None:
+    """Add the setting of the column of paths to the parser of an action on a table."""
+    action.add_argument(
+        "--column", metavar="NAME", help="the column of a .csv or .tsv that holds whole paths, A > B > C"
+    )
 
 
 def add_names(action: argparse.ArgumentParser) -> None:
@@ -27,14 +34,24 @@ def add_names(action: argparse.ArgumentParser) -> None:
 
 
 def open_taxonomy(
-    name: str, names: Names | None = None, synonyms: str | None = None
+    name: str, names: Names | None = None, synonyms: str | None = None, column: str | None = None
 ) -> tuple[AnyTaxonomy, Tensor | None]:
     """The taxonomy, and the labels of the samples, ``(n,)`` nodes, -1 where missing, if there are any.
 
     For a table, ``names`` and ``synonyms`` are as in `open_table`, and what they changed is said on stderr.
+    ``column`` is that of whole paths, as in `read_form`; its samples are not counted.
     """
     import torch
 
+    if column is not None:
+        from labeltree.errors import TaxonomyError
+        from labeltree.taxonomy.forms import read_form
+
+        if names is not None or synonyms is not None:
+            raise TaxonomyError(
+                "--names and --synonyms do not go with --column, whose paths are read as they are"
+            )
+        return read_form(name, "breadcrumbs", column=column), None
     if names is not None or synonyms is not None:
         return _open_table(name, names or "exact", synonyms)
 
@@ -73,8 +90,8 @@ def _open_table(name: str, names: Names, synonyms: str | None) -> tuple[Taxonomy
     return labels.taxonomy, labels.nodes
 
 
-def open_tree(name: str) -> Taxonomy:
-    """The taxonomy of that name.
+def open_tree(name: str, column: str | None = None) -> Taxonomy:
+    """The taxonomy of that name; ``column`` as in `open_taxonomy`.
 
     Raises:
         TaxonomyError: if it is a DAG.
@@ -82,7 +99,7 @@ def open_tree(name: str) -> Taxonomy:
     from labeltree.errors import TaxonomyError
     from labeltree.taxonomy import Taxonomy
 
-    taxonomy, _ = open_taxonomy(name)
+    taxonomy, _ = open_taxonomy(name, column=column)
     if not isinstance(taxonomy, Taxonomy):
         raise TaxonomyError(
             f"'{name}' is a DAG, and versions of taxonomies are compared as trees; make a tree of it with "

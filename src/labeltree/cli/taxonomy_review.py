@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from labeltree.cli.taxonomy_changes import Touched
-from labeltree.cli.taxonomy_reading import open_taxonomy, open_tree
+from labeltree.cli.taxonomy_reading import add_column, open_taxonomy, open_tree
 
 if TYPE_CHECKING:
     from labeltree.taxonomy import Taxonomy
@@ -38,6 +39,7 @@ def add_review(actions: Any) -> None:
     review.add_argument(
         "taxonomy", metavar="TAXONOMY", help="a file, a folder, a run, a table or the name of a data set"
     )
+    add_column(review)
     review.add_argument("--data", metavar="DATA", help="labelled data, whose samples are counted")
     review.add_argument(
         "--scientific",
@@ -59,11 +61,11 @@ def run_review(options: argparse.Namespace) -> None:
 
     if options.out is not None:
         check_unedited(options)
-    tree = open_tree(options.taxonomy)
+    tree = open_tree(options.taxonomy, options.column)
     touched = None
     if options.data is not None:
         touched = Touched(options.data, tree)
-    elif open_taxonomy(options.taxonomy)[1] is not None:
+    elif options.column is None and open_taxonomy(options.taxonomy)[1] is not None:
         touched = Touched(options.taxonomy, tree)
     cleaner = Cleaner("scientific")
     if options.scientific:
@@ -74,10 +76,14 @@ def run_review(options: argparse.Namespace) -> None:
     guesses = [finding.guess for finding in found.findings]
     if options.out is not None and guesses:
         write_mapping(options.out, tree, tree, (), guesses)
-        print(
-            f"written as comments: {options.out}; remove the '#' of those that are right, then\n"
-            f"  labeltree taxonomy apply {options.out} {options.taxonomy} --out NEW.json"
-        )
+        print(f"written as comments: {options.out}; remove the '#' of those that are right, then")
+        given = options.taxonomy
+        if options.column is not None:
+            given = "OLD.json"
+            form = f"--form breadcrumbs --column {shlex.quote(options.column)}"
+            print(f"  labeltree taxonomy convert {options.taxonomy} {given} {form}")
+        print(f"  labeltree taxonomy apply {options.out} {given} --out NEW.json")
+        print("and review NEW.json: once these are carried out, there may be more to propose")
     elif guesses:
         print("--out changes.yaml writes them down, to be accepted one by one")
 

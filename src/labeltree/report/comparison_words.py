@@ -29,6 +29,12 @@ _BY = {
     "prototype_": "by the nearest class mean",
     "own_": "by its own answer",
 }
+_NUMBERED = {
+    "accuracy_at_depth_": ("Right at depth {}", "accuracy at depth {}"),
+    "hp_at_": ("Near kinds among the first {}", "HP@{}"),
+    "recall_at_": ("One of {} is alike", "recall@{}"),
+    "ap_at_depth_": ("Those that share exactly depth {} come first", "AP at depth {}"),
+}
 _FIRST = ("answer_top1", "top1", "recall_at_1", "ahp", "parent_violations")
 
 Compared = MetricComparison | StratumComparison
@@ -43,14 +49,16 @@ def measure_of(metric: str, role: str) -> Measure:
         if metric.startswith(prefix):
             base = measure_of(metric.removeprefix(prefix), role)
             return replace(base, metric=metric, role=role, title=f"{base.title}, {by}")
-    if metric.startswith("accuracy_at_depth_"):
-        depth = metric.removeprefix("accuracy_at_depth_")
-        return Measure(metric, role, f"Right at depth {depth}", f"accuracy at depth {depth}", "")
+    for start, (title, term) in _NUMBERED.items():
+        if metric.startswith(start) and (number := metric.removeprefix(start)).isdigit():
+            return Measure(metric, role, title.format(number), term.format(number), "")
     if metric.endswith("_micro"):
         base = measure_of(metric.removesuffix("_micro"), role)
         return replace(
             base, metric=metric, role=role, title=f"{base.title}, pooled", term=f"{base.term}, micro"
         )
+    if metric == "h_ap_map":
+        return Measure(metric, role, "Own kind first, as a mean over depths", "H-AP (relevance map)", "")
     words = metric.replace("_", " ")
     return Measure(metric, role, words[:1].upper() + words[1:], "", "", share="severity" not in metric)
 

@@ -136,8 +136,11 @@ class _Near:
         if plain_name(label) in PLACEHOLDERS:
             return "; a missing label is an empty text"
         for path in (split_path(label), spaced_path(label)):
-            if len(path) > 1 and len(found := self._taxonomy.candidates(path[-1])) == 1:
-                return f"; did you mean '{self._taxonomy.path_name(found[0])}'?"
+            if len(path) > 1:
+                found = self._taxonomy.candidates(path[-1])
+                node = found[0] if len(found) == 1 else self._taxonomy.nearest_path(path)
+                if node is not None:
+                    return f"; did you mean '{self._taxonomy.path_name(node)}'?"
         alike = self._plain.get(plain_key(label), []) or near_names(label, self._taxonomy.names[1:])[:1]
         return f"; did you mean '{alike[0]}'?" if alike else ""
 

@@ -274,7 +274,37 @@ def _read_table(text: str, root_name: str | None, several_parents: bool) -> Entr
             )
     if len(header) == 1 and (found := breadcrumbs_of([cells[0] for cells in rows])):
         return entries_from_paths(found.paths, root_name, where)
+    _check_depths(header, rows)
     return entries_from_paths(([cell or None for cell in row] for row in rows), root_name, where)
+
+
+def _check_depths(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Refuse a table of samples, whose columns are not the depths of a tree.
+
+    Raises:
+        TaxonomyError: if a column beside others holds whole paths, or each row has a first name of its own
+            while names in a finer column repeat.
+    """
+    if len(header) < 2:
+        return
+    columns = [[row[at] for row in rows if row[at]] for at in range(len(header))]
+    for name, cells in zip(header, columns, strict=True):
+        distinct = dict.fromkeys(cells)
+        slashes = len(distinct) > 2 and all("/" in cell.strip("/") for cell in distinct)
+        if slashes or breadcrumbs_of(distinct, marks=BETWEEN_SPACES) is not None:
+            raise TaxonomyError(
+                f"the columns {', '.join(header)} would be a column per depth, but {name!r} holds whole "
+                f"paths, such as {cells[0]!r}: say --column {name!r} to 'labeltree taxonomy show', 'check' "
+                f"and 'review', or --form breadcrumbs --column {name!r} to 'convert', which writes a file"
+            )
+    first = columns[0]
+    repeats = [name for name, cells in zip(header, columns, strict=True) if len(set(cells)) < len(cells)]
+    if len(rows) > 2 and len(first) == len(rows) == len(set(first)) and repeats:
+        raise TaxonomyError(
+            f"the columns {', '.join(header)} would be a column per depth, but {header[0]!r} is different "
+            f"in every row while {repeats[0]!r} repeats, so it is no coarsest depth: keep only the columns "
+            "of the depths, coarse to fine, or say --column NAME if one column holds whole paths"
+        )
 
 
 def rows_of_table(text: str) -> tuple[list[str], list[list[str]], list[int]]:

@@ -168,6 +168,8 @@ def _titles(
 
 def _breadcrumbs(texts: list[str], separator: str | None) -> Entries:
     found = breadcrumbs_of(texts, separator, certain=True)
+    if found is None and any("/" in text for text in texts):
+        found = breadcrumbs_of(texts, "/")
     if found is None:
         raise TaxonomyError("no separator of breadcrumbs is in it: say --separator, such as --separator '>'")
     return entries_from_paths(found.paths, "root", lambda row: f"the text {texts[row]!r}")

@@ -278,6 +278,13 @@ class Graph:
         """The node at the end of a path of names from depth 1, or None if there is none."""
         return self._labels.follow(path)
 
+    def nearest_path(self, path: Sequence[str]) -> int | None:
+        """The node whose path is spelt most similarly to names from depth 1, each below the one before it.
+
+        None if a name is similar to no child of the node before it.
+        """
+        return self._labels.nearest_path(path)
+
     def encode(self, labels: Iterable[object]) -> Tensor:
         """The nodes of labels, int64 of shape (n,); -1 for a missing one (None, NaN or an empty string).
 

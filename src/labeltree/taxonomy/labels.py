@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from labeltree.errors import TaxonomyError
+from labeltree.taxonomy.breadcrumbs import spaced_path
 from labeltree.taxonomy.naming import is_missing, join_path, near_names, nearest_hint, some, split_path
 
 __all__ = ["Label", "LabelIndex"]
@@ -69,6 +70,22 @@ class LabelIndex:
                 return None
             node = child
         return node
+
+    def nearest_path(self, path: Sequence[str]) -> int | None:
+        """The node whose path is spelt most similarly, name by name from the root; else None."""
+        node = 0
+        for name in path:
+            child = self._child.get((node, name.strip()))
+            if child is None:
+                near = near_names(name, self._children_of(node))
+                child = self._child[node, near[0]] if near else None
+            if child is None:
+                return None
+            node = child
+        return node
+
+    def _children_of(self, node: int) -> list[str]:
+        return [name for parent, name in self._child if parent == node]
 
     def why_coarser(self, label: Label) -> str | None:
         """Why the node of a label is coarser than the label says; None if it is not.
@@ -137,12 +154,14 @@ class LabelIndex:
 
     def _hint(self, label: Label) -> str:
         path = split_path(label) if isinstance(label, str) else tuple(label)
+        if len(path) <= 1 and isinstance(label, str):
+            path = spaced_path(label)
         if len(path) <= 1 or (isinstance(label, str) and near_names(label, self._named)):
             hint = nearest_hint(label if isinstance(label, str) else "".join(label), self._named)
         else:
             known = next(k for k in range(len(path), -1, -1) if self.follow(path[:k]) is not None)
             node = self.follow(path[:known])
-            children = [name for parent, name in self._child if parent == node]
+            children = self._children_of(node or 0)
             place = repr(join_path(path[:known])) if known else "the root"
             hint = f"{place} has no child {path[known]!r}; " if children else f"{place} is a leaf"
             hint += nearest_hint(path[known], children)
