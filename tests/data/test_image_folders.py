@@ -248,7 +248,7 @@ def test_folders_without_images_or_labels(tmp_path, write_image, make, sentence)
     [
         ("fashion-minst", "did you mean 'fashion-mnist'"),
         ("no/such/folder", "neither a folder, nor a table, nor shards, nor a data set"),
-        (__file__, "tables end in .csv"),
+        (__file__, "is neither a folder nor a table .*; name a folder or a table"),
     ],
 )
 def test_what_is_not_there(spec, sentence):

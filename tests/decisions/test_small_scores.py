@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from labeltree.decisions import ClassNodes
-from labeltree.decisions.calibrators import fit_calibrator
+from labeltree.decisions.calibrators import fit_calibrator, smoothed_temperature
 from labeltree.decisions.classifiers import PrototypeScores, classify, merging_temperature, on_nodes
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
@@ -42,3 +42,13 @@ def test_without_samples_the_temperature_is_one():
     table = EmbeddingTable(torch.zeros(0, 6), torch.zeros(0, dtype=torch.int64), geometry="euclidean")
     scores = PrototypeScores(TREE.leaves, torch.eye(6).double(), "euclidean")
     assert merging_temperature(scores, table, TREE) == 1
+
+
+def test_a_few_right_answers_do_not_make_a_classifier_certain():
+    classes = ClassNodes(TREE.leaves, TREE)
+    labels = TREE.leaves.repeat(2)
+    scores = 0.05 * torch.eye(6).repeat(2, 1).double()
+    tempered = (scores / smoothed_temperature(scores, labels, classes)).softmax(1).amax(1)
+    assert torch.allclose(tempered, torch.full((12,), 1 - 1 / 14 * 5 / 6, dtype=torch.float64), atol=1e-4)
+    many = smoothed_temperature(scores.repeat(100, 1), labels.repeat(100), classes)
+    assert ((scores / many).softmax(1).amax(1) > 0.999).all()

@@ -14,7 +14,14 @@ from torch import Tensor
 from labeltree.decisions.class_nodes import ClassNodes
 from labeltree.metrics.checks import check_tree
 
-__all__ = ["CALIBRATIONS", "Calibration", "Calibrator", "StepSoftmax", "fit_calibrator"]
+__all__ = [
+    "CALIBRATIONS",
+    "Calibration",
+    "Calibrator",
+    "StepSoftmax",
+    "fit_calibrator",
+    "smoothed_temperature",
+]
 
 _ROWS = 4096
 _LARGEST = math.log(1e3)  # of a temperature, and of its inverse
@@ -209,14 +216,39 @@ def fit_calibrator(scores: Tensor, labels: Tensor, classes: ClassNodes, kind: Ca
     return Calibrator("temperature", (_temperature(z, nodes, classes),))
 
 
-def _temperature(z: Tensor, nodes: Tensor, classes: ClassNodes) -> float:
+def smoothed_temperature(scores: Tensor, labels: Tensor, classes: ClassNodes) -> float:
+    """The temperature that few samples support; the most likely one would be 0 if all are answered rightly.
+
+    Of the n labels, each counts as 1 − 1/(n + 2), and the rest is spread over all classes (after Platt 1999,
+    Probabilistic Outputs for Support Vector Machines, Section 2.1).
+
+    Args:
+        scores: class scores of shape (n, C), of samples that the classifier was not trained on.
+        labels: (n,) nodes, -1 where missing.
+        classes: classes of the scores.
+
+    Returns:
+        The temperature; 1 without a sample that has a class at or below its label.
+    """
+    usable = (labels >= 0) & (classes.counts[labels.clamp(min=0)] > 0)
+    count = int(usable.sum())
+    if not count:
+        return 1.0
+    z = torch.log_softmax(scores.detach().double()[usable], 1)
+    return _temperature(z, labels[usable], classes, 1 / (count + 2))
+
+
+def _temperature(z: Tensor, nodes: Tensor, classes: ClassNodes, smoothing: float = 0.0) -> float:
     """The temperature with the least loss; of scores that hardly differ also one below 1/1000.
 
     The distances to class means are like that if the embeddings of all classes lie close together.
     """
 
     def loss(temperature: float) -> float:
-        return float(_mean_label_loss(z / temperature, nodes, classes))
+        fit = float(_mean_label_loss(z / temperature, nodes, classes))
+        if not smoothing:
+            return fit
+        return (1 - smoothing) * fit - smoothing * float(torch.log_softmax(z / temperature, 1).mean())
 
     found = _best_temperature(loss)
     spread = float((z - z.mean(1, keepdim=True)).square().mean().sqrt())

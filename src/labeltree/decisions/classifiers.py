@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol, get_args
 import torch
 from torch import Tensor
 
-from labeltree.decisions.calibrators import fit_calibrator
+from labeltree.decisions.calibrators import smoothed_temperature
 from labeltree.decisions.class_nodes import ClassNodes
 from labeltree.errors import DataError
 from labeltree.geometry import get_geometry
@@ -281,6 +281,8 @@ def merge_columns(scores: Tensor, columns: Tensor, count: int) -> Tensor:
 def merging_temperature(scores: ClassScores, held: EmbeddingTable, taxonomy: Taxonomy) -> float:
     """The temperature at which a classifier's scores are probabilities, so that classes can be merged.
 
+    Few samples, all answered rightly, do not make it sure of everything: see `smoothed_temperature`.
+
     Args:
         scores: the classifier.
         held: labelled samples that it has not learned from; without any, the temperature is 1.
@@ -288,9 +290,7 @@ def merging_temperature(scores: ClassScores, held: EmbeddingTable, taxonomy: Tax
     """
     if not len(held):
         return 1.0
-    classes = ClassNodes(scores.classes, taxonomy)
-    found = fit_calibrator(scores(held), held.nodes, classes, "temperature").temperatures
-    return found[0] if found else 1.0
+    return smoothed_temperature(scores(held), held.nodes, ClassNodes(scores.classes, taxonomy))
 
 
 def on_nodes(scores: ClassScores, nodes: Tensor | None = None, temperature: float = 1.0) -> ClassScores:
