@@ -74,7 +74,8 @@ def test_numbers_of_nodes_are_never_read_in_another_taxonomy(
     assert run("--embeddings", table, "--taxonomy", tmp_path / "tree.json") == 0
     other = Taxonomy.from_paths(["a/w", "a/x", "a/y", "b/z"])  # with a class before the others
     nodes = torch.tensor([other.find("x"), other.find("z"), -1])
-    EmbeddingTable(torch.ones(3, 4), nodes, paths=np.array(["p", "q", "r"])).save(file, other)
+    names = np.array(["p", "q", "r"])
+    EmbeddingTable(torch.ones(3, 4), nodes, paths=names, instances=torch.arange(3)).save(file, other)
     capsys.readouterr()
     assert run(where, "--add", file) == 2
     assert "were written with another taxonomy" in capsys.readouterr().err

@@ -111,8 +111,9 @@ def _make(options: argparse.Namespace) -> Index:
 
 def _change(index: Index, options: argparse.Namespace) -> None:
     """Make the requested change and say what it was."""
+    from labeltree.cli.taxonomy_reading import open_tree
     from labeltree.index.reading import rows_to_add
-    from labeltree.taxonomy import Taxonomy, TaxonomyMapping
+    from labeltree.taxonomy import TaxonomyMapping
 
     if options.add:
         rows = rows_to_add(options.add, index)
@@ -126,7 +127,7 @@ def _change(index: Index, options: argparse.Namespace) -> None:
         index.delete(options.delete)
         print(f"{len(set(options.delete))} samples deleted")
     elif options.move_to:
-        new = Taxonomy.from_file(options.move_to)
+        new = open_tree(options.move_to)
         if options.mapping:
             mapping = TaxonomyMapping.load(options.mapping, old=index.taxonomy, new=new)
         else:

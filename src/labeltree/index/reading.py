@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -179,11 +180,16 @@ def rows_of_embeddings(path: str | Path, taxonomy: AnyTaxonomy) -> tuple[IndexRo
 def rows_to_add(path: str | Path, index: Index) -> IndexRows:
     """The samples of an embeddings file as rows for an index that exists; see `rows_of_embeddings`.
 
+    ``instances``, numbers of the samples in their own data set, are left out if the index has no such column.
+
     Raises:
         DataError: if the file cannot be read, or the index has no place for a label; it says what to do.
     """
     try:
-        return rows_of_embeddings(path, index.taxonomy)[0]
+        rows = rows_of_embeddings(path, index.taxonomy)[0]
+        if "instances" not in rows.columns or "instances" in index.info().columns:
+            return rows
+        return replace(rows, columns={key: rows.columns[key] for key in rows.columns if key != "instances"})
     except (DataError, TaxonomyError) as error:
         if "labels are matched by" not in str(error):
             raise
