@@ -183,7 +183,7 @@ def test_absurd_numbers(
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        ("epochs: null", "epochs"),
+        ("epochs: [3]", "epochs"),
         ("epochs: .nan", "epochs"),
         ("val: .nan", "val is nan; it must be finite"),
         ("optimizer: {lr: .inf}", "optimizer.lr is inf; it must be finite"),
