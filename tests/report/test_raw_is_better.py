@@ -8,7 +8,7 @@ import torch
 from report_inputs import SMALL, random_table
 
 from labeltree.evaluation import EvaluationSettings, evaluate
-from labeltree.report.main_numbers import raw_is_better
+from labeltree.report.main_numbers import main_sentences, raw_is_better
 from labeltree.taxonomy import Taxonomy
 
 
@@ -36,3 +36,20 @@ def test_the_advice_is_about_the_tree_where_as_many_answers_are_right() -> None:
     assert advice.startswith(
         "raw pixels alone keep closer to the tree than the model: hierarchical F1 1.0000 and 0.9"
     )
+
+
+def test_methods_are_compared_on_the_same_samples_or_by_their_own_intervals() -> None:
+    tree = Taxonomy.from_paths(SMALL)
+    bad = replace(random_table(tree, 10), features=None)
+    bad = replace(bad, instances=torch.arange(len(bad)))
+    good = replace(bad, embeddings=torch.eye(tree.num_nodes)[bad.nodes])
+    elsewhere = replace(good, instances=good.instances + len(good))
+    same, others = (
+        " ".join(main_sentences(evaluate(bad, tree, baselines={"theirs": one}), "images"))
+        for one in (good, elsewhere)
+    )
+    assert "points more, so better than this model [" in same
+    assert "intervals of the differences on the same images" in same
+    assert "points more, so better than this model" in others
+    assert "[" not in others
+    assert "as many" in " ".join(main_sentences(evaluate(good, tree, baselines={"theirs": good}), "images"))

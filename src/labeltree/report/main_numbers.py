@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from labeltree.decisions.classifiers import ClassifierKind
+from labeltree.errors import DataError
 from labeltree.evaluation import EvaluationResult, MethodResult, compare
 from labeltree.evaluation.comparison import Difference
 from labeltree.evaluation.result import PREFIX
@@ -289,19 +290,22 @@ def _half(method: MethodResult) -> float:
 def _differences(result: EvaluationResult) -> dict[str, Difference]:
     """Key of another method → its share of right answers minus that of the model, on the same samples.
 
-    Empty without the outcomes of all methods, or without intervals.
+    Empty without the outcomes of all methods, without intervals, or if a method was tested on other samples.
     """
-    if result.settings.resamples == 0 or result.outcomes.keys() < result.methods.keys():
+    if result.settings.resamples == 0 or not result.methods.keys() <= result.outcomes.keys():
         return {}
-    compared = compare(
-        {key: result.outcomes[key] for key in result.methods},
-        classifiers={key: [method.classifier.name] for key, method in result.methods.items()},
-        baseline=result.name,
-        metrics=["answer_top1"],
-        strata_metrics=(),
-        confidence=result.settings.confidence,
-        resamples=result.settings.resamples,
-    )
+    try:
+        compared = compare(
+            {key: result.outcomes[key] for key in result.methods},
+            classifiers={key: [method.classifier.name] for key, method in result.methods.items()},
+            baseline=result.name,
+            metrics=["answer_top1"],
+            strata_metrics=(),
+            confidence=result.settings.confidence,
+            resamples=result.settings.resamples,
+        )
+    except DataError:  # no sample in common: there is nothing to pair
+        return {}
     return compared.metric("answer_top1").differences
 
 
@@ -319,6 +323,8 @@ def _beside(main: MethodResult, other: MethodResult, found: Difference | None, c
     gain = 100 * (main.answer_score("top1") - theirs)
     if math.isnan(gain):
         return f"{other.name} could not be evaluated"
+    if gain == 0:
+        return f"{named}, as many"
     by_chance = f"{named}, a difference that may be chance"
     verdict = f"{gain:.1f} points less" if gain > 0 else f"{-gain:.1f} points more, so better than this model"
     if found is None:
