@@ -126,6 +126,7 @@ def evaluate(
         )
         measured[key] = measure(inputs, entries, (classifiers or {}).get(key))
     methods = {key: entry.method for key, entry in measured.items()}
+    few_groups = few_groups_note(tables[name], samples.test)
     return EvaluationResult(
         name=name,
         split=samples.split,
@@ -136,12 +137,12 @@ def evaluate(
             *_reading_notes(methods, name, roles),
             *judging.notes(),
             *samples.notes,
-            *few_groups_note(tables[name], samples.test),
+            *few_groups,
             *dict.fromkeys(note for entry in measured.values() for note in entry.notes),
             *dict.fromkeys(note for entry in measured.values() for note in entry.aspect_notes),
             *_different_samples(tables, chosen, name),
         ],
-        cautions=[*samples.cautions, *few_groups_note(tables[name], samples.test)],
+        cautions=[*samples.cautions, *few_groups],
         search=samples.plan.described(),
         settings=settings,
         outcomes={key: entry.outcomes for key, entry in measured.items()},
