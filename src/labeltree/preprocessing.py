@@ -1,15 +1,20 @@
-"""How an image is resized and cut for an encoder: a part of the encoder, as its weights were trained."""
+"""The images that an encoder reads: their size, and how they are resized and cut out of the data's images."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
-__all__ = ["ImageInput", "Interpolation", "Preprocessing"]
+__all__ = ["ChooseInput", "ImageInput", "ImageLook", "Interpolation", "Preprocessing", "filter_name"]
 
 Interpolation = Literal["nearest", "bilinear", "bicubic", "lanczos", "box", "hamming"]
+
+
+def filter_name(name: object) -> Interpolation:
+    """The filter that a library calls `name`; bicubic, if that is none of ours."""
+    return next((known for known in get_args(Interpolation) if known == name), "bicubic")
 
 
 @dataclass(frozen=True)
@@ -19,7 +24,7 @@ class Preprocessing:
     Attributes:
         crop: side of the square as a share of the shorter side of the image, in (0, 1]: ``crop_pct`` of
             timm. The shorter side is resized to ``floor(size / crop)`` pixels, and the centre is cut out.
-        squash: resize both sides to ``size`` instead, whatever their ratio; ``crop`` then must be 1.
+        squash: resize both sides to that length instead, whatever their ratio.
         interpolation: Pillow's name of the filter, always with antialiasing.
     """
 
@@ -28,8 +33,8 @@ class Preprocessing:
     interpolation: Interpolation = "bicubic"
 
     def __post_init__(self) -> None:
-        if not 0 < self.crop <= 1 or (self.squash and self.crop != 1):
-            raise ValueError(f"crop is {self.crop}; it must be in (0, 1], and 1 where images are squashed")
+        if not 0 < self.crop <= 1:
+            raise ValueError(f"crop is {self.crop}; it must be above 0 and at most 1")
         if self.interpolation not in get_args(Interpolation):
             raise ValueError(
                 f"interpolation is {self.interpolation!r}; it must be one of "
@@ -44,9 +49,9 @@ class Preprocessing:
             >>> Preprocessing(crop=0.875).resized(640, 480, 224)
             (341, 256)
         """
-        if self.squash:
-            return size, size
         shorter = math.floor(size / self.crop + 1e-6)
+        if self.squash:
+            return shorter, shorter
         if width <= height:
             return shorter, int(shorter * height / width)
         return int(shorter * width / height), shorter
@@ -73,11 +78,44 @@ class ImageInput:
     """The images that the weights of an encoder were made for.
 
     Attributes:
-        channels: 1 or 3.
-        size: height and width in pixels; None if they differ.
+        channels: 1 or 3; None if that is not known.
+        size: height and width in pixels; None if they differ, or are not known.
         preprocessing: how the square is cut out; None = the largest centred one, resized bicubically.
     """
 
-    channels: int
+    channels: int | None
     size: int | None
     preprocessing: Preprocessing | None = None
+
+
+@dataclass(frozen=True)
+class ImageLook:
+    """What the headers of up to 1,000 evenly spaced images say, and the pixels of a few.
+
+    Attributes:
+        width: median width in pixels.
+        height: median height in pixels.
+        side: side in pixels, if all are square and equal; else None.
+        gray: whether all are gray.
+        drawn: whether most look drawn: large areas of one colour.
+    """
+
+    width: int
+    height: int
+    side: int | None
+    gray: bool
+    drawn: bool = False
+
+    @property
+    def shorter(self) -> int:
+        """The shorter of the median sides, in pixels."""
+        return min(self.width, self.height)
+
+    @property
+    def channels(self) -> int:
+        """1 if all are gray, else 3."""
+        return 1 if self.gray else 3
+
+
+ChooseInput = Callable[[ImageLook], ImageInput]
+"""Chooses the images that an encoder reads by what the images of the data set are like."""

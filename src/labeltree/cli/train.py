@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import sys
 from typing import TYPE_CHECKING
+
+from labeltree.offline import OFFLINE
 
 if TYPE_CHECKING:
     from labeltree.data import DataSummary
@@ -33,7 +36,10 @@ def run(arguments: list[str]) -> None:
     own.add_argument("--folds", type=int)
     own.add_argument("--quiet", action="store_true")
     own.add_argument("--verify", action="store_true")
+    own.add_argument("--offline", action="store_true")
     options, settings = own.parse_known_args(arguments)
+    if options.offline:
+        os.environ[OFFLINE] = "1"
 
     parser = RecipeParser(
         objective_of(settings),
@@ -43,7 +49,8 @@ def run(arguments: list[str]) -> None:
         "run that was interrupted. Besides the settings below: --out FOLDER (default runs/NAME-OF-DATA), "
         "--folds N (a cross-validation: a run for each of N parts of the samples, which tests it), "
         "--quiet, --verify (to read all files again, also those whose size and time of change are as they "
-        "were), --list-objectives, --list-encoders and --list-recipes. Names may be written with - or _.",
+        "were), --offline (to fetch no weights), --list-objectives, --list-encoders and --list-recipes. "
+        "Names may be written with - or _.",
     )
     if "--help_all" in settings:
         print(parser.format_help())
@@ -68,14 +75,17 @@ def run(arguments: list[str]) -> None:
         return
     finish_run(folder, progress_bar=not options.quiet)
     history = folder.read_history()
-    best = best_row(history, f"val_{recipe.monitor}")
-    trained = ModelDescription.load(folder.description).settings["objective"]
+    chosen = ModelDescription.load(folder.description).settings
+    trained, monitor = chosen["objective"], chosen["monitor"]
+    best = best_row(history, f"val_{monitor}")
     print(
         f"trained {trained} on {recipe.data}: {len(history)} epoch{'s' * (len(history) > 1)}, "
-        f"best after {best['epoch'] + 1:.0f} with validation {recipe.monitor} "
-        f"{best[f'val_{recipe.monitor}']:.4f}\n"
+        f"best after {best['epoch'] + 1:.0f} with validation {monitor} "
+        f"{best[f'val_{monitor}']:.4f}\n"
         f"run folder: {folder.path}\nnext: labeltree evaluate {folder.path}"
     )
+    if closing := json.loads(folder.data.read_text("utf-8")).get("closing"):
+        print(f"warning: {closing}", file=sys.stderr)
 
 
 def _list_names(arguments: list[str]) -> bool:

@@ -3,7 +3,7 @@
 from labeltree.cache import data_home, ignore_cache
 from labeltree.data.adapters import from_dataset
 from labeltree.data.folders import folder_labels, folder_taxonomy
-from labeltree.data.images.files import ImageSettings
+from labeltree.data.images.files import ImageSettings, usual_input
 from labeltree.data.images.stores import ArrayStore, MappedStore
 from labeltree.data.label_evidence import LabelEvidence
 from labeltree.data.listed_images import ListedImages, open_listed, register_reader
@@ -77,6 +77,7 @@ __all__ = [
     "stream_samples",
     "summarize",
     "table_labels",
+    "usual_input",
     "with_missing_labels",
     "wordnet_dag",
     "wordnet_taxonomy",

@@ -10,11 +10,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from labeltree.data.images.decode import image_errors, is_gray, pixels_of
-from labeltree.data.images.files import OnError, common_shape, report_failures
+from labeltree.data.images.decode import ImageHead, image_errors, is_gray, pixels_of
+from labeltree.data.images.files import OnError, report_failures, usual_input
+from labeltree.data.images.look import look_at
 from labeltree.data.images.stores import ArrayStore
 from labeltree.data.source import ImageStore
 from labeltree.errors import DataError
+from labeltree.preprocessing import ChooseInput, ImageLook, Preprocessing
 from labeltree.progress import Progress, silent
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ __all__ = ["DatasetImages", "DatasetStore", "open_dataset_images"]
 
 _MEMORY_BYTES = 4 << 30
 _PROBES = 100
+_USUAL_SIZE = 224  # of an encoder that reads images of unequal sides
 
 
 def _as_image(value: Any) -> PilImage:
@@ -103,9 +106,15 @@ class DatasetImages:
 class DatasetStore:
     """Images that are read from a data set on demand."""
 
-    def __init__(self, images: DatasetImages, shape: tuple[int, int, int]) -> None:
+    def __init__(
+        self,
+        images: DatasetImages,
+        shape: tuple[int, int, int],
+        preprocessing: Preprocessing | None = None,
+    ) -> None:
         self._images = images
         self.image_shape = shape
+        self.preprocessing = preprocessing
 
     def __len__(self) -> int:
         return len(self._images)
@@ -114,7 +123,8 @@ class DatasetStore:
         """Images of the rows."""
         pixels = np.empty((len(rows), *self.image_shape), np.uint8)
         for place, row in enumerate(rows.tolist()):
-            pixels[place] = pixels_of(self._images.open(row), self.image_shape[1], self.image_shape[0])
+            channels, size, _ = self.image_shape
+            pixels[place] = pixels_of(self._images.open(row), size, channels, self.preprocessing)
         return torch.from_numpy(pixels)
 
 
@@ -126,6 +136,8 @@ def open_dataset_images(
     on_error: OnError = "raise",
     cache: bool | None = None,
     check: bool = True,
+    preprocessing: Preprocessing | None = None,
+    choose: ChooseInput | None = None,
     progress: Progress | None = None,
 ) -> tuple[ImageStore, np.ndarray[Any, Any]]:
     """A store of all images, and the rows of those that can be read.
@@ -139,6 +151,8 @@ def open_dataset_images(
         on_error: ``raise`` or ``skip``.
         cache: Keep the pixels in memory; None = if they take less than 4 GiB.
         check: Ignored: all images are read.
+        preprocessing: How the square is cut out.
+        choose: Chooses what is not given.
         progress: Callback that reports progress.
 
     Raises:
@@ -146,8 +160,12 @@ def open_dataset_images(
     """
     n = len(images)
     if image_size is None or channels is None:
-        probed = _probe(images)
-        image_size, channels = image_size or probed[0], channels or probed[1]
+        look = _probe(images)
+        probed = (choose or usual_input)(look)
+        if image_size is None:
+            preprocessing = preprocessing or probed.preprocessing
+        image_size = image_size or probed.size or _USUAL_SIZE
+        channels = channels or probed.channels or look.channels
     size = image_size
     shape = (channels, size, size)
     keep = n * int(np.prod(shape)) <= _MEMORY_BYTES if cache is None else cache
@@ -156,7 +174,7 @@ def open_dataset_images(
     report = progress or silent
     for row in range(n):
         try:
-            image = pixels_of(images.open(row), size, channels)
+            image = pixels_of(images.open(row), size, channels, preprocessing)
             if keep:
                 pixels[row] = image
         except DataError as error:
@@ -164,18 +182,19 @@ def open_dataset_images(
         if row % 256 == 0 or row + 1 == n:
             report("reading images", row + 1, n)
     report_failures([images.name(row) if row in failures else "" for row in range(n)], failures, on_error)
-    store: ImageStore = ArrayStore(pixels) if keep else DatasetStore(images, shape)
+    store: ImageStore = (
+        ArrayStore(pixels, preprocessing) if keep else DatasetStore(images, shape, preprocessing)
+    )
     return store, np.setdiff1d(np.arange(n), list(failures))
 
 
-def _probe(images: DatasetImages) -> tuple[int, int]:
-    """Choose a size and a number of channels from 100 evenly spaced images."""
-    sizes, gray = set(), True
+def _probe(images: DatasetImages) -> ImageLook:
+    """What 100 evenly spaced images are like."""
+    heads = []
     for row in np.unique(np.linspace(0, len(images) - 1, min(len(images), _PROBES)).round().astype(int)):
         try:
             image = images.open(int(row))
         except DataError:
             continue
-        sizes.add(image.size)
-        gray = gray and is_gray(image)
-    return common_shape(sizes, gray)
+        heads.append(ImageHead(*image.size, is_gray(image)))
+    return look_at(heads)

@@ -127,6 +127,7 @@ def open_listed(
         label_sets=label_sets,
         texts=texts,
         notes=(opened.reduced,) if opened.reduced else (),
+        look=opened.look,
     )
     if not opened.failures:
         return everything

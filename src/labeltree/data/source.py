@@ -17,6 +17,7 @@ from torch import Tensor
 
 from labeltree.data.unused_rows import UnusedRows
 from labeltree.errors import DataError
+from labeltree.preprocessing import ImageLook, Preprocessing
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.label_sets import common_ancestors, distinct_labels
 from labeltree.taxonomy.nodes import moved_nodes
@@ -113,6 +114,7 @@ class Source:
         ratings: Ordinal ratings ``(n, R)`` int64, by which the similarity of samples is measured, -1 where
             missing: one per aspect, or others, such as 0 and 1 for the tags of a sample; None if there are
             none.
+        look: What the images are like, if they are files whose size was not given.
     """
 
     name: str
@@ -138,6 +140,7 @@ class Source:
     digests: Array | None = None
     label_sets: Tensor | None = None
     unread: Mapping[int, tuple[str, str]] = field(default_factory=dict)
+    look: ImageLook | None = None
 
     @classmethod
     def in_order(
@@ -258,6 +261,11 @@ class Source:
             DataError: If the samples have no images.
         """
         return self._images.image_shape
+
+    @property
+    def preprocessing(self) -> Preprocessing | None:
+        """How the images were cut out of their files; None = the largest centred square, or not at all."""
+        return getattr(self._images, "preprocessing", None)
 
     def load(self, indices: Tensor | Sequence[int]) -> Tensor:
         """Images ``(b, c, h, w)``, uint8, of the samples ``indices``.

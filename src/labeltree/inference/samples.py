@@ -27,6 +27,7 @@ from labeltree.data.images.stores import SomeImages, in_threads
 from labeltree.data.source import CALIB, printable
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.inference.loading import TrainedRun
+from labeltree.preprocessing import Preprocessing
 from labeltree.runs.samples import SampleRecord
 from labeltree.taxonomy import TaxonomyMapping
 from labeltree.training.recipe import Recipe
@@ -71,13 +72,20 @@ def open_images(run: TrainedRun, files: Sequence[str]) -> NamedSamples:
     _check_modality(run, "image", "files")
     assert run.network.image_shape is not None
     channels, size, _ = run.network.image_shape
+    how = run.network.preprocessing
     paths = [str(file) for file in files]
     names = [printable(path) for path in paths]
     if len(paths) * channels * size * size <= _IN_MEMORY:
-        store, reasons = _decoded(paths, size, channels)
+        store, reasons = _decoded(paths, size, channels, how)
     else:
         found = open_image_files(
-            paths, paths, image_size=size, channels=channels, on_error="return", cache=False
+            paths,
+            paths,
+            image_size=size,
+            channels=channels,
+            preprocessing=how,
+            on_error="return",
+            cache=False,
         )
         store, reasons = found.store, dict(sorted(found.failures.items()))
     reasons = {
@@ -101,14 +109,16 @@ def open_images(run: TrainedRun, files: Sequence[str]) -> NamedSamples:
     return NamedSamples(names, source, reasons)
 
 
-def _decoded(paths: Sequence[str], size: int, channels: int) -> tuple[ImageStore, dict[int, str]]:
+def _decoded(
+    paths: Sequence[str], size: int, channels: int, how: Preprocessing | None
+) -> tuple[ImageStore, dict[int, str]]:
     """The pixels of image files in memory, black where one cannot be read, and the reasons for these."""
     pixels = np.zeros((len(paths), channels, size, size), np.uint8)
     reasons: dict[int, str] = {}
 
     def attempt(path: str) -> np.ndarray[Any, Any] | str:
         try:
-            return decode(Path(path), size, channels)
+            return decode(Path(path), size, channels, preprocessing=how)
         except DataError as error:
             return str(error)
 
@@ -117,7 +127,7 @@ def _decoded(paths: Sequence[str], size: int, channels: int) -> tuple[ImageStore
             reasons[row] = found
         else:
             pixels[row] = found
-    return ArrayStore(pixels), reasons
+    return ArrayStore(pixels, how), reasons
 
 
 def open_texts(run: TrainedRun, texts: Sequence[str]) -> NamedSamples:
@@ -246,7 +256,7 @@ def open_other(
     if modality != "text":
         assert run.network.image_shape is not None
         channels, height, _ = run.network.image_shape
-        shape = {"image_size": height, "channels": channels}
+        shape = {"image_size": height, "channels": channels, "preprocessing": run.network.preprocessing}
     named = spec in list_datasets()
     change: TaxonomyMapping | str | Path | None = None
     if not unlabelled and not own_labels:

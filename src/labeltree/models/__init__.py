@@ -13,7 +13,7 @@ from labeltree.models.build import (
     encoder_summaries,
     encoder_with_absolute_path,
     list_encoders,
-    usual_image_shape,
+    usual_images,
     usually_pretrained,
 )
 from labeltree.models.chunks import encode_in_chunks, normalises_by_batch
@@ -54,6 +54,6 @@ __all__ = [
     "register_encoder",
     "save_weights",
     "set_trainable",
-    "usual_image_shape",
+    "usual_images",
     "usually_pretrained",
 ]

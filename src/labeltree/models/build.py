@@ -11,7 +11,7 @@ from labeltree.models.open_clip_images import (
     OPEN_CLIP,
     check_open_clip,
     load_open_clip,
-    open_clip_image_size,
+    open_clip_images,
     rebuild_open_clip,
 )
 from labeltree.models.paired import paired
@@ -28,7 +28,7 @@ from labeltree.models.transformers_images import (
     check_transformers_folder,
     load_transformers_images,
     rebuild_transformers_images,
-    transformers_image_size,
+    transformers_images,
 )
 from labeltree.models.weights import load_weights
 from labeltree.models.wrapped import (
@@ -38,10 +38,13 @@ from labeltree.models.wrapped import (
     load_timm_folder,
     rebuild_timm_folder,
     timm_folder,
-    timm_image_shape,
+    timm_folder_images,
+    timm_images,
+    torchvision_images,
     wrap_timm,
     wrap_torchvision,
 )
+from labeltree.preprocessing import ImageInput
 
 __all__ = [
     "build_encoder",
@@ -51,7 +54,7 @@ __all__ = [
     "encoder_summaries",
     "encoder_with_absolute_path",
     "list_encoders",
-    "usual_image_shape",
+    "usual_images",
     "usually_pretrained",
 ]
 
@@ -76,11 +79,7 @@ class _Family:
     load: Callable[[str, int, int, bool, Pooling], Encoder]
     rebuild: Callable[[str, Path, int, int], Encoder]
     check: Callable[[str, bool], object]
-    image_shape: Callable[[str], tuple[int, int, int] | None]
-
-
-def _square(side: int) -> tuple[int, int, int]:
-    return 3, side, side
+    images: Callable[[str], ImageInput | None]
 
 
 _TEXTS = _Family(
@@ -97,21 +96,21 @@ _TRANSFORMERS = _Family(
     load_transformers_images,
     rebuild_transformers_images,
     lambda name, pretrained: check_transformers_folder(name, pretrained=pretrained),
-    lambda name: _square(transformers_image_size(name)),
+    transformers_images,
 )
 _OPEN_CLIP = _Family(
     "image",
     lambda name, channels, size, pretrained, _pooling: load_open_clip(name, channels, size, pretrained),
     rebuild_open_clip,
     lambda name, pretrained: check_open_clip(name, pretrained=pretrained),
-    lambda name: _square(open_clip_image_size(name)),
+    open_clip_images,
 )
 _TIMM_FOLDERS = _Family(
     "image",
     lambda name, channels, size, pretrained, _pooling: load_timm_folder(name, channels, size, pretrained),
     rebuild_timm_folder,
     lambda name, pretrained: check_timm_folder(name, pretrained=pretrained),
-    timm_image_shape,
+    timm_folder_images,
 )
 _FAMILIES = {PREFIX: _TEXTS, TRANSFORMERS: _TRANSFORMERS, OPEN_CLIP: _OPEN_CLIP}
 
@@ -183,8 +182,8 @@ def usually_pretrained(name: str) -> bool:
     return _family(name) is not None if entry is None else entry.usually_pretrained
 
 
-def usual_image_shape(name: str) -> tuple[int, int, int] | None:
-    """Shape (c, h, w) of the images that a checkpoint in a folder was made for; None for other encoders.
+def usual_images(name: str) -> ImageInput | None:
+    """The images that the pretrained weights of the encoder called `name` were made for; None: not known.
 
     Raises:
         ImportError: the library that the name belongs to is not installed.
@@ -192,8 +191,13 @@ def usual_image_shape(name: str) -> tuple[int, int, int] | None:
     """
     if pair := encoder_pair(name):
         name = pair[0]
-    family = None if name in registered_encoders() else _family(name)
-    return None if family is None else family.image_shape(name)
+    entry, family = registered_encoders().get(name), _family(name)
+    if entry is not None:
+        return entry.images
+    if family is not None:
+        return family.images(name)
+    library, _, rest = name.rpartition(":")
+    return torchvision_images(rest) if library == "torchvision" else timm_images(rest)
 
 
 def encoder_with_absolute_path(name: str) -> str:

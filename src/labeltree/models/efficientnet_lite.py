@@ -10,6 +10,7 @@ from labeltree.models.encoder import Encoder
 from labeltree.models.registry import register_encoder
 from labeltree.models.weights import read_weights
 from labeltree.models.wrapped import wrap_timm
+from labeltree.preprocessing import ImageInput, Preprocessing
 
 __all__ = ["efficientnet_lite0"]
 
@@ -28,6 +29,7 @@ _MEAN, _STD = 127 / 255, 128 / 255
     summary="EfficientNet-Lite0, 3.4 M parameters; ImageNet weights come as a package",
     pretrained=lambda channels, image_size: _pretrained(channels, image_size),
     check=lambda pretrained: need_weights(NAME) if pretrained else None,
+    images=ImageInput(3, 224, Preprocessing(crop=0.875)),
 )
 def efficientnet_lite0(channels: int, image_size: int) -> Encoder:
     """EfficientNet (Tan & Le 2019) without squeeze-and-excitation and with ReLU6, from the library timm."""

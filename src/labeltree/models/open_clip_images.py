@@ -15,6 +15,7 @@ from labeltree.models.local_folders import need_library
 from labeltree.models.stages import block_stages, layer_stages
 from labeltree.models.weights import misfits, read_weights
 from labeltree.models.wrapped import measured_width
+from labeltree.preprocessing import ImageInput, Preprocessing, filter_name
 from labeltree.safe_files import read_json
 
 __all__ = [
@@ -22,7 +23,7 @@ __all__ = [
     "OpenClipImages",
     "check_open_clip",
     "load_open_clip",
-    "open_clip_image_size",
+    "open_clip_images",
     "rebuild_open_clip",
 ]
 
@@ -98,10 +99,15 @@ def check_open_clip(name: str, *, pretrained: bool = True) -> None:
         raise DataError(f"encoder {name!r}: there is no file '{file}'")
 
 
-def open_clip_image_size(name: str) -> int:
-    """Height and width in pixels of the images that the tower was made for."""
+def open_clip_images(name: str) -> ImageInput:
+    """The images that the tower was made for."""
     check_open_clip(name, pretrained=False)
-    return _side(_config(name)["model_cfg"]["vision_cfg"].get("image_size", _USUAL_SIZE))
+    config = _config(name)
+    read = config["preprocess_cfg"]
+    how = Preprocessing(
+        squash=read["resize_mode"] == "squash", interpolation=filter_name(read["interpolation"])
+    )
+    return ImageInput(3, _side(config["model_cfg"]["vision_cfg"].get("image_size", _USUAL_SIZE)), how)
 
 
 def load_open_clip(name: str, channels: int, image_size: int, pretrained: bool) -> OpenClipImages:
@@ -188,7 +194,12 @@ def _of_tower(model: dict[str, Any], preprocess: dict[str, Any]) -> dict[str, An
             "quick_gelu": bool(model.get("quick_gelu", False)),
             "vision_cfg": {**model["vision_cfg"], "timm_model_pretrained": False},
         },
-        "preprocess_cfg": {"mean": list(read["mean"]), "std": list(read["std"])},
+        "preprocess_cfg": {
+            "mean": list(read["mean"]),
+            "std": list(read["std"]),
+            "interpolation": read["interpolation"],
+            "resize_mode": read["resize_mode"],
+        },
     }
 
 

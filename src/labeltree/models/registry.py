@@ -6,6 +6,7 @@ from pathlib import Path
 
 from labeltree.models.encoder import Encoder, Modality
 from labeltree.plugins import load_plugins
+from labeltree.preprocessing import ImageInput
 
 __all__ = ["EncoderEntry", "register_encoder", "registered_encoders"]
 
@@ -25,6 +26,7 @@ class EncoderEntry:
         modality: its input, "image" or "text".
         check: raises an error if it cannot be built, pretrained or not, by quick checks only.
         from_config: builds the encoder, for other weights, from the folder that its `save_config` wrote.
+        images: the images that its pretrained weights were made for.
     """
 
     name: str
@@ -35,6 +37,7 @@ class EncoderEntry:
     modality: Modality = "image"
     check: Callable[[bool], object] | None = None
     from_config: Callable[[Path, int, int], Encoder] | None = None
+    images: ImageInput | None = None
 
 
 _ENTRIES: dict[str, EncoderEntry] = {}
@@ -49,6 +52,7 @@ def register_encoder(
     modality: Modality = "image",
     check: Callable[[bool], object] | None = None,
     from_config: Callable[[Path, int, int], Encoder] | None = None,
+    images: ImageInput | None = None,
 ) -> Callable[[EncoderFactory], EncoderFactory]:
     """Decorator: make `factory(channels, image_size) -> Encoder` known to `build_encoder` as `name`.
 
@@ -64,6 +68,8 @@ def register_encoder(
             if the encoder cannot be built, for example if weights have not been downloaded.
         from_config: ``from_config(folder, channels, image_size)`` builds the encoder from what its
             `save_config` wrote, for weights that are loaded next; for encoders that need files besides them.
+        images: the images that the pretrained weights were made for: they are read so unless the user says
+            otherwise.
 
     Raises:
         ValueError: the name is taken or holds a ":", or there are no weights to start from.
@@ -84,7 +90,7 @@ def register_encoder(
 
     def add(factory: EncoderFactory) -> EncoderFactory:
         _ENTRIES[name] = EncoderEntry(
-            name, summary, factory, pretrained, usually_pretrained, modality, check, from_config
+            name, summary, factory, pretrained, usually_pretrained, modality, check, from_config, images
         )
         return factory
 

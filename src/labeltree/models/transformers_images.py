@@ -6,7 +6,7 @@ import inspect
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -23,6 +23,7 @@ from labeltree.models.local_folders import (
 )
 from labeltree.models.stages import layer_stages
 from labeltree.models.wrapped import fitting, measured_width
+from labeltree.preprocessing import ImageInput, Interpolation, Preprocessing
 
 __all__ = [
     "TRANSFORMERS",
@@ -31,7 +32,7 @@ __all__ = [
     "check_transformers_folder",
     "load_transformers_images",
     "rebuild_transformers_images",
-    "transformers_image_size",
+    "transformers_images",
 ]
 
 TRANSFORMERS = "transformers:"
@@ -114,10 +115,11 @@ def check_transformers_folder(name: str, *, pretrained: bool = True) -> Path:
     return need_files(name, name.removeprefix(TRANSFORMERS), _CONFIG, weights=pretrained)
 
 
-def transformers_image_size(name: str) -> int:
-    """Height and width in pixels of the images that the model was made for."""
+def transformers_images(name: str) -> ImageInput:
+    """The images that the model was made for."""
     folder = check_transformers_folder(name, pretrained=False)
-    return _preprocessing(name, folder, _vision_config(name, folder)).size
+    read = _processor(name, folder, _vision_config(name, folder))
+    return ImageInput(3, read.size, read.preprocessing)
 
 
 def load_transformers_images(
@@ -137,7 +139,7 @@ def load_transformers_images(
     from transformers import AutoModel
 
     config = _vision_config(name, folder)
-    read = _preprocessing(name, folder, config)
+    read = _processor(name, folder, config)
     if not pretrained:
         return TransformersImages(name, _fresh(name, config), pooling, image_size, read.mean, read.std)
     try:
@@ -212,19 +214,28 @@ def _vision_config(name: str, folder: Path) -> Any:
     return config
 
 
-class _Preprocessing:
-    """What the folder's image processor says: size in pixels, mean and std of pixels in [0, 1]."""
+class _Processor(NamedTuple):
+    """What the folder's image processor says.
 
-    def __init__(self, size: int, mean: tuple[float, ...] | None, std: tuple[float, ...] | None) -> None:
-        self.size, self.mean, self.std = size, mean, std
+    Attributes:
+        size: height and width in pixels.
+        preprocessing: how the square is cut out of an image.
+        mean: per channel, of pixels in [0, 1]; None if there is no processor.
+        std: likewise.
+    """
+
+    size: int
+    preprocessing: Preprocessing | None
+    mean: tuple[float, ...] | None
+    std: tuple[float, ...] | None
 
 
-def _preprocessing(name: str, folder: Path, config: Any) -> _Preprocessing:
+def _processor(name: str, folder: Path, config: Any) -> _Processor:
     from transformers import AutoImageProcessor
 
     own = _side(getattr(config, "image_size", None))
     if not any((folder / file).is_file() for file in ("preprocessor_config.json", "processor_config.json")):
-        return _Preprocessing(own or _USUAL_SIZE, None, None)
+        return _Processor(own or _USUAL_SIZE, None, None, None)
     try:
         with quiet_transformers():
             processor = AutoImageProcessor.from_pretrained(folder, **_OFFLINE)
@@ -232,15 +243,41 @@ def _preprocessing(name: str, folder: Path, config: Any) -> _Preprocessing:
         raise DataError(
             f"encoder {name!r}: its image processor cannot be read: {first_line(error)}"
         ) from error
-    crops = getattr(processor, "do_center_crop", False)
-    size = _side((getattr(processor, "crop_size", None) if crops else None) or processor.size)
     # The processor computes (factor·byte − mean) / std; ours is (byte/255 − mean) / std.
     scale = 255 * (processor.rescale_factor if processor.do_rescale else 1.0)
     mean = processor.image_mean if processor.do_normalize else [0.0] * 3
     std = processor.image_std if processor.do_normalize else [1.0] * 3
-    return _Preprocessing(
-        size or own or _USUAL_SIZE, tuple(m / scale for m in mean), tuple(s / scale for s in std)
+    size, how = _cut(processor)
+    return _Processor(
+        size or own or _USUAL_SIZE, how, tuple(m / scale for m in mean), tuple(s / scale for s in std)
     )
+
+
+_FILTERS: tuple[Interpolation, ...] = ("nearest", "lanczos", "bilinear", "bicubic", "box", "hamming")
+_WHOLE_FROM = 384  # ConvNeXT's processors crop smaller images only
+
+
+def _cut(processor: Any) -> tuple[int | None, Preprocessing]:
+    """Side of the square that an image processor cuts out, and how."""
+    resample = getattr(processor, "resample", None)
+    kind = "bicubic" if resample is None else _FILTERS[int(resample)]
+    size, share = _side(processor.size), getattr(processor, "crop_pct", None)
+    squash = not _keeps_ratio(processor.size)
+    if getattr(processor, "do_center_crop", False):
+        side = _side(getattr(processor, "crop_size", None)) or size
+        crop = min(side / size, 1.0) if side and size else 1.0
+        return side, Preprocessing(crop, squash, kind)
+    if share and size and size < _WHOLE_FROM:
+        return size, Preprocessing(min(float(share), 1.0), False, kind)
+    return size, Preprocessing(1.0, squash or bool(share), kind)
+
+
+def _keeps_ratio(size: Any) -> bool:
+    """Whether a size, as transformers writes it, is of the shorter side alone."""
+    if size is None or isinstance(size, int | list | tuple):
+        return isinstance(size, int)
+    known = dict(size) if isinstance(size, Mapping) else vars(size)
+    return not known.get("height")
 
 
 def _side(size: Any) -> int | None:

@@ -4,7 +4,7 @@ import contextlib
 import fnmatch
 import importlib.util
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from labeltree.models.encoder import Encoder
 from labeltree.models.encoder_config import READER
 from labeltree.models.local_folders import first_line, need_files, need_library
 from labeltree.models.stages import block_stages
+from labeltree.preprocessing import ImageInput, Preprocessing, filter_name
 from labeltree.safe_files import read_json
 
 __all__ = [
@@ -28,7 +29,9 @@ __all__ = [
     "measured_width",
     "rebuild_timm_folder",
     "timm_folder",
-    "timm_image_shape",
+    "timm_folder_images",
+    "timm_images",
+    "torchvision_images",
     "wrap_timm",
     "wrap_torchvision",
 ]
@@ -37,6 +40,7 @@ LIBRARIES = ("timm", "torchvision")
 _TIMM = "timm:"
 _LOCAL = "local-dir:"  # timm's own mark of a folder
 _CONFIG = "config.json"
+_TIMM_CROP = 0.875  # timm's own default
 
 
 class WrappedEncoder(Encoder):
@@ -90,13 +94,51 @@ def check_timm_folder(name: str, *, pretrained: bool = True) -> Path:
     return need_files(name, timm_folder(name) or "", _CONFIG, weights=pretrained)
 
 
-def timm_image_shape(name: str) -> tuple[int, int, int]:
-    """Shape (c, h, w) of the images that the network in a folder was made for."""
+def timm_folder_images(name: str) -> ImageInput:
+    """The images that the network in a folder was made for."""
     folder = check_timm_folder(name, pretrained=False)
     config = read_json(folder / _CONFIG, READER)
-    shape = config.get("pretrained_cfg", config).get("input_size") or (3, 224, 224)
-    channels, height, width = map(int, shape)
-    return channels, height, width
+    return _timm_input(config.get("pretrained_cfg", config))
+
+
+def timm_images(name: str) -> ImageInput | None:
+    """The images that timm's pretrained weights for `name` were made for; None if it has none."""
+    timm = import_timm(name)
+    try:
+        published = timm.get_pretrained_cfg(name)
+    except (RuntimeError, ValueError):  # an unknown name, of which building says what is near
+        return None
+    return None if published is None else _timm_input(published.to_dict())
+
+
+def _timm_input(config: Mapping[str, Any]) -> ImageInput:
+    channels, height, width = map(int, config.get("input_size") or (3, 224, 224))
+    crop = float(config.get("crop_pct") or _TIMM_CROP)
+    squash = config.get("crop_mode") == "squash"
+    how = Preprocessing(min(crop, 1.0), squash, filter_name(config.get("interpolation")))
+    return ImageInput(channels, height if height == width else None, how)
+
+
+def torchvision_images(name: str) -> ImageInput | None:
+    """The images that torchvision's best weights for `name` were made for; None if it has none."""
+    how = _torchvision_transforms(name)
+    if how is None:
+        return None
+    (size,), (resized,) = how.crop_size, how.resize_size
+    kind = filter_name(how.interpolation.value)
+    return ImageInput(3, int(size), Preprocessing(min(size / resized, 1.0), False, kind))
+
+
+def _torchvision_transforms(name: str) -> Any:
+    """The transforms of torchvision's best weights for a classifier; None if there are none."""
+    from torchvision import models
+
+    try:
+        weights = models.get_model_weights(name).DEFAULT
+    except (AttributeError, ValueError):
+        return None
+    how = weights.transforms()
+    return how if hasattr(how, "crop_size") else None
 
 
 def load_timm_folder(name: str, channels: int, image_size: int, pretrained: bool) -> Encoder:
@@ -170,7 +212,10 @@ def wrap_torchvision(name: str, channels: int, image_size: int, pretrained: bool
     _drop_classifier(full_name, net)
     if channels != 3:
         _set_channels(net, channels)
-    return WrappedEncoder(full_name, net, channels, image_size)
+    encoder = WrappedEncoder(full_name, net, channels, image_size)
+    if channels == 3 and (how := _torchvision_transforms(name)) is not None:
+        encoder.mean, encoder.std = tuple(how.mean), tuple(how.std)
+    return encoder
 
 
 def _create(name: str, create: Callable[[], nn.Module], pretrained: bool) -> nn.Module:

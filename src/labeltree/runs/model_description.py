@@ -11,6 +11,7 @@ from typing import Any
 
 from labeltree.atomic import atomic_write
 from labeltree.errors import RunError
+from labeltree.preprocessing import Preprocessing
 from labeltree.safe_files import Reader, fits, read_json
 from labeltree.taxonomy import Taxonomy
 
@@ -32,6 +33,8 @@ class ModelDescription:
             is none; None if the model was trained on the data's own taxonomy.
         normalisation: mean and standard deviation per channel that pixels in [0, 1] are normalised with; None
             if they are not.
+        preprocessing: how the square that the encoder reads is cut out of an image; None = the largest
+            centred one.
     """
 
     settings: Mapping[str, Any]
@@ -41,6 +44,7 @@ class ModelDescription:
     from_training: tuple[int, ...] | None = None
     normalisation: tuple[tuple[float, ...], tuple[float, ...]] | None = None
     objectives: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    preprocessing: Preprocessing | None = None
 
     def with_settings(self, settings: Mapping[str, Any], names: Sequence[str]) -> ModelDescription:
         """The description with some of other settings; a name is dotted where settings are nested."""
@@ -67,6 +71,8 @@ class ModelDescription:
         }
         if self.objectives:
             content["objectives"] = {name: dict(origin) for name, origin in self.objectives.items()}
+        if self.preprocessing is not None:
+            content["preprocessing"] = self.preprocessing.to_dict()
         with atomic_write(path) as temporary:
             temporary.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", "utf-8")
 
@@ -96,7 +102,7 @@ class ModelDescription:
             if not fits(objectives, dict[str, dict[str, str]]):
                 raise ValueError("objectives")
             shape, mapped = content["image_shape"], content["from_training"]
-            normalised = content["normalisation"]
+            normalised, how = content["normalisation"], content.get("preprocessing")
             if normalised is not None and [len(values) for values in normalised] != [shape[0]] * 2:
                 raise ValueError("normalisation")
             if shape is not None and (len(shape) != 3 or min(shape) < 1):
@@ -109,6 +115,7 @@ class ModelDescription:
                 aspect_taxonomies=tuple(map(Taxonomy.from_dict, content["aspect_taxonomies"])),
                 from_training=None if mapped is None else tuple(mapped),
                 objectives=objectives,
+                preprocessing=None if how is None else Preprocessing.from_dict(how),
             )
 
 

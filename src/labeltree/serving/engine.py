@@ -20,6 +20,8 @@ from labeltree.decisions.novelty import FALSE_ALARMS
 from labeltree.errors import DataError, RunError
 from labeltree.inference.format_answers import answer_rows
 from labeltree.inference.model import Model
+from labeltree.models import ImagesAndTexts
+from labeltree.preprocessing import Preprocessing
 from labeltree.processes import available_cores
 from labeltree.runs import EmbeddingTable
 from labeltree.serving.batching import Batcher, Job
@@ -192,7 +194,8 @@ class Engine:
                 if job.found.cancelled():  # while it waited
                     job.end()
                     return
-                pixels = read_upload(sample.content, shape[1], shape[0], self.settings.max_pixels)
+                how = self.model.network.preprocessing
+                pixels = read_upload(sample.content, shape[1], shape[0], self.settings.max_pixels, how)
             job.sample = _Sample(sample.name, pixels, sample.question)
             self._batcher.submit(job)
         except Exception as error:
@@ -251,11 +254,15 @@ class _Compute:
 def _inputs(model: Model, contents: list[Any]) -> Inputs:
     """What the network reads: of pixels ``(c, h, w)`` uint8 of the right size, or of texts, or of either."""
     if model.encoder.modality == "both":
-        shown = [
-            one if isinstance(one, str) else one[0] if len(one) == 1 else np.moveaxis(one, 0, -1)
-            for one in contents
-        ]
-        return model.inputs(shown)
+        assert model.network.image_shape is not None
+        pixels = np.zeros((len(contents), *model.network.image_shape), np.uint8)
+        are_texts = [isinstance(one, str) for one in contents]
+        for place, one in enumerate(contents):
+            if not are_texts[place]:
+                pixels[place] = one
+        texts = [one if isinstance(one, str) else "" for one in contents]
+        present = torch.tensor([[not text, text] for text in are_texts])
+        return ImagesAndTexts(torch.from_numpy(pixels), model.network.tokens(texts), present)
     if model.encoder.modality == "text":
         return model.inputs(contents)
     return torch.from_numpy(np.stack(contents))
@@ -298,7 +305,13 @@ def _check_pixels(width: int, height: int, max_pixels: int) -> None:
         )
 
 
-def read_upload(content: bytes, size: int, channels: int, max_pixels: int) -> np.ndarray[Any, Any]:
+def read_upload(
+    content: bytes,
+    size: int,
+    channels: int,
+    max_pixels: int,
+    preprocessing: Preprocessing | None = None,
+) -> np.ndarray[Any, Any]:
     """Pixels ``(channels, size, size)`` uint8 of an image file's content that `measure_upload` let pass.
 
     Raises:
@@ -309,8 +322,8 @@ def read_upload(content: bytes, size: int, channels: int, max_pixels: int) -> np
     if is_dicom(content):
         with image_errors():
             shown = Image.fromarray(dicom_pixels(content, max_pixels))
-        return pixels_of(shown, size, channels)
-    return decode(content, size, channels, formats=FORMATS)
+        return pixels_of(shown, size, channels, preprocessing)
+    return decode(content, size, channels, formats=FORMATS, preprocessing=preprocessing)
 
 
 def _check_device(name: str) -> None:

@@ -74,7 +74,7 @@ class Checkpoints(Checkpoint):
     After the last step of an epoch, the state is saved only when validation is done, so that resuming never
     skips or repeats part of the end of an epoch.
 
-    The best epoch is the one with the largest monitored value; among ties, the latest. Where the value is
+    The best epoch is the one with the largest monitored value; among ties, the earliest. Where the value is
     undefined (no two validation samples share a label), it is the latest epoch.
 
     Args:
@@ -312,7 +312,7 @@ def _digest(folder: RunFolder) -> str:
 def best_row(rows: Sequence[dict[str, float | int]], monitor: str) -> dict[str, float | int]:
     """The row of the best epoch; see `Checkpoints`."""
     defined = [row for row in rows if math.isfinite(row.get(monitor, math.nan))]
-    return max(reversed(defined), key=lambda row: row[monitor]) if defined else rows[-1]
+    return max(defined, key=lambda row: row[monitor]) if defined else rows[-1]
 
 
 def _steps_per_epoch(trainer: L.Trainer) -> int:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import lightning as L
 
 from labeltree.data import Source, hold_out_fold, ignore_cache, make_splits, open_source
 from labeltree.data.correction_rounds import CorrectionRounds
 from labeltree.errors import DataError
-from labeltree.models import encoder_modality, usual_image_shape
+from labeltree.models import encoder_modality, usual_images, usually_pretrained
+from labeltree.preprocessing import ImageInput
 from labeltree.progress import Progress
 from labeltree.training.batches import SourceDataModule, validation_samples
 from labeltree.training.carried_weights import carry_over_objective
+from labeltree.training.choose_encoder import AUTO_ENCODER, chosen_input
 from labeltree.training.inputs import open_inputs, open_views
 from labeltree.training.labels import TrainingLabels, training_labels
 from labeltree.training.module import RepresentationModule
@@ -55,6 +58,7 @@ class Experiment:
             module.views.plain,
             shape,
             self.labels.from_training,
+            None if shape is None else self.source.preprocessing,
         )
 
 
@@ -71,7 +75,7 @@ def open_recipe_data(
     recipe: Recipe,
     progress: Progress | None = None,
     *,
-    image_shape: tuple[int, int, int] | None = None,
+    images: ImageInput | None = None,
     verify: bool = False,
 ) -> Source:
     """The whole data set of a recipe, without the recipe's splits and corrections.
@@ -79,20 +83,23 @@ def open_recipe_data(
     Args:
         recipe: the recipe.
         progress: callback that reports progress.
-        image_shape: image shape ``(c, h, w)``, used where the recipe leaves it open: the data may have
-            changed since the run fixed a shape. None = that of the encoder's checkpoint, if it is one in a
-            folder.
+        images: the images that the encoder reads, used where the recipe leaves it open: the data may have
+            changed since the run chose them. None = those that its weights were made for; of an encoder that
+            is left open, those of the one that a look at the data set chooses.
         verify: read all files again and ignore the cache.
     """
-    c, h, w = image_shape or usual_image_shape(recipe.encoder) or (None, None, None)
+    known = images or _expected_images(recipe)
+    left_open = recipe.encoder == AUTO_ENCODER and images is None
     with ignore_cache(verify):
         source = open_source(
             recipe.data,
             data_path=recipe.data_path,
-            image_size=recipe.image_size or (h if h == w else None),
+            image_size=recipe.image_size or known.size,
             taxonomy=recipe.taxonomy,
             mapping=recipe.mapping,
-            channels=recipe.channels or c,
+            channels=recipe.channels or known.channels,
+            preprocessing=known.preprocessing,
+            choose=partial(chosen_input, recipe) if left_open else None,
             missing_labels=recipe.missing_labels,
             on_error=recipe.on_error,
             cache={"auto": None, "always": True, "never": False}[recipe.pixel_cache],
@@ -107,6 +114,15 @@ def open_recipe_data(
             f"no label of '{recipe.data}' is called {names}; leave missing_labels out, or correct it"
         )
     return source
+
+
+def _expected_images(recipe: Recipe) -> ImageInput:
+    """The images that the weights of a recipe's encoder were made for, as far as that is known."""
+    usually = usually_pretrained(recipe.encoder)
+    starts = recipe.pretrained if recipe.pretrained is not None else usually
+    if recipe.encoder == AUTO_ENCODER or not (starts or usually):
+        return ImageInput(None, None)
+    return usual_images(recipe.encoder) or ImageInput(None, None)
 
 
 def split_by_recipe(recipe: Recipe, source: Source) -> Source:

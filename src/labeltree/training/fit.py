@@ -41,6 +41,7 @@ from labeltree.training.checkpoints import (
     TrainingInterrupted,
     VersionRecord,
 )
+from labeltree.training.choose_encoder import AUTO_ENCODER, EncoderChoice, choose_encoder
 from labeltree.training.choose_objective import choose_objective
 from labeltree.training.divergence import (
     DivergenceWatch,
@@ -144,7 +145,7 @@ def train(
         if folder.encoder.is_file() and not known.differences(recipe) and not verify:
             return folder
         _check_logger(recipe)
-        if recipe.encoder != "auto":
+        if recipe.encoder != AUTO_ENCODER:
             check_encoder(recipe.encoder, pretrained=recipe.pretrained, weights=start_file(recipe))
         if recipe.trainable == "lora":
             need_lora()
@@ -153,6 +154,8 @@ def train(
         if folder.encoder.is_file():
             return folder
         summary = summarize(source)
+        if recipe.encoder == AUTO_ENCODER and source.look is not None:
+            summary = _with_encoder(summary, choose_encoder(recipe, source.look))
         if recipe.objective == AUTO_OBJECTIVE:
             choice = choose_objective(recipe, source)
             summary = replace(summary, notes=(f"objective: {choice}", *summary.notes))
@@ -338,6 +341,16 @@ def _with_length(summary: DataSummary, recipe: Recipe, samples: int) -> DataSumm
     )
 
 
+def _with_encoder(summary: DataSummary, choice: EncoderChoice) -> DataSummary:
+    """The summary with the encoder that was chosen, and a warning if that is not the best one."""
+    return replace(
+        summary,
+        notes=(f"encoder: {choice}; change it with --encoder NAME", *summary.notes),
+        warnings=(*summary.warnings, *([choice.warning] if choice.warning else [])),
+        closing=choice.warning,
+    )
+
+
 def _log_warnings(summary: DataSummary) -> None:
     for warning in summary.warnings:
         _log.warning("%s: %s", summary.name, warning)
@@ -362,7 +375,7 @@ def _check_monitor(recipe: Recipe) -> None:
     known = [*VALIDATION_METRICS, *(f"embeddings_{name}" for name in VALIDATION_METRICS)]
     if encoder_pair(recipe.encoder) is not None:
         known.append(IMAGE_TEXT_METRIC)
-    if recipe.monitor not in known:
+    if recipe.monitor not in ("auto", *known):
         raise ValueError(f"monitor is '{recipe.monitor}'; it must be one of {', '.join(known)}")
 
 

@@ -21,6 +21,7 @@ from labeltree.models import (
     set_trainable,
 )
 from labeltree.models.paired import Towers
+from labeltree.preprocessing import Preprocessing
 from labeltree.taxonomy import Taxonomy
 from labeltree.training.carried_weights import start_file
 from labeltree.training.inputs import Inputs, Normalisation, Views, in_memory_format, open_views
@@ -44,6 +45,7 @@ class Network(nn.Module):
         plain: the unaugmented view of samples.
         image_shape: ``(c, h, w)`` of the images; None for texts.
         from_training: ``(M,)`` node of ``taxonomy`` of each node of the training taxonomy; −1 = none.
+        preprocessing: how images are cut out of files; None = the largest centred square.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class Network(nn.Module):
         plain: Views,
         image_shape: tuple[int, int, int] | None,
         from_training: Tensor,
+        preprocessing: Preprocessing | None = None,
     ) -> None:
         super().__init__()
         self.recipe = recipe
@@ -63,6 +66,7 @@ class Network(nn.Module):
         self.objective = objective
         self.image_shape = image_shape
         self.from_training = from_training
+        self.preprocessing = preprocessing
         self._plain = plain
 
     @property
@@ -115,6 +119,7 @@ def build_network(
     aspects: Sequence[Taxonomy] = (),
     encoder_config: Path | None = None,
     normalisation: Normalisation | None = None,
+    preprocessing: Preprocessing | None = None,
     entries: list[ObjectiveEntry] | None = None,
 ) -> Network:
     """Build the network of a finished run, in evaluation mode; its weights are to be loaded next.
@@ -128,13 +133,14 @@ def build_network(
         aspects: taxonomies of the samples' aspects.
         encoder_config: what the run kept to build its encoder from, see `build_encoder`.
         normalisation: mean and standard deviation of pixels that the run recorded, see `open_views`.
+        preprocessing: how images are cut out of files, as the run recorded it.
         entries: the objectives of the terms, see `Objective`.
     """
     encoder = recipe_encoder(recipe, image_shape, start_weights=False, config=encoder_config)
     objective = Objective(recipe, training_taxonomy or taxonomy, encoder.feature_dim, aspects, entries)
     plain = open_views(recipe, encoder, image_shape, normalisation).plain
     nodes = torch.arange(taxonomy.num_nodes) if from_training is None else from_training
-    return Network(recipe, taxonomy, encoder, objective, plain, image_shape, nodes).eval()
+    return Network(recipe, taxonomy, encoder, objective, plain, image_shape, nodes, preprocessing).eval()
 
 
 def on_usual_device(network: Network) -> Network:

@@ -246,8 +246,10 @@ class Recipe:
         geometry: where embeddings live; ``auto`` is what the objective asks for, mostly the sphere.
         curvature: curvature of the Poincaré ball, below 0.
         encoder: one of --list-encoders, which also tells how those of other libraries and checkpoints in a
-            folder are named; ``auto`` = small-conv for images, minilm for texts. Two joined by a plus read
-            samples that have images and texts: ``small-conv+small-text``.
+            folder are named; ``auto`` = minilm for texts; for photographs the pretrained encoder that the
+            environment variable LABELTREE_IMAGE_ENCODER names, else efficientnet-lite0; for other images
+            small-conv or that one. Two joined by a plus read samples that have images and texts:
+            ``small-conv+small-text``.
         pretrained: start from the encoder's published weights; None = only ``minilm``, ``text:NAME`` and
             checkpoints in a folder do.
         weights: start from this file of encoder weights, or from a run folder: from its encoder and, where
@@ -257,17 +259,18 @@ class Recipe:
             ``mean``; ``auto`` = as its authors do.
         trainable: the weights that are trained: ``all``, ``last:K`` (the last K stages of the encoder,
             and the head), ``head`` (no stage) or ``lora`` (low-rank updates of its linear layers, and the
-            head); with ``head`` and plain ``views``, features are computed once.
+            head); with ``head`` and plain ``views``, features are computed once. ``auto`` = ``head`` for a
+            pretrained image encoder whose ``views`` are not named, else ``all``.
         lora: the low-rank updates of the encoder, if these are trained.
         adapter: width of a trained layer (linear, ReLU) on top of the encoder, whose outputs are then the
             features; None = no such layer.
-        image_size: side of the square images in pixels; None = as a checkpoint in a folder expects them, or
-            as the data set has them, else 32.
-        channels: 1 or 3; None = as a checkpoint in a folder expects them, or as the data set has them.
+        image_size: side of the square images in pixels; None = as the encoder's pretrained weights expect
+            them, or else as the data set has them, at most 64.
+        channels: 1 or 3; None = as the encoder's pretrained weights expect them, or as the data set has them.
         max_length: number of tokens of a text that are read; None = as many as the encoder can read.
         views: augmentation. Of images: ``simclr``, ``randaugment``, ``crop``; of texts: ``dropout`` (the text
             itself, seen through the encoder's dropout) or ``word-deletion``; ``identity``: none;
-            ``auto`` = simclr or dropout, or identity for a text encoder that is frozen.
+            ``auto`` = simclr or dropout, or identity for an encoder that is frozen.
         deletion: probability that ``word-deletion`` leaves a word out; also of the texts beside images.
         modality_dropout: for samples with an image and a text: the probability that a view shows only one of
             them, each as often, so that either alone suffices.
@@ -307,7 +310,9 @@ class Recipe:
         classifier: what the run answers with: its ``own`` classifier, a linear ``probe`` on its features, the
             nearest class mean of its embeddings, ``prototypes``; or ``auto``, the best of them on validation
             samples. ``labeltree evaluate``, ``calibrate`` and ``predict`` can ask for another later.
-        monitor: validation metric that chooses the best checkpoint.
+        monitor: validation metric that chooses the best checkpoint: ``map_at_r`` (of the features) or another
+            column of history.csv without ``val_``; ``auto`` = ``embeddings_map_at_r`` if the features stay
+            fixed, else ``map_at_r``.
         leave_group_out: whether validation leaves out results of the query's own group (other samples of its
             patient): ``always``, ``never``, or ``auto``, which leaves them out unless every group is a class
             of its own.
@@ -357,7 +362,7 @@ class Recipe:
     pretrained: bool | None = None
     weights: str | None = None
     pooling: Literal["auto", "pooler", "cls", "mean"] = "auto"
-    trainable: str = "all"
+    trainable: str = "auto"
     lora: LoraRecipe = field(default_factory=LoraRecipe)
     adapter: int | None = None
     image_size: int | None = None
@@ -390,7 +395,7 @@ class Recipe:
     ema: float = 0.0
     ema_evaluate: bool = False
     classifier: Literal["auto", "own", "probe", "prototypes"] = "auto"
-    monitor: str = "map_at_r"
+    monitor: str = "auto"
     leave_group_out: Literal["auto", "always", "never"] = "auto"
     patience: int | None = None
     on_error: Literal["raise", "skip"] = "skip"

@@ -19,11 +19,13 @@ from labeltree.data import DataSummary, Source
 from labeltree.data.correction_rounds import CorrectionRounds, table_names
 from labeltree.data.corrections import Corrections
 from labeltree.errors import OtherSettingsError, RunError
+from labeltree.preprocessing import ImageInput
 from labeltree.progress import Progress
 from labeltree.runs import ModelDescription, RunFolder, SampleRecord
 from labeltree.runs.samples import Changes
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.naming import some
+from labeltree.training.choose_encoder import AUTO_ENCODER
 from labeltree.training.choose_objective import with_defaults
 from labeltree.training.divergence import RECOVERY_SETTINGS, change_recipe, has_diverged
 from labeltree.training.experiment import open_recipe_data, split_by_recipe
@@ -46,10 +48,12 @@ __all__ = [
     "description_of",
     "is_first_rank",
     "open_samples",
+    "recorded_images",
     "recorded_samples",
     "run_corrections",
 ]
 
+_CHOSEN = ("encoder", "pretrained", "trainable", "views", "monitor")
 _PLACES = ("data", "data_path")  # location of the samples; their identity is checked by name and content
 _log = logging.getLogger("labeltree.training")
 
@@ -79,9 +83,10 @@ def check_settings(folder: RunFolder, known: Recipe, recipe: Recipe, but: Collec
 
 
 def as_begun(folder: RunFolder, known: Recipe, recipe: Recipe) -> Recipe:
-    """A recipe with what was chosen when the run began: what both it and the run leave open.
+    """A recipe with what was chosen when the run began, where it leaves that open.
 
-    That is the objective, the epochs and the batch size.
+    That is the encoder with its images, what of it is trained, the views and the monitor; and, if the run
+    left them open, too, the objective, the epochs and the batch size.
 
     Args:
         folder: the run folder.
@@ -92,10 +97,17 @@ def as_begun(folder: RunFolder, known: Recipe, recipe: Recipe) -> Recipe:
         name for name in ("epochs", "batch_size") if getattr(known, name) is getattr(recipe, name) is None
     ]
     auto = known.objective == recipe.objective == AUTO_OBJECTIVE
-    if not (auto or lengths) or not folder.description.is_file():
+    if not folder.description.is_file():
         return recipe
     begun = Recipe.from_dict(ModelDescription.load(folder.description).settings)
-    recipe = dataclasses.replace(recipe, **{name: getattr(begun, name) for name in lengths})
+    opened = [name for name in _CHOSEN if getattr(recipe, name) in (None, "auto")]
+    recipe = dataclasses.replace(recipe, **{name: getattr(begun, name) for name in [*lengths, *opened]})
+    if (images := recorded_images(folder)) is not None:
+        recipe = dataclasses.replace(
+            recipe,
+            image_size=recipe.image_size or images.size,
+            channels=recipe.channels or images.channels,  # type: ignore[arg-type]
+        )
     if not auto:
         return recipe
     named = with_defaults(recipe, begun.objective)
@@ -131,7 +143,7 @@ def open_samples(
     Raises:
         RunError: if settings or samples are not the run's.
     """
-    data = open_recipe_data(recipe, progress, verify=verify)
+    data = open_recipe_data(recipe, progress, images=recorded_images(folder), verify=verify)
     source = split_by_recipe(recipe, data)
     if (corrections := run_corrections(folder, recipe)) is not None:
         data, source = corrections.apply(data, source)
@@ -145,6 +157,17 @@ def open_samples(
                 raise
             return open_samples(folder, known, recipe, progress, verify=True)
     return data, source
+
+
+def recorded_images(folder: RunFolder) -> ImageInput | None:
+    """The images that the encoder of a run reads; None if that is not recorded, or it reads texts."""
+    if not folder.description.is_file():
+        return None
+    description = ModelDescription.load(folder.description)
+    if description.image_shape is None:
+        return None
+    channels, height, _ = description.image_shape
+    return ImageInput(channels, height, description.preprocessing)
 
 
 def run_corrections(folder: RunFolder, recipe: Recipe) -> CorrectionRounds | None:
@@ -246,8 +269,16 @@ def begin_run(
     module.objective.save_word_vectors(folder.word_vectors)
     folder.keep_encoder_config(module.encoder.save_config)
     _record_of(source, len(data), _split_of(data)[_places(data, source)]).save(folder.samples)
-    recipe.save(folder.recipe)
+    with_choices(recipe, module.recipe).save(folder.recipe)
     return True
+
+
+def with_choices(recipe: Recipe, resolved: Recipe) -> Recipe:
+    """A recipe as a run keeps it: an encoder that it leaves open is the one that was chosen."""
+    if recipe.encoder != AUTO_ENCODER:
+        return recipe
+    names = [name for name in (*_CHOSEN, "image_size", "channels") if getattr(recipe, name) in (None, "auto")]
+    return dataclasses.replace(recipe, **{name: getattr(resolved, name) for name in names})
 
 
 def description_of(module: RepresentationModule, source: Source, labels: TrainingLabels) -> ModelDescription:
@@ -259,6 +290,7 @@ def description_of(module: RepresentationModule, source: Source, labels: Trainin
         settings=module.recipe.to_dict(),
         image_shape=None if module.encoder.modality == "text" else source.image_shape,
         normalisation=None if mean is None or std is None else (tuple(mean.tolist()), tuple(std.tolist())),
+        preprocessing=None if module.encoder.modality == "text" else source.preprocessing,
         columns=source.columns,
         aspect_taxonomies=source.aspect_taxonomies,
         from_training=None if same else tuple(labels.from_training.tolist()),

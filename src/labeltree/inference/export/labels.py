@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.resources import files
 from typing import Any
 
-from labeltree.data.images.decode import MAX_PIXELS, REDUCING_GAP
+from labeltree.data.images.decode import MAX_PIXELS, REDUCING_GAP, draft_side
 from labeltree.decisions.conformal import threshold_steps
 from labeltree.errors import RunError
 from labeltree.inference.calibrate import Decider
@@ -70,6 +70,7 @@ def preprocessing(network: Network) -> dict[str, Any]:
     }
     if network.image_shape is not None:
         channels, size, _ = network.image_shape
+        how = network.preprocessing
         mean, std = network.normalisation
         return head | {
             "inputs": f"uint8 (n, {channels}, {size}, {size})",
@@ -78,10 +79,11 @@ def preprocessing(network: Network) -> dict[str, Any]:
             "orientation": "turned as the EXIF tag says",
             "transparency": "laid on white",
             "bits": "16 bits and real numbers are reduced to 8 bits",
-            "crop": "largest centred square",
-            "resize": "bicubic with antialiasing",
+            "crop": how.crop if how else "largest centred square",
+            "squash": how is not None and how.squash,
+            "resize": how.interpolation if how else "bicubic",
             "reducing_gap": REDUCING_GAP,
-            "jpeg_draft": 2 * size,
+            "jpeg_draft": 2 * draft_side(size, how),
             "most_pixels": MAX_PIXELS,
             "within_the_graph": {
                 "scale": 1 / 255,
