@@ -17,7 +17,8 @@ Progress = Callable[[str, int, int], None]
 
 _AFTER_S = 1.0
 _EVERY_S = 0.2
-_MINUTE_S = 60.0
+_FIRST_S = 10.0  # in a file or a pipe, a stage that takes longer has a line more
+_MINUTE_S = 60.0  # and then one every minute
 _BAR = 24
 
 
@@ -55,12 +56,12 @@ class ProgressLine:
     On a terminal it is one line with the completed share and the seconds since the stage began. In a ``with``
     block a thread redraws the line, so that the seconds advance even in a stage without progress reports, and
     the line is removed at the end. Operations shorter than a second show nothing. In a file or a pipe there
-    is one line per stage.
+    is one line per stage, and after ten seconds and then every minute one with the time left.
 
     Args:
         stream: output stream; None = standard error.
         counted: what is counted, such as ``samples``: the line then gives their number, the rate and the time
-            left, and in a file or a pipe a line is added every minute.
+            left.
     """
 
     def __init__(self, stream: TextIO | None = None, counted: str | None = None) -> None:
@@ -70,6 +71,7 @@ class ProgressLine:
         self._told = ("", 0, 0)
         self._start = self._stage_start = self._drawn = self._printed = time.monotonic()
         self._done_before = 0
+        self._pause = _FIRST_S
         self._width = 0
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
@@ -80,12 +82,13 @@ class ProgressLine:
         self._told = (message, done, total)
         if is_new:
             self._stage_start = self._printed = time.monotonic()
-            self._done_before = done
+            self._done_before, self._pause = done, _FIRST_S
             if not self._on_terminal:
                 print(message, file=self._stream, flush=True)
-        elif self._counted and not self._on_terminal and time.monotonic() - self._printed >= _MINUTE_S:
-            self._printed = time.monotonic()
-            print(f"{message}: {self._rate()}", file=self._stream, flush=True)
+        elif not self._on_terminal and time.monotonic() - self._printed >= self._pause:
+            if self._counted or total > 0:
+                self._printed, self._pause = time.monotonic(), _MINUTE_S
+                print(f"{message}: {self._rate()}", file=self._stream, flush=True)
         if self._thread is None and time.monotonic() - self._drawn >= _EVERY_S:
             self._draw()
 
@@ -108,7 +111,9 @@ class ProgressLine:
     def text(self) -> str:
         """The current text of the line."""
         message, done, total = self._told
-        seconds = self._rate() if self._counted else f"{time.monotonic() - self._stage_start:.0f} s"
+        seconds = (
+            self._rate() if self._counted else f"{time.monotonic() - self._stage_start:.0f} s{self._left()}"
+        )
         share = min(done / total, 1.0) if total > 0 else 0.0
         full = round(_BAR * share)
         bar = f"{'━' * full}{'╌' * (_BAR - full)} {share:4.0%}  " if total > 0 else ""
@@ -119,13 +124,19 @@ class ProgressLine:
         """How many are done, how many a second, and the time left."""
         _, done, total = self._told
         seconds = time.monotonic() - self._stage_start
-        found = [f"{done:,} {f'of {total:,} ' if total else ''}{self._counted}"]
+        if not self._counted:
+            return f"{done / total:.0%}{self._left()}"
+        found = f"{done:,} {f'of {total:,} ' if total else ''}{self._counted}"
         if done > self._done_before and seconds > 0:
             rate = (done - self._done_before) / seconds
-            found.append(f"{rate:,.0f} a second" if rate >= 10 else f"{rate:.2g} a second")
-            if total > done:
-                found.append(f"{_duration((total - done) / rate)} left")
-        return ", ".join(found)
+            found += f", {rate:,.0f} a second" if rate >= 10 else f", {rate:.2g} a second"
+        return found + self._left()
+
+    def _left(self) -> str:
+        """The time left, at the rate so far; empty if that is not known."""
+        _, done, total = self._told
+        seconds, new = time.monotonic() - self._stage_start, done - self._done_before
+        return f", {_duration((total - done) * seconds / new)} left" if new > 0 and done < total else ""
 
     def _keep_drawing(self) -> None:
         while not self._ended.wait(_EVERY_S):

@@ -95,7 +95,14 @@ def add_classifier(parser: argparse.ArgumentParser) -> None:
     """Add ``--classifier`` to a command; None means the classifier chosen before."""
     parser.add_argument(
         "--classifier",
-        choices=("auto", "own", "probe", "prototypes"),  # CLASSIFIERS, without importing torch for the help
+        choices=(
+            "auto",
+            "feature-means",
+            "prototypes",
+            "lda",
+            "probe",
+            "own",
+        ),  # CLASSIFIERS, without importing torch for the help
         help="what answers from now on: the run's own classifier, a linear probe on its features, the "
         "nearest class mean of its embeddings, or the best of them on validation samples, auto (default: as "
         "decided before, else as the recipe says, else auto)",

@@ -1,7 +1,8 @@
 """Classifiers of an embeddings table, and the rule that chooses the one that answers.
 
-Every encoder has a linear probe on its features and the class means of its embeddings; some encoders also
-have a classifier that was trained with them. The same choice holds for all metrics and all answers.
+Every encoder has three classifiers on its features (class means, discriminants, a linear probe) and the class
+means of its embeddings; some also have a classifier that was trained with them. The same choice holds for all
+metrics and all answers: training must not make answers worse than what the features already give.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ from torch import Tensor
 
 from labeltree.decisions.calibrators import smoothed_temperature
 from labeltree.decisions.class_nodes import ClassNodes
+from labeltree.decisions.lda import fit_discriminants
 from labeltree.errors import DataError
 from labeltree.geometry import get_geometry
-from labeltree.metrics.functional import class_prototypes
+from labeltree.metrics.functional import class_prototypes, hierarchical_f1
 from labeltree.metrics.probe import LinearProbe
 from labeltree.runs import EmbeddingTable
-from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy import AnyTaxonomy, Taxonomy
 
 __all__ = [
     "CLASSIFIERS",
@@ -39,7 +41,9 @@ __all__ = [
     "classifier_from",
     "classifier_words",
     "classify",
+    "features_as_embeddings",
     "fit_classifiers",
+    "fit_lda",
     "fit_linear",
     "fit_prototypes",
     "merge_columns",
@@ -47,7 +51,7 @@ __all__ = [
     "on_nodes",
 ]
 
-ClassifierKind = Literal["own", "probe", "prototypes"]
+ClassifierKind = Literal["feature-means", "prototypes", "lda", "probe", "own"]
 
 _ROWS = 4096
 
@@ -90,15 +94,18 @@ class PrototypeScores:
         prototypes: (C, d) float64 class means.
         geometry: `sphere`, `euclidean` or `poincare`.
         curvature: curvature of the Poincaré ball.
+        of_features: whether x are the features, compared by cosine, and not the embeddings.
     """
 
     classes: Tensor
     prototypes: Tensor
     geometry: str
     curvature: float = -1.0
+    of_features: bool = False
 
     def __call__(self, table: EmbeddingTable) -> Tensor:
         """(n, C) float64 scores of a table of the same encoder."""
+        table = features_as_embeddings(table) if self.of_features else table
         if table.geometry != self.geometry or table.embeddings.shape[1] != self.prototypes.shape[1]:
             raise DataError(
                 f"the classifier reads {self.prototypes.shape[1]}-d embeddings ({self.geometry}), the table "
@@ -156,6 +163,25 @@ def fit_linear(
     return scores, 0.0 if probe.converged else probe.gap
 
 
+def fit_lda(table: EmbeddingTable, labels: Tensor) -> LinearScores:
+    """Learn the discriminants of the features, see `fit_discriminants`; the arguments are `fit_linear`'s.
+
+    Raises:
+        DataError: if no row has a class.
+    """
+    rows = labels >= 0
+    if not bool(rows.any()):
+        raise DataError("no training sample has a label that a classifier could learn")
+    return LinearScores(*fit_discriminants(_vectors(table)[rows], labels[rows]))
+
+
+def features_as_embeddings(table: EmbeddingTable) -> EmbeddingTable:
+    """A table whose embeddings are its features, compared by cosine; itself if it has no features."""
+    if table.features is None:
+        return table
+    return replace(table, embeddings=table.features, geometry="sphere")
+
+
 def fit_prototypes(table: EmbeddingTable, labels: Tensor, taxonomy: Taxonomy) -> PrototypeScores:
     """The mean embedding of every class, in the table's geometry.
 
@@ -175,9 +201,9 @@ def fit_prototypes(table: EmbeddingTable, labels: Tensor, taxonomy: Taxonomy) ->
 
 
 def classifier_from(
-    tensors: Mapping[str, Tensor], geometry: str, curvature: float
+    tensors: Mapping[str, Tensor], geometry: str, curvature: float, *, of_features: bool = False
 ) -> LinearScores | PrototypeScores:
-    """Rebuild a classifier from its ``tensors``.
+    """Rebuild a classifier from its ``tensors``; for the other arguments see `PrototypeScores`.
 
     Raises:
         DataError: if a tensor is missing, or has the wrong shape or dtype.
@@ -202,6 +228,8 @@ def classifier_from(
             raise DataError(f"the classifier's '{name}' is {tuple(tensor.shape)} for {len(classes)} classes")
     if "weight" in tensors:
         return LinearScores(tensors["classes"], tensors["weight"], tensors["bias"])
+    if of_features:
+        return PrototypeScores(tensors["classes"], tensors["prototypes"], "sphere", of_features=True)
     return PrototypeScores(tensors["classes"], tensors["prototypes"], geometry, curvature)
 
 
@@ -215,14 +243,16 @@ def _vectors(table: EmbeddingTable) -> Tensor:
     return table.space.log(torch.zeros_like(points[:1]), points)
 
 
-ClassifierChoice = Literal["auto", "own", "probe", "prototypes"]
+ClassifierChoice = Literal["auto", "feature-means", "prototypes", "lda", "probe", "own"]
 CLASSIFIERS: tuple[ClassifierChoice, ...] = get_args(ClassifierChoice)
 CLASSIFIER_WORDS: dict[ClassifierKind, str] = {
-    "own": "the classifier that was trained with the encoder",
-    "probe": "a linear probe on the features",
+    "feature-means": "the nearest class mean of the features",
     "prototypes": "the nearest class mean of the embeddings",
+    "lda": "a linear discriminant analysis on the features",
+    "probe": "a linear probe on the features",
+    "own": "the classifier that was trained with the encoder",
 }
-"""The words for each classifier in a sentence; ties go to the first."""
+"""The words for each classifier in a sentence; ties go to the first, the simplest."""
 
 
 def classifier_words(name: ClassifierKind, *, features: bool = True) -> str:
@@ -325,8 +355,8 @@ class ChosenClassifier:
     """The classifier that answers, and the reason for the choice.
 
     Attributes:
-        name: ``own``, ``probe`` or ``prototypes``.
-        asked: the requested classifier; ``auto`` chooses by validation accuracy.
+        name: one of `CLASSIFIER_WORDS`.
+        asked: the requested classifier; ``auto`` chooses by hierarchical F1 on validation samples.
         accuracies: validation accuracy of each classifier; empty without validation samples.
         samples: number of validation samples.
         offered: the classifiers to choose from.
@@ -335,6 +365,8 @@ class ChosenClassifier:
             accuracies are then the means of those on known and on new classes.
         few_samples: how many samples a new class has (the median), if prototypes answer because of it.
         features: whether the encoder has features, which the probe reads; else it reads embeddings.
+        hierarchical_f1: validation hierarchical F1 of each classifier, which `auto` chooses by; empty if only
+            the accuracies are known, which then decide.
     """
 
     name: ClassifierKind
@@ -346,6 +378,7 @@ class ChosenClassifier:
     new_class_samples: int = 0
     few_samples: int = 0
     features: bool = True
+    hierarchical_f1: dict[str, float] = field(default_factory=dict)
 
     @property
     def sentence(self) -> str:
@@ -384,8 +417,11 @@ class ChosenClassifier:
         beside = f" ({', '.join(others)})" if others else ""
         if self.asked == self.name:
             return f"Answers come from {what}, as was asked for: right for {right}{beside}."
-        level = [name for name, share in self.accuracies.items() if share >= self.accuracies[self.name]]
+        scores = self.hierarchical_f1 or self.accuracies
+        level = [name for name, score in scores.items() if score >= scores[self.name]]
         best = "the best on validation" if len(level) == 1 else "one of the best on validation"
+        if self.hierarchical_f1:
+            best += f" by hierarchical F1 ({self.hierarchical_f1[self.name]:.3f})"
         return f"Answers come from {what}, {best}: right for {right}{beside}."
 
     def to_dict(self) -> dict[str, Any]:
@@ -396,6 +432,8 @@ class ChosenClassifier:
                 del content[name]
         if self.features:
             del content["features"]
+        if not self.hierarchical_f1:
+            del content["hierarchical_f1"]
         return content
 
     @classmethod
@@ -422,21 +460,29 @@ class ChosenClassifier:
         new, few = content.get("new_class_samples", 0), content.get("few_samples", 0)
         if not isinstance(new, int) or not isinstance(few, int):
             raise ValueError(f"no choice of a classifier: {content!r}")
-        features = content.get("features") is not False
-        return cls(name, asked, dict(accuracies), samples, tuple(offered), one_class, new, few, features)
+        features, f1 = content.get("features") is not False, content.get("hierarchical_f1", {})
+        if not isinstance(f1, Mapping) or (f1 and set(f1) != set(accuracies)):
+            raise ValueError(f"no choice of a classifier: {content!r}")
+        return cls(
+            name, asked, dict(accuracies), samples, tuple(offered), one_class, new, few, features, dict(f1)
+        )
 
 
 def choose_classifier(
-    answers: Mapping[ClassifierKind, Tensor], truth: Tensor, asked: ClassifierChoice = "auto"
+    answers: Mapping[ClassifierKind, Tensor],
+    truth: Tensor,
+    taxonomy: AnyTaxonomy,
+    asked: ClassifierChoice = "auto",
 ) -> ChosenClassifier:
-    """Choose the classifier that answers: the requested one, else the one with the best validation accuracy.
+    """Choose the classifier that answers: the requested one, else the one with the best hierarchical F1.
 
-    Ties go to the first of ``own``, ``probe``, ``prototypes``. Without validation samples the linear probe is
+    Ties go to the simplest, the first of `CLASSIFIER_WORDS`. Without validation samples the linear probe is
     chosen, because every encoder has one and methods then remain comparable.
 
     Args:
-        answers: the nodes ``(m,)`` that each classifier predicts for the validation samples.
+        answers: the nodes ``(m,)`` that each classifier predicts for the validation samples; -1 for none.
         truth: ``(m,)`` finest labels of the validation samples.
+        taxonomy: taxonomy of the nodes.
         asked: the requested classifier, or ``auto``.
 
     Raises:
@@ -444,16 +490,20 @@ def choose_classifier(
         DataError: if the requested classifier is not available.
 
     Example:
+        >>> from labeltree import Taxonomy
+        >>> tree = Taxonomy.from_paths(["a", "b", "c", "d"])
         >>> truth = torch.tensor([1, 2, 3, 4])
-        >>> found = choose_classifier({"own": torch.tensor([1, 1, 1, 1]), "probe": truth}, truth)
+        >>> found = choose_classifier({"own": torch.tensor([1, 1, 1, 1]), "probe": truth}, truth, tree)
         >>> found.name, found.accuracies
-        ('probe', {'own': 0.25, 'probe': 1.0})
+        ('probe', {'probe': 1.0, 'own': 0.25})
     """
     offered = [name for name in CLASSIFIER_WORDS if name in answers]
     accuracies: dict[str, float] = {}
+    f1: dict[str, float] = {}
     if len(truth):
         accuracies = {name: float((answers[name] == truth).double().mean()) for name in offered}
-    chosen = choose_by_accuracy(offered, accuracies, len(truth), asked)
+        f1 = {name: float(hierarchical_f1(answers[name].clamp_min(0), truth, taxonomy)) for name in offered}
+    chosen = choose_by_accuracy(offered, accuracies, len(truth), asked, f1)
     return replace(chosen, one_class=len(torch.unique(truth)) == 1)
 
 
@@ -462,8 +512,9 @@ def choose_by_accuracy(
     accuracies: Mapping[str, float],
     samples: int,
     asked: ClassifierChoice = "auto",
+    f1: Mapping[str, float] | None = None,
 ) -> ChosenClassifier:
-    """Apply the rule of `choose_classifier` to given validation accuracies."""
+    """Apply the rule of `choose_classifier` to given validation scores: hierarchical F1, else accuracies."""
     if asked not in CLASSIFIERS:
         raise ValueError(f"classifier is {asked!r}; expected one of {', '.join(CLASSIFIERS)}")
     if asked != "auto" and asked not in offered:
@@ -474,10 +525,13 @@ def choose_by_accuracy(
     if asked != "auto":
         name = asked
     elif accuracies:
-        name = max(offered, key=lambda kind: accuracies[kind])  # the first of equals
+        scores = f1 or accuracies
+        name = max(offered, key=lambda kind: scores[kind])  # the first of equals
     else:
         name = "probe" if "probe" in offered else offered[0]
-    return ChosenClassifier(name, asked, dict(accuracies), samples, tuple(offered))
+    return ChosenClassifier(
+        name, asked, dict(accuracies), samples, tuple(offered), hierarchical_f1=dict(f1 or {})
+    )
 
 
 @dataclass(frozen=True)
@@ -485,8 +539,7 @@ class Classifiers:
     """The classifiers of an encoder, and the choice of the one that answers.
 
     Attributes:
-        probe: linear classifier on the features.
-        prototypes: nearest-mean classifier on the embeddings.
+        fitted: the classifiers that were learned from the training samples, by kind.
         chosen: the classifier that answers.
         own: the classifier that was trained with the encoder; None if there is none or it has no scores.
         gap: upper bound of the relative gap between the probe's objective and its minimum; 0 if the solver
@@ -495,20 +548,34 @@ class Classifiers:
             merged; 1 where there is none.
     """
 
-    probe: LinearScores
-    prototypes: PrototypeScores
+    fitted: Mapping[ClassifierKind, LinearScores | PrototypeScores]
     chosen: ChosenClassifier
     own: ClassScores | None = None
     gap: float = 0.0
     temperatures: Mapping[str, float] = field(default_factory=dict)
 
     @property
+    def probe(self) -> LinearScores:
+        """The linear probe on the features."""
+        found = self.fitted["probe"]
+        assert isinstance(found, LinearScores)
+        return found
+
+    @property
+    def prototypes(self) -> PrototypeScores:
+        """The nearest class mean of the embeddings."""
+        found = self.fitted["prototypes"]
+        assert isinstance(found, PrototypeScores)
+        return found
+
+    @property
     def with_scores(self) -> ClassifierKind:
-        """The chosen classifier or, if only its answers are known, the better of probe and prototypes."""
+        """The chosen classifier or, if only its answers are known, the best of the fitted ones."""
         if self.chosen.name != "own" or self.own is not None:
             return self.chosen.name
-        right = self.chosen.accuracies
-        return "prototypes" if right.get("prototypes", 0) > right.get("probe", 0) else "probe"
+        scores = self.chosen.hierarchical_f1 or self.chosen.accuracies
+        offered = [kind for kind in CLASSIFIER_WORDS if kind in self.fitted]
+        return max(offered, key=lambda kind: scores.get(kind, 0)) if scores else "probe"
 
     def scores(self, name: ClassifierKind | None = None) -> ClassScores:
         """The function that computes class scores; by default that of the chosen classifier.
@@ -517,12 +584,7 @@ class Classifiers:
             DataError: if the encoder's own classifier is meant, and only its answers are known.
         """
         name = name or self.chosen.name
-        found: dict[ClassifierKind, ClassScores | None] = {
-            "own": self.own,
-            "probe": self.probe,
-            "prototypes": self.prototypes,
-        }
-        chosen = found[name]
+        chosen = self.own if name == "own" else self.fitted.get(name)
         if chosen is None:
             raise DataError(f"classifier '{name}' gives answers alone, and no scores of the classes")
         return on_nodes(chosen, temperature=self.temperatures.get(name, 1.0))
@@ -559,19 +621,23 @@ def fit_classifiers(
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="LinearProbe stopped")  # the gap says it
         probe, gap = fit_linear(table, labels, standardize=standardize)
-    prototypes = fit_prototypes(table, labels, taxonomy)
-    rows = table.rows(held)
-    answers: dict[ClassifierKind, Tensor] = {
-        "probe": classify(probe, rows),
-        "prototypes": classify(prototypes, rows),
+    fitted: dict[ClassifierKind, LinearScores | PrototypeScores] = {
+        "prototypes": fit_prototypes(table, labels, taxonomy),
+        "lda": fit_lda(table, labels),
+        "probe": probe,
     }
+    if table.features is not None:
+        means = fit_prototypes(features_as_embeddings(table), labels, taxonomy)
+        fitted["feature-means"] = replace(means, of_features=True)
+    rows = table.rows(held)
+    answers: dict[ClassifierKind, Tensor] = {kind: classify(each, rows) for kind, each in fitted.items()}
     if own is not None:
         answers["own"] = classify(own, rows)
     elif own_answers is not None:
         answers["own"] = own_answers[held]
-    chosen = choose_classifier(answers, table.nodes[held], asked)
+    chosen = choose_classifier(answers, table.nodes[held], taxonomy, asked)
     chosen = replace(chosen, features=table.features is not None)
-    return Classifiers(probe, prototypes, chosen, own, gap)
+    return Classifiers(fitted, chosen, own, gap)
 
 
 def classify(scores: ClassScores, table: EmbeddingTable) -> Tensor:

@@ -83,7 +83,7 @@ def extend_classifiers(
     few = bool(len(new)) and not chosen.new_class_samples and int(counts.median()) < FEW
     if asked == "auto" and few and "prototypes" in offered:
         chosen = replace(chosen, name="prototypes", few_samples=int(counts.median()))
-    return Classifiers(probe, prototypes, chosen, None, gap)
+    return Classifiers(both, chosen, None, gap)
 
 
 def _prototypes(

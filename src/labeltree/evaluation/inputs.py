@@ -171,9 +171,10 @@ class Inputs:
     @cached_property
     def predicted(self) -> dict[ClassifierKind, Tensor]:
         """Classifier → its answers ``(t,)`` to the test samples, as nodes; −1 if it has no answer."""
+        fitted = self.classifiers.fitted
         found: dict[ClassifierKind, Tensor] = {
-            "probe": self.answers_of_probe,
-            "prototypes": self._answers_of(self.classifiers.prototypes),
+            kind: self.answers_of_probe if kind == "probe" else self._answers_of(each)
+            for kind, each in fitted.items()
         }
         return found if self.own_answers is None else found | {"own": self.own_answers}
 

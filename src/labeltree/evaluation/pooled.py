@@ -299,9 +299,14 @@ def _one_classifier(results: Sequence[EvaluationResult]) -> ChosenClassifier:
         name: sum(choice.accuracies.get(name, 0.0) * choice.samples for choice in choices) / max(samples, 1)
         for name in choices[0].accuracies
     }
-    names = {choice.name for choice in choices}
-    best = max(names, key=lambda name: (right.get(name, 0.0), name)) if len(names) > 1 else choices[0].name
-    return replace(choices[0], name=best, accuracies=right, samples=samples)
+    f1 = {
+        name: sum(choice.hierarchical_f1.get(name, 0.0) * choice.samples for choice in choices)
+        / max(samples, 1)
+        for name in choices[0].hierarchical_f1
+    }
+    scores, names = f1 or right, {choice.name for choice in choices}
+    best = max(names, key=lambda name: (scores.get(name, 0.0), name)) if len(names) > 1 else choices[0].name
+    return replace(choices[0], name=best, accuracies=right, hierarchical_f1=f1, samples=samples)
 
 
 def _errors(pooled: Outcomes, kind: ClassifierKind, confusions: int) -> Any:

@@ -33,10 +33,16 @@ __all__ = [
 
 FORMAT = 1
 
-PREFIX: dict[ClassifierKind, str] = {"probe": "", "prototypes": "prototype_", "own": "own_"}
+PREFIX: dict[ClassifierKind, str] = {
+    "probe": "",
+    "prototypes": "prototype_",
+    "own": "own_",
+    "lda": "lda_",
+    "feature-means": "feature_mean_",
+}
 """Prefix of the score names of each classifier."""
 
-_ROLE: dict[ClassifierKind, str | None] = {"probe": None, "prototypes": "embeddings", "own": "predictions"}
+_ROLE: dict[ClassifierKind, str] = {"prototypes": "embeddings", "own": "predictions"}  # else the first
 
 
 _INTERVALS = ("intervals", "depth_intervals", "node_intervals", "curve_intervals")
@@ -305,11 +311,11 @@ class MethodResult:
 
     def answer_score(self, metric: str) -> float:
         """The chosen classifier's ``top1``, ``hierarchical_f1`` …; NaN if it is missing."""
-        return self.score(f"{PREFIX[self.classifier.name]}{metric}", _ROLE[self.classifier.name])
+        return self.score(f"{PREFIX[self.classifier.name]}{metric}", _ROLE.get(self.classifier.name))
 
     def answer_interval(self, metric: str) -> Bounds:
         """The ends of the confidence interval of `answer_score`; NaN if there is none."""
-        return self.interval(f"{PREFIX[self.classifier.name]}{metric}", _ROLE[self.classifier.name])
+        return self.interval(f"{PREFIX[self.classifier.name]}{metric}", _ROLE.get(self.classifier.name))
 
     def interval(self, metric: str, role: str | None = None) -> Bounds:
         """The ends of a metric's confidence interval; NaN if there is none. Arguments as for `score`."""

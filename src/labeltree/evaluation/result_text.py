@@ -76,7 +76,7 @@ def attribute_rows(result: EvaluationResult) -> tuple[list[str], dict[str, list[
     """
     main = result.main
     prefix = PREFIX[main.classifier.name]
-    role = {"probe": "features", "prototypes": "embeddings", "own": "predictions"}[main.classifier.name]
+    role = {"prototypes": "embeddings", "own": "predictions"}.get(main.classifier.name, "features")
     role = role if role in main.scores else "embeddings"
     shown = {
         f"{role}.{prefix}top1": "top-1",

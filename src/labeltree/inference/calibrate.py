@@ -63,6 +63,7 @@ from labeltree.inference.reference import (
     load_reference,
     validation_table,
 )
+from labeltree.metrics.functional import hierarchical_f1
 from labeltree.progress import Progress
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.safe_files import Reader, read_json
@@ -390,7 +391,8 @@ def _decider_on(run: TrainedRun, base: TrainedRun, asked: ClassifierChoice | Non
         ) from error
     held = replace(held, predictions=None)
     validation = held.rows(torch.from_numpy(np.asarray(held.split) == "val"))
-    offered = [name for name in CLASSIFIER_WORDS if name in known.chosen.offered]
+    offered = [name for name in CLASSIFIER_WORDS if name == "own" or name in known.fitted]
+    offered = [name for name in offered if name in known.chosen.offered]
     scorers: dict[ClassifierKind, ClassScores] = {}
     for name in offered:
         single = known.scores(name)
@@ -409,7 +411,11 @@ def _decider_on(run: TrainedRun, base: TrainedRun, asked: ClassifierChoice | Non
             name: float((classify(each, finest) == finest.nodes).double().mean())
             for name, each in scorers.items()
         }
-    chosen = choose_by_accuracy(offered, accuracies, len(finest), asked or known.chosen.asked)
+    f1: dict[str, float] = {
+        name: float(hierarchical_f1(classify(each, finest), finest.nodes, run.taxonomy))
+        for name, each in (scorers.items() if len(finest) else ())
+    }
+    chosen = choose_by_accuracy(offered, accuracies, len(finest), asked or known.chosen.asked, f1)
     chosen = replace(chosen, one_class=len(torch.unique(finest.nodes)) == 1)
     scorer, choices = scorers[chosen.name], {**_USUAL, **_choices(before)}
     scores = scorer(held)

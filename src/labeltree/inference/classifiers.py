@@ -18,9 +18,9 @@ from labeltree.decisions.classifiers import (
     CLASSIFIER_WORDS,
     ChosenClassifier,
     ClassifierChoice,
+    ClassifierKind,
     Classifiers,
     LinearScores,
-    PrototypeScores,
     choose_by_accuracy,
     classifier_from,
     fit_classifiers,
@@ -123,7 +123,9 @@ def run_classifiers(
         else:
             offered = [name for name in CLASSIFIER_WORDS if name in known.chosen.offered]
             before = known.chosen
-            chosen = choose_by_accuracy(offered, before.accuracies, before.samples, asked or "auto")
+            chosen = choose_by_accuracy(
+                offered, before.accuracies, before.samples, asked or "auto", before.hierarchical_f1
+            )
             found = replace(known, chosen=replace(chosen, one_class=before.one_class))
         try:
             if known is None:  # before the choice, which refers to the classifiers by their digest
@@ -156,8 +158,7 @@ def save_classifiers(
     places = run.change.places
     moved = replace(
         known,
-        probe=replace(known.probe, classes=places[known.probe.classes]),
-        prototypes=replace(known.prototypes, classes=places[known.prototypes.classes]),
+        fitted={kind: replace(each, classes=places[each.classes]) for kind, each in known.fitted.items()},
         chosen=chosen,
         temperatures=temperatures,
     )
@@ -186,10 +187,10 @@ def _keep_choice(run: TrainedRun, found: Classifiers) -> None:
 
 
 def _packed(known: Classifiers) -> bytes:
-    """The probe and the class means as safetensors."""
+    """The fitted classifiers as safetensors."""
     from safetensors.torch import save
 
-    parts = {"probe": known.probe.tensors(), "prototypes": known.prototypes.tensors()}
+    parts = {kind: each.tensors() for kind, each in known.fitted.items()}
     return save({f"{part}.{k}": v.contiguous() for part, named in parts.items() for k, v in named.items()})
 
 
@@ -227,13 +228,16 @@ def _read(run: TrainedRun, own: OwnScores | None) -> Classifiers | None:
     if content.get("classifiers") != file_digest(folder.classifier):
         return None  # a process was killed after writing only one of the two files
     geometry, curvature = run.network.objective.geometry.name, run.recipe.curvature
-    parts = {
+    parts: dict[ClassifierKind, dict[str, Tensor]] = {
         part: {k.removeprefix(f"{part}."): v for k, v in tensors.items() if k.startswith(f"{part}.")}
-        for part in ("probe", "prototypes")
+        for part in CLASSIFIER_WORDS
     }
     try:
-        probe = classifier_from(parts["probe"], geometry, curvature)
-        prototypes = classifier_from(parts["prototypes"], geometry, curvature)
+        fitted = {  # runs of earlier versions have the probe and the prototypes alone
+            kind: classifier_from(part, geometry, curvature, of_features=kind == "feature-means")
+            for kind, part in parts.items()
+            if part or kind in ("probe", "prototypes")
+        }
         chosen = ChosenClassifier.from_dict(dict(content["classifier"]))
         gap = float(content["probe_gap"])
         temperatures = {
@@ -246,14 +250,11 @@ def _read(run: TrainedRun, own: OwnScores | None) -> Classifiers | None:
             f"'{folder.classifier}' and '{folder.chosen_classifier.name}' do not hold the classifiers of a "
             f"run; 'labeltree calibrate {folder.path}' makes them again"
         ) from error
-    there = ("probe", "prototypes") if own is None else ("own", "probe", "prototypes")
-    if (
-        not isinstance(probe, LinearScores)
-        or not isinstance(prototypes, PrototypeScores)
-        or chosen.name not in there
-    ):
+    linear = {kind: isinstance(each, LinearScores) for kind, each in fitted.items()}
+    right = all(is_linear == (kind in ("lda", "probe")) for kind, is_linear in linear.items())
+    if not right or not (chosen.name in fitted or (chosen.name == "own" and own is not None)):
         return None
-    return Classifiers(probe, prototypes, chosen, own, gap, temperatures)
+    return Classifiers(fitted, chosen, own, gap, temperatures)
 
 
 def other_report(path: str | Path, chosen: ChosenClassifier) -> str | None:

@@ -17,6 +17,7 @@ from torch import Tensor
 from labeltree.data import Source
 from labeltree.data.source import CALIB
 from labeltree.data.stratified import stratified_subsample
+from labeltree.decisions.classifiers import features_as_embeddings
 from labeltree.errors import DataError, WriteError
 from labeltree.inference.loading import TrainedRun, load_run
 from labeltree.models.encoder import Modality
@@ -32,6 +33,7 @@ __all__ = [
     "MOST_CALIBRATED",
     "MOST_LEARNED",
     "RAW_NAMES",
+    "START_NAMES",
     "OwnSamples",
     "TableName",
     "embed_source",
@@ -43,6 +45,9 @@ __all__ = [
 ]
 
 TableName = Literal["trained", "untrained", "raw"]
+START_NAMES = ("pretrained encoder", "untrained encoder")
+"""What the encoder before training is called."""
+
 RAW_NAMES: dict[Modality, str] = {
     "image": "raw pixels",
     "text": "raw words",
@@ -292,14 +297,15 @@ def _make_table(name: TableName, run: TrainedRun, progress: Progress | None) -> 
             start = on_usual_device(prepare(read_recipe(run.folder.recipe), run.source).network)
         except (DataError, ImportError) as error:
             raise _StartIsGone(error) from error
-        return embed_source(start, run.source, adapted=False, progress=progress)
+        # its head is random: what it searches with, and has class means of, are its features
+        return features_as_embeddings(embed_source(start, run.source, adapted=False, progress=progress))
     return embed_source(run.network, run.source, answers=True, progress=progress)
 
 
 def start_name(recipe: Recipe) -> str:
     """Display name of the encoder before training, from a resolved recipe."""
     trained = recipe.pretrained or recipe.weights is not None
-    return "pretrained encoder" if trained else "untrained encoder"
+    return START_NAMES[0 if trained else 1]
 
 
 def raw_table(source: Source, modality: Modality, batch_size: int = 512) -> EmbeddingTable:

@@ -28,6 +28,8 @@ _BY = {
     "answer_": "by the chosen classifier of each run",
     "prototype_": "by the nearest class mean",
     "own_": "by its own answer",
+    "lda_": "by discriminants of the features",
+    "feature_mean_": "by the nearest class mean of the features",
 }
 _NUMBERED = {
     "accuracy_at_depth_": ("Right at depth {}", "accuracy at depth {}"),

@@ -11,30 +11,56 @@ from labeltree.errors import DataError
 from labeltree.evaluation import EvaluationResult, MethodResult, compare
 from labeltree.evaluation.comparison import Difference
 from labeltree.evaluation.result import PREFIX
-from labeltree.inference.embeddings import RAW_NAMES
+from labeltree.inference.embeddings import RAW_NAMES, START_NAMES
 from labeltree.report.nodes import main_branches
 from labeltree.report.wording import percent, plural
 from labeltree.taxonomy import Taxonomy
 
-__all__ = ["Tile", "main_numbers_table", "main_sentences", "opening", "raw_is_better", "tiles"]
+__all__ = [
+    "Tile",
+    "added_by_training",
+    "main_numbers_table",
+    "main_sentences",
+    "opening",
+    "raw_is_better",
+    "tiles",
+]
 
 _CLASSIFIERS: dict[ClassifierKind, str] = {
     "own": "the model's own classifier",
     "probe": "a simple classifier that reads the model's output",
+    "lda": "a discriminant analysis of the model's output",
     "prototypes": "the nearest class mean of the model's output",
+    "feature-means": "the nearest class mean of the encoder's features",
 }
-_BY = {"own": "its own classifier", "probe": "a simple classifier", "prototypes": "the nearest class mean"}
-_BY_IN_TILE = {"own": "own classifier", "probe": "simple classifier", "prototypes": "class means"}
+_BY: dict[ClassifierKind, str] = {
+    "own": "its own classifier",
+    "probe": "a simple classifier",
+    "lda": "a discriminant analysis",
+    "prototypes": "the nearest class mean",
+    "feature-means": "the nearest class mean of features",
+}
+_BY_IN_TILE: dict[ClassifierKind, str] = {
+    "own": "own classifier",
+    "probe": "simple classifier",
+    "lda": "discriminants",
+    "prototypes": "class means",
+    "feature-means": "class means of features",
+}
 
 
 # the terminal's table: metrics, and the representation that each is read from
 _ANSWERS = ("top1", "hierarchical_f1", "tree_accuracy")  # of the classifier that answers
 _METRICS = (
-    ("recall_at_1", "features"),
-    ("map_at_r", "features"),
+    ("recall_at_1", "embeddings"),
+    ("map_at_r", "embeddings"),
     ("ahp", "embeddings"),
     ("parent_violations", "embeddings"),
+    ("recall_at_1", "features"),
+    ("map_at_r", "features"),
     ("top1", None),
+    ("lda_top1", None),
+    ("feature_mean_top1", None),
     ("prototype_top1", "embeddings"),
     ("own_top1", "predictions"),
     ("aspect_accuracy_at_depth_1", "aspects"),
@@ -55,8 +81,10 @@ def main_numbers_table(result: EvaluationResult) -> str:
         for metric, role in _METRICS
         if role not in _NOT_ALWAYS or any(metric in m.scores.get(role, {}) for m in result.methods.values())
     ]
+    if len(result.main.representations) == 1:  # nothing beside the space that is searched
+        shown = [(metric, role) for metric, role in shown if role != "features"]
     answers = [f"its {metric.replace('_', ' ')}" for metric in _ANSWERS]
-    columns = [["", "classifier", *answers, *(_title(metric) for metric, _ in shown)]]
+    columns = [["", "classifier", *answers, *(_title(metric, role) for metric, role in shown)]]
     for name, method in result.methods.items():
         found = [_cell(method.answer_score(metric), method.answer_interval(metric)) for metric in _ANSWERS]
         others = [_cell(method.score(metric, role), method.interval(metric, role)) for metric, role in shown]
@@ -70,7 +98,37 @@ def main_numbers_table(result: EvaluationResult) -> str:
     ]
     if any(method.intervals for method in result.methods.values()):
         lines.append(f"in brackets: {result.settings.confidence:.0%} confidence intervals{_drawn(counts)}")
-    return "\n".join([*lines, result.main.classifier.sentence, *result.cautions])
+    added = added_by_training(result)
+    last = [result.main.classifier.sentence, *result.cautions, *([added] if added else [])]
+    return "\n".join([*lines, *last])
+
+
+def added_by_training(result: EvaluationResult) -> str:
+    """What training added to right answers over the features that it began with; empty if they are unknown.
+
+    The features answer by the classifier that validation chose for them, so it may be that the same answers
+    come from the run itself: then training has added nothing to them.
+    """
+    name = next((name for name in START_NAMES if name in result.methods and name != result.name), None)
+    if name is None:
+        return ""
+    main, start = result.main, result.methods[name]
+    ours, theirs = main.answer_score("top1"), start.answer_score("top1")
+    if math.isnan(ours) or math.isnan(theirs):
+        return ""
+    shares = f"{percent(ours)} right, {percent(theirs)} by the {name}"
+    found = _differences(result).get(name)
+    if found is None or math.isnan(found.low):
+        return f"What training added to the answers: {100 * (ours - theirs):+.1f} points ({shares})."
+    level = percent(result.settings.confidence, 0)
+    bounds = f"{level} interval {100 * found.low:+.1f} to {100 * found.high:+.1f}"
+    if found.low <= 0 <= found.high:
+        return (
+            f"Training added nothing to the answers that can be told from chance: "
+            f"{100 * (ours - theirs):+.1f} points ({bounds}; {shares})."
+        )
+    verb = "added" if ours > theirs else "cost"
+    return f"Training {verb} {abs(100 * (ours - theirs)):.1f} points of right answers ({bounds}; {shares})."
 
 
 def _counts(
@@ -135,8 +193,9 @@ def _better_classifier(main: MethodResult, metric: str, theirs: float) -> str:
     return f"Another classifier of the model has {found[best]:.4f}: --classifier {best}. "
 
 
-def _title(metric: str) -> str:
-    return "probe top1" if metric == "top1" else metric.replace("_", " ")
+def _title(metric: str, role: str | None) -> str:
+    words = "probe top1" if metric == "top1" else metric.replace("_", " ")
+    return f"{words}, features" if role == "features" else words
 
 
 def _cell(value: float, bounds: tuple[float, float]) -> str:
@@ -149,11 +208,12 @@ def _cell(value: float, bounds: tuple[float, float]) -> str:
 
 @dataclass(frozen=True)
 class Tile:
-    """A large number with what it says and what the baselines have."""
+    """A large number with what it says, what the baselines have, and a sentence below it."""
 
     number: str
     title: str
     others: list[tuple[str, str]]
+    note: str = ""
 
 
 def opening(result: EvaluationResult, taxonomy: Taxonomy, samples: str, *, trained: bool) -> str:
@@ -212,6 +272,7 @@ def tiles(result: EvaluationResult, samples: str) -> list[Tile]:
             percent(main.answer_score("top1")),
             f"get exactly the right class ({_BY_IN_TILE[main.classifier.name]})",
             _others(others, lambda m: m.answer_score("top1"), answers=True),
+            added_by_training(result),
         ),
     ]
     if coarsest < len(main.answer_by_depth) - 1:
@@ -226,12 +287,12 @@ def tiles(result: EvaluationResult, samples: str) -> list[Tile]:
                 ),
             )
         )
-    undefined = math.isnan(main.score("recall_at_1"))
+    undefined = math.isnan(main.score("recall_at_1", "embeddings"))
     found.append(
         Tile(
-            percent(main.score("recall_at_1")),
+            percent(main.score("recall_at_1", "embeddings")),
             "find their own class first in a search" + (": not defined here" if undefined else ""),
-            _others(others, lambda m: m.score("recall_at_1")),
+            _others(others, lambda m: m.score("recall_at_1", "embeddings")),
         )
     )
     violations = main.score("parent_violations")

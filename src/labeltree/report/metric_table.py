@@ -9,8 +9,7 @@ from labeltree.evaluation import EvaluationResult, MethodResult
 from labeltree.report.wording import (
     ASPECTS,
     GROUPS,
-    SEARCH,
-    SEARCH_EMBEDDINGS,
+    SEARCH_FEATURES,
     AspectMeasure,
     Measure,
     format_interval,
@@ -63,10 +62,8 @@ def metric_table(result: EvaluationResult, sample: str, samples: str) -> list[Ta
     groups = []
     one_role = len(result.main.representations) == 1
     for group in GROUPS:
-        if one_role and group is SEARCH:
-            continue  # the only representation is searched below
-        if one_role and group is SEARCH_EMBEDDINGS:
-            group = replace(group, question=SEARCH.question, answer=SEARCH.answer)
+        if one_role and group is SEARCH_FEATURES:
+            continue  # there is only one representation
         rows = [
             TableRow(replace(measure, meaning=measure.meaning.format(**words)), _cells(result, measure))
             for measure in group.measures
@@ -122,7 +119,7 @@ def _searched(result: EvaluationResult, samples: str) -> str:
 
 def _embedding(result: EvaluationResult) -> str:
     found = result.main.representations["embeddings"]
-    return f"{found.dim} numbers that the loss is computed from, instead of the encoder's output"
+    return f"{found.dim} numbers that the loss is computed from"
 
 
 def aspect_table(result: EvaluationResult, sample: str, samples: str) -> list[TableGroup]:

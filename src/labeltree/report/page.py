@@ -110,11 +110,10 @@ def render_report(
         raise DataError("this table is not the one that was evaluated: its number of samples differs")
     names = NodeNames(taxonomy)
     colours = TreeColours(taxonomy, table.nodes[chosen.search])
-    features = read(table, "features", result.settings.feature_geometry)
     embeddings = read(table, "embeddings")
     plan = chosen.plan
     searches = choose_searches(
-        features, table.nodes, plan.queries, taxonomy, gallery=plan.gallery, groups=plan.groups
+        embeddings, table.nodes, plan.queries, taxonomy, gallery=plan.gallery, groups=plan.groups
     )
     mapped = chosen.search if len(chosen.search) else chosen.test
     shown = stratified_subsample(mapped, table.nodes[mapped], max_points, result.settings.seed)
@@ -126,7 +125,7 @@ def render_report(
     if images is not None:
         ids = torch.arange(len(table)) if table.instances is None else table.instances
         examples = example_pictures(
-            errors, features, chosen.test, table.nodes, ids, images, outcomes, classifier=answering
+            errors, embeddings, chosen.test, table.nodes, ids, images, outcomes, classifier=answering
         )
     questions = question_panels(result, sample, group)
     explained = explain_samples(result, table, chosen, taxonomy)
@@ -194,7 +193,7 @@ def render_report(
         searched_words=("" if plan.gallery is None else "training ")
         + samples
         + ("" if plan.groups is None else ", without those of its own group"),
-        search_reads=features.representation,
+        search_reads=embeddings.representation,
         legend=search_legend(taxonomy),
         search_style="pictures" if images is not None else "words texts" if texts is not None else "words",
         history=history_groups(history or []),

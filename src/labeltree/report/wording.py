@@ -8,8 +8,7 @@ from dataclasses import dataclass
 __all__ = [
     "ASPECTS",
     "GROUPS",
-    "SEARCH",
-    "SEARCH_EMBEDDINGS",
+    "SEARCH_FEATURES",
     "AspectMeasure",
     "Measure",
     "MeasureGroup",
@@ -135,13 +134,14 @@ _OWN = MeasureGroup(
 )
 SEARCH = MeasureGroup(
     "Does it find similar {samples}?",
-    "Every {sample} in turn is the query, and {search_words} are sorted by similarity to it.",
-    _retrieval("features"),
-)
-SEARCH_EMBEDDINGS = MeasureGroup(
-    "Does the same search work on the embeddings?",
-    "The same search with the {embedding_words}.",
+    "Every {sample} in turn is the query, and {search_words} are sorted by the similarity of their embeddings "
+    "to its own: {embedding_words}.",
     _retrieval("embeddings"),
+)
+SEARCH_FEATURES = MeasureGroup(
+    "Does the same search work on the features?",
+    "The same search with the output of the encoder, below the head.",
+    _retrieval("features"),
 )
 _ARRANGE = MeasureGroup(
     "Does the arrangement follow the tree?",
@@ -181,7 +181,7 @@ _ARRANGE = MeasureGroup(
         ),
     ),
 )
-GROUPS = (_CLASSIFY, _OWN, SEARCH, SEARCH_EMBEDDINGS, _ARRANGE)
+GROUPS = (_CLASSIFY, _OWN, SEARCH, SEARCH_FEATURES, _ARRANGE)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from difflib import get_close_matches
 
 from labeltree.evaluation import EvaluationSettings
 from labeltree.evaluation.registry import list_protocols, wanted_protocols
+from labeltree.evaluation.result import PREFIX
 
 __all__ = ["check_score", "find_score", "missing_scores", "score_name", "standard_scores"]
 
@@ -29,7 +30,11 @@ def standard_scores(recall_ks: Sequence[int] = EvaluationSettings.recall_ks) -> 
     own = tuple(f"own_{name}" for name in _ANSWERS)
     coarsest = ("accuracy_at_depth_1", "own_accuracy_at_depth_1")
     return {
-        "features": (*_ANSWERS, *searched),
+        "features": (
+            *_ANSWERS,
+            *(f"{prefix}_{name}" for prefix in ("lda", "feature_mean") for name in _ANSWERS),
+            *searched,
+        ),
         "embeddings": (
             *(f"prototype_{name}" for name in _ANSWERS),
             *_OF_THE_TREE,
@@ -39,7 +44,7 @@ def standard_scores(recall_ks: Sequence[int] = EvaluationSettings.recall_ks) -> 
         ),
         "predictions": own,
         "aspects": tuple(f"aspect_{name}" for name in (*_ANSWERS, *searched, *own, *coarsest)),
-        **dict.fromkeys(("probe", "prototypes", "own"), ("accuracy at depth 1",)),
+        **dict.fromkeys(tuple(PREFIX), ("accuracy at depth 1",)),
     }
 
 

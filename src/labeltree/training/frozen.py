@@ -215,8 +215,9 @@ def _encoded(
     """Compute features of the rows, batch by batch."""
     report = progress or silent
     device, encoder = network.device, network.encoder.eval().without_adapter
-    for start in range(0, len(rows), _BATCH):
-        some = rows[start : start + _BATCH]
+    size = network.batch_size(_BATCH)
+    for start in range(0, len(rows), size):
+        some = rows[start : start + size]
         with torch.no_grad():
             samples = network.plain(inputs.load(some).to(device), some.to(device))
             features = encode_in_chunks(encoder, samples, network.recipe.encode_chunk).float().cpu()
@@ -236,6 +237,7 @@ def _key(network: Network, source: Source) -> str:
         read += [recipe.max_length]
     else:
         read += [source.image_shape, *map(_values, network.normalisation), recipe.channels_last]
+        read += [] if source.preprocessing is None else [source.preprocessing]
     if recipe.pooling != "auto":
         read += [recipe.pooling]
     digest = hashlib.sha256(repr(read).encode())

@@ -31,6 +31,9 @@ from labeltree.training.registry import ObjectiveEntry
 
 __all__ = ["Network", "build_network", "on_usual_device", "recipe_encoder"]
 
+_CPU_PIXELS = 256 * 64 * 64  # of a batch that is encoded on a CPU
+_SMALLEST_BATCH = 8
+
 
 class Network(nn.Module):
     """An encoder with what follows it, as it is evaluated and used.
@@ -73,6 +76,16 @@ class Network(nn.Module):
     def device(self) -> torch.device:
         """The device of the weights."""
         return next(self.parameters()).device
+
+    def batch_size(self, most: int) -> int:
+        """How many samples are encoded at a time, at most ``most``: on a CPU, fewer of large images.
+
+        Their activations take memory: those of 32 images of 224 × 224 pixels a gigabyte in some encoders.
+        """
+        if self.image_shape is not None and self.device.type == "cpu":
+            _, height, width = self.image_shape
+            most = max(_SMALLEST_BATCH, min(most, _CPU_PIXELS // (height * width)))
+        return min(most, self.recipe.encode_chunk or most)
 
     @property
     def normalisation(self) -> tuple[Tensor | None, Tensor | None]:

@@ -307,9 +307,10 @@ class Recipe:
             or ``NAME.temperature``, each a list of [epoch, value], interpolated linearly.
         ema: decay of a moving average of the encoder weights, kept in the checkpoints; 0 = none.
         ema_evaluate: evaluate the moving average instead of the weights themselves.
-        classifier: what the run answers with: its ``own`` classifier, a linear ``probe`` on its features, the
-            nearest class mean of its embeddings, ``prototypes``; or ``auto``, the best of them on validation
-            samples. ``labeltree evaluate``, ``calibrate`` and ``predict`` can ask for another later.
+        classifier: what the run answers with: its ``own`` classifier; a linear ``probe``, discriminants
+            (``lda``) or the nearest class mean (``feature-means``) of its features; the nearest class mean of
+            its embeddings, ``prototypes``; or ``auto``, the best of them on validation samples. ``labeltree
+            evaluate``, ``calibrate`` and ``predict`` can ask for another later.
         monitor: validation metric that chooses the best checkpoint: ``map_at_r`` (of the features) or another
             column of history.csv without ``val_``; ``auto`` = ``embeddings_map_at_r`` if the features stay
             fixed, else ``map_at_r``.
@@ -394,7 +395,7 @@ class Recipe:
     schedules: dict[str, list[list[float]]] = field(default_factory=dict)
     ema: float = 0.0
     ema_evaluate: bool = False
-    classifier: Literal["auto", "own", "probe", "prototypes"] = "auto"
+    classifier: Literal["auto", "feature-means", "prototypes", "lda", "probe", "own"] = "auto"
     monitor: str = "auto"
     leave_group_out: Literal["auto", "always", "never"] = "auto"
     patience: int | None = None

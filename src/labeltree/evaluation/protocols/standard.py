@@ -25,7 +25,7 @@ from labeltree.metrics.functional import (
     parent_violations,
 )
 
-__all__ = ["own", "probe", "prototypes", "retrieval", "violations"]
+__all__ = ["feature_means", "lda", "own", "probe", "prototypes", "retrieval", "violations"]
 
 _OF_EMBEDDINGS = ("h_ap", "ndcg", "asi", "ap_at_depth")
 
@@ -55,6 +55,28 @@ def prototypes(inputs: Inputs, options: Any) -> ProtocolResult:
 
 
 @register(
+    "lda",
+    summary="linear discriminant analysis on the features, with shrinkage",
+    source="Ledoit & Wolf 2004",
+    standard=True,
+)
+def lda(inputs: Inputs, options: Any) -> ProtocolResult:
+    """Scores of the discriminants on the test samples."""
+    return _answers(inputs, "lda", inputs.roles[0])
+
+
+@register(
+    "feature-means",
+    summary="nearest class mean of the features, by cosine",
+    source="of labeltree",
+    standard=True,
+)
+def feature_means(inputs: Inputs, options: Any) -> ProtocolResult:
+    """Scores of the nearest class mean of the features on the test samples."""
+    return _answers(inputs, "feature-means", inputs.roles[0])
+
+
+@register(
     "own",
     summary="the model's own answers, where the table has predictions",
     source="Climbing the Label Tree, Section 3.5; severity: Bertinetto et al. 2020",
@@ -77,6 +99,8 @@ def _answers(inputs: Inputs, name: ClassifierKind, role: str, notes: Sequence[st
     no top-1, and no accuracy at depths where no test label has training samples. The model's own answers are
     still scored, since a model of class embeddings may predict unseen classes.
     """
+    if name != "own" and name not in inputs.classifiers.fitted:
+        return ProtocolResult("")
     if name == "own" and inputs.own_answers is not None:
         named = inputs.own_answers.clamp(min=0)
     else:

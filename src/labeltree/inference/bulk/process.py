@@ -36,8 +36,6 @@ from labeltree.training.network import Network
 __all__ = ["Place", "run_of", "run_process"]
 
 _BATCH = 256
-_CPU_PIXELS = 128 * 64 * 64  # of a batch on a CPU, whose activations then fit in its memory
-_SMALLEST = 8
 _CHUNK = 16  # images that a thread decodes at a time
 _AHEAD = 2  # batches that are decoded ahead, beyond what the threads have at hand
 _PATIENCE_S, _PAUSE_S = 3600, 1.0  # while another process of the job calibrates the run
@@ -205,7 +203,7 @@ class _Work:
         self._samples = samples
         self._rows = rows
         self._out = out
-        self._batch = _batch_size(network)
+        self._batch = network.batch_size(_BATCH)
         self._progress = progress
         self._message = f"{'embedding' if job.what == 'embed' else 'answering for'} {job.data}"
         self._done = 0
@@ -345,15 +343,6 @@ class _Work:
             inputs = network.tokens(contents) if self._reads_text else torch.from_numpy(np.stack(contents))
             features, embeddings = network(network.plain(inputs.to(network.device)))
         return features.cpu(), embeddings.cpu()
-
-
-def _batch_size(network: Network) -> int:
-    """Number of samples that are encoded at a time; the same for every process of a job."""
-    size = _BATCH
-    if network.image_shape is not None and network.device.type == "cpu":
-        _, height, width = network.image_shape
-        size = max(_SMALLEST, min(size, _CPU_PIXELS // (height * width)))
-    return min(size, network.recipe.encode_chunk or size)
 
 
 def _texts(samples: Sequence[StreamedSample]) -> list[Any]:

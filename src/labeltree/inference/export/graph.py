@@ -82,6 +82,10 @@ class ModelGraph(nn.Module):
         if isinstance(scores, PrototypeScores):
             self.register_buffer("prototypes", scores.prototypes.clone())
             space = get_geometry(scores.geometry, scores.curvature)
+            if scores.of_features:
+                return lambda features, _: (
+                    -space.pairwise_distance(features.double(), self.prototypes).square()
+                )
             return lambda _, points: -space.pairwise_distance(points.double(), self.prototypes).square()
         if isinstance(scores, OwnScores):
             return lambda features, _: self._own_logits(features)
