@@ -85,10 +85,9 @@ class ProgressLine:
             self._done_before, self._pause = done, _FIRST_S
             if not self._on_terminal:
                 print(message, file=self._stream, flush=True)
-        elif not self._on_terminal and time.monotonic() - self._printed >= self._pause:
-            if self._counted or total > 0:
-                self._printed, self._pause = time.monotonic(), _MINUTE_S
-                print(f"{message}: {self._rate()}", file=self._stream, flush=True)
+        elif self._is_due(total):
+            self._printed, self._pause = time.monotonic(), _MINUTE_S
+            print(f"{message}: {self._rate()}", file=self._stream, flush=True)
         if self._thread is None and time.monotonic() - self._drawn >= _EVERY_S:
             self._draw()
 
@@ -111,9 +110,8 @@ class ProgressLine:
     def text(self) -> str:
         """The current text of the line."""
         message, done, total = self._told
-        seconds = (
-            self._rate() if self._counted else f"{time.monotonic() - self._stage_start:.0f} s{self._left()}"
-        )
+        elapsed = f"{time.monotonic() - self._stage_start:.0f} s"
+        seconds = self._rate() if self._counted else f"{elapsed}{self._left()}"
         share = min(done / total, 1.0) if total > 0 else 0.0
         full = round(_BAR * share)
         bar = f"{'━' * full}{'╌' * (_BAR - full)} {share:4.0%}  " if total > 0 else ""
@@ -131,6 +129,11 @@ class ProgressLine:
             rate = (done - self._done_before) / seconds
             found += f", {rate:,.0f} a second" if rate >= 10 else f", {rate:.2g} a second"
         return found + self._left()
+
+    def _is_due(self, total: int) -> bool:
+        """Whether a file or a pipe gets a further line of this stage."""
+        known = self._counted is not None or total > 0
+        return known and not self._on_terminal and time.monotonic() - self._printed >= self._pause
 
     def _left(self) -> str:
         """The time left, at the rate so far; empty if that is not known."""

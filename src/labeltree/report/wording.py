@@ -134,8 +134,8 @@ _OWN = MeasureGroup(
 )
 SEARCH = MeasureGroup(
     "Does it find similar {samples}?",
-    "Every {sample} in turn is the query, and {search_words} are sorted by the similarity of their embeddings "
-    "to its own: {embedding_words}.",
+    "Every {sample} in turn is the query, and {search_words} are sorted by the similarity of their "
+    "embeddings to its own: {embedding_words}.",
     _retrieval("embeddings"),
 )
 SEARCH_FEATURES = MeasureGroup(
