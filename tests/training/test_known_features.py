@@ -9,11 +9,11 @@ import pytest
 import torch
 from PIL import Image
 
-from labeltree.data.images.stores import FileStore
 from labeltree.errors import DataError
 from labeltree.inference.embeddings import embed_source
 from labeltree.training.experiment import Experiment, prepare
-from labeltree.training.frozen import FeatureFile, encode_rows, use_precomputed_features
+from labeltree.training.feature_store import FeatureStore, KeptFeatures
+from labeltree.training.frozen import encode_rows, use_precomputed_features
 from labeltree.training.recipe import Recipe
 
 pytestmark = pytest.mark.slow
@@ -47,10 +47,11 @@ def test_kept_and_completed(
     load = inputs.load
     monkeypatch.setattr(inputs, "load", lambda rows: calls.append(rows.tolist()) or load(rows))
     both = encoded(experiment, [1, 5, 3])
-    assert [rows for rows in calls if len(rows) < 60] == [[5]]  # all of them are read for the key alone
+    assert calls == [[5]]
     assert torch.equal(both[[2, 0]], first[:2])
-    (kept,) = features.iterdir()
-    kept.write_bytes(b"damaged")
+    (folder,) = features.iterdir()
+    for kept in folder.iterdir():
+        kept.write_bytes(b"damaged")
     torch.testing.assert_close(encoded(experiment, [3, 1, 4]), first)
     use_precomputed_features(experiment)
     store = pickle.loads(pickle.dumps(experiment.batches.inputs))  # as loader processes get it
@@ -75,45 +76,64 @@ def test_other_weights_other_samples_and_other_pixels_are_other_features(
     assert files_after(experiment) == 4
 
 
-def test_files_that_are_decoded_on_demand_are_told_apart(tmp_path: Path) -> None:
-    for name in ("a", "b"):
-        Image.fromarray(np.zeros((8, 8, 3), np.uint8)).save(tmp_path / f"{name}.png")
-    files = [str(tmp_path / "a.png"), str(tmp_path / "b.png")]
-    key = FileStore(files, 8, 3).key()
-    assert FileStore(list(files), 8, 3).key() == key
-    boxes = np.array([[0, 0, 4, 4], [np.nan] * 4])
-    others = [FileStore(files[::-1], 8, 3), FileStore(files, 9, 3), FileStore(files, 8, 3, boxes)]
-    Image.fromarray(np.ones((9, 9, 3), np.uint8)).save(tmp_path / "b.png")
-    others.append(FileStore(files, 8, 3))
-    assert len({key, *(store.key() for store in others)}) == 5
+def digests_of(numbers: range) -> np.ndarray:
+    """Digests of samples by number."""
+    return np.array([[number // 256, number % 256, *[7] * 14] for number in numbers], np.uint8)
 
 
-def test_a_file_of_features(tmp_path: Path) -> None:
-    one = FeatureFile(tmp_path / "f" / "kept.bin", 1000, 3)
-    other = FeatureFile(tmp_path / "f" / "kept.bin", 1000, 3)  # two processes
+def test_a_store_of_features(tmp_path: Path) -> None:
+    one, other = FeatureStore(tmp_path / "f", 3), FeatureStore(tmp_path / "f", 3)  # two processes
     values = torch.arange(3000.0).view(1000, 3)
-    rows = torch.tensor([999, 5, 6, 7, 0, 300])
-    one.add(rows, values[rows])
-    assert other.missing(torch.tensor([5, 8, 999])).tolist() == [1]
-    assert torch.equal(other.load(rows), values[rows])
-    other.add(torch.tensor([8]), values[8:9])
-    assert torch.equal(one.load(torch.tensor([8, 7])), values[[8, 7]])
-    one.add(torch.empty(0, dtype=torch.int64), torch.empty(0, 3))
-    assert list((tmp_path / "f").iterdir()) == [tmp_path / "f" / "kept.bin"]
+    assert one.places(digests_of(range(2))).tolist() == [[-1, -1]] * 2
+    one.add(digests_of(range(5, 400)), [values[5:100], values[100:400]])
+    one.add(digests_of(range(0)), [])
+    other.add(digests_of(range(300, 1000)), [values[300:]])
+    third = FeatureStore(tmp_path / "f", 3)
+    assert third.places(digests_of(range(7)))[:, 0].tolist()[:5] == [-1] * 5
+    assert torch.equal(third.take(third.places(digests_of(range(5, 1000)))), values[5:])
+    assert torch.equal(other.take(other.places(digests_of(range(5, 1000)))), values[5:])
+    again = pickle.loads(pickle.dumps(third))
+    assert torch.equal(again.take(again.places(digests_of(range(10, 12)))), values[10:12])
     (tmp_path / "any").touch()
-    assert (tmp_path / "f" / "kept.bin").stat().st_mode == (tmp_path / "any").stat().st_mode
-    with pytest.raises(DataError, match=r"features have vanished from '.*kept\.bin'; the same command"):
-        one.load(torch.tensor([9]))
+    assert {file.stat().st_mode for file in (tmp_path / "f").iterdir()} == {(tmp_path / "any").stat().st_mode}
 
 
-def test_many_rows_take_no_room_before_they_are_there(tmp_path: Path) -> None:
-    kept = FeatureFile(tmp_path / "kept.bin", 1_000_000, 384)
-    kept.add(torch.tensor([999_999]), torch.ones(1, 384))
-    assert (tmp_path / "kept.bin").stat().st_size > 1.5e9
-    assert (tmp_path / "kept.bin").stat().st_blocks * 512 < 1e6
+def test_damaged_and_foreign_files_of_features_are_passed_over(tmp_path: Path) -> None:
+    store = FeatureStore(tmp_path, 3)
+    store.add(digests_of(range(4)), [torch.ones(4, 3)])
+    (kept,) = tmp_path.iterdir()
+    (tmp_path / "cut.features").write_bytes(kept.read_bytes()[:-1])
+    (tmp_path / "other.features").write_bytes(b"something else")
+    (tmp_path / "link.features").symlink_to(tmp_path / "nowhere")
+    found = FeatureStore(tmp_path, 3)
+    assert (found.places(digests_of(range(4)))[:, 0] >= 0).all()
+    assert (FeatureStore(tmp_path, 4).places(digests_of(range(4))) == -1).all()
+
+
+def test_features_that_have_vanished_are_named(tmp_path: Path) -> None:
+    kept = KeptFeatures(FeatureStore(tmp_path, 3), torch.tensor([4]), digests_of(range(1)))
+    with pytest.raises(DataError, match=r"features have vanished from .*; the same command makes them again"):
+        kept.load(torch.tensor([4]))
 
 
 def test_a_cache_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "f").write_text("a file where a folder should be")
     with pytest.raises(DataError, match=r"features cannot be kept in .*cache folder with LABELTREE_DATA"):
-        FeatureFile(tmp_path / "f" / "kept.bin", 10, 3)
+        FeatureStore(tmp_path / "f", 3).add(digests_of(range(1)), [torch.ones(1, 3)])
+
+
+def test_a_further_sample_is_the_only_one_that_is_encoded(
+    recipe_of: Callable[..., Recipe], features: Path, image_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = frozen(recipe_of)
+    encoded(first, list(range(len(first.source))))
+    some = next(image_folder.rglob("*.png"))
+    image = Image.open(some).convert("RGB")
+    image.putpixel((0, 0), (1, 2, 3))
+    image.save(some.with_name("zz-new.png"))
+    second = frozen(recipe_of)
+    calls = []
+    load = second.batches.inputs.load
+    monkeypatch.setattr(second.batches.inputs, "load", lambda rows: calls.append(len(rows)) or load(rows))
+    encoded(second, list(range(len(second.source))))
+    assert calls == [1]

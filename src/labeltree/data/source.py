@@ -319,6 +319,16 @@ class Source:
             found.append(_text_digests(self.texts[row] for row in self.rows.tolist()))
         return found[0] if len(found) == 1 else combined_digests(*found)
 
+    def row_digests(self, rows: Tensor) -> Array:
+        """Digests ``(m, 16)`` uint8 of the content of rows ``(m,)`` of the store and the texts.
+
+        See `sample_digests`.
+        """
+        samples = dataclasses.replace(
+            self.subset([]), rows=rows, nodes=torch.full((len(rows),), -1), instances=rows
+        )
+        return samples.sample_digests()
+
     def _image_digests(self, rows: Tensor) -> Array:
         if self.digests is not None:
             chosen: Array = self.digests[rows.numpy()]

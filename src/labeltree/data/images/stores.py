@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,7 +15,7 @@ from torch import Tensor
 from torch.utils.data import get_worker_info
 
 from labeltree.data.images.decode import decode, pixels_of
-from labeltree.data.images.encoded import EncodedImages, ImageParts, encoded
+from labeltree.data.images.encoded import EncodedImages, encoded
 from labeltree.data.source import ImageStore
 from labeltree.errors import DataError
 from labeltree.preprocessing import Preprocessing
@@ -275,7 +274,7 @@ class FileStore:
         self._boxes = boxes
         # As a tensor, its memory is shared by loader processes.
         self._stamps = None if stamps is None else torch.from_numpy(stamps)
-        self._unchecked = unchecked
+        self.unchecked = unchecked
         self.unreadable: set[int] = set()
         self._digests = digests
         self.image_shape: tuple[int, int, int] = (channels, size, size)
@@ -283,25 +282,6 @@ class FileStore:
 
     def __len__(self) -> int:
         return len(self._images)
-
-    def key(self) -> bytes:
-        """A digest of what the images depend on: names and contents of the files, or, where these are not
-        known, their sizes and times; parts that count.
-        """
-        if self._digests is not None:
-            known = self._digests
-        else:
-            known = self._images.stamps() if self._stamps is None else self._stamps.numpy()
-        digest = hashlib.sha256(repr(self.image_shape).encode() + known.tobytes())
-        if self.preprocessing is not None:
-            digest.update(repr(self.preprocessing).encode())
-        for file in self._images.files:
-            digest.update(os.fsencode(file) + b"\0")
-        if isinstance(self._images, ImageParts):
-            digest.update(self._images.parts.tobytes())
-        if self._boxes is not None:
-            digest.update(np.ascontiguousarray(self._boxes, dtype=np.float64).tobytes())
-        return digest.digest()
 
     def load(self, rows: Tensor) -> Tensor:
         """Images of the rows.
@@ -324,7 +304,7 @@ class FileStore:
         try:
             return self._decoded(row)
         except DataError as error:
-            if self._unchecked != "replace":
+            if self.unchecked != "replace":
                 raise
             if row not in self.unreadable:
                 _log.warning("%s. Another sample takes its place", error)
@@ -342,7 +322,7 @@ class FileStore:
                 preprocessing=self.preprocessing,
             )
         except DataError as error:
-            now = "" if self._unchecked else " any more"
+            now = "" if self.unchecked else " any more"
             raise DataError(f"the image '{self._images.where(row)}' cannot be read{now}: {error}") from error
         if self._stamps is not None and not np.array_equal(
             self._images.stamp(row), self._stamps[row].numpy()
