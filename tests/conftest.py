@@ -16,9 +16,10 @@ LEAVES = ("animal/dog/poodle", "animal/dog/beagle", "animal/cat/tabby", "plant/r
 
 @pytest.fixture(scope="session", autouse=True)
 def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Image caches of the tests' folders do not go to the user's cache."""
+    """Image caches of the tests' folders do not go to the user's cache, and nothing is fetched."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LABELTREE_DATA", str(tmp_path_factory.mktemp("data")))
+        patch.setenv("LABELTREE_OFFLINE", "1")
         yield
 
 

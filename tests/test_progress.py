@@ -119,7 +119,9 @@ def test_counted_samples_have_a_rate_and_a_time_left(monkeypatch: pytest.MonkeyP
     assert "left" not in line.text()
 
 
-def test_counted_samples_get_a_line_a_minute_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counted_samples_get_a_line_after_ten_seconds_and_then_every_minute_elsewhere(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     now = [0.0]
     monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: now[0]))
     stream = io.StringIO()
@@ -129,5 +131,24 @@ def test_counted_samples_get_a_line_a_minute_elsewhere(monkeypatch: pytest.Monke
             now[0] = float(second)
             report("embedding", 10 * second, 0)
     lines = stream.getvalue().splitlines()
-    assert lines[:2] == ["embedding", "embedding: 600 samples, 10 a second"]
-    assert len(lines) == 4
+    assert lines[:2] == ["embedding", "embedding: 100 samples, 10 a second"]
+    assert lines[2] == "embedding: 700 samples, 10 a second"
+    assert len(lines) == 5
+
+
+def test_elsewhere_a_long_stage_says_the_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    stream = io.StringIO()
+    with progress_line(stream=stream) as report:
+        assert report is not None
+        for second in range(0, 100, 5):
+            now[0] = float(second)
+            report("computing features", second, 100)
+            report("computing features", second, 100)
+    lines = stream.getvalue().splitlines()
+    assert lines == [
+        "computing features",
+        "computing features: 10%, 90 s left",
+        "computing features: 70%, 30 s left",
+    ]

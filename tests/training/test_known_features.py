@@ -55,7 +55,10 @@ def test_kept_and_completed(
     torch.testing.assert_close(encoded(experiment, [3, 1, 4]), first)
     use_precomputed_features(experiment)
     store = pickle.loads(pickle.dumps(experiment.batches.inputs))  # as loader processes get it
-    assert torch.equal(store.load(torch.tensor([3, 1, 4])), first)
+    learned = experiment.source.of_split("train").rows[:3]
+    torch.testing.assert_close(store.load(learned), encoded(experiment, learned.tolist()))
+    with pytest.raises(IndexError, match="features of other rows"):
+        store.load(experiment.source.of_split("test").rows[:1])
     table = embed_source(experiment.network, experiment.source)
     assert table.features.shape[1] == 5
 

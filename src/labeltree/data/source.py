@@ -311,23 +311,20 @@ class Source:
 
         For an image file, this is the digest of the file's bytes, computed when it was decoded.
         """
-        found = []
-        if self.store is not None:
-            rows, places = self.rows.unique(return_inverse=True)  # type: ignore[no-untyped-call]
-            found.append(self._image_digests(rows)[places.numpy()])
-        if self.texts is not None:
-            found.append(_text_digests(self.texts[row] for row in self.rows.tolist()))
-        return found[0] if len(found) == 1 else combined_digests(*found)
+        return self.row_digests(self.rows)
 
     def row_digests(self, rows: Tensor) -> Array:
         """Digests ``(m, 16)`` uint8 of the content of rows ``(m,)`` of the store and the texts.
 
         See `sample_digests`.
         """
-        samples = dataclasses.replace(
-            self.subset([]), rows=rows, nodes=torch.full((len(rows),), -1), instances=rows
-        )
-        return samples.sample_digests()
+        found = []
+        if self.store is not None:
+            once, places = rows.unique(return_inverse=True)  # type: ignore[no-untyped-call]
+            found.append(self._image_digests(once)[places.numpy()])
+        if self.texts is not None:
+            found.append(_text_digests(self.texts[row] for row in rows.tolist()))
+        return found[0] if len(found) == 1 else combined_digests(*found)
 
     def _image_digests(self, rows: Tensor) -> Array:
         if self.digests is not None:

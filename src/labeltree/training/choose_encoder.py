@@ -35,6 +35,7 @@ IMAGE_ENCODER = "LABELTREE_IMAGE_ENCODER"
 SMALL_ENCODER = "small-conv"
 _PHOTOGRAPHS = "efficientnet-lite0"
 _SMALL = 64  # pixels of the shorter side up to which the small encoder reads images as they are
+_USUAL_SIZE = 224  # pixels, of an encoder that does not say its own
 _LARGE = 96  # from which photographs are worth an encoder of photographs
 _log = logging.getLogger("labeltree.training")
 
@@ -86,6 +87,10 @@ def choose_encoder(recipe: Recipe, look: ImageLook) -> EncoderChoice:
     name = os.environ.get(IMAGE_ENCODER) or _PHOTOGRAPHS
     if encoder_modality(name) != "image":
         raise ValueError(f"{IMAGE_ENCODER} is '{name}', which reads no images; name an image encoder")
+    usual = _expected(name)
+    if recipe.image_size is not None and 2 * recipe.image_size < (usual.size or 0):
+        why = f"image_size is {recipe.image_size}, too small for {name} ({usual.size} pixels)"
+        return EncoderChoice(SMALL_ENCODER, False, small, why, "small")
     missing = _missing_weights(name, data_home().as_posix(), offline())
     if missing is not None:
         warning = (
@@ -93,12 +98,7 @@ def choose_encoder(recipe: Recipe, look: ImageLook) -> EncoderChoice:
             f"had: {missing}. On photographs such an encoder often answers half as well"
         )
         return EncoderChoice(SMALL_ENCODER, False, small, f"{name} is not to be had", "small", warning)
-    images = usual_images(name) or ImageInput(3, None)
-    images = dataclasses.replace(images, size=recipe.image_size or images.size or 224)
-    usual = usual_images(name)
-    if recipe.image_size is not None and usual is not None and 2 * recipe.image_size < (usual.size or 0):
-        why = f"image_size is {recipe.image_size}, too small for {name} ({usual.size} pixels)"
-        return EncoderChoice(SMALL_ENCODER, False, small, why, "small")
+    images = dataclasses.replace(usual, size=recipe.image_size or usual.size or _USUAL_SIZE)
     if kind == "photographs":
         return EncoderChoice(name, True, images, f"{of_size}, in colour, are photographs", kind)
     what = "gray" if look.gray else "drawn" if look.drawn else "neither small nor large"
@@ -109,6 +109,14 @@ def _kind(look: ImageLook) -> Literal["photographs", "small", "between"]:
     if look.shorter <= _SMALL:
         return "small"
     return "between" if look.gray or look.drawn or look.shorter < _LARGE else "photographs"
+
+
+def _expected(name: str) -> ImageInput:
+    """The images that an encoder's weights were made for; nothing is known of one that is not there."""
+    try:
+        return usual_images(name) or ImageInput(None, None)
+    except (DataError, ImportError):
+        return ImageInput(None, None)
 
 
 @functools.cache

@@ -159,8 +159,11 @@ class KeptFeatures:
 
         Raises:
             DataError: if some have been deleted meanwhile.
+            IndexError: for a row that may not be loaded.
         """
-        at = torch.searchsorted(self._rows, rows)
+        at = torch.searchsorted(self._rows, rows).clamp_max(len(self._rows) - 1)
+        if not torch.equal(self._rows[at], rows):
+            raise IndexError("features of other rows than those of this view of the store")
         places = self._store.places(self._digests[at.numpy()])
         if (places < 0).any():
             raise DataError(

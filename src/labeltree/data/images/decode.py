@@ -308,7 +308,7 @@ def _centre(image: PilImage, size: int, preprocessing: Preprocessing) -> PilImag
     width, height = preprocessing.resized(*image.size, size)
     if image.size != (width, height):
         kind = Image.Resampling[preprocessing.interpolation.upper()]
-        image = image.resize((width, height), kind, reducing_gap=REDUCING_GAP)
+        image = image.resize((width, height), kind)
     left, top = round((width - size) / 2), round((height - size) / 2)
     return image.crop((left, top, left + size, top + size)) if (width, height) != (size, size) else image
 
