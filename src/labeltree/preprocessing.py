@@ -41,6 +41,11 @@ class Preprocessing:
                 f"{', '.join(get_args(Interpolation))}"
             )
 
+    def __str__(self) -> str:
+        sides = "both sides" if self.squash else "the shorter side"
+        cut = f", the centre cut out ({self.crop:.3g} of it)" if self.crop < 1 else ""
+        return f"{sides} resized ({self.interpolation}){cut}"
+
     def resized(self, width: int, height: int, size: int) -> tuple[int, int]:
         """Width and height in pixels to which an image is resized before the centre is cut out.
 

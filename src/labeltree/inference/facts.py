@@ -16,6 +16,7 @@ from labeltree.inference.loading import TrainedRun, load_run
 from labeltree.inference.public_settings import public_data, public_encoder
 from labeltree.runs import RunFolder
 from labeltree.safe_files import Reader, read_json
+from labeltree.training.recipe import what_is_trained
 
 __all__ = ["CONFIG", "COVERAGES", "EXPORT_FORMAT", "Facts", "folder_facts", "model_facts"]
 
@@ -30,7 +31,7 @@ _METRICS = {  # of the classifier that answers, then of embeddings without one
     "hierarchical_f1": "hierarchical F1",
     "tree_accuracy": "tree accuracy",
 }
-_RETRIEVAL = {"recall_at_1": "recall@1", "map_at_r": "MAP@R"}  # of features
+_RETRIEVAL = {"recall_at_1": "recall@1", "map_at_r": "MAP@R"}  # of the embeddings, which are searched
 _KEPT = ("data", "training", "metrics")  # what an exported model knows from its run alone
 _LIBRARIES = ("python", "labeltree", "torch", "torchvision", "lightning", "timm", "numpy")
 
@@ -62,6 +63,8 @@ def model_facts(run: TrainedRun, decider: Decider | None, *, public: bool = Fals
             "encoder": recipe.encoder,
             "reads": network.encoder.modality,
             "image_shape": network.image_shape,
+            "cut": None if network.preprocessing is None else str(network.preprocessing),
+            "trained": what_is_trained(recipe),
             "parameters": sum(p.numel() for p in network.parameters()),
             "encoder_parameters": sum(p.numel() for p in network.encoder.parameters()),
             "features": network.encoder.feature_dim,
@@ -220,7 +223,7 @@ def _metrics(run: TrainedRun, kept: Facts | None) -> Facts | None:
         for metric, title in _METRICS.items()
     ]
     numbers += [
-        _number(title, main.score(metric, "features"), main.interval(metric, "features"))
+        _number(title, main.score(metric, "embeddings"), main.interval(metric, "embeddings"))
         for metric, title in _RETRIEVAL.items()
     ]
     return {

@@ -141,7 +141,7 @@ def _key(network: Network, source: Source) -> str:
         read += [recipe.max_length]
     else:
         read += [source.image_shape, *map(_values, network.normalisation), recipe.channels_last]
-        read += [] if source.preprocessing is None else [source.preprocessing]
+        read += [] if source.preprocessing is None else [source.preprocessing.to_dict()]
         read += ["unchecked"] if getattr(source.store, "unchecked", None) else []  # digests of parts of files
     if recipe.pooling != "auto":
         read += [recipe.pooling]

@@ -31,7 +31,7 @@ from labeltree.training.registry import ObjectiveEntry
 
 __all__ = ["Network", "build_network", "on_usual_device", "recipe_encoder"]
 
-_CPU_PIXELS = 256 * 64 * 64  # of a batch that is encoded on a CPU
+_CPU_PIXELS = 128 * 64 * 64  # of a batch on a CPU, whose activations then fit in its caches
 _SMALLEST_BATCH = 8
 
 

@@ -12,7 +12,16 @@ from typing import Any, Literal
 from labeltree.atomic import atomic_write
 from labeltree.training.settings import check_idle, check_kinds, flatten, numbers, value_of
 
-__all__ = ["GROUPS", "HeadRecipe", "LoraRecipe", "OptimizerRecipe", "QueueRecipe", "Recipe", "TableRecipe"]
+__all__ = [
+    "GROUPS",
+    "HeadRecipe",
+    "LoraRecipe",
+    "OptimizerRecipe",
+    "QueueRecipe",
+    "Recipe",
+    "TableRecipe",
+    "what_is_trained",
+]
 
 
 @dataclass(frozen=True)
@@ -478,6 +487,24 @@ class Recipe:
             for key in dict.fromkeys([*mine, *theirs])
             if mine.get(key) != theirs.get(key) and key not in {*_CARRYING_OUT, *but}
         ]
+
+
+def what_is_trained(recipe: Recipe) -> str:
+    """What of a model was trained by a resolved recipe, in words.
+
+    Example:
+        >>> what_is_trained(Recipe("photos", encoder="efficientnet-lite0", pretrained=True, trainable="head"))
+        'the head alone, on the features of the pretrained encoder'
+    """
+    start = "pretrained encoder" if recipe.pretrained or recipe.weights is not None else "encoder"
+    if recipe.trainable == "head":
+        layer = "the head and the adapter" if recipe.adapter is not None else "the head alone"
+        return f"{layer}, on the features of the {start}"
+    if recipe.trainable == "lora":
+        return f"low-rank updates of the {start}, and the head"
+    if recipe.trainable.startswith("last:"):
+        return f"the last stages of the {start} ({recipe.trainable.removeprefix('last:')}), and the head"
+    return f"the {start} and the head" if start != "encoder" else "the encoder, from scratch, and the head"
 
 
 _MOST_OF_ALL = 2**32  # a larger number is a typing mistake: no count here is that large

@@ -281,7 +281,7 @@ def _key(
     if boxes is not None:
         digest.update(np.ascontiguousarray(boxes, dtype=np.float64).tobytes())
     if preprocessing is not None:
-        digest.update(repr(preprocessing).encode())
+        digest.update(repr(preprocessing.to_dict()).encode())
     return digest.hexdigest()[:32]
 
 

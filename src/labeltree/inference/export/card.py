@@ -87,10 +87,12 @@ def _summary(facts: Facts) -> str:
     model, tree = facts["model"], facts["taxonomy"]
     shape = model["image_shape"]
     reads = "texts" if shape is None else f"images of {shape[1]} × {shape[2]} pixels"
+    reads += f" ({model['cut']})" if model["cut"] else ""
     return (
         f"Reads {reads} and answers with a node of a taxonomy of {tree['nodes']:,} nodes ({tree['leaves']:,} "
         f"leaves, depth {tree['depth']}): as specific as it is sure. Encoder `{model['encoder']}` "
-        f"({model['encoder_parameters']:,} parameters), trained with objective `{model['objective']}`; "
+        f"({model['encoder_parameters']:,} parameters); trained with objective `{model['objective']}`: "
+        f"{model['trained']}; "
         f"features have {model['features']}, embeddings {model['embeddings']} dimensions "
         f"(geometry: {model['geometry']})."
     )
