@@ -28,10 +28,8 @@ from labeltree.taxonomy.placeholders import MissingNames
 
 __all__ = ["folder_labels", "folder_taxonomy", "left_out", "open_folder", "walk_images"]
 
-_PHOTOGRAPHS = frozenset((".arw", ".cr2", ".cr3", ".dng", ".heic", ".heif", ".nef"))
-_PICTURES = _PHOTOGRAPHS | frozenset(
-    (".avif", ".eps", ".exr", ".hdr", ".ico", ".j2k", ".jp2", ".jpx", ".jxl")
-)
+_PHOTOGRAPHS = frozenset((".arw", ".cr2", ".cr3", ".dng", ".nef"))
+_PICTURES = _PHOTOGRAPHS | frozenset((".eps", ".exr", ".hdr", ".ico", ".j2k", ".jp2", ".jpx", ".jxl"))
 _PICTURES |= frozenset((".pcx", ".psd", ".qoi", ".svg", ".tga"))
 """Extensions of pictures that are not in EXTENSIONS: leaving them out is probably not what was meant."""
 _MOST_OTHERS = 5  # extensions that are named

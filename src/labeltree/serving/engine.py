@@ -6,14 +6,20 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from labeltree.data.images.decode import FORMATS, decode, decoding_bytes, image_errors, pixels_of
+from labeltree.data.images.decode import (
+    FORMATS,
+    decode,
+    decoding_bytes,
+    image_errors,
+    open_image,
+    pixels_of,
+)
 from labeltree.data.images.dicom import dicom_bytes, dicom_head, dicom_pixels, is_dicom
 from labeltree.decisions import Promise
 from labeltree.decisions.novelty import FALSE_ALARMS
@@ -274,12 +280,12 @@ def measure_upload(content: bytes, size: int, max_pixels: int) -> int:
     Args:
         content: that of an image file, from a stranger.
         size: side in pixels to decode to.
-        max_pixels: most pixels of an image.
+        max_pixels: most pixels that are decoded; of a JPEG, once it is reduced.
 
     Raises:
         DataError: if it is broken, has too many pixels, or is of a format that image files do not have.
     """
-    from PIL import Image, UnidentifiedImageError
+    from PIL import Image
 
     if not content:
         raise DataError("it is empty")
@@ -289,13 +295,12 @@ def measure_upload(content: bytes, size: int, max_pixels: int) -> int:
             _check_pixels(width, height, max_pixels)
             return dicom_bytes(width, height, gray) + 2 * len(content)
         try:
-            with Image.open(BytesIO(content), formats=FORMATS) as image:
+            with open_image(content, FORMATS) as image:
+                needed = decoding_bytes(image, size)
                 _check_pixels(*image.size, max_pixels)
-                return decoding_bytes(image, size)
+                return needed
         except Image.DecompressionBombError:
             raise DataError(f"it has more than the {max_pixels:,} pixels that this service decodes") from None
-        except UnidentifiedImageError:
-            raise DataError("it is not an image in a format that can be read") from None
 
 
 def _check_pixels(width: int, height: int, max_pixels: int) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypedDict
 import numpy as np
 
 from labeltree.cache import cache_is_ignored, data_home, has_room, new_folder, one_at_a_time
-from labeltree.data.images.decode import ImageHead, decode, read_head
+from labeltree.data.images.decode import ImageHead, decode, optional_decoders, read_head
 from labeltree.data.images.encoded import EncodedImages, encoded
 from labeltree.data.images.look import look_at
 from labeltree.data.images.stores import FileStore, MappedStore, box_of, in_threads
@@ -92,7 +92,7 @@ def check_image_settings(settings: ImageSettings) -> None:
         raise ValueError(f"image_size is {size}; it must be 1 or more, or None")
 
 
-_VERSION = 2  # of what decode() gives; a change of it must not meet an old cache
+_VERSION = 3  # of what decode() gives; a change of it must not meet an old cache
 _CACHE_BYTES = 16 << 30
 _PROBES = 1000
 _log = logging.getLogger("labeltree.data")
@@ -277,7 +277,8 @@ def _key(
     files = hashlib.sha256(stamps.tobytes())
     for name in names:
         files.update(os.fsencode(name) + b"\0")
-    digest = hashlib.sha256(f"{_VERSION} {size} {channels}\n{files.hexdigest()}".encode())
+    how = f"{_VERSION} {size} {channels} {optional_decoders()}"
+    digest = hashlib.sha256(f"{how}\n{files.hexdigest()}".encode())
     if boxes is not None:
         digest.update(np.ascontiguousarray(boxes, dtype=np.float64).tobytes())
     if preprocessing is not None:
