@@ -9,6 +9,7 @@ import pytest
 from PIL import Image, features
 
 from labeltree.data import open_source
+from labeltree.data.adapter_images import DatasetImages
 from labeltree.data.images import decode as decoding
 from labeltree.data.images.decode import FORMATS, decode, read_head
 from labeltree.data.streaming import stream_samples
@@ -71,6 +72,14 @@ def test_they_are_read_in_folders_and_tables(tmp_path):
     table = open_source(tmp_path / "t.csv", on_error="raise")
     assert (table.load([0, 1]).float() - source.load([0, 2]).float()).abs().max() == 0
     assert read_head(tmp_path / "photos" / "a" / "one.heic") == (64, 64, False)
+
+
+@pytest.mark.parametrize("form", KINDS)
+def test_other_libraries_bring_their_bytes(tmp_path, form):
+    (tmp_path / "a").write_bytes(encoded(form))
+    for value in ({"bytes": encoded(form)}, {"path": str(tmp_path / "a")}):
+        images = DatasetImages([("train", 1, lambda item, value=value: value)])
+        assert images.open(0).size == (64, 64)
 
 
 @pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")

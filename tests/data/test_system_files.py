@@ -138,6 +138,13 @@ def test_folders_without_images_beside_splits(tmp_path, write_image):
     assert source.notes == ("2 folders hold no image and are no classes: 'annotations' and 'test/c'",)
 
 
+def test_splits_beside_another_folder_are_told(tmp_path, write_image):
+    for name in ("train/a/x.png", "Test/a/y.png", "icons/a/z.png"):
+        write_image(tmp_path / name)
+    (note,) = open_source(tmp_path).notes
+    assert note.startswith("'Test' and 'train' are read as classes and not as splits, because 'icons' lies")
+
+
 def test_every_unreadable_file_is_listed(tmp_path, write_image, cache_folder, caplog):
     """In a file that the message names, where it names only five."""
     write_image(tmp_path / "set" / "a" / "good.png")

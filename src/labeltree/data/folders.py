@@ -84,6 +84,7 @@ def open_folder(
     if taxonomy is None:
         taxonomy = _taxonomy(folders, root, missing)
         said += _without_images(empty)
+        said += _beside_splits({path[0] for path in folders}) if split is None else []
     by_folder = {path: _node(taxonomy, path, top) for path in {image.folders for image in found}}
     unused = _coarser(taxonomy, [image.folders for image in found])
     source = open_listed(
@@ -126,6 +127,18 @@ def _without_images(empty: Sequence[tuple[str, ...]]) -> list[str]:
     what = "1 folder holds no image and is no class" if len(empty) == 1 else ""
     what = what or f"{len(empty):,} folders hold no image and are no classes"
     return [f"{what}: {some(map(join_path, empty))}"]
+
+
+def _beside_splits(names: set[str]) -> list[str]:
+    """A sentence on folders that would be splits, if others did not lie beside them."""
+    splits = {name for name in names if name.lower() in _SPLIT_OF}
+    if len(splits) < 2 or "train" not in {_SPLIT_OF[name.lower()] for name in splits} or splits == names:
+        return []
+    others = some(sorted(names - splits))
+    return [
+        f"{some(sorted(splits))} are read as classes and not as splits, because {others} lies beside them: "
+        "move that elsewhere if they are splits"
+    ]
 
 
 def _coarser(taxonomy: Taxonomy, folders: Sequence[tuple[str, ...]]) -> UnusedRows:

@@ -91,8 +91,10 @@ _DECODER_BYTES = {"AVIF": 8, "HEIF": 8, "WEBP": 12}  # a pixel: planes or canvas
 _COEFFICIENT_BYTES = 2  # a pixel and channel, of a JPEG in several scans, at full size
 _JPEG = ("JPEG", "MPO")  # MPO: several in a file, of which the first counts
 _BAND = 1 << 16  # gray values that are converted at once
-_HEIF_BRANDS = frozenset(("heic", "heim", "heis", "heix", "hevc", "hevm", "hevs", "hevx", "mif1", "msf1"))
-_AVIF_BRANDS = frozenset(("avif", "avis"))
+_HEIF_BRANDS = frozenset(
+    (b"heic", b"heim", b"heis", b"heix", b"hevc", b"hevm", b"hevs", b"hevx", b"mif1", b"msf1")
+)
+_AVIF_BRANDS = frozenset((b"avif", b"avis"))
 _ORIENTATION = 0x0112  # EXIF
 _TIFF_MAGIC = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 _BITS, _PHOTOMETRIC, _CHANNELS, _PLANAR, _FORMAT = 258, 262, 277, 284, 339
@@ -154,25 +156,23 @@ def _open_by_pillow(file: Path | bytes, formats: tuple[str, ...] | None) -> PilI
     from PIL import Image, JpegImagePlugin, UnidentifiedImageError, __version__
 
     _let_pillow_open_large_images()
-    head = _head(file)
-    heif = head[4:8] == b"ftyp" and head[8:12].decode("latin-1") in _HEIF_BRANDS
-    known = _reads_heif() if heif else True
-    if formats is not None:
-        Image.init()
-        formats = tuple(name for name in formats if name in Image.OPEN)
     try:
-        return Image.open(BytesIO(file) if isinstance(file, bytes) else file, formats=formats)
+        return _pillow_image(file, formats)
     except Image.DecompressionBombError:
-        if not head.startswith(b"\xff\xd8\xff"):
+        if not _head(file).startswith(b"\xff\xd8\xff"):
             raise
         # A photograph of 200 megapixels is reduced while it is decoded; Pillow asks for its size alone.
         return JpegImagePlugin.JpegImageFile(BytesIO(file) if isinstance(file, bytes) else file)
     except UnidentifiedImageError:
-        if not known:
+        head = _head(file)
+        brand = head[8:12] if head[4:8] == b"ftyp" else b""
+        if brand in _HEIF_BRANDS:
+            if _reads_heif():
+                return _pillow_image(file, formats)
             raise DataError(
                 "it is a HEIC or HEIF image, which needs the package pillow-heif; install labeltree[heif]"
             ) from None
-        if head[4:8] == b"ftyp" and head[8:12].decode("latin-1") in _AVIF_BRANDS and not _reads_avif():
+        if brand in _AVIF_BRANDS and not _reads_avif():
             raise DataError(
                 f"it is an AVIF image, which Pillow {__version__} does not read here; install Pillow "
                 "11.3 or later, or save it as PNG"
@@ -180,7 +180,17 @@ def _open_by_pillow(file: Path | bytes, formats: tuple[str, ...] | None) -> PilI
         raise
 
 
+def _pillow_image(file: Path | bytes, formats: tuple[str, ...] | None) -> PilImage:
+    from PIL import Image
+
+    if formats is not None:
+        Image.init()
+        formats = tuple(name for name in formats if name in Image.OPEN)
+    return Image.open(BytesIO(file) if isinstance(file, bytes) else file, formats=formats)
+
+
 def _head(file: Path | bytes) -> bytes:
+    """The first twelve bytes, by which JPEG, HEIF and AVIF are known."""
     if isinstance(file, bytes):
         return file[:12]
     with file.open("rb") as opened:
