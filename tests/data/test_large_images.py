@@ -12,6 +12,7 @@ from PIL import Image
 from labeltree.data.images import decode as decoding
 from labeltree.data.images.decode import decode, open_image, read_head
 from labeltree.errors import DataError
+from labeltree.preprocessing import Preprocessing
 from labeltree.serving.engine import measure_upload
 
 
@@ -93,6 +94,27 @@ def test_other_bombs_are_refused(form, at, packing, monkeypatch):
             bomb = bomb[:29] + struct.pack(">I", zlib.crc32(bomb[12:29])) + bomb[33:]
         with pytest.raises(DataError, match=told):
             decode(bomb, 8, 3)
+
+
+@pytest.mark.parametrize("upright", [True, False])
+def test_of_a_strip_only_the_middle_is_enlarged(upright, monkeypatch):
+    """As a whole, 200 kB would become 2 GB."""
+    pixels = np.zeros((100_000, 2), np.uint8)
+    pixels[40_000:60_000] = 200
+    out, made, usual = io.BytesIO(), [], Image.Image.resize
+    Image.fromarray(pixels if upright else pixels.T.copy()).save(out, "PNG")
+
+    def recorded(image, size, *given, **options):
+        made.append(size[0] * size[1])
+        return usual(image, size, *given, **options)
+
+    monkeypatch.setattr(Image.Image, "resize", recorded)
+    how = Preprocessing(crop=0.875)
+    assert (decode(out.getvalue(), 56, 1, preprocessing=how) == 200).all()
+    assert (decode(out.getvalue(), 56, 1) == 200).all()
+    assert max(made) <= 16 * 64 * 64
+    whole = decode(out.getvalue(), 56, 1, preprocessing=Preprocessing(squash=True))
+    assert 30 < whole.mean() < 50
 
 
 @pytest.mark.parametrize("mode", ["I;16", "F"])

@@ -179,10 +179,12 @@ def test_images_are_read_again_once_a_decoder_is_installed(tmp_path, write_image
     files = "labeltree.data.images.files"
     write_image(tmp_path / "set" / "a" / "x.png")
     monkeypatch.setattr(f"{files}.optional_decoders", lambda: "")
-    monkeypatch.setattr(f"{files}.decode", lambda *given: (_ for _ in ()).throw(DataError("install it")))
+    monkeypatch.setattr(
+        f"{files}.decode", lambda *given, **options: (_ for _ in ()).throw(DataError("install it"))
+    )
     with pytest.raises(DataError, match="install it"):
         open_source(tmp_path / "set", image_size=8, channels=3)
-    monkeypatch.setattr(f"{files}.decode", lambda *given: np.zeros((3, 8, 8), np.uint8))
+    monkeypatch.setattr(f"{files}.decode", lambda *given, **options: np.zeros((3, 8, 8), np.uint8))
     with pytest.raises(DataError, match="install it"):
         open_source(tmp_path / "set", image_size=8, channels=3)
     monkeypatch.setattr(f"{files}.optional_decoders", lambda: "pillow_heif")

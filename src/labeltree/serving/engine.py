@@ -16,6 +16,7 @@ from labeltree.data.images.decode import (
     FORMATS,
     decode,
     decoding_bytes,
+    draft_side,
     image_errors,
     open_image,
     pixels_of,
@@ -190,7 +191,8 @@ class Engine:
         sample, shape = job.sample, self.model.network.image_shape
         assert shape is not None
         try:
-            needed = measure_upload(sample.content, shape[1], self.settings.max_pixels)
+            how = self.model.network.preprocessing
+            needed = measure_upload(sample.content, draft_side(shape[1], how), self.settings.max_pixels)
             if needed > self.memory.most:
                 raise TooLargeError(
                     f"decoding it takes up to {needed / 1e6:,.0f} MB of memory, and this service uses at "
@@ -200,7 +202,6 @@ class Engine:
                 if job.found.cancelled():  # while it waited
                     job.end()
                     return
-                how = self.model.network.preprocessing
                 pixels = read_upload(sample.content, shape[1], shape[0], self.settings.max_pixels, how)
             job.sample = _Sample(sample.name, pixels, sample.question)
             self._batcher.submit(job)
@@ -279,7 +280,7 @@ def measure_upload(content: bytes, size: int, max_pixels: int) -> int:
 
     Args:
         content: that of an image file, from a stranger.
-        size: side in pixels to decode to.
+        size: side in pixels to resize to, see `draft_side`.
         max_pixels: most pixels that are decoded; of a JPEG, once it is reduced.
 
     Raises:

@@ -95,6 +95,7 @@ _HEIF_BRANDS = frozenset(
     (b"heic", b"heim", b"heis", b"heix", b"hevc", b"hevm", b"hevs", b"hevx", b"mif1", b"msf1")
 )
 _AVIF_BRANDS = frozenset((b"avif", b"avis"))
+_LONGEST = 16  # times its shorter side, of which an image is resized before its centre is cut out
 _ORIENTATION = 0x0112  # EXIF
 _TIFF_MAGIC = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 _BITS, _PHOTOMETRIC, _CHANNELS, _PLANAR, _FORMAT = 258, 262, 277, 284, 339
@@ -436,6 +437,11 @@ def _centre(image: PilImage, size: int, preprocessing: Preprocessing) -> PilImag
     """The centre of an image, resized and cut as timm and torchvision do."""
     from PIL import Image
 
+    longest = _LONGEST * min(image.size)
+    if max(image.size) > longest and not preprocessing.squash:  # the whole of a strip would fill the memory
+        across, down = (min(side, longest) for side in image.size)
+        left, top = (image.width - across) // 2, (image.height - down) // 2
+        image = image.crop((left, top, left + across, top + down))
     width, height = preprocessing.resized(*image.size, size)
     if image.size != (width, height):
         kind = Image.Resampling[preprocessing.interpolation.upper()]
