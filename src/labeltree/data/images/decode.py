@@ -373,7 +373,7 @@ def decoding_bytes(image: PilImage, size: int, *, whole: bool = True) -> int:
     elif image.mode in ("LA", "PA", "RGBA") or "transparency" in image.info:
         work = 12  # RGBA, the white below, and both together
     else:
-        work = 8  # converted, and resized in one direction
+        work = 4 if image.mode == "RGB" else 8  # converted, and resized in one direction
     buffers = 0
     if image.format in _JPEG:
         buffers = _COEFFICIENT_BYTES * channels * pixels
