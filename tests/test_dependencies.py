@@ -17,6 +17,7 @@ ROOT = Path(__file__).parents[1]
 IMPORTED_AS = {
     "scikit-learn": "sklearn",
     "pillow": "PIL",
+    "pillow-heif": "pillow_heif",
     "pyyaml": "yaml",
     "resvg-py": "resvg_py",
     "huggingface-hub": "huggingface_hub",

@@ -56,7 +56,10 @@ BROKEN = {
     "empty": (lambda path: path.touch(), "the file is empty"),
     "text": (lambda path: path.write_text("no image"), "not an image in a format that can be read"),
     "bomb": (lambda path: path.write_bytes(png_of_size(100_000, 100_000)), "pixels|decompression bomb"),
-    "smaller bomb": (lambda path: path.write_bytes(png_of_size(10_000, 10_000)), "10000 x 10000 pixels; 89,"),
+    "smaller bomb": (
+        lambda path: path.write_bytes(png_of_size(12_000, 12_000)),
+        "12000 x 12000 pixels; 134,",
+    ),
     "pipe": (pipe, "it is not a file but a pipe"),
     "socket": (bound_socket, "it is not a file but a pipe, socket"),
     "link to itself": (lambda path: path.symlink_to(path), "too many levels of symbolic links"),

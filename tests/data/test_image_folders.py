@@ -273,4 +273,5 @@ def test_how_far_large_images_are_reduced_is_said(tmp_path):
     assert not open_source(tmp_path / "photos", image_size=32).notes
     for number in (1, 2, 3):
         next((tmp_path / "photos").glob(f"*/{number}.png")).unlink()
-    assert not open_source(tmp_path / "photos").notes  # 40 × 35 is not much larger
+    (note,) = open_source(tmp_path / "photos").notes  # 40 × 35 is not much larger
+    assert note == "1 folder holds no image and is no class: 'b'"

@@ -70,10 +70,10 @@ def test_classes_that_training_has_not_seen_and_why() -> None:
     held_out = source(TREE.leaves[products], groups=products)
     assert len(held_out.of_split("test").nodes.unique()) == 3  # one of each branch
     unseen = "all 3 classes of the test split (120 samples) have no training sample"
-    what = "top-1, accuracy at the finest depth and the model's own answers there cannot be measured"
+    what = "Top-1, accuracy at the finest depth and the model's own answers there cannot be measured"
     assert warned(held_out, unseen, "(each is one group, and groups are kept whole)", what)
     assert warned(held_out, what, "accuracy at depth 1, 2 and retrieval can")
-    assert warned(held_out, "of the val split", "the best epoch is chosen by a search among classes")
+    assert warned(held_out, "of the val split", "The best epoch is chosen by a search among classes")
     some = ["train" if n < 400 else "test" for n in range(480)]
     some[0:10] = ["test"] * 10
     assert warned(
@@ -84,6 +84,30 @@ def test_classes_that_training_has_not_seen_and_why() -> None:
     meant = source(TREE.leaves[products], ["unseen" if n >= 440 else SPLITS[n % 3] for n in range(480)])
     assert not warned(meant, "no training sample")  # classes that were hidden on purpose are no surprise
     assert summarize(meant).splits["unseen"].unseen == 1
+
+
+def test_classes_without_training_samples_are_named() -> None:
+    """Up to five; those first that training has under another parent, or with another letter."""
+    names = [("a", f"x{n}") for n in range(7)] + [("a", "sparrow"), ("b", "Sparrow"), ("b", "robin")]
+    names += [("c", "robbin"), ("a", "young"), ("b", "young"), ("c", "young")]
+    tree = Taxonomy.from_paths(names)
+    learned = tree.encode([("a", "sparrow"), ("c", "robbin"), ("a", "young"), ("b", "young")])
+    unseen = tree.encode([*names[:7], ("b", "Sparrow"), ("b", "robin"), ("c", "young")])
+    nodes = torch.cat([learned.repeat(9), unseen])
+    made = source(nodes, ["train"] * 36 + ["test"] * 10, tree=tree)
+    (said,) = [warning for warning in summarize(made).warnings if "have no training sample" in warning]
+    assert (
+        ": 'b/Sparrow' (training has 'a/sparrow'; if it is the same class, move one of them), 'b/robin' "
+        "(training has 'c/robbin'; if it is the same class, move one of them), 'a/x0', 'a/x1', 'a/x2' and 5 "
+        "more. Top-1, accuracy"
+    ) in said
+
+
+def test_leaves_without_any_sample_are_named() -> None:
+    nodes = TREE.leaves[:5].repeat(30)
+    (note,) = summarize(source(nodes)).notes
+    named = "'top/b1/c5', 'top/b1/c6', 'top/b1/c7', 'top/b2/c8', 'top/b2/c9' and 2 more"
+    assert note == f"7 of 12 leaves of the taxonomy have no sample: {named}"
 
 
 def test_what_cannot_be_measured() -> None:

@@ -118,9 +118,10 @@ def run(arguments: list[str]) -> None:
         print(f"labeltree: {found.drift.sentence()}", file=sys.stderr)
     if found.skipped:
         place, reason = min(found.skipped.items())
+        where = f" (in '{options.out}')" if options.out else ""
         print(
             f"labeltree: no answer for {len(found.skipped)} of {len(found.samples)} samples, such as "
-            f"'{found.samples[place]}' ({reason}); their rows say why, the others are answered",
+            f"'{found.samples[place]}' ({reason}); their rows say why{where}, the others are answered",
             file=sys.stderr,
         )
         raise SystemExit(1)

@@ -80,9 +80,10 @@ def run(arguments: list[str]) -> None:
         print(f"written to {options.out}", file=sys.stderr)
     unread = [answer for answer in answers if answer.hits is None]
     if unread:
+        place = f" (in '{options.out}')" if options.out else ""
         print(
             f"labeltree: no answer for {len(unread)} of {len(answers)} queries, such as '{unread[0].query}' "
-            f"({unread[0].problem})",
+            f"({unread[0].problem}); their entries say why{place}",
             file=sys.stderr,
         )
         raise SystemExit(1)

@@ -18,7 +18,12 @@ _LIMITS: tuple[tuple[str, int | float, str, str], ...] = (
     ("--max-waiting", 256, "N", "samples that may wait; further requests get 503"),
     ("--timeout", 30.0, "S", "seconds for a request"),
     ("--max-upload", 32.0, "MB", "size of a request"),
-    ("--max-pixels", 50.0, "MILLIONS", "pixels of an image, before it is resized"),
+    (
+        "--max-pixels",
+        50.0,
+        "MILLIONS",
+        "pixels of an image, before it is resized (of a JPEG, once it is reduced)",
+    ),
     ("--max-decoding", 3.0, "GB", "memory for decoding images, of all requests together"),
     ("--max-samples", 64, "N", "images or texts of a request"),
     ("--max-text", 20_000, "N", "characters of a text"),

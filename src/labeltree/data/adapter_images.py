@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from labeltree.data.images.decode import ImageHead, image_errors, is_gray, pixels_of
+from labeltree.data.images.decode import ImageHead, image_errors, is_gray, open_image, pixels_of
 from labeltree.data.images.files import OnError, report_failures, usual_input
 from labeltree.data.images.look import look_at
 from labeltree.data.images.stores import ArrayStore
@@ -40,7 +40,7 @@ def _as_image(value: Any) -> PilImage:
     if isinstance(value, Image.Image):
         return value
     if isinstance(value, Mapping) and (value.get("bytes") or value.get("path")):
-        return Image.open(io.BytesIO(value["bytes"]) if value.get("bytes") else value["path"])
+        return open_image(value.get("bytes") or Path(value["path"]))
     if isinstance(value, torch.Tensor):
         value = value.numpy()
         if value.ndim == 3 and value.shape[0] in (1, 3):

@@ -16,6 +16,7 @@ import numpy as np
 from labeltree.data.table_text import text_options
 from labeltree.errors import DataError
 from labeltree.safe_files import Reader, check_unpacked
+from labeltree.system_files import is_system_file
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -88,7 +89,7 @@ def _read_plain(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> pa.Table:
 
 def _is_table(name: str) -> bool:
     path = PurePosixPath(name)
-    hidden = any(part.startswith((".", "__MACOSX")) for part in path.parts)
+    hidden = any(map(is_system_file, path.parts))
     read_me = path.stem.lower() in ("citations", "rights", "readme", "licence", "license")
     return path.suffix.lower() in _TABLES and not hidden and not read_me
 

@@ -21,15 +21,15 @@ from labeltree.data.listed_images import open_listed
 from labeltree.data.source import SPLIT_NAMES, SPLITS, Source, printable
 from labeltree.data.unused_rows import UnusedRows
 from labeltree.errors import DataError, TaxonomyError
+from labeltree.system_files import is_system_file
 from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy.naming import join_path, some
 from labeltree.taxonomy.placeholders import MissingNames
 
 __all__ = ["folder_labels", "folder_taxonomy", "left_out", "open_folder", "walk_images"]
 
-_PHOTOGRAPHS = frozenset((".arw", ".cr2", ".cr3", ".dng", ".heic", ".heif", ".nef"))
-_PICTURES = _PHOTOGRAPHS | frozenset(
-    (".avif", ".eps", ".exr", ".hdr", ".ico", ".j2k", ".jp2", ".jpx", ".jxl")
-)
+_PHOTOGRAPHS = frozenset((".arw", ".cr2", ".cr3", ".dng", ".nef"))
+_PICTURES = _PHOTOGRAPHS | frozenset((".eps", ".exr", ".hdr", ".ico", ".j2k", ".jp2", ".jpx", ".jxl"))
 _PICTURES |= frozenset((".pcx", ".psd", ".qoi", ".svg", ".tga"))
 """Extensions of pictures that are not in EXTENSIONS: leaving them out is probably not what was meant."""
 _MOST_OTHERS = 5  # extensions that are named
@@ -60,8 +60,9 @@ def open_folder(
 
     An image's label is the folder it lies in, at any depth: an inner folder is an inner node. Images
     directly in the root have no label. Files without an image extension are left out, and a note of the
-    source counts them. Everything whose name starts with a dot is ignored. If the folders at depth 1 are
-    called ``train`` and ``test`` (or ``val``), they are the split, and the taxonomy begins below them.
+    source counts them. A folder without an image in it or below it is no class, and a note names it. What
+    systems leave is ignored, see `is_system_file`. If the folders at depth 1 are called ``train`` and
+    ``test`` (or ``val``), they are the split, and the taxonomy begins below them.
 
     Args:
         root: The folder.
@@ -76,11 +77,14 @@ def open_folder(
     """
     top = Path(os.path.abspath(root))
     others: Counter[str] = Counter()
-    found, folders, split = _images_and_folders(top, others)
+    found, folders, empty, split = _images_and_folders(top, others)
     missing = MissingNames(missing_labels)
     found = [_Found(image.path, missing.cut(image.folders)) for image in found]
+    said = [left_out(others)] if others else []
     if taxonomy is None:
         taxonomy = _taxonomy(folders, root, missing)
+        said += _without_images(empty)
+        said += _beside_splits({path[0] for path in folders}) if split is None else []
     by_folder = {path: _node(taxonomy, path, top) for path in {image.folders for image in found}}
     unused = _coarser(taxonomy, [image.folders for image in found])
     source = open_listed(
@@ -92,7 +96,6 @@ def open_folder(
         split=split,
         **images,
     )
-    said = () if not others else (left_out(others),)
     return dataclasses.replace(
         source, missing_labels=missing.found, unused=unused, notes=(*said, *source.notes)
     )
@@ -117,6 +120,27 @@ def left_out(others: Counter[str]) -> str:
     return what
 
 
+def _without_images(empty: Sequence[tuple[str, ...]]) -> list[str]:
+    """A sentence on the folders that hold no image, if there are any."""
+    if not empty:
+        return []
+    what = "1 folder holds no image and is no class" if len(empty) == 1 else ""
+    what = what or f"{len(empty):,} folders hold no image and are no classes"
+    return [f"{what}: {some(map(join_path, empty))}"]
+
+
+def _beside_splits(names: set[str]) -> list[str]:
+    """A sentence on folders that would be splits, if others did not lie beside them."""
+    splits = {name for name in names if name.lower() in _SPLIT_OF}
+    if len(splits) < 2 or "train" not in {_SPLIT_OF[name.lower()] for name in splits} or splits == names:
+        return []
+    others = some(sorted(names - splits))
+    return [
+        f"{some(sorted(splits))} are read as classes and not as splits, because {others} lies beside them: "
+        "move that elsewhere if they are splits"
+    ]
+
+
 def _coarser(taxonomy: Taxonomy, folders: Sequence[tuple[str, ...]]) -> UnusedRows:
     """The images whose label is coarser than their folder says, counted in the order of their paths."""
     rows: dict[tuple[str, ...], list[int]] = {}
@@ -138,7 +162,7 @@ def folder_taxonomy(root: str | Path) -> Taxonomy:
 def folder_labels(root: str | Path) -> tuple[Taxonomy, Tensor]:
     """The taxonomy and the labels ``(n,)`` that `open_folder` gives a folder of images; no image is read."""
     top = Path(os.path.abspath(root))
-    found, folders, _ = _images_and_folders(top)
+    found, folders, _, _ = _images_and_folders(top)
     taxonomy = _taxonomy(folders, root, MissingNames(()))
     return taxonomy, torch.tensor([_node(taxonomy, image.folders, top) for image in found])
 
@@ -154,10 +178,11 @@ def _taxonomy(folders: list[tuple[str, ...]], root: str | Path, missing: Missing
 
 def _images_and_folders(
     top: Path, others: Counter[str] | None = None
-) -> tuple[list[_Found], list[tuple[str, ...]], np.ndarray[Any, Any] | None]:
-    """All images, all folders that are labels, and the split of each image if folders define it.
+) -> tuple[list[_Found], list[tuple[str, ...]], list[tuple[str, ...]], np.ndarray[Any, Any] | None]:
+    """All images, all folders that are labels, the folders without images, and the split of each image.
 
-    Other files are counted by extension in ``others``, if it is given.
+    A folder with only empty folders in it is one folder without images. The split is None if folders define
+    none. Other files are counted by extension in ``others``, if it is given.
     """
     if not top.is_dir():
         raise DataError(f"there is no folder '{top}'")
@@ -172,11 +197,17 @@ def _images_and_folders(
         raise DataError(
             f"the folder '{top}' has no images; known extensions are {' '.join(sorted(EXTENSIONS))}"
         )
-    if not _are_splits({path[0] for path in folders}, found):
-        return found, folders, None
+    full = {image.folders[:depth] for image in found for depth in range(len(image.folders) + 1)}
+    empty = [path for path in folders if path not in full and path[:-1] in full]
+    splits = {path for path in empty if len(path) == 1 and path[0].lower() in _SPLIT_OF}
+    folders = [path for path in folders if path in full]
+    if not _are_splits({path[0] for path in (*folders, *splits)}, found):
+        return found, folders, empty, None
     split = np.array([_SPLIT_OF[image.folders[0].lower()] for image in found])
     below = [_Found(image.path, image.folders[1:]) for image in found]
-    return below, sorted({path[1:] for path in folders if len(path) > 1}), split
+    labels = sorted({path[1:] for path in folders if len(path) > 1})
+    known = set(labels)  # a class that is empty in one split may have images in another
+    return below, labels, [path for path in empty if path not in splits and path[1:] not in known], split
 
 
 def walk_images(
@@ -207,7 +238,7 @@ def _walk(
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
-                if entry.name.startswith("."):
+                if is_system_file(entry.name):
                     continue
                 if _is_folder(entry):
                     inner.append(entry.name)

@@ -17,6 +17,7 @@ from labeltree.data.images.decode import EXTENSIONS
 from labeltree.data.table_columns import DataTable
 from labeltree.data.unused_rows import UnusedRows
 from labeltree.errors import DataError
+from labeltree.system_files import is_system_file
 
 __all__ = ["FileNames", "ImageRule", "RowImages", "images_by_rule", "is_url", "list_files"]
 
@@ -229,13 +230,17 @@ def images_by_rule(table: DataTable, folder: Path, rule: ImageRule) -> RowImages
 def list_files(folder: Path) -> list[str]:
     """The sorted names of the files in a folder and below it; folders that are links are not entered.
 
+    What systems leave there (see `is_system_file`) is left out.
+
     Raises:
         DataError: If there is no such folder.
     """
     if not folder.is_dir():
         raise DataError(f"there is no folder '{folder}', in which image_folder says the images are")
     names = []
-    for place, _, files in os.walk(folder):
+    for place, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if not is_system_file(name)]  # those that are entered
+        files = [name for name in files if not is_system_file(name)]
         below = os.path.relpath(place, folder)
         names += files if below == "." else [f"{below}/{file}" for file in files]
     return sorted(names)

@@ -100,6 +100,8 @@ class DatasetEntry:
     files: tuple[Needed, ...] = ()
     published: Published | None = None
     home: str = ""
+    clone: str = ""
+    """Address of the git repository that is the data set, if it is one; `fetch` tells how to clone it."""
     is_data: bool = True
     """False for downloads that cannot be trained on; see `register_download`."""
 
@@ -146,6 +148,7 @@ def register_dataset(
     files: tuple[Needed, ...] = (),
     published: Published | None = None,
     home: str = "",
+    clone: str = "",
 ) -> Callable[[Opener], Opener]:
     """Register the decorated function as the opener of a data set; for the arguments see `DatasetEntry`.
 
@@ -163,7 +166,7 @@ def register_dataset(
         ):
             raise ValueError(f"data set '{name}' is already registered by {known.opener.__module__}")
         _entries[name] = DatasetEntry(
-            name, summary, licence, size, opener, fetch, tuple(files), published, home
+            name, summary, licence, size, opener, fetch, tuple(files), published, home, clone
         )
         return opener
 
@@ -237,6 +240,12 @@ def fetch(name: str, *, progress: Progress | None = None, force: bool = False) -
     if entry.fetch is None:
         if not entry.files:
             raise DataError(f"data set '{name}' cannot be downloaded by labeltree; {entry.summary}")
+        if entry.clone:
+            raise DataError(
+                f"data set '{name}' ({entry.size}, licence {entry.licence}) is a git repository; clone it to "
+                f"where it is found: git clone --depth 1 {entry.clone} '{entry.folder}', or anywhere, and "
+                "name that folder by --data_path"
+            )
         wanted = "; ".join(dict.fromkeys(needed.what for needed in entry.files))
         raise DataError(
             f"data set '{name}' cannot be downloaded by labeltree; get it from its authors and unpack it "
@@ -284,8 +293,8 @@ def require_files(entry: DatasetEntry, path: Path) -> None:
     if not missing:
         return
     how = (
-        f"'labeltree data get {entry.name}' fetches the data set"
-        if entry.fetch is not None
+        f"'labeltree data get {entry.name}' {'says how to get it' if entry.clone else 'fetches the data set'}"
+        if entry.fetch is not None or entry.clone
         else "unpack its official archives there, or name the folder where they are with data_path"
     )
     raise DataError(f"data set '{entry.name}': {'; '.join(missing)}. {how[0].upper()}{how[1:]}")

@@ -15,8 +15,10 @@ from torch import Tensor
 
 from labeltree.data.source import CALIB, SPLITS, UNSEEN, Source
 from labeltree.data.stratified import group_numbers
+from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.label_sets import finest_labels
 from labeltree.taxonomy.naming import some
+from labeltree.taxonomy.near_names import near_pairs, plain_key
 from labeltree.taxonomy.placeholders import placeholder_sentences
 
 __all__ = ["DataSummary", "SplitSummary", "summarize"]
@@ -25,6 +27,7 @@ FEW = 100
 """Number of test samples below which the summary warns about uncertain results."""
 FEW_GROUPS = 6
 """Number of test groups below which it does."""
+_MOST_NAMED = 5  # classes without samples
 
 
 @dataclass(frozen=True)
@@ -155,7 +158,7 @@ def summarize(source: Source) -> DataSummary:
         dict(source.columns),
         splits,
         dict(source.missing_labels),
-        (*source.notes, *_unused(source)),
+        (*source.notes, *_unused(source), *_without_samples(source)),
         (*_warnings(source, splits, finest, learned), *placeholder_sentences(tree, source.nodes)),
     )
 
@@ -170,6 +173,16 @@ def _unused(source: Source) -> list[str]:
     rows = len(set(source.unused.rows.tolist()))
     are = "row is" if rows == 1 else "rows are"
     return [f"{rows:,} {are} not used, or not as they stand (unused-rows.csv): {shown}{more}"]
+
+
+def _without_samples(source: Source) -> list[str]:
+    """A note that names leaves of which there is no sample at all."""
+    leaves = source.taxonomy.leaves
+    empty = leaves[~torch.isin(leaves, source.every_label)]
+    if not len(empty):
+        return []
+    names = some((source.taxonomy.path_name(node) for node in empty.tolist()), _MOST_NAMED)
+    return [f"{len(empty):,} of {len(leaves):,} leaves of the taxonomy have no sample: {names}"]
 
 
 def _distinct(nodes: Tensor) -> Tensor:
@@ -251,19 +264,48 @@ def _unseen(source: Source, name: str, split: SplitSummary, finest: Tensor, lear
     count = f"{len(classes):,} of {split.classes:,} classes of the {name} split"
     if len(classes) == split.classes:
         count = f"all {split.classes:,} classes of the {name} split" if split.classes > 1 else count
-    what = f"{count} ({len(unseen):,} samples) have no training sample{_why(source, classes)}"
+    what = f"{count} ({len(unseen):,} samples) have no training sample{_why(source, classes)}: "
+    what += _named(tree, classes, learned)
     if name == "val":
-        return [f"{what}: the best epoch is chosen by a search among classes that training has not seen"]
+        return [f"{what}. The best epoch is chosen by a search among classes that training has not seen"]
     rest = f"accuracy at depth {_numbers(depths)} and retrieval" if depths else "retrieval"
     if len(classes) == split.classes:
         return [
-            f"{what}: top-1, accuracy at the finest depth and the model's own answers there cannot be "
+            f"{what}. Top-1, accuracy at the finest depth and the model's own answers there cannot be "
             f"measured; {rest} can"
         ]
     return [
-        f"{what}: no classifier can name them, and they count as errors of top-1 and of the model's own "
+        f"{what}. No classifier can name them, and they count as errors of top-1 and of the model's own "
         f"answers; {rest} can be measured"
     ]
+
+
+def _named(tree: Taxonomy, classes: Tensor, learned: Tensor) -> str:
+    """The first classes without training samples, those first that have one namesake in training, with it."""
+    nodes = torch.cat([classes, learned]).tolist()
+    names = [tree.names[node] for node in nodes]
+    alike: dict[str, list[int]] = {}
+    for place, name in enumerate(names):
+        alike.setdefault(plain_key(name), []).append(place)
+    pairs = [group for group in alike.values() if len(group) == 2]
+    pairs += [
+        [one, other] for one, other in near_pairs(names) if plain_key(names[one]) != plain_key(names[other])
+    ]
+    counts = Counter(place for pair in pairs for place in pair)
+    namesake = {
+        nodes[one]: nodes[other]
+        for one, other in pairs
+        if one < len(classes) <= other and counts[one] == counts[other] == 1
+    }
+    shown = []
+    for node in sorted(classes.tolist(), key=lambda node: node not in namesake)[:_MOST_NAMED]:
+        name = f"'{tree.path_name(node)}'"
+        if node in namesake:
+            other = tree.path_name(namesake[node])
+            name += f" (training has '{other}'; if it is the same class, move one of them)"
+        shown.append(name)
+    more = f" and {len(classes) - len(shown):,} more" if len(classes) > len(shown) else ""
+    return f"{', '.join(shown)}{more}"
 
 
 def _why(source: Source, classes: Tensor) -> str:

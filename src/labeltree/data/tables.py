@@ -317,7 +317,8 @@ def open_data_table(
         return dataclasses.replace(source, unread={**empty, **source.unread})
     source = open_listed(name, table.path.parent, samples.files, **columns, **images)
     lost = ~np.isin(samples.instances, source.instances.numpy())
-    unreadable = UnusedRows.because(in_file[lost], samples.image_columns, "an image cannot be read")
+    why = [source.unread[row][1] for row in samples.instances[lost].tolist()]
+    unreadable = _unreadable(in_file[lost], samples.image_columns, why)
     found["notes"] = (*found["notes"], *source.notes)
     found["unread"] = {**empty, **source.unread}
     return dataclasses.replace(source, unused=unused + unreadable, **found)
@@ -360,7 +361,8 @@ def _open_either(
     if pictures.files is not None:
         paths[read.numpy()] = [pictures.files[place] for place in pictures.rows.tolist()]
     lost = np.setdiff1d(shown, read.numpy())
-    unread = UnusedRows.because(in_file[lost], samples.image_columns, "an image cannot be read")
+    why = [pictures.unread[row][1] for row in lost.tolist()]
+    unread = _unreadable(in_file[lost], samples.image_columns, why)
     found = {**found, "notes": (*found["notes"], *pictures.notes)}
     source = Source(
         name=name,
@@ -382,6 +384,16 @@ def _open_either(
         for row in (~something).nonzero()[:, 0].tolist()
     }
     return dataclasses.replace(source.subset(something.nonzero()[:, 0]), unread=left_out)
+
+
+def _unreadable(rows: Array, columns: Sequence[str], why: Sequence[str]) -> UnusedRows:
+    """Rows ``(n,)`` of which an image cannot be read, with the n reasons."""
+    reasons = {reason: number for number, reason in enumerate(dict.fromkeys(why))}
+    return UnusedRows(
+        np.asarray(rows, np.int64),
+        np.array([reasons[reason] for reason in why], np.int64),
+        tuple((", ".join(columns), f"an image cannot be read: {reason}") for reason in reasons),
+    )
 
 
 def column_names(path: Path) -> list[str]:

@@ -18,6 +18,7 @@ from labeltree.datasets.emoji import fetch_emoji
 from labeltree.datasets.encoder_weights import fetch_weights
 from labeltree.datasets.fashion_mnist import fashion_mnist_taxonomy
 from labeltree.datasets.glove import glove_file
+from labeltree.datasets.grocery_store import read_grocery_store
 from labeltree.datasets.ham10000 import ham10000_taxonomy, read_ham10000
 from labeltree.datasets.icd10cm import read_icd10cm
 from labeltree.datasets.imagenet_trees import imagenet_32_taxonomy, imagenet_graph, imagenet_taxonomy
@@ -56,6 +57,7 @@ __all__ = [
     "read_cub",
     "read_deepfashion",
     "read_glosses",
+    "read_grocery_store",
     "read_ham10000",
     "read_hotel",
     "read_icd10cm",

@@ -17,6 +17,7 @@ from labeltree.data.registry import Needed, Published
 from labeltree.datasets.formats.matlab import read_matlab
 from labeltree.datasets.imagenet_trees import HIERARCHIES, hierarchy_taxonomy, imagenet_taxonomy
 from labeltree.errors import DataError
+from labeltree.system_files import is_system_file
 from labeltree.taxonomy import Taxonomy
 
 __all__ = ["Listing", "read_imagenet", "read_imagenet_robustness"]
@@ -105,7 +106,11 @@ def _in_folders(folder: Path) -> Iterator[tuple[str, str]]:
 
 def _images(folder: Path) -> list[str]:
     with os.scandir(folder) as entries:
-        return sorted(e.path for e in entries if os.path.splitext(e.name)[1].lower() in EXTENSIONS)
+        return sorted(
+            entry.path
+            for entry in entries
+            if os.path.splitext(entry.name)[1].lower() in EXTENSIONS and not is_system_file(entry.name)
+        )
 
 
 def _nothing(train: Path) -> str:

@@ -19,6 +19,7 @@ from labeltree.data.registry import Needed, Published
 from labeltree.data.source import printable
 from labeltree.data.stratified import group_ids
 from labeltree.errors import DataError
+from labeltree.system_files import is_system_file
 
 __all__ = ["read_modelnet40"]
 
@@ -73,10 +74,10 @@ def read_modelnet40(path: Path, *, folder: str = "modelnet40v1") -> ListedImages
 
 
 def _names(folder: Path, *, folders: bool) -> list[str]:
-    """Names of the entries of a folder, sorted, without those that start with a dot."""
+    """Names of the entries of a folder, sorted, without what systems leave there."""
     try:
         with os.scandir(folder) as entries:
-            return sorted(e.name for e in entries if e.is_dir() == folders and not e.name.startswith("."))
+            return sorted(e.name for e in entries if e.is_dir() == folders and not is_system_file(e.name))
     except OSError as error:
         raise DataError(f"cannot read the folder '{folder}': {error.strerror}") from error
 

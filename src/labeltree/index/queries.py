@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -59,14 +58,9 @@ def queries_in(place: str | Path) -> list[Query]:
     """
     path = Path(place)
     if path.is_dir():
-        from labeltree.data.images.decode import EXTENSIONS
+        from labeltree.data.folders import walk_images
 
-        files = sorted(
-            os.path.join(folder, name)
-            for folder, _, names in os.walk(path)
-            for name in names
-            if os.path.splitext(name)[1].lower() in EXTENSIONS
-        )
+        files = sorted(file for _, file in walk_images(path) if file is not None)
         if not files:
             raise DataError(f"the folder '{path}' holds no images")
         return [Query("image", file) for file in files]

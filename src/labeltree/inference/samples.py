@@ -29,6 +29,7 @@ from labeltree.errors import DataError, TaxonomyError
 from labeltree.inference.loading import TrainedRun
 from labeltree.preprocessing import Preprocessing
 from labeltree.runs.samples import SampleRecord
+from labeltree.system_files import is_system_file
 from labeltree.taxonomy import TaxonomyMapping
 from labeltree.training.recipe import Recipe
 
@@ -359,4 +360,6 @@ def _folder_of(recipe: Recipe, spec: str) -> str | None:
 
 
 def _has_folders(spec: str) -> bool:
-    return Path(spec).is_dir() and any(entry.is_dir() for entry in Path(spec).iterdir())
+    return Path(spec).is_dir() and any(
+        entry.is_dir() and not is_system_file(entry.name) for entry in Path(spec).iterdir()
+    )

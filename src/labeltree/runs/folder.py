@@ -101,6 +101,11 @@ class RunFolder:
         return self.path / "unused-rows.csv"
 
     @property
+    def unreadable(self) -> Path:
+        """The samples that were left out because they cannot be read, with the reasons (CSV), if any."""
+        return self.path / "unreadable.csv"
+
+    @property
     def description(self) -> Path:
         """What rebuilds the model, beside its weights (JSON); see `ModelDescription`."""
         return self.path / "model.json"

@@ -6,14 +6,21 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from labeltree.data.images.decode import FORMATS, decode, decoding_bytes, image_errors, pixels_of
+from labeltree.data.images.decode import (
+    FORMATS,
+    decode,
+    decoding_bytes,
+    draft_side,
+    image_errors,
+    open_image,
+    pixels_of,
+)
 from labeltree.data.images.dicom import dicom_bytes, dicom_head, dicom_pixels, is_dicom
 from labeltree.decisions import Promise
 from labeltree.decisions.novelty import FALSE_ALARMS
@@ -184,7 +191,8 @@ class Engine:
         sample, shape = job.sample, self.model.network.image_shape
         assert shape is not None
         try:
-            needed = measure_upload(sample.content, shape[1], self.settings.max_pixels)
+            how = self.model.network.preprocessing
+            needed = measure_upload(sample.content, draft_side(shape[1], how), self.settings.max_pixels)
             if needed > self.memory.most:
                 raise TooLargeError(
                     f"decoding it takes up to {needed / 1e6:,.0f} MB of memory, and this service uses at "
@@ -194,7 +202,6 @@ class Engine:
                 if job.found.cancelled():  # while it waited
                     job.end()
                     return
-                how = self.model.network.preprocessing
                 pixels = read_upload(sample.content, shape[1], shape[0], self.settings.max_pixels, how)
             job.sample = _Sample(sample.name, pixels, sample.question)
             self._batcher.submit(job)
@@ -273,13 +280,13 @@ def measure_upload(content: bytes, size: int, max_pixels: int) -> int:
 
     Args:
         content: that of an image file, from a stranger.
-        size: side in pixels to decode to.
-        max_pixels: most pixels of an image.
+        size: side in pixels to resize to, see `draft_side`.
+        max_pixels: most pixels that are decoded; of a JPEG, once it is reduced.
 
     Raises:
         DataError: if it is broken, has too many pixels, or is of a format that image files do not have.
     """
-    from PIL import Image, UnidentifiedImageError
+    from PIL import Image
 
     if not content:
         raise DataError("it is empty")
@@ -289,13 +296,12 @@ def measure_upload(content: bytes, size: int, max_pixels: int) -> int:
             _check_pixels(width, height, max_pixels)
             return dicom_bytes(width, height, gray) + 2 * len(content)
         try:
-            with Image.open(BytesIO(content), formats=FORMATS) as image:
+            with open_image(content, FORMATS) as image:
+                needed = decoding_bytes(image, size)
                 _check_pixels(*image.size, max_pixels)
-                return decoding_bytes(image, size)
+                return needed
         except Image.DecompressionBombError:
             raise DataError(f"it has more than the {max_pixels:,} pixels that this service decodes") from None
-        except UnidentifiedImageError:
-            raise DataError("it is not an image in a format that can be read") from None
 
 
 def _check_pixels(width: int, height: int, max_pixels: int) -> None:

@@ -20,7 +20,8 @@ class ServiceSettings:
         timeout: seconds from the first byte of a request's body to its answer; also for the head of a
             request before it, and for the client to read the reply.
         max_upload: most bytes of a request's body.
-        max_pixels: most pixels of an image, before it is resized.
+        max_pixels: most pixels of an image, before it is resized; of a JPEG, once it is reduced while it is
+            decoded.
         max_decoding: most bytes of memory that decoding takes, of all requests together; an image
             that takes more is refused, others wait for their turn.
         max_samples: most images or texts of a request.

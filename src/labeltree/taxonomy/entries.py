@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from labeltree.errors import TaxonomyError
+from labeltree.system_files import is_system_file
 from labeltree.taxonomy.history import Revision
 from labeltree.taxonomy.naming import clean_name, is_missing, nearest_hint, some, split_path, tidy
 
@@ -265,7 +266,7 @@ def entries_from_folders(path: str | os.PathLike[str], root_name: str = "root") 
 def _subfolders(folder: str) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(folder) as entries:
-            found = [entry for entry in entries if not entry.name.startswith(".") and entry.is_dir()]
+            found = [entry for entry in entries if not is_system_file(entry.name) and entry.is_dir()]
     except OSError as error:  # not permitted, path too long, or a link to itself
         raise TaxonomyError(
             f"the folder {error.filename or folder!r} cannot be read: {error.strerror}"

@@ -125,8 +125,8 @@ class Taxonomy(Graph):
     def from_folders(cls, path: str | os.PathLike[str], root_name: str = "root") -> Self:
         """Make a taxonomy from nested folders: each is a node, children sorted by name.
 
-        Files are ignored, so a folder that holds both files and folders is an inner node. Folders whose
-        name begins with a dot are skipped; links to folders are followed.
+        Files are ignored, so a folder that holds both files and folders is an inner node. Folders such as
+        `.git`, `__MACOSX` and `@eaDir` are skipped (see `is_system_file`); links to folders are followed.
 
         Raises:
             TaxonomyError: if the folder is missing or has no subfolders, or a link leads back to a folder

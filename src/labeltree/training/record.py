@@ -18,6 +18,7 @@ from torch import Tensor
 from labeltree.data import DataSummary, Source
 from labeltree.data.correction_rounds import CorrectionRounds, table_names
 from labeltree.data.corrections import Corrections
+from labeltree.data.images.files import save_unreadable
 from labeltree.errors import OtherSettingsError, RunError
 from labeltree.preprocessing import ImageInput
 from labeltree.progress import Progress
@@ -265,6 +266,8 @@ def begin_run(
             table.save(folder.correction_file(number))
     if data.unused is not None and len(data.unused):
         data.unused.save(folder.unused_rows)
+    if data.unread:
+        save_unreadable(folder.unreadable, (data.unread[row] for row in sorted(data.unread)))
     description_of(module, source, labels).save(folder.description)
     module.objective.save_word_vectors(folder.word_vectors)
     folder.keep_encoder_config(module.encoder.save_config)
@@ -330,6 +333,7 @@ def abandon_run(folder: RunFolder) -> None:
         folder.samples,
         folder.data,
         folder.unused_rows,
+        folder.unreadable,
         *folder.correction_files,
         folder.description,
         folder.word_vectors,

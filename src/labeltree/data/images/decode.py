@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import stat
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
+from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from labeltree.data.images.dicom import DICOM_EXTENSIONS, dicom_head, dicom_pixels, is_dicom
+from labeltree.data.images.dicom import (
+    DICOM_EXTENSIONS,
+    dicom_bytes,
+    dicom_head,
+    dicom_pixels,
+    is_dicom,
+)
 from labeltree.errors import DataError
 from labeltree.preprocessing import Preprocessing
 
@@ -22,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = [
     "EXTENSIONS",
     "FORMATS",
+    "MAX_BYTES",
     "MAX_PIXELS",
     "REDUCING_GAP",
     "ImageHead",
@@ -30,13 +40,19 @@ __all__ = [
     "decoding_bytes",
     "image_errors",
     "is_gray",
+    "open_image",
+    "optional_decoders",
     "pixels_of",
     "read_head",
 ]
 
 _KINDS = (
+    "avif",
     "bmp",
     "gif",
+    "heic",
+    "heif",
+    "hif",
     "jfif",
     "jpe",
     "jpeg",
@@ -53,11 +69,16 @@ _KINDS = (
 EXTENSIONS = frozenset(f".{kind}" for kind in _KINDS) | DICOM_EXTENSIONS
 """File extensions of images."""
 
-FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
+FORMATS = ("AVIF", "BMP", "GIF", "HEIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 """Pillow's names of their formats but DICOM. It knows more, and runs another program for some of them."""
 
-MAX_PIXELS = 89_478_485
-"""Larger images are refused: a file of a few bytes can claim any size (a decompression bomb)."""
+MAX_PIXELS = 1 << 27
+"""The most pixels that are decoded, which photographs of 108 megapixels have room in. A file of a few bytes
+can claim any size (a decompression bomb). Of a JPEG those count that are left once it is reduced."""
+
+MAX_BYTES = 3_000_000_000
+"""The most memory that decoding an image may take, by `decoding_bytes`: that bounds what MAX_PIXELS does not,
+images with many bytes a pixel, and JPEGs, of which the decoder may hold the whole before it reduces it."""
 
 REDUCING_GAP = 3.0
 """Images more than this many times too large are reduced by a whole factor before they are resized."""
@@ -65,9 +86,17 @@ REDUCING_GAP = 3.0
 _GRAY = {"1", "L", "LA", "I", "F"}
 _DRAWINGS = ("EPS", "WMF")  # Pillow starts another program (Ghostscript) to draw them
 _FIXED_BYTES = 4_000_000  # of decoders and their libraries, whatever the size
-_WEBP_BYTES = 12  # a pixel: canvases of the decoder, and the pixels that it hands over
 _TIFF_BYTES = 8  # a pixel: a strip or tile of up to four 16-bit channels, which may be the whole image
+_DECODER_BYTES = {"AVIF": 8, "HEIF": 8, "WEBP": 12}  # a pixel: planes or canvases, and what is handed over
 _COEFFICIENT_BYTES = 2  # a pixel and channel, of a JPEG in several scans, at full size
+_JPEG = ("JPEG", "MPO")  # MPO: several in a file, of which the first counts
+_BAND = 1 << 16  # gray values that are converted at once
+_HEIF_BRANDS = frozenset(
+    (b"heic", b"heim", b"heis", b"heix", b"hevc", b"hevm", b"hevs", b"hevx", b"mif1", b"msf1")
+)
+_AVIF_BRANDS = frozenset((b"avif", b"avis"))
+_LONGEST = 16  # times its shorter side, of which an image is resized before its centre is cut out
+_ORIENTATION = 0x0112  # EXIF
 _TIFF_MAGIC = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 _BITS, _PHOTOMETRIC, _CHANNELS, _PLANAR, _FORMAT = 258, 262, 277, 284, 339
 _TILE_WIDTH, _TILE_LENGTH = 322, 323
@@ -82,30 +111,130 @@ class ImageHead(NamedTuple):
     gray: bool
 
 
-def _open(file: Path | bytes, formats: tuple[str, ...] | None = None) -> PilImage:
-    """An image whose pixels are not read yet, unless it is DICOM; of these formats alone, or of any."""
-    from PIL import Image, UnidentifiedImageError
+def open_image(file: Path | bytes, formats: tuple[str, ...] | None = None) -> PilImage:
+    """Open an image whose pixels are not read yet, unless it is DICOM.
+
+    Args:
+        file: The file, or its content.
+        formats: The formats that Pillow may open, such as `FORMATS`; None = all that it knows.
+
+    Raises:
+        DataError: With the reason; other errors, which `image_errors` converts, are Pillow's.
+    """
+    from PIL import UnidentifiedImageError
 
     check_file(file)
     if isinstance(file, Path) and file.suffix.lower() in DICOM_EXTENSIONS:
-        return Image.fromarray(dicom_pixels(file, MAX_PIXELS))
+        return _open_dicom(file)
     try:
-        image = Image.open(BytesIO(file) if isinstance(file, bytes) else file, formats=formats)
+        image = _open_by_pillow(file, formats)
     except UnidentifiedImageError:
         if is_dicom(file):
-            return Image.fromarray(dicom_pixels(file, MAX_PIXELS))
+            return _open_dicom(file)
         if (why := _why_not_tiff(file)) is not None:
             raise DataError(why) from None
         raise
     try:
         if image.format in _DRAWINGS:
             raise DataError(f"it is a drawing ({image.format}), not an image of pixels; save it as PNG")
-        _check_pixels(image)
+        if image.format not in _JPEG:
+            _check_pixels(image)
     except DataError:
         image.close()
         raise
     _check_tiff(image)
     return image
+
+
+def _open_dicom(file: Path | bytes) -> PilImage:
+    from PIL import Image
+
+    _check_bytes(dicom_bytes(*dicom_head(file)))
+    return Image.fromarray(dicom_pixels(file, MAX_PIXELS))
+
+
+def _open_by_pillow(file: Path | bytes, formats: tuple[str, ...] | None) -> PilImage:
+    from PIL import Image, JpegImagePlugin, UnidentifiedImageError, __version__
+
+    _let_pillow_open_large_images()
+    try:
+        return _pillow_image(file, formats)
+    except Image.DecompressionBombError:
+        if not _head(file).startswith(b"\xff\xd8\xff"):
+            raise
+        # A photograph of 200 megapixels is reduced while it is decoded; Pillow asks for its size alone.
+        return JpegImagePlugin.JpegImageFile(BytesIO(file) if isinstance(file, bytes) else file)
+    except UnidentifiedImageError:
+        head = _head(file)
+        brand = head[8:12] if head[4:8] == b"ftyp" else b""
+        if brand in _HEIF_BRANDS:
+            if _reads_heif():
+                return _pillow_image(file, formats)
+            raise DataError(
+                "it is a HEIC or HEIF image, which needs the package pillow-heif; install labeltree[heif]"
+            ) from None
+        if brand in _AVIF_BRANDS and not _reads_avif():
+            raise DataError(
+                f"it is an AVIF image, which Pillow {__version__} does not read here; install Pillow "
+                "11.3 or later, or save it as PNG"
+            ) from None
+        raise
+
+
+def _pillow_image(file: Path | bytes, formats: tuple[str, ...] | None) -> PilImage:
+    from PIL import Image
+
+    if formats is not None:
+        Image.init()
+        formats = tuple(name for name in formats if name in Image.OPEN)
+    return Image.open(BytesIO(file) if isinstance(file, bytes) else file, formats=formats)
+
+
+def _head(file: Path | bytes) -> bytes:
+    """The first twelve bytes, by which JPEG, HEIF and AVIF are known."""
+    if isinstance(file, bytes):
+        return file[:12]
+    with file.open("rb") as opened:
+        return opened.read(12)
+
+
+@cache
+def _let_pillow_open_large_images() -> None:
+    """Leave it to our own limits to warn of bombs; filters that the user has set go before this one."""
+    from PIL import Image
+
+    warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning, append=True)
+
+
+@cache
+def _reads_heif() -> bool:
+    """Have Pillow read HEIF by pillow-heif, if that is installed."""
+    try:
+        from pillow_heif import register_heif_opener
+    except ImportError:
+        return False
+    register_heif_opener()
+    return True
+
+
+def _reads_avif() -> bool:
+    from PIL import features
+
+    return "avif" in features.modules and features.check("avif") is True
+
+
+def optional_decoders() -> str:
+    """The names of the installed decoders that labeltree does without: what is unreadable depends on them."""
+    packages = [name for name in ("pillow_heif", "pydicom") if find_spec(name) is not None]
+    return " ".join([*packages, *(["avif"] if _reads_avif() else [])])
+
+
+def _check_bytes(needed: int) -> None:
+    if needed > MAX_BYTES:
+        raise DataError(
+            f"decoding it takes up to {needed / 1e9:.1f} GB of memory, and {MAX_BYTES / 1e9:g} GB are the "
+            "most; save it with fewer pixels"
+        )
 
 
 def _check_pixels(image: PilImage) -> None:
@@ -159,11 +288,11 @@ def read_head(file: Path | bytes) -> ImageHead | None:
         check_file(file)
         if is_dicom(file):
             return ImageHead(*dicom_head(file))
-        with _open(file) as image:
+        with open_image(file) as image:
             width, height = image.size
             # Of a PNG without an orientation before its pixels, Pillow would decode them to look behind them.
             turns = image.format != "PNG" or "exif" in image.info
-            if turns and image.getexif().get(0x0112, 1) >= 5:  # the orientations that swap the sides
+            if turns and image.getexif().get(_ORIENTATION, 1) >= 5:  # the orientations that swap the sides
                 width, height = height, width
             return ImageHead(width, height, is_gray(image))
     except Exception:  # decoding will fail in the same way and say why
@@ -194,7 +323,8 @@ def decode(
     first counts. DICOM files are shown as `dicom_pixels` says.
 
     A JPEG of at least four times the size wanted is decoded to a half, quarter or eighth of its size, still
-    at least twice the size wanted, and then resized.
+    at least twice the size wanted, and then resized. So photographs of 108 or 200 megapixels take little
+    memory. Other formats are decoded as they are, up to MAX_PIXELS and MAX_BYTES.
 
     Args:
         file: The file, or its content.
@@ -208,11 +338,9 @@ def decode(
     Raises:
         DataError: With the reason (without the path) if the file cannot be read as a whole.
     """
-    with image_errors(), _open(file, formats) as opened:
-        # JPEG decodes faster to a half, quarter or eighth; twice the size wanted leaves the rest to resizing.
-        if box is None:
-            side = 2 * draft_side(size, preprocessing)
-            opened.draft(None, (side, side))
+    with image_errors(), open_image(file, formats) as opened:
+        _check_bytes(decoding_bytes(opened, draft_side(size, preprocessing), whole=box is None))
+        _check_pixels(opened)
         return _pixels(opened, size, channels, box, preprocessing)
 
 
@@ -221,7 +349,7 @@ def draft_side(size: int, preprocessing: Preprocessing | None) -> int:
     return size if preprocessing is None else min(preprocessing.resized(size, size, size))
 
 
-def decoding_bytes(image: PilImage, size: int) -> int:
+def decoding_bytes(image: PilImage, size: int, *, whole: bool = True) -> int:
     """About the most memory that `decode` takes for an image that Pillow has opened; no pixel is read.
 
     Decoded pixels and their copy turned upright, what `decode` makes of them by their mode, and the buffers
@@ -230,28 +358,31 @@ def decoding_bytes(image: PilImage, size: int) -> int:
     Args:
         image: The image, of one of `FORMATS`; a JPEG is set to be decoded to a fraction of its size.
         size: Side in pixels to decode to.
+        whole: Whether the whole image is wanted; of a JPEG of which a part is, all is decoded at full size.
 
     Returns:
         Bytes.
     """
-    whole, channels = image.width * image.height, len(image.getbands())
-    image.draft(None, (2 * size, 2 * size))
+    pixels, channels = image.width * image.height, len(image.getbands())
+    if whole and image.format in _JPEG:
+        # JPEG decodes faster to a half, quarter or eighth; twice the size wanted leaves the rest to resizing.
+        image.draft(None, (2 * size, 2 * size))
     each = 1 if image.mode in ("1", "L", "P") else 2 if image.mode.startswith("I;") else 4
     if image.mode.startswith("I;") or image.mode in ("I", "F"):
-        work = 40  # five arrays of float64 in `_gray_bytes`
+        work = 2 * each + 8  # as an array, which is made of pieces; in 8 bits; converted
     elif image.mode in ("LA", "PA", "RGBA") or "transparency" in image.info:
         work = 12  # RGBA, the white below, and both together
     else:
-        work = 8  # converted, and resized in one direction
+        work = 4 if image.mode == "RGB" else 8  # converted, and resized in one direction
     buffers = 0
-    if image.format == "JPEG":
-        buffers = _COEFFICIENT_BYTES * channels * whole
-    elif image.format == "WEBP":
-        buffers = _WEBP_BYTES * whole
+    if image.format in _JPEG:
+        buffers = _COEFFICIENT_BYTES * channels * pixels
+    elif image.format in _DECODER_BYTES:
+        buffers = _DECODER_BYTES[image.format] * pixels
     elif image.format == "TIFF":
         tags: Any = getattr(image, "tag_v2", {})
         tile = _first(tags.get(_TILE_WIDTH, 0)) * _first(tags.get(_TILE_LENGTH, 0))
-        buffers = _TIFF_BYTES * max(whole, tile)
+        buffers = _TIFF_BYTES * max(pixels, tile)
     result = 16 * size * size  # in up to four channels: resized in one direction, in both, as arrays
     return image.width * image.height * (2 * each + work) + buffers + result + _FIXED_BYTES
 
@@ -290,7 +421,8 @@ def _pixels(
     from PIL import Image, ImageOps
 
     opened.load()
-    image = ImageOps.exif_transpose(opened)
+    turned = opened.getexif().get(_ORIENTATION, 1) != 1
+    image = ImageOps.exif_transpose(opened) if turned else opened  # which would be a copy
     image = _flat(image, "L" if channels == 1 else "RGB", _is_white_zero(opened))
     if preprocessing is not None and box is None:
         image = _centre(image, size, preprocessing)
@@ -305,6 +437,11 @@ def _centre(image: PilImage, size: int, preprocessing: Preprocessing) -> PilImag
     """The centre of an image, resized and cut as timm and torchvision do."""
     from PIL import Image
 
+    longest = _LONGEST * min(image.size)
+    if max(image.size) > longest and not preprocessing.squash:  # the whole of a strip would fill the memory
+        across, down = (min(side, longest) for side in image.size)
+        left, top = (image.width - across) // 2, (image.height - down) // 2
+        image = image.crop((left, top, left + across, top + down))
     width, height = preprocessing.resized(*image.size, size)
     if image.size != (width, height):
         kind = Image.Resampling[preprocessing.interpolation.upper()]
@@ -330,7 +467,7 @@ def _flat(image: PilImage, mode: str, white_zero: bool) -> PilImage:
     from PIL import Image
 
     if image.mode.startswith("I;") or image.mode in ("I", "F"):
-        image = _gray_bytes(np.asarray(image).astype(np.float64), image.mode, white_zero)
+        image = _gray_bytes(np.asarray(image), image.mode, white_zero)
     if image.mode in ("LA", "PA", "RGBA") or "transparency" in image.info:
         layer = image.convert("RGBA")
         image = Image.alpha_composite(Image.new("RGBA", layer.size, "white"), layer)
@@ -345,8 +482,14 @@ def _gray_bytes(values: np.ndarray[Any, Any], mode: str, white_zero: bool) -> Pi
     """
     from PIL import Image
 
-    values = np.nan_to_num(values)
-    lowest, highest = values.min(initial=0), values.max(initial=0)
+    rows = max(1, _BAND // max(1, values.shape[1]))
+    bands = [slice(at, at + rows) for at in range(0, len(values), rows)]  # float64 takes 8 bytes a value
+
+    def real(band: slice) -> np.ndarray[Any, Any]:
+        return np.nan_to_num(values[band].astype(np.float64))
+
+    lowest = min((real(band).min(initial=0) for band in bands), default=0)
+    highest = max((real(band).max(initial=0) for band in bands), default=0)
     if lowest < min(0, -1e-3 * highest) or highest > 65535:
         raise DataError(
             f"its values go from {lowest:g} to {highest:g}; they must be in [0, 65535], [0, 255] or, as real "
@@ -356,8 +499,11 @@ def _gray_bytes(values: np.ndarray[Any, Any], mode: str, white_zero: bool) -> Pi
         top = next(limit for limit in (1, 255, 65535) if highest <= limit)
     else:
         top = 255 if mode == "I" and highest <= 255 else 65535
-    scaled = values * (255 / top)
-    return Image.fromarray((255 - scaled if white_zero else scaled).clip(0, 255).round().astype(np.uint8))
+    gray = np.empty(values.shape, np.uint8)
+    for band in bands:
+        scaled = real(band) * (255 / top)
+        gray[band] = (255 - scaled if white_zero else scaled).clip(0, 255).round()
+    return Image.fromarray(gray)
 
 
 def _why_not_tiff(file: Path | bytes) -> str | None:

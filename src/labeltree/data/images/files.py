@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import json
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypedDict
 
 import numpy as np
 
+from labeltree.atomic import atomic_write
 from labeltree.cache import cache_is_ignored, data_home, has_room, new_folder, one_at_a_time
-from labeltree.data.images.decode import ImageHead, decode, read_head
+from labeltree.data.images.decode import ImageHead, decode, optional_decoders, read_head
 from labeltree.data.images.encoded import EncodedImages, encoded
 from labeltree.data.images.look import look_at
 from labeltree.data.images.stores import FileStore, MappedStore, box_of, in_threads
@@ -31,6 +33,7 @@ __all__ = [
     "check_image_settings",
     "open_images",
     "report_failures",
+    "save_unreadable",
     "unreadable",
     "usual_input",
 ]
@@ -92,9 +95,10 @@ def check_image_settings(settings: ImageSettings) -> None:
         raise ValueError(f"image_size is {size}; it must be 1 or more, or None")
 
 
-_VERSION = 2  # of what decode() gives; a change of it must not meet an old cache
+_VERSION = 3  # of what decode() gives; a change of it must not meet an old cache
 _CACHE_BYTES = 16 << 30
 _PROBES = 1000
+_NAMED = 5  # unreadable images of a message
 _log = logging.getLogger("labeltree.data")
 _said: set[str] = set()  # warnings of this process
 
@@ -277,7 +281,8 @@ def _key(
     files = hashlib.sha256(stamps.tobytes())
     for name in names:
         files.update(os.fsencode(name) + b"\0")
-    digest = hashlib.sha256(f"{_VERSION} {size} {channels}\n{files.hexdigest()}".encode())
+    how = f"{_VERSION} {size} {channels} {optional_decoders()}"
+    digest = hashlib.sha256(f"{how}\n{files.hexdigest()}".encode())
     if boxes is not None:
         digest.update(np.ascontiguousarray(boxes, dtype=np.float64).tobytes())
     if preprocessing is not None:
@@ -393,13 +398,41 @@ def unreadable(names: Sequence[str], failures: dict[int, str]) -> str:
         names: Names of all images.
         failures: Row → reason; not empty.
     """
-    listed = [f"'{printable(names[row])}' ({reason})" for row, reason in sorted(failures.items())[:5]]
+    listed = [f"'{printable(names[row])}' ({reason})" for row, reason in sorted(failures.items())[:_NAMED]]
     more = f" and {len(failures) - len(listed)} more" if len(failures) > len(listed) else ""
     return f"{len(failures)} of {len(names)} images cannot be read: {'; '.join(listed)}{more}"
 
 
+def save_unreadable(path: Path, rows: Iterable[tuple[str, str]]) -> None:
+    """Write what cannot be read as a CSV file with the columns ``name`` and ``reason``, atomically.
+
+    Args:
+        path: The file.
+        rows: Pairs of a name and a reason.
+    """
+    with atomic_write(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["name", "reason"])
+        writer.writerows(rows)
+
+
+def _all_listed(names: Sequence[str], failures: dict[int, str]) -> Path | None:
+    """A file in the cache folder that lists all unreadable images; None if it cannot be written."""
+    rows = [(printable(names[row]), reason) for row, reason in sorted(failures.items())]
+    name = hashlib.sha256(repr(rows).encode()).hexdigest()[:16]
+    path = data_home() / "unreadable" / f"{name}.csv"
+    try:
+        if not path.is_file():
+            save_unreadable(path, rows)
+    except OSError:
+        return None
+    return path
+
+
 def report_failures(names: Sequence[str], failures: dict[int, str], on_error: OnError) -> None:
     """Raise an error about images that cannot be read, or warn about them, once, if they are skipped.
+
+    If they are more than are named, a file in the cache folder lists all of them.
 
     Args:
         names: Names of all images.
@@ -412,6 +445,8 @@ def report_failures(names: Sequence[str], failures: dict[int, str], on_error: On
     if not failures:
         return
     what = unreadable(names, failures)
+    if len(failures) > _NAMED and (place := _all_listed(names, failures)):
+        what += f", all listed in '{place}'"
     if on_error == "raise":
         raise DataError(f"{what}. Repair or remove them, or skip them with {HOW_TO_SKIP}")
     if len(failures) == len(names):

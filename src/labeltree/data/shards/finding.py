@@ -14,6 +14,7 @@ from labeltree.data.images.decode import EXTENSIONS
 from labeltree.data.shards.parquet import image_column_of
 from labeltree.data.source import SPLIT_NAMES, SPLITS, printable
 from labeltree.errors import DataError
+from labeltree.system_files import is_system_file
 
 __all__ = ["ShardKind", "Shards", "find_shards"]
 
@@ -165,7 +166,7 @@ def _sorted(folder: str | Path) -> list[os.DirEntry[str]]:
             found = sorted(entries, key=lambda entry: entry.name)
     except OSError as error:
         raise DataError(f"cannot read the folder '{printable(str(folder))}': {error.strerror}") from error
-    return [entry for entry in found if not entry.name.startswith(".")]
+    return [entry for entry in found if not is_system_file(entry.name)]
 
 
 def _splits(files: Sequence[str], root: Path) -> tuple[str, ...] | None:

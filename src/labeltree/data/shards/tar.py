@@ -14,6 +14,7 @@ from labeltree.data.source import printable
 from labeltree.data.table_columns import cell_text
 from labeltree.errors import DataError
 from labeltree.safe_files import value_from_json
+from labeltree.system_files import is_system_file
 
 __all__ = ["TarSample", "is_image", "read_fields", "tar_samples"]
 
@@ -59,8 +60,8 @@ def is_image(extension: str) -> bool:
 def tar_samples(path: str) -> Iterator[TarSample]:
     """The samples of a tar file, in order; only the members' headers are read.
 
-    Directories, links, hidden files, files without an extension and WebDataset's ``__…`` members are passed
-    over.
+    Directories, links, what systems leave (see `is_system_file`), files without an extension and WebDataset's
+    ``__…`` members are passed over.
 
     Raises:
         DataError: If the file is no tar file, is damaged or cut off, which is found after the samples before
@@ -74,6 +75,8 @@ def tar_samples(path: str) -> Iterator[TarSample]:
         folder, slash, file = name.rpartition("/")
         base, dot, extension = file.partition(".")
         if not dot or not base or not extension or name.startswith("__"):
+            continue
+        if any(map(is_system_file, name.split("/"))):
             continue
         prefix, extension = f"{folder}{slash}{base}", extension.lower()
         if prefix != key:

@@ -1,4 +1,4 @@
-"""Text files that list a data set: one record per line, columns separated by white space."""
+"""Text files that list a data set: one record per line, columns separated by white space or commas."""
 
 from __future__ import annotations
 
@@ -129,7 +129,9 @@ def legible(text: str) -> str:
         return os.fsencode(text).decode("latin-1")
 
 
-def read_listing(path: Path, columns: Sequence[str], *, heading: int = 0) -> Listing:
+def read_listing(
+    path: Path, columns: Sequence[str], *, heading: int = 0, separator: str | None = None
+) -> Listing:
     """Read a file of records.
 
     Lines may end as on any system; empty ones are left out. The last column is the rest of its line, white
@@ -139,6 +141,7 @@ def read_listing(path: Path, columns: Sequence[str], *, heading: int = 0) -> Lis
         path: The file.
         columns: Names of the fields.
         heading: Number of lines above the first record.
+        separator: What separates the fields, white space around it aside; None = white space.
 
     Raises:
         DataError: If the file cannot be read, holds no records, or a line has too few columns.
@@ -151,8 +154,8 @@ def read_listing(path: Path, columns: Sequence[str], *, heading: int = 0) -> Lis
         raise DataError(f"cannot read '{path}': {error.strerror}") from error
     records, lines = [], []
     for number, line in enumerate(text.split("\n"), 1):
-        fields = tuple(line.strip().split(None, len(columns) - 1))
-        if number <= heading or not fields:
+        fields = tuple(field.strip() for field in line.strip().split(separator, len(columns) - 1))
+        if number <= heading or not any(fields):
             continue
         if len(fields) < len(columns):
             raise DataError(
