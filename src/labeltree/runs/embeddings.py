@@ -387,11 +387,15 @@ class EmbeddingTable:
             if name not in _KNOWN and name + "s" not in _KNOWN and _one_a_row(column, raw["embeddings"])
         }
         names, taxonomies = aspects_from_text(path, str(raw.get("aspect_taxonomies", "[]")))
+        embeddings = as_floats(path, "embeddings", raw["embeddings"])
+        features = as_floats(path, "features", raw["features"]) if "features" in raw else None
+        if features is not None and torch.equal(features, embeddings):  # as raw pixels, held once
+            features = embeddings
         return cls(
-            embeddings=as_floats(path, "embeddings", raw["embeddings"]),
+            embeddings=embeddings,
             nodes=read_nodes(path, raw, taxonomy),
             split=text.get("split"),
-            features=as_floats(path, "features", raw["features"]) if "features" in raw else None,
+            features=features,
             instances=as_integers(path, "instances", raw["instances"]) if "instances" in raw else None,
             groups=read_groups(path, raw["groups"]) if "groups" in raw else None,
             group_names=group_names(path, raw.get("groups"))

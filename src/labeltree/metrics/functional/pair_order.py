@@ -19,6 +19,7 @@ from labeltree.taxonomy import AnyTaxonomy
 __all__ = ["choose_pairs", "pair_violations"]
 
 _READINGS = ("comparisons", "triplets", "pairs", "finer_pairs")
+_ROWS = 512
 # Numbers of a part: of pairs of points that stay in the cache, and of a block of the matrix of all distances.
 _CHUNK_ELEMENTS = 2**17
 _BLOCK_ELEMENTS = 2**19
@@ -102,6 +103,10 @@ def pair_violations(
     labelled = nodes >= 0
     points, nodes = embeddings[labelled].detach().double(), nodes[labelled].long()
     geometry, tied = as_geometry(geometry), ties == "count"
+    if type(geometry) is Sphere:  # its distance is that of normalised points: each is normalised once
+        for part in torch.split(points, _ROWS):
+            part.copy_(geometry.project(part))
+        geometry = Euclidean()
     count = len(nodes)
     generator = torch.Generator().manual_seed(seed)
     if reading == "triplets":
@@ -160,8 +165,6 @@ def _distances(points: Tensor, first: Tensor, second: Tensor, geometry: Geometry
     Where most pairs are asked for, they come from matrix products, which round otherwise: the few that are
     alike but for rounding, and so all ties, are measured pair by pair.
     """
-    if type(geometry) is Sphere:  # the same distances, and every point is normalised once
-        points, geometry = geometry.project(points), Euclidean()
     if not len(first) or len(points) ** 2 > _WASTED * len(first):
         return _one_by_one(points, first, second, geometry)
     distance = _in_blocks(points, torch.minimum(first, second), torch.maximum(first, second), geometry)
