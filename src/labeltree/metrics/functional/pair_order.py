@@ -192,7 +192,7 @@ def _in_blocks(points: Tensor, low: Tensor, high: Tensor, geometry: Geometry) ->
     step = max(1, _BLOCK_ELEMENTS // max(len(points), 1))
     block, order = (low // step).sort()
     counts = torch.bincount(block, minlength=-(-len(points) // step)).tolist()
-    for start, here in zip(range(0, len(points), step), order.split(counts), strict=True):
+    for start, here in zip(range(0, len(points), step), torch.split(order, counts), strict=True):
         all_of = geometry.pairwise_distance(points[start : start + step], points[start:])
         distance[here] = all_of[low[here] - start, high[here] - start]
     return distance
