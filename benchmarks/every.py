@@ -28,6 +28,7 @@ SCRIPTS = (
     "happier",
     "probe",
     "intervals",
+    "evaluation",
     "sampler",
     "gpu",
     "taxonomy",

@@ -1,4 +1,4 @@
-"""The goals P1 to P21, beside what was measured and the command that repeats it.
+"""The goals P1 to P26, beside what was measured and the command that repeats it.
 
     python benchmarks/goals.py [--short] [--write]
 
@@ -114,6 +114,8 @@ GOALS = (
     Goal("P20 latency", "p99 latency over the time of a batch", "≤", 3, "×", "serving"),
     Goal("P20 failed", "requests with an unexpected answer", "≤", 0, "", "serving"),
     Goal("P21", "cubic form of HAPPIER's surrogate over ours, n = 512", "≥", 20, "×", "happier"),
+    Goal("P26", "evaluate, 2,485 test samples, 81 classes, the whole process", "≤", 15, "s", "evaluation"),
+    Goal("P26 memory", "peak memory of it", "≤", 1000, "MB", "evaluation"),
 )
 
 

@@ -1,5 +1,6 @@
 """Every benchmark runs on a few rows, and what it leaves behind is well-formed; no time is asserted."""
 
+import dataclasses
 import importlib
 import json
 import re
@@ -8,14 +9,17 @@ from pathlib import Path
 
 import pytest
 
+from labeltree.runs import EmbeddingTable
+from labeltree.taxonomy import load_taxonomy
+
 pytestmark = pytest.mark.slow
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 SCRIPTS = sorted(path.stem for path in FOLDER.glob("*.py") if "\ndef measure(" in path.read_text("utf-8"))
 # Those that start processes or build encoders have tests of their own, or are run by hand.
 SLOW = {
-    "bulk", "cold_start", "data", "explorer", "large_data", "memory", "metrics", "ranks", "serving", "text",
-    "training_step",
+    "bulk", "cold_start", "data", "evaluation", "explorer", "large_data", "memory", "metrics", "ranks",
+    "serving", "text", "training_step",
 }  # fmt: skip
 
 
@@ -38,6 +42,20 @@ def test_runs(name: str, tmp_path: Path) -> None:
     assert json.loads((tmp_path / f"{name}.json").read_text("utf-8")) == written
     assert (tmp_path / f"{name}.md").read_text("utf-8") == kept.markdown(written)
     assert_well_formed(written, name)
+
+
+def test_tables_to_evaluate_are_as_asked_for(tmp_path: Path) -> None:
+    script = importlib.import_module("evaluation")
+    case = dataclasses.replace(script.TINY, in_groups=True)
+    file, tree = case.save(tmp_path)
+    taxonomy = load_taxonomy(tree)
+    table = EmbeddingTable.load(file, taxonomy)
+    assert taxonomy.num_leaves == case.classes
+    assert table.features is not None
+    assert table.groups is not None
+    assert (table.embeddings.shape[1], table.features.shape[1]) == (case.embeddings, case.features)
+    assert [len(table.select(split)) for split in ("train", "test")] == [case.train, case.test]
+    assert not set(table.select("train").groups.tolist()) & set(table.select("test").groups.tolist())
 
 
 def test_one_command_runs_all() -> None:

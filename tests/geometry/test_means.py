@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from labeltree.geometry import Euclidean, PoincareBall, Sphere
+from labeltree.geometry import Euclidean, PoincareBall, Sphere, base
 
 pytestmark = pytest.mark.slow
 
@@ -132,3 +132,20 @@ def test_wrong_shapes_are_named():
         Euclidean().mean(torch.zeros(4, 3), torch.ones(2))
     with pytest.raises(ValueError, match=r"groups \(3,\)"):
         Sphere().group_means(torch.zeros(4, 3), torch.zeros(3, dtype=torch.long), 2)
+
+
+@pytest.mark.parametrize("geometry", [Sphere(), Euclidean()], ids=str)
+@pytest.mark.parametrize("rows", [1, 3])
+def test_means_are_the_same_in_parts(geometry, rows, monkeypatch):
+    x = points(geometry, 10)
+    groups = torch.tensor([2, 0, -1, 2, 0, 4, 2, -1, 4, 4])
+    weights = torch.arange(1.0, 11.0, dtype=torch.float64, requires_grad=True)
+
+    def both():
+        means = geometry.group_means(x, groups, 5, weights=weights)
+        return means.detach(), torch.autograd.grad(means[groups[groups >= 0]].square().sum(0)[0], weights)[0]
+
+    whole = both()
+    monkeypatch.setattr(base, "_PART_ELEMENTS", rows * x.shape[1])
+    for part, expected in zip(both(), whole, strict=True):
+        torch.testing.assert_close(part, expected, rtol=0, atol=0, equal_nan=True)

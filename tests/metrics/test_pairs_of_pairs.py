@@ -10,6 +10,7 @@ from torch import Tensor
 
 from labeltree.geometry import Euclidean, PoincareBall, Sphere
 from labeltree.metrics import functional
+from labeltree.metrics.functional import pair_order
 from labeltree.taxonomy import Taxonomy
 
 pytestmark = pytest.mark.slow
@@ -165,3 +166,44 @@ def test_pseudo_values_are_of_comparisons() -> None:
     points, nodes = sample(5, 0)
     with pytest.raises(ValueError, match="reading 'triplets'"):
         functional.pair_violations(points, nodes, TAXONOMY, reading="triplets", reduction="none")
+
+
+def tied_points(count: int) -> Tensor:
+    """Many equal distances: few distinct rows, and rows that are others with their entries reordered."""
+    generator = torch.Generator().manual_seed(0)
+    rows = 0.1 * torch.randn(count // 4, 33, generator=generator, dtype=torch.float64)
+    return torch.cat([rows, rows, rows.roll(1, 1), 0.3 * rows.sign()])
+
+
+@pytest.mark.parametrize("geometry", [Euclidean(), PoincareBall()])
+def test_blocks_leave_order_and_ties_as_they_are(
+    geometry: Euclidean | PoincareBall, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pair_order, "_BLOCK_ELEMENTS", 40 * 7)  # blocks of seven rows
+    points = tied_points(40)
+    first, second = pair_order.choose_pairs(40, 10**6, torch.Generator())
+    first, second = torch.cat([first, second[:9]]), torch.cat([second, first[:9]])  # some the other way
+    exact = geometry.distance(points[first], points[second])
+    found = pair_order._distances(points, first, second, geometry)
+    torch.testing.assert_close(found, exact, rtol=1e-9, atol=0)
+    assert torch.equal(found[:, None] < found, exact[:, None] < exact)
+
+
+@pytest.mark.parametrize("max_pairs", [1500, 10**6])  # few of all pairs, one by one; all, in blocks
+def test_pairs_are_measured_in_parts(max_pairs: int) -> None:
+    sizes = []
+
+    class Watched(Euclidean):
+        def distance(self, x: Tensor, y: Tensor) -> Tensor:
+            sizes.append(x.numel())
+            return super().distance(x, y)
+
+        def pairwise_distance(self, x: Tensor, y: Tensor) -> Tensor:
+            sizes.append(len(x) * len(y))
+            return super().pairwise_distance(x, y)
+
+    generator = torch.Generator().manual_seed(0)
+    points = torch.randint(2, (200, 5), generator=generator).repeat(1, 400).float()  # nearly all are tied
+    nodes = TAXONOMY.leaves[torch.randint(len(TAXONOMY.leaves), (200,), generator=generator)]
+    functional.pair_violations(points, nodes, TAXONOMY, Watched(), max_pairs=max_pairs)
+    assert max(sizes) <= 2**17  # of 200 × 200 × 2,000

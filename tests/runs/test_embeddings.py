@@ -50,6 +50,14 @@ def test_round_trip(suffix: str, table: EmbeddingTable, taxonomy: Taxonomy, tmp_
     assert again.encoder_digest == "ab12"
 
 
+def test_equal_features_and_embeddings_are_held_once(table: EmbeddingTable, tmp_path: Path) -> None:
+    replace(table, features=table.embeddings.clone()).save(tmp_path / "table.npz")
+    loaded = EmbeddingTable.load(tmp_path / "table.npz")
+    assert loaded.features is not None
+    assert torch.equal(loaded.features, table.embeddings)
+    assert loaded.features.data_ptr() == loaded.embeddings.data_ptr()
+
+
 def test_select(table: EmbeddingTable) -> None:
     test = table.select("test")
     assert test.nodes.tolist() == [5, -1]

@@ -22,7 +22,7 @@ from labeltree.index.reading import index_run
 from labeltree.serving import ServiceSettings
 from labeltree.serving.explorer.app import create_explorer
 from labeltree.serving.explorer.opening import open_collection, open_show
-from labeltree.training.experiment import open_recipe_data
+from labeltree.training.recipe_data import open_recipe_data
 
 
 @pytest.fixture

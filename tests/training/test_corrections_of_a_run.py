@@ -19,10 +19,10 @@ from labeltree.data.corrections import Correction, Corrections
 from labeltree.errors import OtherSettingsError, RunError
 from labeltree.inference.loading import load_run
 from labeltree.report.corrected_labels import already_corrected, correct_run
-from labeltree.training.experiment import open_recipe_source
 from labeltree.training.fit import train
 from labeltree.training.reading import RecipeParser, make_recipe, with_absolute_paths
 from labeltree.training.recipe import Recipe
+from labeltree.training.recipe_data import open_recipe_source
 
 
 def test_a_run_learns_from_corrections_and_keeps_them(

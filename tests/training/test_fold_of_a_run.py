@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from labeltree.training.experiment import open_recipe_source
 from labeltree.training.recipe import Recipe, TableRecipe
+from labeltree.training.recipe_data import open_recipe_source
 
 
 @pytest.fixture

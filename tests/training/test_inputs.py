@@ -8,10 +8,11 @@ import torch
 from labeltree.models import build_encoder, register_encoder
 from labeltree.models.registry import _ENTRIES
 from labeltree.models.small import small_conv
-from labeltree.training.experiment import open_recipe_source, prepare
+from labeltree.training.experiment import prepare
 from labeltree.training.inputs import IMAGENET_MEAN
 from labeltree.training.network import Network, build_network
 from labeltree.training.recipe import Recipe
+from labeltree.training.recipe_data import open_recipe_source
 from labeltree.training.resolution import resolve_recipe
 
 pytestmark = pytest.mark.slow

@@ -11,10 +11,11 @@ from labeltree.errors import TaxonomyError
 from labeltree.inference.embeddings import embed_source
 from labeltree.inference.loading import load_run
 from labeltree.taxonomy import Taxonomy
-from labeltree.training.experiment import open_recipe_source, prepare
+from labeltree.training.experiment import prepare
 from labeltree.training.fit import train
 from labeltree.training.labels import training_labels
 from labeltree.training.recipe import Recipe
+from labeltree.training.recipe_data import open_recipe_source
 
 pytestmark = pytest.mark.slow
 

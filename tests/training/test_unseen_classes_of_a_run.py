@@ -18,10 +18,11 @@ from labeltree.errors import DataError, RunError
 from labeltree.inference.embeddings import kept_table, run_tables
 from labeltree.inference.loading import load_run
 from labeltree.runs import EmbeddingTable, RunFolder
-from labeltree.training.experiment import open_recipe_source, prepare
+from labeltree.training.experiment import prepare
 from labeltree.training.fit import train
 from labeltree.training.reading import read_recipe
 from labeltree.training.recipe import Recipe, TableRecipe
+from labeltree.training.recipe_data import open_recipe_source
 
 pytestmark = pytest.mark.slow
 

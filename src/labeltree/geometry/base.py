@@ -1,6 +1,7 @@
 """The base class of geometries: distances, similarities, exponential and logarithmic maps, means."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -8,6 +9,8 @@ import torch
 from torch import Tensor
 
 __all__ = ["Geometry", "group_average", "group_weights"]
+
+_PART_ELEMENTS = 2**21
 
 
 @dataclass(frozen=True)
@@ -116,8 +119,15 @@ def group_weights(
     return total.index_add(0, groups[kept], weights[kept].to(dtype))
 
 
-def group_average(x: Tensor, groups: Tensor, num_groups: int, weights: Tensor | None = None) -> Tensor:
-    """Weighted arithmetic mean (G, d) of the rows of `x` (n, d) by group.
+def group_average(
+    x: Tensor,
+    groups: Tensor,
+    num_groups: int,
+    weights: Tensor | None = None,
+    *,
+    of: Callable[[Tensor], Tensor] = lambda rows: rows,
+) -> Tensor:
+    """Weighted arithmetic mean (G, d) of the rows of `of(x)` (n, d) by group, a part of the rows at a time.
 
     Points with a negative group are left out; an empty group gives NaN.
     """
@@ -129,11 +139,19 @@ def group_average(x: Tensor, groups: Tensor, num_groups: int, weights: Tensor | 
         raise ValueError(
             f"weights has shape {tuple(weights.shape)}; expected {tuple(groups.shape)}, one per point"
         )
-    total = group_weights(groups, num_groups, weights, x.dtype)
-    weighted = x if weights is None else x * weights.to(x.dtype)[:, None]
-    kept = groups >= 0
-    sums = torch.zeros(num_groups, x.shape[1], dtype=x.dtype, device=x.device)
-    sums = sums.index_add(0, groups[kept], weighted[kept])
+    step = max(1, _PART_ELEMENTS // max(x.shape[1], 1))
+    sums = None
+    for start in range(0, max(len(x), 1), step):
+        some = slice(start, start + step)
+        part, place = of(x[some]), groups[some]
+        if weights is not None:
+            part = part * weights[some].to(part.dtype)[:, None]
+        if sums is None:
+            sums = torch.zeros(num_groups, x.shape[1], dtype=part.dtype, device=x.device)
+        kept = place >= 0
+        sums = sums.index_add(0, place[kept], part[kept])
+    assert sums is not None
+    total = group_weights(groups, num_groups, weights, sums.dtype)
     present = total > 0
     mean = sums / torch.where(present, total, torch.ones_like(total))[:, None]
     return torch.where(present[:, None], mean, torch.full_like(mean, torch.nan))

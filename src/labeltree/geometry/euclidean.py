@@ -51,4 +51,4 @@ class Euclidean(Geometry):
         steps: int = 3,
         init: Tensor | None = None,
     ) -> Tensor:
-        return group_average(widen(x), groups, num_groups, weights).to(answer_dtype(x))
+        return group_average(x, groups, num_groups, weights, of=widen).to(answer_dtype(x))

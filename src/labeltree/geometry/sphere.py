@@ -85,5 +85,5 @@ class Sphere(Geometry):
         init: Tensor | None = None,
     ) -> Tensor:
         """See `Geometry.group_means`: the normalised arithmetic mean of the normalised points."""
-        means = group_average(unit(widen(x)), groups, num_groups, weights)
+        means = group_average(x, groups, num_groups, weights, of=lambda rows: unit(widen(rows)))
         return torch.where(means.isnan(), means, unit(means)).to(answer_dtype(x))

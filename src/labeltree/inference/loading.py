@@ -293,8 +293,8 @@ def _earlier_normalisation(
 def _own_samples(folder: RunFolder, progress: Progress | None, *, verify: bool) -> Source:
     """The run's own samples, which must not have changed since training."""
     from labeltree.data import data_exist
-    from labeltree.training.experiment import open_recipe_data, split_by_recipe
     from labeltree.training.reading import read_recipe
+    from labeltree.training.recipe_data import open_recipe_data, split_by_recipe
     from labeltree.training.record import (
         ContentChangedError,
         check_samples,

@@ -31,6 +31,8 @@ def check_embeddings(name: str, embeddings: Tensor) -> None:
             f"{name} has shape {tuple(embeddings.shape)} and dtype {embeddings.dtype}; "
             "expected floating-point embeddings of shape (n, d)"
         )
+    if bool(embeddings.detach().sum().isfinite()):
+        return  # far faster than to look at each number, and with no copies
     finite = torch.isfinite(embeddings).all(dim=1)
     if not bool(finite.all()):
         row = int((~finite).nonzero()[0])

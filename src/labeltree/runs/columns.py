@@ -151,7 +151,7 @@ def as_floats(path: Path, name: str, array: Any) -> Tensor:
         raise DataError(
             f"'{name}' in '{path}' must be a numeric (n, d) array, got {array.dtype} {array.shape}"
         )
-    return torch.from_numpy(np.array(array, dtype=np.float32, order="C"))
+    return torch.from_numpy(np.require(array, np.float32, ["C", "W"]))  # a copy only where one is needed
 
 
 def as_integers(path: Path, name: str, array: Any, *, columns: bool = False) -> Tensor:

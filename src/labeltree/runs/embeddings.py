@@ -137,7 +137,8 @@ class EmbeddingTable:
         if self.label_sets is not None and self.label_sets.ndim != 2:
             raise DataError(f"label_sets must be integers, (n, k), got {_describe(self.label_sets)}")
         self._check_aspects(n)
-        if not bool(torch.isfinite(self.embeddings).all()):
+        sums_up = bool(self.embeddings.sum().isfinite())  # far faster than to look at each number
+        if not sums_up and not bool(torch.isfinite(self.embeddings).all()):
             rows = (~torch.isfinite(self.embeddings)).any(1).nonzero()[:, 0].tolist()
             more = f", as do {len(rows) - 1} more of {n}" if len(rows) > 1 else ""
             raise DataError(f"embedding row {rows[0]} holds NaN or infinity{more}; leave such rows out")
@@ -387,11 +388,15 @@ class EmbeddingTable:
             if name not in _KNOWN and name + "s" not in _KNOWN and _one_a_row(column, raw["embeddings"])
         }
         names, taxonomies = aspects_from_text(path, str(raw.get("aspect_taxonomies", "[]")))
+        embeddings = as_floats(path, "embeddings", raw["embeddings"])
+        features = as_floats(path, "features", raw["features"]) if "features" in raw else None
+        if features is not None and torch.equal(features, embeddings):  # as raw pixels, held once
+            features = embeddings
         return cls(
-            embeddings=as_floats(path, "embeddings", raw["embeddings"]),
+            embeddings=embeddings,
             nodes=read_nodes(path, raw, taxonomy),
             split=text.get("split"),
-            features=as_floats(path, "features", raw["features"]) if "features" in raw else None,
+            features=features,
             instances=as_integers(path, "instances", raw["instances"]) if "instances" in raw else None,
             groups=read_groups(path, raw["groups"]) if "groups" in raw else None,
             group_names=group_names(path, raw.get("groups"))

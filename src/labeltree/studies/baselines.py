@@ -15,8 +15,9 @@ from labeltree.safe_files import read_json
 from labeltree.studies.book import Book
 from labeltree.studies.plan import Study, slug
 from labeltree.studies.run import METRICS, is_measured, measure, scores_of
-from labeltree.training.experiment import open_recipe_source, prepare
+from labeltree.training.experiment import prepare
 from labeltree.training.network import on_usual_device
+from labeltree.training.recipe_data import open_recipe_source
 from labeltree.training.resolution import resolve_recipe
 
 __all__ = ["baseline_digests", "measure_baselines"]

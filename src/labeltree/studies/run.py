@@ -22,10 +22,10 @@ from labeltree.runs import EmbeddingTable, ModelDescription, RunFolder
 from labeltree.safe_files import Reader, read_json
 from labeltree.studies.plan import Method, Study, changed_defaults
 from labeltree.training.checkpoints import best_row
-from labeltree.training.experiment import open_recipe_source
 from labeltree.training.fit import train
 from labeltree.training.network import Network
 from labeltree.training.recipe import Recipe, TableRecipe
+from labeltree.training.recipe_data import open_recipe_source
 from labeltree.training.record import changed_sources
 from labeltree.training.registry import AUTO_OBJECTIVE
 

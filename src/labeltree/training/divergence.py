@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import lightning as L
 import torch
 from torch import Tensor
 
 from labeltree.errors import RunError
 from labeltree.runs import ModelDescription, RunFolder
 from labeltree.training.recipe import Recipe
+
+if TYPE_CHECKING:
+    import lightning as L
 
 __all__ = [
     "RECOVERY_SETTINGS",

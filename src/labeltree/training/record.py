@@ -8,11 +8,10 @@ import shutil
 from collections.abc import Collection
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from lightning.pytorch.utilities import rank_zero_only
 from torch import Tensor
 
 from labeltree.data import DataSummary, Source
@@ -29,13 +28,15 @@ from labeltree.taxonomy.naming import some
 from labeltree.training.choose_encoder import AUTO_ENCODER
 from labeltree.training.choose_objective import with_defaults
 from labeltree.training.divergence import RECOVERY_SETTINGS, change_recipe, has_diverged
-from labeltree.training.experiment import open_recipe_data, split_by_recipe
 from labeltree.training.labels import TrainingLabels
-from labeltree.training.module import RepresentationModule
 from labeltree.training.objective import Term
 from labeltree.training.recipe import Recipe
+from labeltree.training.recipe_data import open_recipe_data, split_by_recipe
 from labeltree.training.registry import AUTO_OBJECTIVE, list_objectives
 from labeltree.training.resolution import resolve_recipe
+
+if TYPE_CHECKING:
+    from labeltree.training.module import RepresentationModule
 
 __all__ = [
     "ContentChangedError",
@@ -221,6 +222,8 @@ def _check_data(folder: RunFolder, known: Recipe, recipe: Recipe, data: Source, 
 
 def is_first_rank() -> bool:
     """Whether this is the process that writes files; also valid before the trainer has started."""
+    from lightning.pytorch.utilities import rank_zero_only  # reading a record needs no Lightning
+
     return getattr(rank_zero_only, "rank", 0) == 0
 
 

@@ -134,7 +134,7 @@ def violations(inputs: Inputs, options: Any) -> ProtocolResult:
     """
     settings, judging, nodes = inputs.settings, inputs.judging, inputs.nodes
     reading, tested = inputs.reading("embeddings"), inputs.tested
-    points, geometry, train = reading.points.double(), reading.geometry, inputs.samples.train
+    points, geometry, train = reading.points, reading.geometry, inputs.samples.train
     means = class_prototypes(points[train], nodes[train], judging.tree, geometry)
     violated = parent_violations(
         points[tested], nodes[tested], judging.tree, means, geometry=geometry, reduction="none"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from labeltree.geometry import Geometry, as_geometry
+from labeltree.geometry import Euclidean, Geometry, Sphere, as_geometry
 from labeltree.metrics.checks import (
     check_embeddings,
     check_nodes,
@@ -19,7 +19,14 @@ from labeltree.taxonomy import AnyTaxonomy
 __all__ = ["choose_pairs", "pair_violations"]
 
 _READINGS = ("comparisons", "triplets", "pairs", "finer_pairs")
-_CHUNK_PAIRS = 2**15
+_ROWS = 512
+# Numbers of a part: of pairs of points that stay in the cache, and of a block of the matrix of all distances.
+_CHUNK_ELEMENTS = 2**17
+_BLOCK_ELEMENTS = 2**19
+# Blocks are used where they hold at most this many distances for each one that is asked for.
+_WASTED = 16
+# Distances that differ by less, relatively, are measured again, pair by pair: blocks are good to 1e-11.
+_ALIKE = 1e-9
 
 
 def pair_violations(
@@ -96,6 +103,10 @@ def pair_violations(
     labelled = nodes >= 0
     points, nodes = embeddings[labelled].detach().double(), nodes[labelled].long()
     geometry, tied = as_geometry(geometry), ties == "count"
+    if type(geometry) is Sphere:  # its distance is that of normalised points: each is normalised once
+        for part in torch.split(points, _ROWS):
+            part.copy_(geometry.project(part))
+        geometry = Euclidean()
     count = len(nodes)
     generator = torch.Generator().manual_seed(seed)
     if reading == "triplets":
@@ -144,13 +155,47 @@ def _decided(
     u, v = nodes[first], nodes[second]
     lca = taxonomy.lca(u, v)
     decided = taxonomy.is_leaf.to(lca.device)[lca] | ((lca != u) & (lca != v))
-    first, second = first[decided], second[decided]
-    parts = [
-        geometry.distance(points[i], points[j])
-        for i, j in zip(torch.split(first, _CHUNK_PAIRS), torch.split(second, _CHUNK_PAIRS), strict=True)
-    ]
-    distance = torch.cat(parts) if parts else points.new_empty(0)
+    distance = _distances(points, first[decided], second[decided], geometry)
     return decided, distance, taxonomy.depth.to(lca.device)[lca[decided]]
+
+
+def _distances(points: Tensor, first: Tensor, second: Tensor, geometry: Geometry) -> Tensor:
+    """(p,) distances of pairs of rows, in the order that `Geometry.distance` gives them.
+
+    Where most pairs are asked for, they come from matrix products, which round otherwise: the few that are
+    alike but for rounding, and so all ties, are measured pair by pair.
+    """
+    if not len(first) or len(points) ** 2 > _WASTED * len(first):
+        return _one_by_one(points, first, second, geometry)
+    distance = _in_blocks(points, torch.minimum(first, second), torch.maximum(first, second), geometry)
+    ascending, order = distance.sort()
+    apart = ascending.diff() > _ALIKE * ascending[1:]
+    ends = apart.new_ones(1)
+    alike = order[~(torch.cat([ends, apart]) & torch.cat([apart, ends]))]
+    distance[alike] = _one_by_one(points, first[alike], second[alike], geometry)
+    return distance
+
+
+def _one_by_one(points: Tensor, first: Tensor, second: Tensor, geometry: Geometry) -> Tensor:
+    """(p,) distances of pairs of rows, as many at a time as stay in the cache."""
+    distance = points.new_empty(len(first))
+    step = max(1, _CHUNK_ELEMENTS // max(points.shape[1], 1))
+    for start in range(0, len(first), step):
+        some = slice(start, start + step)
+        distance[some] = geometry.distance(points[first[some]], points[second[some]])
+    return distance
+
+
+def _in_blocks(points: Tensor, low: Tensor, high: Tensor, geometry: Geometry) -> Tensor:
+    """(p,) distances of pairs of rows low < high, from blocks of the matrix of all distances."""
+    distance = points.new_empty(len(low))
+    step = max(1, _BLOCK_ELEMENTS // max(len(points), 1))
+    block, order = (low // step).sort()
+    counts = torch.bincount(block, minlength=-(-len(points) // step)).tolist()
+    for start, here in zip(range(0, len(points), step), torch.split(order, counts), strict=True):
+        all_of = geometry.pairwise_distance(points[start : start + step], points[start:])
+        distance[here] = all_of[low[here] - start, high[here] - start]
+    return distance
 
 
 def _count_comparisons(distance: Tensor, depth: Tensor, tied: bool) -> tuple[int, int]:
@@ -168,15 +213,16 @@ def _pseudo_values(
     first: Tensor, second: Tensor, distance: Tensor, depth: Tensor, count: int, tied: bool
 ) -> Tensor:
     """(count,) pseudo-values of the share: each pair's comparisons go to both of its samples."""
-    violating, comparable = torch.zeros_like(distance), torch.zeros_like(distance)
+    distance, order = distance.sort()
+    depth = depth[order]
+    violating, comparable = torch.empty_like(distance), torch.empty_like(distance)
     for level in torch.unique(depth).tolist():
         here = depth == level
-        own = distance[here].contiguous()
-        shallower = distance[depth < level].sort().values
-        deeper = distance[depth > level].sort().values
-        violating[here] += torch.searchsorted(shallower, own, right=tied)
-        violating[here] += len(deeper) - torch.searchsorted(deeper, own, right=not tied)
-        comparable[here] += len(shallower) + len(deeper)
+        own, shallower, deeper = distance[here], distance[depth < level], distance[depth > level]
+        found = torch.searchsorted(shallower, own, right=tied)
+        found += len(deeper) - torch.searchsorted(deeper, own, right=not tied)
+        violating[order[here]] = found.double()
+        comparable[order[here]] = float(len(shallower) + len(deeper))
     total = comparable.sum() / 2
     share = violating.sum() / 2 / total
     gained = (violating - share * comparable) / total

@@ -75,7 +75,8 @@ def class_prototypes(
         here = column >= 0
         present, groups = torch.unique(column[here], return_inverse=True)
         if len(present):
-            prototypes[present] = geometry.group_means(points[here], groups, len(present), steps=steps)
+            some = points if bool(here.all()) else points[here]
+            prototypes[present] = geometry.group_means(some, groups, len(present), steps=steps)
     return prototypes
 
 

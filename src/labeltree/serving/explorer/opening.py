@@ -247,7 +247,7 @@ def _drawer(engine: Engine, index: Index) -> Callable[[int], Array] | None:
     opened: list[Any] = []
 
     def draw(row: int) -> Array:
-        from labeltree.training.experiment import open_recipe_data
+        from labeltree.training.recipe_data import open_recipe_data
 
         with opening:
             if not opened:
