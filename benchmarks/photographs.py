@@ -116,7 +116,7 @@ def run(command: list[str], env: dict[str, str]) -> float:
 
 
 def ours(data: Path, work: Path, seed: int, weights: Path) -> tuple[Path, dict[str, float]]:
-    """The run, and its numbers: answers of the classifier that answers, retrieval in the space it searches."""
+    """The run and its numbers: of the classifier that answers, and of the space that is searched."""
     out, cache = work / f"run-{seed}", work / f"cache-{seed}"
     name = "efficientnet-lite0"
     if not (out / "metrics.json").is_file():

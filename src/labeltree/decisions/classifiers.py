@@ -40,6 +40,7 @@ __all__ = [
     "choose_classifier",
     "classifier_from",
     "classifier_words",
+    "classifiers_of_features",
     "classify",
     "features_as_embeddings",
     "fit_classifiers",
@@ -638,6 +639,31 @@ def fit_classifiers(
     chosen = choose_classifier(answers, table.nodes[held], taxonomy, asked)
     chosen = replace(chosen, features=table.features is not None)
     return Classifiers(fitted, chosen, own, gap)
+
+
+def classifiers_of_features(known: Classifiers) -> Classifiers:
+    """The classifiers of the same features without a head: their embeddings are the features themselves.
+
+    Args:
+        known: the classifiers of a table with these features.
+    """
+    means = known.fitted.get("feature-means")
+    if not isinstance(means, PrototypeScores):
+        raise ValueError("there are no class means of the features among the classifiers")
+    fitted: dict[ClassifierKind, LinearScores | PrototypeScores] = {
+        kind: each for kind, each in known.fitted.items() if kind != "prototypes"
+    }
+    fitted["prototypes"] = replace(means, of_features=False)
+    offered = [kind for kind in CLASSIFIER_WORDS if kind in fitted]
+    before = known.chosen
+
+    def moved(scores: Mapping[str, float]) -> dict[str, float]:
+        alike = {"prototypes": "feature-means"}
+        return {kind: scores[alike.get(kind, kind)] for kind in offered if scores}
+
+    right, f1 = moved(before.accuracies), moved(before.hierarchical_f1)
+    chosen = choose_by_accuracy(offered, right, before.samples, "auto", f1)
+    return Classifiers(fitted, replace(chosen, one_class=before.one_class), None, known.gap)
 
 
 def classify(scores: ClassScores, table: EmbeddingTable) -> Tensor:

@@ -181,16 +181,24 @@ def run_tables(
     ``trained`` is the table of the run itself, ``untrained`` that of the encoder with its initial weights,
     and ``raw`` that of the samples themselves, without an encoder. ``progress`` is called as the computation
     proceeds. With ``verify``, all files of the samples are read again and the tables are recomputed.
-    ``untrained`` is left out, with a warning, if the weights that training started from are gone.
+    ``untrained`` is left out, with a warning, if the weights that training started from are gone, and ``raw``
+    where there is a pretrained image encoder, beside which pixels say little.
     """
     run = load_run(path, progress, verify=verify)
     tables: dict[str, EmbeddingTable] = {}
     for name in names:
+        if name == "raw" and "untrained" in tables and _starts_with_pictures(run):
+            continue
         try:
             tables[name] = _kept_table(name, run, progress, verify=verify)
         except _StartIsGone as gone:
             warnings.warn(f"left out: the encoder before training; {gone}", stacklevel=2)
     return run, tables
+
+
+def _starts_with_pictures(run: TrainedRun) -> bool:
+    """Whether a run began with a pretrained encoder of images alone."""
+    return start_name(run.recipe) == START_NAMES[0] and run.network.encoder.modality == "image"
 
 
 class _StartIsGone(Exception):

@@ -16,7 +16,12 @@ from torch import Tensor
 
 from labeltree.data import Source
 from labeltree.data.correction_rounds import CorrectionFiles, CorrectionRounds
-from labeltree.decisions.classifiers import ChosenClassifier, ClassifierChoice, Classifiers
+from labeltree.decisions.classifiers import (
+    ChosenClassifier,
+    ClassifierChoice,
+    Classifiers,
+    classifiers_of_features,
+)
 from labeltree.errors import DataError, RunError
 from labeltree.evaluation import (
     EvaluationResult,
@@ -147,10 +152,10 @@ def evaluate_run(
             tables = {key: corrected.table(entry) for key, entry in tables.items()}
             baselines = {key: corrected.table(entry) for key, entry in baselines.items()}
             table = tables["trained"]
-        raw = RAW_NAMES[run.network.encoder.modality]
         if "untrained" in tables:
             baselines[start_name(recipe)] = tables["untrained"]
-        baselines[raw] = tables["raw"]
+        if "raw" in tables:
+            baselines[RAW_NAMES[run.network.encoder.modality]] = tables["raw"]
         named = f"{Path(recipe.data).stem}: {recipe.objective}"
         if taxonomy is not None:
             before = table
@@ -169,7 +174,11 @@ def evaluate_run(
         settings = replace(settings or EvaluationSettings(), classifier=classifiers[name].chosen.asked)
         # on another taxonomy, or with other settings of the probe, all learn anew: only the choice is kept
         as_trained = taxonomy is None and _as_usual(settings)
-        given = classifiers if as_trained else {key: c.chosen for key, c in classifiers.items()}
+        given: dict[str, Classifiers | ChosenClassifier]
+        given = {**classifiers} if as_trained else {key: c.chosen for key, c in classifiers.items()}
+        kept = "feature-means" in classifiers[name].fitted  # not in runs of earlier versions
+        if as_trained and corrected is None and kept and _same_features(tables):
+            given[start_name(recipe)] = classifiers_of_features(classifiers[name])
         result = evaluate(
             table,
             judge,
@@ -209,6 +218,13 @@ def evaluate_run(
             recipe=recipe.to_dict(),
             trained=folder.read_versions(),
         )
+
+
+def _same_features(tables: Mapping[str, EmbeddingTable]) -> bool:
+    """Whether training has left the features as they were, so that their classifiers are known."""
+    before = tables["untrained"].features if "untrained" in tables else None
+    now = tables["trained"].features
+    return before is not None and now is not None and torch.equal(before, now)
 
 
 def data_notes(source: Source) -> list[str]:
