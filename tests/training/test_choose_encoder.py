@@ -239,3 +239,39 @@ class TestRuns:
         last = capsys.readouterr().err.strip().splitlines()[-1]
         assert last.startswith("warning: small-conv is trained from scratch, because the pretrained encoder")
         assert json.loads((tmp_path / "other" / "data.json").read_text())["closing"] in last
+
+    @pytest.mark.parametrize("better", ["small-conv", NAME])
+    def test_between_the_two_validation_decides(
+        self,
+        better: str,
+        tiny: str,
+        make_image_folder: Callable[..., Path],
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        from labeltree.training import encoder_candidates
+
+        data = make_image_folder(tmp_path / "photos", size=70)
+        scored = encoder_candidates._score
+
+        def score(place: RunFolder) -> float:
+            encoder = yaml.safe_load(place.recipe.read_text())["encoder"]
+            assert 0 <= scored(place) <= 1
+            return 0.9 if encoder == better else 0.1
+
+        monkeypatch.setattr(encoder_candidates, "_score", score)
+        notes: list[str] = []
+        settings = {"epochs": 1, "batch_size": 9, "accelerator": "cpu"}
+        folder = train(
+            recipe(data, **settings), tmp_path / "run", on_data=lambda found: notes.extend(found.notes)
+        )
+        (said,) = [note for note in notes if note.startswith("encoder: ")]
+        assert said.startswith(f"encoder: {better} at ")
+        assert f"validation prefers it (MAP@R of the embeddings: {NAME} " in said
+        written = yaml.safe_load(folder.recipe.read_text())
+        assert written["encoder"] == better
+        side = 64 if better == "small-conv" else SIDE
+        assert ModelDescription.load(folder.description).image_shape == (3, side, side)
+        assert len(folder.read_history()) == 1
+        assert not (folder.path / "candidates").exists()
+        assert folder.encoder.is_file()

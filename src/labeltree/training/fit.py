@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,6 +51,7 @@ from labeltree.training.divergence import (
     has_diverged,
     record_divergence,
 )
+from labeltree.training.encoder_candidates import better_encoder, drop_candidates
 from labeltree.training.epoch_lines import EpochLines
 from labeltree.training.experiment import Experiment, prepare
 from labeltree.training.frozen import use_precomputed_features
@@ -153,12 +155,22 @@ def train(
             data, source = open_samples(folder, known, recipe, progress, verify=verify)
         if folder.encoder.is_file():
             return folder
-        summary = summarize(source)
+        choice = None
         if recipe.encoder == AUTO_ENCODER and source.look is not None:
-            summary = _with_encoder(summary, choose_encoder(recipe, source.look))
+            choice = choose_encoder(recipe, source.look)
+            if choice.kind == "between" and choice.pretrained and recipe.world_size == 1:
+                one = partial(
+                    train, progress_bar=progress_bar, every_n_steps=every_n_steps, on_data=lambda _: None
+                )
+                recipe, choice = better_encoder(folder, recipe, choice, lambda r, f: one(r, f.path))
+                with progress_line(progress_bar) as progress:
+                    data, source = open_samples(folder, recipe, recipe, progress)
+        summary = summarize(source)
+        if choice is not None:
+            summary = _with_encoder(summary, choice)
         if recipe.objective == AUTO_OBJECTIVE:
-            choice = choose_objective(recipe, source)
-            summary = replace(summary, notes=(f"objective: {choice}", *summary.notes))
+            objective = choose_objective(recipe, source)
+            summary = replace(summary, notes=(f"objective: {objective}", *summary.notes))
         summary = _with_length(summary, recipe, training_size(source))
         if is_first_rank():
             (on_data or _log_warnings)(summary)
@@ -187,6 +199,7 @@ def train(
         _fit(trainer, experiment, folder, begun)
         if trainer.is_global_zero:
             _keep_best(folder, experiment.module)
+            drop_candidates(folder)
         trainer.strategy.barrier()
     return folder
 

@@ -125,6 +125,7 @@ class RepresentationModule(L.LightningModule):
         self.step_losses: dict[str, Tensor] = {}
         self._validation: list[tuple[Tensor, Tensor, Tensor]] = []
         self._validated_alone: list[tuple[Tensor, Tensor, Tensor]] = []
+        self._of_fixed_features: dict[str, Tensor] | None = None
 
     @property
     def evaluated_encoder(self) -> Encoder:
@@ -273,16 +274,21 @@ class RepresentationModule(L.LightningModule):
             ("val_", features, Sphere()),
             ("val_embeddings_", embeddings, self.objective.geometry),
         ):
-            among = (points[q:], nodes[q:]) if q < len(points) else ()
-            values = retrieval_metrics(
-                points[:q],
-                nodes[:q],
-                self.taxonomy,
-                *among,
-                geometry=geometry,
-                query_groups=None if groups is None else groups[:q],
-                key_groups=groups[q:] if groups is not None and among else None,
-            )
+            fixed = prefix == "val_" and self.reads_features and self.recipe.adapter is None
+            values = self._of_fixed_features if fixed else None
+            if values is None:
+                among = (points[q:], nodes[q:]) if q < len(points) else ()
+                values = retrieval_metrics(
+                    points[:q],
+                    nodes[:q],
+                    self.taxonomy,
+                    *among,
+                    geometry=geometry,
+                    query_groups=None if groups is None else groups[:q],
+                    key_groups=groups[q:] if groups is not None and among else None,
+                )
+            if fixed:
+                self._of_fixed_features = values
             for name, key in VALIDATION_METRICS.items():
                 monitored = prefix + name == f"val_{self.recipe.monitor}"
                 self.log(prefix + name, float(values[key]), prog_bar=monitored, batch_size=1)
