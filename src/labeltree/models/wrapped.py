@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from labeltree.errors import DataError
 from labeltree.models.encoder import Encoder
 from labeltree.models.encoder_config import READER
+from labeltree.models.hub import HUB
 from labeltree.models.local_folders import first_line, need_files, need_library
 from labeltree.models.stages import block_stages
 from labeltree.preprocessing import ImageInput, Preprocessing, filter_name
@@ -74,13 +75,14 @@ class _TimmFolder(WrappedEncoder):
 def timm_folder(name: str) -> str | None:
     """The folder in an encoder's name such as "timm:./model" or "timm:local-dir:model"; None: it names none.
 
-    A folder has a path separator in it, to be told from the names of timm.
+    A folder has a path separator in it, to be told from the names of timm. What is on the Hugging Face hub,
+    "timm:hf-hub:OWNER/NAME", is read from a folder, too.
     """
     if not name.startswith(_TIMM):
         return None
     rest = name.removeprefix(_TIMM)
     local = rest.removeprefix(_LOCAL)
-    return local if local != rest or "/" in rest or "\\" in rest else None
+    return local if local != rest or rest.startswith(HUB) or "/" in rest or "\\" in rest else None
 
 
 def check_timm_folder(name: str, *, pretrained: bool = True) -> Path:
