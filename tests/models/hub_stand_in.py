@@ -1,4 +1,4 @@
-"""What the Hugging Face hub answers over HTTP, for a few repositories of tiny files, on this machine alone."""
+"""What the Hugging Face hub answers over HTTP, for repositories of tiny files, on this machine alone."""
 
 import hashlib
 import json

@@ -61,10 +61,9 @@ def pinned_name(name: str, pretrained: bool, progress: Progress | None = None) -
     hub = _on_hub(name, pretrained)
     if hub is None:
         return name
-    need_library(f"encoder {name!r}", *_NEEDS[hub.library or "transformers"])
-    need_library(
-        f"encoder {name!r}", "huggingface_hub", "huggingface-hub", _NEEDS[hub.library or "transformers"][2]
-    )
+    module, package, extra = _NEEDS[hub.library or "transformers"]
+    need_library(f"encoder {name!r}", module, package, extra)
+    need_library(f"encoder {name!r}", "huggingface_hub", "huggingface-hub", extra)
     if hub.library and is_cached(hub, weights=pretrained):
         return str(hub)
     found = look_up(hub)

@@ -149,8 +149,8 @@ def _load(name: str, model: str) -> Any:
             )
     except Exception as error:
         raise DataError(
-            f"encoder {name!r} cannot be loaded: {first_line(error)}; expected a model of sentence-transformers "
-            "or transformers, with its weights in safetensors"
+            f"encoder {name!r} cannot be loaded: {first_line(error)}; expected a model of "
+            "sentence-transformers or transformers, with its weights in safetensors"
         ) from error
 
 
