@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from labeltree.models.encoder import Encoder, Modality
-from labeltree.models.hub import HubName
+from labeltree.models.hub_cache import HubName
 from labeltree.models.hub_names import is_any_library, pinned_name, pins
 from labeltree.models.open_clip_images import (
     OPEN_CLIP,

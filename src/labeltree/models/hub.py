@@ -1,7 +1,6 @@
 """Networks of the Hugging Face hub, one commit at a time: from its cache on this disk, or downloaded into it.
 
-What is downloaded are configurations and weights in safetensors: neither code nor pickles, which could run
-code. No message contains an address that the hub has signed, or a token.
+No message contains an address that the hub has signed, or a token.
 """
 
 from __future__ import annotations
@@ -9,9 +8,8 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import logging
-import re
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -22,91 +20,15 @@ from urllib.parse import urlsplit
 
 from labeltree.atomic import atomic_write
 from labeltree.errors import DataError, WriteError
+from labeltree.models.hub_cache import COMMIT, HubName, cached_commit, configurations, is_cached, weights_of
 from labeltree.offline import offline
 from labeltree.progress import Progress, progress_line
 
-__all__ = ["HUB", "HubName", "cached_commit", "fetch", "hub_folder", "is_cached", "look_up", "only_cached"]
+__all__ = ["fetch", "hub_folder", "look_up", "only_cached"]
 
-HUB = "hf-hub:"
-_ANY = "hf:"
-_REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
-_COMMIT = re.compile(r"[0-9a-f]{40}")
 _PATIENCE_S = 5  # for the connection, and again for the answer
-_CONFIGS = {
-    "": ("config.json", "modules.json", "open_clip_config.json"),
-    "transformers": (
-        "config.json",
-        "model.safetensors.index.json",
-        "preprocessor_config.json",
-        "processor_config.json",
-    ),
-    "timm": ("config.json",),
-    "open_clip": ("open_clip_config.json",),
-}
-_MAIN = ("config.json", "open_clip_config.json")
-_OF_TEXTS = re.compile(r"(\d+_\w+/)?[^/]+\.(json|txt|model)")  # with the modules of sentence-transformers
-_WEIGHTS = re.compile(r"(?P<module>\d+_\w+/)?model(-\d+-of-(?P<shards>\d+))?\.safetensors")
 _log = logging.getLogger("labeltree.models")
 _without_network: ContextVar[bool] = ContextVar("only_cached", default=False)
-
-
-@dataclass(frozen=True)
-class HubName:
-    """A repository in the name of an encoder: ``hf:OWNER/NAME``, ``LIBRARY:hf-hub:OWNER/NAME@REVISION``.
-
-    Attributes:
-        library: "transformers", "timm", "open_clip" or "text"; "": what the repository is for.
-        repository: ``OWNER/NAME``.
-        revision: a branch, a tag or a commit; None = the main branch.
-    """
-
-    library: str
-    repository: str
-    revision: str | None = None
-
-    def __str__(self) -> str:
-        place = self.repository if self.revision is None else f"{self.repository}@{self.revision}"
-        return f"{self.library}:{HUB}{place}" if self.library else f"{_ANY}{place}"
-
-    @classmethod
-    def of(cls, name: str) -> HubName | None:
-        """The repository in the name of an encoder; None if it has another form.
-
-        Raises:
-            ValueError: what follows is no name of a repository.
-        """
-        library, _, rest = name.partition(":")
-        if name.startswith(_ANY):
-            library = ""
-        elif library in _CONFIGS.keys() | {"text"} and rest.startswith(HUB):
-            rest = rest.removeprefix(HUB)
-        else:
-            return None
-        repository, at, revision = rest.partition("@")
-        if not _REPOSITORY.fullmatch(repository) or ".." in rest or (at and not revision):
-            raise ValueError(
-                f"encoder {name!r} names no repository of the Hugging Face hub; expected 'hf:OWNER/NAME' or "
-                "'hf:OWNER/NAME@REVISION' (a folder on this disk is 'transformers:FOLDER')"
-            )
-        return cls(library, repository, revision or None)
-
-    @property
-    def is_pinned(self) -> bool:
-        """Whether the revision is a commit, so that the name always means the same files."""
-        return self.revision is not None and _COMMIT.fullmatch(self.revision) is not None
-
-    @property
-    def folder(self) -> Path:
-        """The folder of a commit in the hub's cache; it need not exist."""
-        assert self.is_pinned
-        return self.place / "snapshots" / str(self.revision)
-
-    @property
-    def place(self) -> Path:
-        """The repository's folder in the hub's cache; it need not exist."""
-        from huggingface_hub import constants
-
-        return Path(constants.HF_HUB_CACHE) / f"models--{self.repository.replace('/', '--')}"
 
 
 @dataclass(frozen=True)
@@ -148,31 +70,10 @@ def hub_folder(name: str, *, weights: bool = True) -> Path:
     return hub.folder
 
 
-def is_cached(hub: HubName, *, weights: bool) -> bool:
-    """Whether a commit's configuration, and its weights if they are needed, are in the hub's cache.
+def look_up(hub: HubName) -> tuple[str, _Listing | str]:
+    """The commit of a revision, and what the hub says of it, or why only the cache was asked.
 
-    Weights are downloaded last, so where they are everything is.
-    """
-    if not hub.is_pinned:
-        return False
-    names = [file.relative_to(hub.folder).as_posix() for file in hub.folder.rglob("*") if file.is_file()]
-    configured = any(Path(name).name in _MAIN for name in _configs(hub.library, names))
-    return configured and (not weights or bool(_weights(hub.library, names)))
-
-
-def cached_commit(hub: HubName) -> str | None:
-    """The commit of a revision, as far as the cache knows."""
-    if hub.is_pinned:
-        return hub.revision
-    file = hub.place / "refs" / (hub.revision or "main")
-    commit = file.read_text("utf-8").strip() if file.is_file() else ""
-    return commit if _COMMIT.fullmatch(commit) else None
-
-
-def look_up(hub: HubName) -> tuple[str, _Listing | None]:
-    """The commit of a revision, and what the hub says of it; None where only the cache can be asked.
-
-    A process asks once for each revision.
+    A process asks the hub once for each revision.
 
     Raises:
         DataError: there is no such repository or revision, access is restricted, or the hub cannot be reached
@@ -181,36 +82,40 @@ def look_up(hub: HubName) -> tuple[str, _Listing | None]:
     from huggingface_hub import constants
 
     commit = cached_commit(hub)
-    if _without_network.get() or offline() or constants.HF_HUB_OFFLINE:
-        if commit is None:
-            raise _not_cached(hub, "nothing may be fetched (LABELTREE_OFFLINE, HF_HUB_OFFLINE)")
-        return commit, None
-    try:
-        listing = _listing(constants.ENDPOINT, hub.repository, hub.revision)
-    except DataError:
-        raise
-    except Exception as error:
-        reason = f"{_host()} cannot be reached ({type(error).__name__})"
-        if commit is None:
-            raise _not_cached(hub, reason) from error
-        _log.warning("%s; %s is taken from the cache, at commit %s", reason, hub.repository, commit[:12])
-        return commit, None
-    return listing.commit, listing
+    if _without_network.get():
+        reason = "nothing is fetched here"
+    elif offline() or constants.HF_HUB_OFFLINE:
+        reason = "nothing may be fetched (LABELTREE_OFFLINE, HF_HUB_OFFLINE)"
+    else:
+        try:
+            listing = _listing(constants.ENDPOINT, hub.repository, hub.revision)
+            return listing.commit, listing
+        except DataError:
+            raise
+        except Exception as error:
+            reason = f"{_host()} cannot be reached ({_kind(error)})"
+            if commit is None:
+                raise _not_cached(hub, reason) from error
+            _log.warning("%s; '%s' is taken from the cache, at commit %s", reason, hub.repository, commit)
+    if commit is None:
+        raise _not_cached(hub, reason)
+    return commit, reason
 
 
 @cache
 def _listing(endpoint: str, repository: str, revision: str | None) -> _Listing:
     from huggingface_hub import HfApi
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
     hub = HubName("", repository, revision)
     try:
         found = HfApi(endpoint=endpoint).model_info(
             repository, revision=revision, files_metadata=True, timeout=_PATIENCE_S
         )
-    except (HfHubHTTPError, HFValidationError) as error:
-        raise _refused(hub, error) from error
-    if found.sha is None or not _COMMIT.fullmatch(found.sha):
+    except Exception as error:
+        if (meaning := _meaning(hub, error)) is None:
+            raise
+        raise meaning from error
+    if found.sha is None or not COMMIT.fullmatch(found.sha):
         raise DataError(f"{_host()} does not say at which commit '{hub.repository}' is; it may be no hub")
     files = {file.rfilename: file for file in found.siblings or ()}
     return _Listing(found.sha, files, _licence(found))
@@ -227,7 +132,7 @@ def _licence(found: Any) -> str:
 
 def fetch(
     hub: HubName,
-    found: tuple[str, _Listing | None],
+    found: tuple[str, _Listing | str],
     *,
     weights: bool,
     progress: Progress | None = None,
@@ -249,13 +154,13 @@ def fetch(
     """
     commit, listing = found
     pinned = dataclasses.replace(hub, revision=commit)
-    if listing is None:
+    if isinstance(listing, str):
         if not is_cached(pinned, weights=weights):
-            raise _not_cached(pinned, "the hub cannot be asked")
+            raise _not_cached(pinned, listing)
         return pinned
-    names = _configs(hub.library, listing.files)
+    names = configurations(hub.library, listing.files)
     if weights:
-        if not (heavy := _weights(hub.library, listing.files)):
+        if not (heavy := weights_of(hub.library, listing.files)):
             raise _no_safetensors(hub, listing)
         names = [*names, *heavy]
     missing = [name for name in names if not _is_whole(pinned.folder / name, listing.files[name])]
@@ -266,28 +171,6 @@ def fetch(
         with atomic_write(pinned.place / "refs" / (hub.revision or "main")) as temporary:
             temporary.write_text(commit, "utf-8")
     return pinned
-
-
-def _configs(library: str, names: Iterable[str]) -> list[str]:
-    """The files, other than weights, that a library reads."""
-    if library == "text":
-        return sorted(name for name in names if _OF_TEXTS.fullmatch(name))
-    return sorted(name for name in names if name in _CONFIGS[library])
-
-
-def _weights(library: str, names: Iterable[str]) -> list[str]:
-    """The files of safetensors that a library reads; none if they are not complete."""
-    if library == "open_clip":
-        found = [name for name in names if name.endswith(".safetensors") and "/" not in name]
-        return [min(found, key=lambda name: ("open_clip" not in name, name))] if found else []
-    matches = [match for name in sorted(names) if (match := _WEIGHTS.fullmatch(name))]
-    if library != "text":
-        matches = [match for match in matches if match["module"] is None]
-    whole = {match["module"] for match in matches if match["shards"] is None}
-    matches = [match for match in matches if match["shards"] is None or match["module"] not in whole]
-    shards = [match for match in matches if match["shards"] is not None]
-    complete = not shards or len(shards) == int(shards[0]["shards"])
-    return [match[0] for match in matches] if complete else []
 
 
 def _is_whole(path: Path, file: Any) -> bool:
@@ -426,8 +309,13 @@ def _no_safetensors(hub: HubName, listing: _Listing) -> DataError:
     )
 
 
-def _refused(hub: HubName, error: Exception) -> DataError:
-    """What an answer of the hub means."""
+def _kind(error: Exception) -> str:
+    status = getattr(getattr(error, "response", None), "status_code", None)
+    return type(error).__name__ if status is None else f"status {status}"
+
+
+def _meaning(hub: HubName, error: Exception) -> DataError | None:
+    """What an answer of the hub means; None if it has not answered."""
     from huggingface_hub import errors
 
     what, host = f"'{hub.repository}'", _host()
@@ -443,19 +331,16 @@ def _refused(hub: HubName, error: Exception) -> DataError:
             f"{host} has no repository {what}, nor is there a folder of that name; correct the name, or log "
             "in with 'hf auth login' if the repository is private"
         )
-    status = getattr(getattr(error, "response", None), "status_code", "an error")
-    return DataError(f"{host} answers for {what} with status {status}; try again later")
+    return None
 
 
 def _broken_off(hub: HubName, name: str, error: Exception) -> DataError | WriteError:
     """What the failure of a download means."""
-    from huggingface_hub.errors import HfHubHTTPError
-
-    if isinstance(error, HfHubHTTPError):
-        return _refused(hub, error)
+    if (meaning := _meaning(hub, error)) is not None:
+        return meaning
     if isinstance(error, OSError) and error.errno is not None and error.strerror:
         return WriteError(error.errno, error.strerror, str(error.filename or hub.place))
     return DataError(
-        f"the download of '{name}' of '{hub.repository}' was cut short ({type(error).__name__}); the same "
-        "command tries again"
+        f"the download of '{name}' of '{hub.repository}' was cut short ({_kind(error)}); the same command "
+        "tries again"
     )

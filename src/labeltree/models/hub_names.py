@@ -12,7 +12,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from labeltree.models.hub import HubName, cached_commit, fetch, is_cached, look_up
+from labeltree.models.hub import fetch, look_up
+from labeltree.models.hub_cache import HUB, HubName, cached_commit, is_cached
 from labeltree.models.local_folders import need_library
 from labeltree.models.transformers_images import reads_images
 from labeltree.progress import Progress
@@ -71,7 +72,7 @@ def pinned_name(name: str, pretrained: bool, progress: Progress | None = None) -
         library = _library(name, fetch(hub, found, weights=False).folder)
         need_library(f"encoder {name!r}", *_NEEDS[library])
         hub = dataclasses.replace(hub, library=library)
-    return str(fetch(hub, found, weights=pretrained or hub.library == "text", progress=progress))
+    return str(fetch(hub, found, weights=pretrained, progress=progress))
 
 
 def pins(pinned: str, name: str, pretrained: bool) -> bool:
@@ -132,7 +133,7 @@ def _of_timm(name: str) -> HubName | None:
     except RuntimeError:  # no such weights: who builds it says so
         return None
     repository = getattr(published, "hf_hub_id", None)
-    return HubName.of(f"{_TIMM}hf-hub:{repository}") if repository else None
+    return HubName.of(f"{_TIMM}{HUB}{repository}") if repository else None
 
 
 def _library(name: str, folder: Path) -> str:

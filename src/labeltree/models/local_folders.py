@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from labeltree.errors import DataError
-from labeltree.models.hub import HubName, hub_folder
+from labeltree.models.hub import hub_folder
+from labeltree.models.hub_cache import HubName
 
 __all__ = ["first_line", "need_files", "need_library", "quiet_transformers", "without_first_weights"]
 

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from labeltree.errors import DataError
 from labeltree.models.encoder import Encoder
 from labeltree.models.encoder_config import READER
-from labeltree.models.hub import HubName, hub_folder
+from labeltree.models.hub import hub_folder
+from labeltree.models.hub_cache import HubName
 from labeltree.models.local_folders import need_library
 from labeltree.models.stages import block_stages, layer_stages
 from labeltree.models.weights import misfits, read_weights

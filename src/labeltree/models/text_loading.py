@@ -15,7 +15,8 @@ from labeltree.cache import need_weights
 from labeltree.errors import DataError
 from labeltree.models.encoder import Encoder
 from labeltree.models.encoder_config import READER, read_config
-from labeltree.models.hub import HubName, hub_folder
+from labeltree.models.hub import hub_folder
+from labeltree.models.hub_cache import HubName
 from labeltree.models.local_folders import (
     first_line,
     need_library,
