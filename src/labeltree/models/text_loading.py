@@ -133,7 +133,10 @@ def _load(name: str, model: str) -> Any:
 
     folder = Path(model).expanduser() if HubName.of(name) is None else hub_folder(name)
     if not folder.is_dir():
-        raise DataError(f"encoder {name!r}: there is no folder '{folder}'")
+        raise DataError(
+            f"encoder {name!r}: there is no folder '{folder}'; name the folder of a model, or one of "
+            "the Hugging Face hub as 'text:OWNER/NAME'"
+        )
     if not list(folder.rglob("*.safetensors")):
         raise DataError(
             f"encoder {name!r}: there is no file of safetensors in '{folder}'; weights in another form could "
