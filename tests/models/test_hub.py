@@ -322,7 +322,7 @@ def test_size_and_licence_are_said_and_no_token_is(
         with pytest.raises(LabeltreeError) as caught:
             pinned_encoder("hf:nobody/nothing")
     said = [record.message for record in caplog.records if record.name == "labeltree.models"]
-    assert said[0] == f"downloading 33 kB of 127.0.0.1/{DINO}, licence apache-2.0"
+    assert said[0] == f"{DINO} from 127.0.0.1: 33 kB, licence apache-2.0"
     assert said[1].endswith("licence not stated")
     assert said[2].endswith("licence mit[31m")
     message, done, total = steps[-1]

@@ -96,7 +96,8 @@ def look_up(hub: HubName) -> tuple[str, _Listing | str]:
             reason = f"{_host()} cannot be reached ({_kind(error)})"
             if commit is None:
                 raise _not_cached(hub, reason) from error
-            _log.warning("%s; '%s' is taken from the cache, at commit %s", reason, hub.repository, commit)
+            if not hub.is_pinned:
+                _log.warning("%s; '%s' is taken from the cache, at commit %s", reason, hub.repository, commit)
     if commit is None:
         raise _not_cached(hub, reason)
     return commit, reason
@@ -165,7 +166,7 @@ def fetch(
         names = [*names, *heavy]
     missing = [name for name in names if not _is_whole(pinned.folder / name, listing.files[name])]
     if missing:
-        with progress_line(progress is None, only_terminal=True) as line:
+        with progress_line(progress is None, only_terminal=True, counted="bytes") as line:
             _download(pinned, listing, missing, progress or line)
     if not hub.is_pinned:
         with atomic_write(pinned.place / "refs" / (hub.revision or "main")) as temporary:
@@ -208,7 +209,7 @@ def _download(hub: HubName, listing: _Listing, names: list[str], progress: Progr
     _need_room(hub, total)
     if any(name.endswith(".safetensors") for name in names):
         licence = listing.licence or "not stated"
-        _log.warning("downloading %s of %s/%s, licence %s", _size(total), _host(), hub.repository, licence)
+        _log.warning("%s from %s: %s, licence %s", hub.repository, _host(), _size(total), licence)
     done = 0
 
     def report(count: int) -> None:

@@ -196,7 +196,7 @@ def train(
 
 def _with_pinned_encoder(recipe: Recipe, progress_bar: bool) -> Recipe:
     """The recipe of a new run with the commit of an encoder of the Hugging Face hub, which is downloaded."""
-    with progress_line(progress_bar) as line:
+    with progress_line(progress_bar, counted="bytes") as line:
         encoder = pinned_encoder(
             recipe.encoder,
             pretrained=recipe.pretrained,
