@@ -23,7 +23,7 @@ from labeltree.models import (
     check_encoder,
     encoder_modality,
     pinned_encoder,
-    usual_image_shape,
+    usual_images,
     usually_pretrained,
 )
 from labeltree.models import hub as hub_module
@@ -149,7 +149,7 @@ def test_a_name_is_what_its_files_are(
     expected = build_encoder(local, image_size=SIZE)
     assert (encoder.mean, encoder.std) == (expected.mean, expected.std)
     assert torch.equal(_features(encoder, modality), _features(expected, modality))
-    assert usual_image_shape(pinned) == usual_image_shape(local)
+    assert usual_images(pinned) == usual_images(local)
     check_encoder(pinned)
     assert hub.requests == []  # the process has asked, and the cache has the files
 
@@ -157,7 +157,8 @@ def test_a_name_is_what_its_files_are(
 def test_the_shape_of_images_and_the_modality_need_no_weights(hub: StandIn) -> None:
     assert usually_pretrained(f"hf:{DINO}")
     assert hub.requests == []
-    assert usual_image_shape(f"hf:{DINO}") == (3, SIZE, SIZE)
+    assert (images := usual_images(f"hf:{DINO}")) is not None
+    assert (images.channels, images.size) == (3, SIZE)
     assert encoder_modality(f"hf:{TEXTS}") == "text"
     build_encoder(f"hf:{DINO}", image_size=SIZE, pretrained=False)
     assert "model.safetensors" not in hub.downloaded()
@@ -198,7 +199,7 @@ def test_offline_the_cache_is_all_there_is(
     hub: StandIn, monkeypatch: pytest.MonkeyPatch, variable: str
 ) -> None:
     pinned = pinned_encoder(f"hf:{DINO}")
-    usual_image_shape(f"hf:{TEXTS}")  # the configuration alone
+    usual_images(f"hf:{TEXTS}")  # the configuration alone
     hub_module._listing.cache_clear()
     hub.requests.clear()
     monkeypatch.setenv(variable, "1")
