@@ -28,7 +28,9 @@ from labeltree.models import (
 )
 from labeltree.models import hub as hub_module
 from labeltree.models.hub import only_cached
+from labeltree.preprocessing import ImageLook
 from labeltree.runs import ModelDescription, RunFolder
+from labeltree.training.choose_encoder import IMAGE_ENCODER, SMALL_ENCODER, choose_encoder
 from labeltree.training.fit import train
 from labeltree.training.reading import parser_of, read_recipe, with_absolute_paths
 from labeltree.training.recipe import Recipe
@@ -380,6 +382,29 @@ def test_weights_in_parts_and_of_modules(hub: StandIn, checkpoints: Path, tmp_pa
     assert found.feature_dim == 4
     local = build_encoder(f"text:{tmp_path / 'modules'}")
     assert torch.equal(_features(found, "text"), _features(local, "text"))
+
+
+@pytest.mark.parametrize("kind", ["vit-classifier", "clip", "siglip", "resnet", "mae"])
+def test_what_reads_images_is_told_by_its_configuration(hub: StandIn, tmp_path: Path, kind: str) -> None:
+    write_transformers(tmp_path / kind, kind)
+    hub.add(f"some/{kind}", tmp_path / kind)
+    assert encoder_modality(f"hf:some/{kind}") == "image"
+    assert hub.downloaded() == {"config.json", "preprocessor_config.json"}
+
+
+def test_photographs_get_one_of_the_hub_where_the_environment_says_so(
+    hub: StandIn, recipe_of: Callable[..., Recipe], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look = ImageLook(width=300, height=200, side=None, gray=False)
+    recipe = recipe_of(tmp_path, "auto", trainable="all")
+    monkeypatch.setenv(IMAGE_ENCODER, f"hf:{DINO}")
+    commit = hub.repositories[DINO].refs["main"]
+    choice = choose_encoder(recipe, look)
+    assert (choice.encoder, choice.images.size) == (f"transformers:hf-hub:{DINO}@{commit}", SIZE)
+    monkeypatch.setenv(IMAGE_ENCODER, "hf:nobody/nothing")
+    choice = choose_encoder(recipe, look)
+    assert choice.encoder == SMALL_ENCODER
+    assert "has no repository 'nobody/nothing'" in str(choice.warning)
 
 
 @pytest.fixture

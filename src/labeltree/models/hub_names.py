@@ -144,4 +144,4 @@ def _library(name: str, folder: Path) -> str:
     config = read_json(file, _READER)
     if "model_type" not in config and isinstance(config.get("architecture"), str):
         return "timm"
-    return "transformers" if reads_images(name, folder) else "text"
+    return "transformers" if "vision_config" in config or reads_images(name, folder) else "text"
