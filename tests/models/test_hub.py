@@ -30,6 +30,7 @@ from labeltree.models import hub as hub_module
 from labeltree.models.hub import only_cached
 from labeltree.preprocessing import ImageLook
 from labeltree.runs import ModelDescription, RunFolder
+from labeltree.studies.folds import fold_runs, train_folds
 from labeltree.training.choose_encoder import IMAGE_ENCODER, SMALL_ENCODER, choose_encoder
 from labeltree.training.fit import train
 from labeltree.training.reading import parser_of, read_recipe, with_absolute_paths
@@ -475,3 +476,16 @@ def test_a_finished_run_needs_neither_hub_nor_cache(
     with pytest.warns(UserWarning, match="left out: the encoder before training; .*is not in the cache"):
         assert run_tables(run.path, ["untrained"])[1] == {}
     assert hub.requests == []
+
+
+def test_all_folds_have_the_commit_of_the_first(
+    hub: StandIn, recipe_of: Callable[..., Recipe], image_folder: Path, tmp_path: Path
+) -> None:
+    recipe = recipe_of(image_folder, f"hf:{DINO}", views="identity")
+    folds = train_folds(recipe, 2, tmp_path / "folds", progress_bar=False)
+    first, second = map(RunFolder, fold_runs(folds.path))
+    shutil.rmtree(second.path)  # as if it had been stopped before
+    _other_commit(hub, DINO, tmp_path / "later")
+    hub_module._listing.cache_clear()
+    train_folds(recipe, 2, tmp_path / "folds", progress_bar=False)
+    assert _encoders_of(first) == _encoders_of(second)
