@@ -141,6 +141,7 @@ def test_weights_that_cannot_be_fetched_are_an_error_for_people(monkeypatch):
     def fail(*args, **options):
         raise OSError("no route to host")
 
+    monkeypatch.delenv("LABELTREE_OFFLINE", raising=False)
     monkeypatch.setattr("timm.create_model", fail)
     with pytest.raises(
         DataError, match=r"weights of encoder 'timm:gcvit_xxtiny' .*no route to host; .* as weights"

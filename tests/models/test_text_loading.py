@@ -70,6 +70,7 @@ def test_names_that_lead_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     def fail(*_: object, **__: object) -> None:
         raise OSError("name or service not known")
 
+    monkeypatch.delenv("LABELTREE_OFFLINE", raising=False)
     monkeypatch.setattr("socket.getaddrinfo", fail)
     monkeypatch.setattr("socket.create_connection", fail)
     waits: list[float] = []
