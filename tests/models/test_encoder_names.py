@@ -78,7 +78,9 @@ def test_the_list_tells_how_checkpoints_are_named(capsys: pytest.CaptureFixture[
     lines = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
     assert lines == list(encoder_summaries())
     assert lines[: len(list_encoders())] == list_encoders()
-    assert {"transformers:FOLDER", "open_clip:FOLDER", "timm:./FOLDER", "text:NAME"} <= set(lines)
+    assert {"hf:OWNER/NAME", "transformers:FOLDER", "open_clip:FOLDER", "timm:./FOLDER", "text:NAME"} <= set(
+        lines
+    )
 
 
 def test_names_import_no_library(monkeypatch: pytest.MonkeyPatch) -> None:

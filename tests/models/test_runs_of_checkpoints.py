@@ -125,7 +125,7 @@ def test_a_run_on_texts(
     assert torch.equal(embedded(carried), before)
     shutil.rmtree(carried.encoder_config)  # as in a run of an earlier version
     with pytest.raises(
-        LabeltreeError, match=r"encoder 'text:.*model' cannot be loaded: .*expected the folder"
+        LabeltreeError, match=r"encoder 'text:.*model': there is no folder '.*'; name the folder of a model"
     ):
         embedded(carried)
 

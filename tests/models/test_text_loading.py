@@ -70,12 +70,15 @@ def test_names_that_lead_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     def fail(*_: object, **__: object) -> None:
         raise OSError("name or service not known")
 
+    monkeypatch.delenv("LABELTREE_OFFLINE", raising=False)
     monkeypatch.setattr("socket.getaddrinfo", fail)
     monkeypatch.setattr("socket.create_connection", fail)
     waits: list[float] = []
     monkeypatch.setattr(time, "sleep", waits.append)
-    for name in ("nobody/has-such-a-model", f"{tmp_path}/nothing", "a/b/c"):
-        with pytest.raises(DataError, match=f"'text:{name}' cannot be loaded: .*; expected the folder"):
+    with pytest.raises(DataError, match=r"'nobody/has-such-a-model' is not in the cache .*cannot be reached"):
+        build_encoder("text:nobody/has-such-a-model")
+    for name in (f"{tmp_path}/nothing", "a/b/c"):
+        with pytest.raises(DataError, match=f"'text:{name}': there is no folder '{name}'; name the folder"):
             build_encoder(f"text:{name}")
     assert sum(waits) < 1  # the library alone would try again and again
     with pytest.raises(ValueError, match="the name or the folder of a model must follow"):

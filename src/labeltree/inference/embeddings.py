@@ -21,6 +21,7 @@ from labeltree.decisions.classifiers import features_as_embeddings
 from labeltree.errors import DataError, WriteError
 from labeltree.inference.loading import TrainedRun, load_run
 from labeltree.models.encoder import Modality
+from labeltree.models.hub import only_cached
 from labeltree.models.paired import PairedEncoder, only
 from labeltree.progress import Progress
 from labeltree.runs import EmbeddingTable
@@ -302,7 +303,8 @@ def _make_table(name: TableName, run: TrainedRun, progress: Progress | None) -> 
         from labeltree.training.reading import read_recipe
 
         try:
-            start = on_usual_device(prepare(read_recipe(run.folder.recipe), run.source).network)
+            with only_cached():
+                start = on_usual_device(prepare(read_recipe(run.folder.recipe), run.source).network)
         except (DataError, ImportError) as error:
             raise _StartIsGone(error) from error
         # its head is random: what it searches with, and has class means of, are its features

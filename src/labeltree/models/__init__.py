@@ -6,6 +6,7 @@ import labeltree.models.small
 import labeltree.models.small_text
 import labeltree.models.text_loading  # noqa: F401
 from labeltree.models.build import (
+    as_pinned,
     build_encoder,
     check_encoder,
     encoder_modality,
@@ -13,6 +14,7 @@ from labeltree.models.build import (
     encoder_summaries,
     encoder_with_absolute_path,
     list_encoders,
+    pinned_encoder,
     usual_images,
     usually_pretrained,
 )
@@ -38,6 +40,7 @@ __all__ = [
     "TextEncoder",
     "TokenizedTexts",
     "add_lora",
+    "as_pinned",
     "build_encoder",
     "check_encoder",
     "encode_in_chunks",
@@ -51,6 +54,7 @@ __all__ = [
     "misfits",
     "need_lora",
     "normalises_by_batch",
+    "pinned_encoder",
     "register_encoder",
     "save_weights",
     "set_trainable",

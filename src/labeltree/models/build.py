@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from labeltree.models.encoder import Encoder, Modality
+from labeltree.models.hub_cache import HubName
+from labeltree.models.hub_names import is_any_library, pinned_name, pins
 from labeltree.models.open_clip_images import (
     OPEN_CLIP,
     check_open_clip,
@@ -45,8 +47,10 @@ from labeltree.models.wrapped import (
     wrap_torchvision,
 )
 from labeltree.preprocessing import ImageInput
+from labeltree.progress import Progress
 
 __all__ = [
+    "as_pinned",
     "build_encoder",
     "check_encoder",
     "encoder_modality",
@@ -54,21 +58,23 @@ __all__ = [
     "encoder_summaries",
     "encoder_with_absolute_path",
     "list_encoders",
+    "pinned_encoder",
     "usual_images",
     "usually_pretrained",
 ]
 
 _NAMES = {
+    "hf:OWNER/NAME": "a network of the Hugging Face hub for images or texts; @REVISION may follow",
     "timm:NAME": "any image encoder of timm",
     "timm:./FOLDER": "a checkpoint of timm on this disk",
     "torchvision:NAME": "any image encoder of torchvision",
     "transformers:FOLDER": "a vision model of transformers on this disk: ViT, DINOv2, DINOv3, CLIP, SigLIP …",
     "open_clip:FOLDER": "the image tower of a checkpoint of open_clip on this disk, such as BioCLIP",
     "open_clip:NAME@FILE": "the same: an architecture of open_clip, and its weights in a file",
-    "text:NAME": "a text encoder of sentence-transformers or transformers, or the folder of one",
+    "text:NAME": "a text encoder of the Hugging Face hub, or the folder of one",
     "IMAGES+TEXTS": "one for each, for samples that have both: small-conv+small-text",
 }
-_TEXT_PREFIXES = (PREFIX,)
+_TEXT_PREFIXES = (PREFIX, "hf:")
 
 
 @dataclass(frozen=True)
@@ -162,6 +168,8 @@ def encoder_modality(name: str) -> Modality:
     """The modality of the encoder called `name`, "image", "text" or "both", without building it."""
     if encoder_pair(name) is not None:
         return "both"
+    if is_any_library(name):
+        name = pinned_encoder(name, pretrained=False)
     entry, family = registered_encoders().get(name), _family(name)
     if entry is not None:
         return entry.modality
@@ -179,7 +187,9 @@ def usually_pretrained(name: str) -> bool:
     if pair := encoder_pair(name):
         return any(map(usually_pretrained, pair))
     entry = registered_encoders().get(name)
-    return _family(name) is not None if entry is None else entry.usually_pretrained
+    if entry is not None:
+        return entry.usually_pretrained
+    return is_any_library(name) or _family(name) is not None
 
 
 def usual_images(name: str) -> ImageInput | None:
@@ -191,6 +201,8 @@ def usual_images(name: str) -> ImageInput | None:
     """
     if pair := encoder_pair(name):
         name = pair[0]
+    if is_any_library(name):
+        name = pinned_encoder(name, pretrained=False)
     entry, family = registered_encoders().get(name), _family(name)
     if entry is not None:
         return entry.images
@@ -200,11 +212,60 @@ def usual_images(name: str) -> ImageInput | None:
     return torchvision_images(rest) if library == "torchvision" else timm_images(rest)
 
 
+def pinned_encoder(
+    name: str,
+    *,
+    pretrained: bool | None = None,
+    weights: str | Path | None = None,
+    progress: Progress | None = None,
+) -> str:
+    """The name of an encoder with the commit of the Hugging Face hub's repository that it means now, if any.
+
+    What the hub's cache lacks is downloaded, pickles and code excepted. The other arguments are those of
+    `build_encoder`.
+
+    Args:
+        name: name of an encoder: "hf:facebook/dinov2-small", "text:sentence-transformers/all-MiniLM-L6-v2",
+            a name of timm whose pretrained weights are wanted, "open_clip:hf-hub:imageomics/bioclip-2".
+        progress: callback that reports progress; None = a line on a terminal.
+
+    Raises:
+        ImportError: a library that it needs is not installed.
+        DataError: it is not in the cache and cannot be had, has no weights in safetensors, or needs code of
+            its own.
+        WriteError: the disk is full, or the cache cannot be written to.
+    """
+    if pair := encoder_pair(name):
+        return "+".join(
+            pinned_encoder(one, pretrained=_of_one(one, pretrained, weights), progress=progress)
+            for one in pair
+        )
+    if name in registered_encoders():
+        return name
+    return pinned_name(name, _starts_pretrained(name, pretrained, weights), progress)
+
+
+def as_pinned(name: str, pinned: str, *, pretrained: bool | None = None) -> str:
+    """The pinned name of a run, if it is the pinned form of `name`; else `name`. Nothing is fetched.
+
+    Args:
+        name: name of an encoder.
+        pinned: the name that a run has recorded.
+        pretrained: see `build_encoder`.
+    """
+    pair, known = encoder_pair(name) or (name,), encoder_pair(pinned) or (pinned,)
+    same = len(pair) == len(known) and all(
+        one == other or pins(other, one, _starts_pretrained(one, pretrained, None))
+        for one, other in zip(pair, known, strict=True)
+    )
+    return pinned if same else name
+
+
 def encoder_with_absolute_path(name: str) -> str:
     """The name of an encoder with its folder or file as an absolute path, if there is one."""
     if pair := encoder_pair(name):
         return "+".join(map(encoder_with_absolute_path, pair))
-    if _family(name) is None:
+    if _family(name) is None or HubName.of(name) is not None:
         return name
     prefix, _, rest = name.partition(":")
     place = timm_folder(name) or rest
@@ -232,6 +293,7 @@ def check_encoder(name: str, *, pretrained: bool | None = None, weights: str | P
         for one in pair:
             check_encoder(one, pretrained=_of_one(one, pretrained, weights))
         return
+    name = pinned_encoder(name, pretrained=pretrained, weights=weights)
     entry, family = registered_encoders().get(name), _family(name)
     starts = _starts_pretrained(name, pretrained, weights)
     if entry is not None:
@@ -260,17 +322,17 @@ def build_encoder(
     Args:
         name: a registered name (`list_encoders()`), two joined by a plus (an image encoder, then a text
             encoder: "small-conv+small-text"), "timm:NAME", "torchvision:NAME", a bare name of timm,
-            "text:NAME", a model of sentence-transformers or transformers, or the folder of one; or a
-            checkpoint on this disk: "transformers:FOLDER", "open_clip:FOLDER", "open_clip:NAME@FILE" or
-            "timm:./FOLDER".
+            "hf:OWNER/NAME" or "text:NAME", a network of the Hugging Face hub (see `pinned_encoder`); or a
+            checkpoint on this disk: "transformers:FOLDER", "open_clip:FOLDER", "open_clip:NAME@FILE",
+            "text:FOLDER" or "timm:./FOLDER".
         channels: channels of the images; text encoders ignore it.
         image_size: height and width of the images in pixels; text encoders ignore it.
         pretrained: start from published weights: the library's, those in the folder, or those that
             `labeltree data get NAME` downloads. None = the default of the encoder (`usually_pretrained`).
             True, of a pair: those that usually do.
         weights: start from this file, `.safetensors` or a PyTorch state dict; no code in it is run.
-        pooling: of "transformers:FOLDER": "pooler", "cls" or "mean"; "auto": as its authors do, see
-            `TransformersImages`.
+        pooling: of "transformers:FOLDER" and image models of "hf:": "pooler", "cls" or "mean"; "auto": as its
+            authors do, see `TransformersImages`.
         config: build it from this folder, which `Encoder.save_config` wrote, and not from the place that the
             name points to. Its weights are to be loaded next: until then they may have any values. If there
             is no such folder, `config` is ignored.
@@ -296,6 +358,8 @@ def build_encoder(
         if weights is not None:
             load_weights(encoder, weights)
         return encoder
+    if config is None or not Path(config).is_dir():
+        name = pinned_encoder(name, pretrained=pretrained, weights=weights)
     if pooling != "auto" and not name.startswith(TRANSFORMERS):
         raise ValueError(f"pooling is {pooling!r}, but encoder {name!r} has its own; leave it at 'auto'")
     kept = _rebuilt(name, channels, image_size, config)
@@ -334,7 +398,7 @@ def _built_pair(
             channels=channels,
             image_size=image_size,
             pretrained=_of_one(one, pretrained),
-            pooling=pooling if one.startswith(TRANSFORMERS) else "auto",
+            pooling=pooling if one.startswith((TRANSFORMERS, "hf:")) and one == pair[0] else "auto",
             config=None if config is None else Path(config) / side,
         )
         for one, side in zip(pair, ("image", "text"), strict=True)

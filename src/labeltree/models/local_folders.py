@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from labeltree.errors import DataError
+from labeltree.models.hub import hub_folder
+from labeltree.models.hub_cache import HubName
 
 __all__ = ["first_line", "need_files", "need_library", "quiet_transformers", "without_first_weights"]
 
@@ -42,18 +44,19 @@ def need_files(name: str, place: str, config: str, *, weights: bool) -> Path:
 
     Args:
         name: name of the encoder, for the message.
-        place: path of the folder.
+        place: path of the folder; ignored if the name is one of the Hugging Face hub.
         config: name of the file with the configuration.
         weights: whether the weights are needed, too.
 
     Raises:
         DataError: the folder or a file is missing, or the weights are a pickle.
     """
-    folder = Path(place).expanduser()
+    on_hub = HubName.of(name) is not None
+    folder = hub_folder(name, weights=weights) if on_hub else Path(place).expanduser()
     if not place or not folder.is_dir():
         raise DataError(
             f"encoder {name!r}: there is no folder '{place}'; name the folder of a checkpoint on this disk "
-            "(for one of the Hugging Face hub: 'hf download NAME --local-dir FOLDER')"
+            "(one of the Hugging Face hub is 'hf:OWNER/NAME')"
         )
     if not (folder / config).is_file():
         raise DataError(f"encoder {name!r}: there is no {config} in '{folder}', so it is no such checkpoint")

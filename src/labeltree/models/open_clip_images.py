@@ -11,6 +11,8 @@ from torch import Tensor, nn
 from labeltree.errors import DataError
 from labeltree.models.encoder import Encoder
 from labeltree.models.encoder_config import READER
+from labeltree.models.hub import hub_folder
+from labeltree.models.hub_cache import HubName
 from labeltree.models.local_folders import need_library
 from labeltree.models.stages import block_stages, layer_stages
 from labeltree.models.weights import misfits, read_weights
@@ -83,7 +85,7 @@ def check_open_clip(name: str, *, pretrained: bool = True) -> None:
         DataError: a file is missing.
     """
     need_library(f"encoder {name!r}", "open_clip", "open-clip-torch", "encoders")
-    folder, model, file = _parts(name)
+    folder, model, file = _parts(name, weights=pretrained)
     if folder is not None:
         if not (folder / _CONFIG).is_file():
             raise DataError(f"encoder {name!r}: there is no {_CONFIG} in '{folder}', so it is no checkpoint")
@@ -114,8 +116,9 @@ def load_open_clip(name: str, channels: int, image_size: int, pretrained: bool) 
     """Load the image tower of a checkpoint; nothing is fetched, and no code in a file is run.
 
     Args:
-        name: "open_clip:FOLDER", a folder with ``open_clip_config.json`` and weights, or
-            "open_clip:NAME@FILE", an architecture of open_clip and its weights.
+        name: "open_clip:FOLDER", a folder with ``open_clip_config.json`` and weights,
+            "open_clip:hf-hub:OWNER/NAME", the same on the Hugging Face hub, or "open_clip:NAME@FILE", an
+            architecture of open_clip and its weights.
         channels: must be 3.
         image_size: height and width of the images; position embeddings are interpolated to it.
         pretrained: load the weights; otherwise the same architecture has random ones.
@@ -150,9 +153,11 @@ def _encoder(name: str, model: Any, config: dict[str, Any], channels: int, size:
     return OpenClipImages(name, tower, config, channels, size)
 
 
-def _parts(name: str) -> tuple[Path | None, str, Path | None]:
+def _parts(name: str, *, weights: bool = False) -> tuple[Path | None, str, Path | None]:
     """The folder, if there is one of that name; else the architecture and the file of its weights."""
     rest = name.removeprefix(OPEN_CLIP)
+    if HubName.of(name) is not None:
+        return hub_folder(name, weights=weights), rest, None
     folder = Path(rest).expanduser()
     if rest and folder.is_dir():
         return folder, rest, None

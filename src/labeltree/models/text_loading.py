@@ -15,6 +15,8 @@ from labeltree.cache import need_weights
 from labeltree.errors import DataError
 from labeltree.models.encoder import Encoder
 from labeltree.models.encoder_config import READER, read_config
+from labeltree.models.hub import hub_folder
+from labeltree.models.hub_cache import HubName
 from labeltree.models.local_folders import (
     first_line,
     need_library,
@@ -29,24 +31,23 @@ __all__ = ["PREFIX", "load_text_encoder", "minilm", "need_text_library", "rebuil
 PREFIX = "text:"
 _MINILM = "minilm"  # its weights come as a package
 _DEFAULT_LENGTH = 512
-_PATIENCE_S = 10
 _CONFIG = "config.json"
 
 
 def load_text_encoder(name: str, model: str, pretrained: bool) -> TransformerEncoder:
-    """Load a text encoder from the folder `model`, or by that name from the library's hub.
+    """Load a text encoder from the folder `model`, or from the Hugging Face hub.
 
     No code of a model is run: weights are read from safetensors only, and code is never loaded.
 
     Args:
-        name: name of the encoder.
-        model: folder, or name of a model of sentence-transformers or transformers. The latter gets the mean
-            over its tokens.
+        name: name of the encoder; "text:hf-hub:OWNER/NAME@COMMIT" is one of the hub.
+        model: folder of a model of sentence-transformers or transformers, unless it is one of the hub. The
+            latter library's get the mean over their tokens.
         pretrained: load its weights; otherwise the same architecture has random weights.
 
     Raises:
         ImportError: sentence-transformers is not installed.
-        DataError: there is no such model, it cannot be fetched, or its weights are not in safetensors.
+        DataError: there is no such model, it cannot be had, or its weights are not in safetensors.
         ValueError: the model is not a transformer for texts.
     """
     if not model:
@@ -130,9 +131,13 @@ def _load(name: str, model: str) -> Any:
     need_text_library(name)
     from sentence_transformers import SentenceTransformer
 
-    folder = Path(model).expanduser()
-    is_folder = folder.is_dir()
-    if is_folder and not list(folder.rglob("*.safetensors")):
+    folder = Path(model).expanduser() if HubName.of(name) is None else hub_folder(name)
+    if not folder.is_dir():
+        raise DataError(
+            f"encoder {name!r}: there is no folder '{folder}'; name the folder of a model, or one of "
+            "the Hugging Face hub as 'text:OWNER/NAME'"
+        )
+    if not list(folder.rglob("*.safetensors")):
         raise DataError(
             f"encoder {name!r}: there is no file of safetensors in '{folder}'; weights in another form could "
             "run code when read: convert them (save_pretrained of transformers writes safetensors)"
@@ -140,31 +145,17 @@ def _load(name: str, model: str) -> Any:
     try:
         with quiet_transformers():
             return SentenceTransformer(
-                str(folder) if is_folder else model,
+                str(folder),
                 device="cpu",
-                local_files_only=is_folder or not _hub_answers(model),
+                local_files_only=True,
                 trust_remote_code=False,
                 model_kwargs={"use_safetensors": True},
             )
     except Exception as error:
         raise DataError(
-            f"encoder {name!r} cannot be loaded: {first_line(error)}; expected the folder of a model, or the "
-            "name of one that was fetched before or can be fetched now, with its weights in safetensors"
+            f"encoder {name!r} cannot be loaded: {first_line(error)}; expected a model of "
+            "sentence-transformers or transformers, with its weights in safetensors"
         ) from error
-
-
-def _hub_answers(model: str) -> bool:
-    """Whether the library's hub can be reached; without this check the library retries for a minute."""
-    from huggingface_hub import model_info
-    from huggingface_hub.errors import HfHubHTTPError
-
-    try:
-        model_info(model, timeout=_PATIENCE_S)
-    except HfHubHTTPError:
-        return True  # it answered, and gives the reason when asked again
-    except Exception:
-        return False
-    return True
 
 
 def _pretrained_minilm(channels: int, image_size: int) -> Encoder:

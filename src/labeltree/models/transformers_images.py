@@ -31,6 +31,7 @@ __all__ = [
     "TransformersImages",
     "check_transformers_folder",
     "load_transformers_images",
+    "reads_images",
     "rebuild_transformers_images",
     "transformers_images",
 ]
@@ -113,6 +114,15 @@ def check_transformers_folder(name: str, *, pretrained: bool = True) -> Path:
     """
     need_library(f"encoder {name!r}", "transformers", "transformers", "encoders")
     return need_files(name, name.removeprefix(TRANSFORMERS), _CONFIG, weights=pretrained)
+
+
+def reads_images(name: str, folder: Path) -> bool:
+    """Whether the model in a folder, or a tower of it, reads images, by its configuration alone."""
+    from transformers import MODEL_MAPPING
+
+    found = MODEL_MAPPING.get(type(_vision_config(name, folder)), None)
+    model = found[0] if isinstance(found, tuple) else found
+    return getattr(model, "main_input_name", None) == "pixel_values"
 
 
 def transformers_images(name: str) -> ImageInput:

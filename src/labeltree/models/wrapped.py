@@ -14,8 +14,10 @@ from torch import Tensor, nn
 from labeltree.errors import DataError
 from labeltree.models.encoder import Encoder
 from labeltree.models.encoder_config import READER
+from labeltree.models.hub_cache import HUB
 from labeltree.models.local_folders import first_line, need_files, need_library
 from labeltree.models.stages import block_stages
+from labeltree.offline import offline
 from labeltree.preprocessing import ImageInput, Preprocessing, filter_name
 from labeltree.safe_files import read_json
 
@@ -74,13 +76,14 @@ class _TimmFolder(WrappedEncoder):
 def timm_folder(name: str) -> str | None:
     """The folder in an encoder's name such as "timm:./model" or "timm:local-dir:model"; None: it names none.
 
-    A folder has a path separator in it, to be told from the names of timm.
+    A folder has a path separator in it, to be told from the names of timm. What is on the Hugging Face hub,
+    "timm:hf-hub:OWNER/NAME", is read from a folder, too.
     """
     if not name.startswith(_TIMM):
         return None
     rest = name.removeprefix(_TIMM)
     local = rest.removeprefix(_LOCAL)
-    return local if local != rest or "/" in rest or "\\" in rest else None
+    return local if local != rest or rest.startswith(HUB) or "/" in rest or "\\" in rest else None
 
 
 def check_timm_folder(name: str, *, pretrained: bool = True) -> Path:
@@ -172,8 +175,10 @@ def _from_timm_folder(name: str, folder: Path, channels: int, image_size: int, p
 
 
 def wrap_timm(name: str, channels: int, image_size: int, pretrained: bool) -> Encoder:
-    """timm's encoder `name` without its classifier."""
+    """timm's encoder `name` without its classifier; of pretrained weights, those that are not on the hub."""
     full_name = f"{_TIMM}{name}"
+    if pretrained:
+        _need_file(full_name, getattr(import_timm(name).models.get_pretrained_cfg(name), "url", None))
     net = _create(full_name, lambda: _timm_net(name, channels, image_size, pretrained), pretrained)
     encoder = WrappedEncoder(full_name, net, channels, image_size)
     if channels == 3:
@@ -206,6 +211,8 @@ def wrap_torchvision(name: str, channels: int, image_size: int, pretrained: bool
 
     full_name = f"torchvision:{name}"
     weights = "DEFAULT" if pretrained else None
+    if pretrained:
+        _need_file(full_name, models.get_model_weights(name)["DEFAULT"].url)
     net = _create(full_name, lambda: models.get_model(name, weights=weights), pretrained)
     if hasattr(net, "aux_logits"):
         raise ValueError(f"{full_name} has auxiliary classifiers and cannot be an encoder; use timm")
@@ -216,6 +223,18 @@ def wrap_torchvision(name: str, channels: int, image_size: int, pretrained: bool
     if channels == 3 and (how := _torchvision_transforms(name)) is not None:
         encoder.mean, encoder.std = tuple(how.mean), tuple(how.std)
     return encoder
+
+
+def _need_file(name: str, url: str | None) -> None:
+    """Raise a DataError if nothing may be fetched, and the file of pretrained weights was not before."""
+    if url is None or not offline():
+        return
+    file = Path(torch.hub.get_dir()) / "checkpoints" / url.rpartition("/")[2]
+    if not file.is_file():
+        raise DataError(
+            f"the pretrained weights of encoder {name!r} are not in '{file}', and nothing may be fetched "
+            "(LABELTREE_OFFLINE, HF_HUB_OFFLINE); fetch them elsewhere, and give the file as weights"
+        )
 
 
 def _create(name: str, create: Callable[[], nn.Module], pretrained: bool) -> nn.Module:

@@ -21,6 +21,7 @@ from labeltree.evaluation import (
     save_outcomes,
 )
 from labeltree.inference.finish import finish_run
+from labeltree.models import as_pinned
 from labeltree.progress import Progress
 from labeltree.report.document import Block, Cell, Heading, Notes, Table, Text, to_html
 from labeltree.report.evaluate_and_report import Evaluated, evaluate_run
@@ -60,7 +61,8 @@ def train_folds(
 
     Fold k is the test split of the run in ``fold-k``; its validation samples are drawn from the other folds.
     A group lies in one fold. The data set's own test samples are in no fold. An objective, epochs and a batch
-    size that are left open are chosen with the first fold, for all.
+    size that are left open are chosen with the first fold, for all; so is the commit of an encoder of the
+    Hugging Face hub.
 
     Args:
         recipe: all settings, without a fold.
@@ -91,7 +93,12 @@ def train_folds(
         run = train(of_fold, place, progress_bar=progress_bar, on_data=on_data, verify=verify)
         finish_run(run, progress_bar=progress_bar)
         settings = ModelDescription.load(run.description).settings
-        recipe = replace(recipe, epochs=settings["epochs"], batch_size=settings["batch_size"])
+        recipe = replace(
+            recipe,
+            epochs=settings["epochs"],
+            batch_size=settings["batch_size"],
+            encoder=as_pinned(recipe.encoder, settings["encoder"], pretrained=recipe.pretrained),
+        )
         if recipe.objective == AUTO_OBJECTIVE:
             recipe = replace(recipe, objective=settings["objective"])
         on_data = None  # once is enough

@@ -13,7 +13,13 @@ from labeltree.cache import data_home
 from labeltree.data import Source, usual_input
 from labeltree.datasets.encoder_weights import PACKAGES, fetch_weights, weights_sentence
 from labeltree.errors import DataError
-from labeltree.models import check_encoder, encoder_modality, usual_images, usually_pretrained
+from labeltree.models import (
+    check_encoder,
+    encoder_modality,
+    pinned_encoder,
+    usual_images,
+    usually_pretrained,
+)
 from labeltree.offline import offline
 from labeltree.preprocessing import ImageInput, ImageLook
 from labeltree.training.recipe import Recipe
@@ -85,8 +91,6 @@ def choose_encoder(recipe: Recipe, look: ImageLook) -> EncoderChoice:
         setting = "pretrained is false" if recipe.weights is None else "weights are given"
         return EncoderChoice(SMALL_ENCODER, False, small, setting, kind)
     name = os.environ.get(IMAGE_ENCODER) or _PHOTOGRAPHS
-    if encoder_modality(name) != "image":
-        raise ValueError(f"{IMAGE_ENCODER} is '{name}', which reads no images; name an image encoder")
     usual = _expected(name)
     if recipe.image_size is not None and 2 * recipe.image_size < (usual.size or 0):
         why = f"image_size is {recipe.image_size}, too small for {name} ({usual.size} pixels)"
@@ -98,6 +102,9 @@ def choose_encoder(recipe: Recipe, look: ImageLook) -> EncoderChoice:
             f"had: {missing}. On photographs such an encoder often answers half as well"
         )
         return EncoderChoice(SMALL_ENCODER, False, small, f"{name} is not to be had", "small", warning)
+    if encoder_modality(name) != "image":
+        raise ValueError(f"{IMAGE_ENCODER} is '{name}', which reads no images; name an image encoder")
+    name = pinned_encoder(name, pretrained=True)
     images = dataclasses.replace(usual, size=recipe.image_size or usual.size or _USUAL_SIZE)
     if kind == "photographs":
         return EncoderChoice(name, True, images, f"{of_size}, in colour, are photographs", kind)

@@ -30,9 +30,10 @@ from labeltree.models import (
     misfits,
     need_lora,
     normalises_by_batch,
+    pinned_encoder,
 )
 from labeltree.processes import Terminated, end_with_parent
-from labeltree.progress import progress_line
+from labeltree.progress import progress_line, silent
 from labeltree.runs import RunFolder
 from labeltree.training.carried_weights import start_file
 from labeltree.training.checkpoints import (
@@ -147,6 +148,8 @@ def train(
         if folder.encoder.is_file() and not known.differences(recipe) and not verify:
             return folder
         _check_logger(recipe)
+        if not folder.recipe.is_file():
+            recipe = known = _with_pinned_encoder(recipe, progress_bar)
         if recipe.encoder != AUTO_ENCODER:
             check_encoder(recipe.encoder, pretrained=recipe.pretrained, weights=start_file(recipe))
         if recipe.trainable == "lora":
@@ -202,6 +205,18 @@ def train(
             drop_candidates(folder)
         trainer.strategy.barrier()
     return folder
+
+
+def _with_pinned_encoder(recipe: Recipe, progress_bar: bool) -> Recipe:
+    """The recipe of a new run with the commit of an encoder of the Hugging Face hub, which is downloaded."""
+    with progress_line(progress_bar, counted="bytes") as line:
+        encoder = pinned_encoder(
+            recipe.encoder,
+            pretrained=recipe.pretrained,
+            weights=start_file(recipe),
+            progress=line or silent,
+        )
+    return replace(recipe, encoder=encoder)
 
 
 def _fit(trainer: L.Trainer, experiment: Experiment, folder: RunFolder, begun: bool) -> None:

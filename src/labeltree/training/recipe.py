@@ -259,13 +259,13 @@ class Recipe:
             environment variable LABELTREE_IMAGE_ENCODER names, else efficientnet-lite0; for other images
             small-conv or that one. Two joined by a plus read samples that have images and texts:
             ``small-conv+small-text``.
-        pretrained: start from the encoder's published weights; None = only ``minilm``, ``text:NAME`` and
-            checkpoints in a folder do.
+        pretrained: start from the encoder's published weights; None = only ``minilm``, ``hf:OWNER/NAME``,
+            ``text:NAME`` and checkpoints in a folder do.
         weights: start from this file of encoder weights, or from a run folder: from its encoder and, where
             shapes fit, its projection heads; rows of classifiers follow the classes, by ``mapping`` if it
             leads from that run's taxonomy, else by what is certain.
-        pooling: of ``transformers:FOLDER``, how token vectors become a feature: ``pooler``, ``cls`` or
-            ``mean``; ``auto`` = as its authors do.
+        pooling: of ``transformers:FOLDER`` and ``hf:OWNER/NAME``, how token vectors become a feature:
+            ``pooler``, ``cls`` or ``mean``; ``auto`` = as its authors do.
         trainable: the weights that are trained: ``all``, ``last:K`` (the last K stages of the encoder,
             and the head), ``head`` (no stage) or ``lora`` (low-rank updates of its linear layers, and the
             head); with ``head`` and plain ``views``, features are computed once. ``auto`` = ``head`` for a

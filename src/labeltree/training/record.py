@@ -19,6 +19,7 @@ from labeltree.data.correction_rounds import CorrectionRounds, table_names
 from labeltree.data.corrections import Corrections
 from labeltree.data.images.files import save_unreadable
 from labeltree.errors import OtherSettingsError, RunError
+from labeltree.models import as_pinned
 from labeltree.preprocessing import ImageInput
 from labeltree.progress import Progress
 from labeltree.runs import ModelDescription, RunFolder, SampleRecord
@@ -87,14 +88,16 @@ def check_settings(folder: RunFolder, known: Recipe, recipe: Recipe, but: Collec
 def as_begun(folder: RunFolder, known: Recipe, recipe: Recipe) -> Recipe:
     """A recipe with what was chosen when the run began, where it leaves that open.
 
-    That is the encoder with its images, what of it is trained, the views and the monitor; and, if the run
-    left them open, too, the objective, the epochs and the batch size.
+    That is the encoder with its images and its commit on the Hugging Face hub, what of it is trained, the
+    views and the monitor; and, if the run left them open, too, the objective, the epochs and the batch size.
 
     Args:
         folder: the run folder.
         known: the run's own recipe.
         recipe: the new recipe, or the run's own.
     """
+    encoder = as_pinned(recipe.encoder, known.encoder, pretrained=recipe.pretrained)
+    recipe = dataclasses.replace(recipe, encoder=encoder)
     lengths = [
         name for name in ("epochs", "batch_size") if getattr(known, name) is getattr(recipe, name) is None
     ]

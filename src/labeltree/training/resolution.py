@@ -115,8 +115,8 @@ def resolve_modality(recipe: Recipe, modalities: Sequence[Modality]) -> Recipe:
     check_idle(
         recipe,
         ["pooling"],
-        not (encoder_pair(encoder) or (encoder,))[0].startswith("transformers:"),
-        f"for encoder '{encoder}'; it is a setting of transformers:FOLDER",
+        not (encoder_pair(encoder) or (encoder,))[0].startswith(("transformers:", "hf:")),
+        f"for encoder '{encoder}'; it is a setting of transformers:FOLDER and hf:OWNER/NAME",
     )
     if modality != "both":
         idle = _OF_TEXTS if modality == "image" else _OF_IMAGES

@@ -1,0 +1,347 @@
+"""Networks of the Hugging Face hub, one commit at a time: from its cache on this disk, or downloaded into it.
+
+No message contains an address that the hub has signed, or a token.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import logging
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar
+from urllib.parse import urlsplit
+
+from labeltree.atomic import atomic_write
+from labeltree.errors import DataError, WriteError
+from labeltree.models.hub_cache import COMMIT, HubName, cached_commit, configurations, is_cached, weights_of
+from labeltree.offline import offline
+from labeltree.progress import Progress, progress_line
+
+__all__ = ["fetch", "hub_folder", "look_up", "only_cached"]
+
+_PATIENCE_S = 5  # for the connection, and again for the answer
+_log = logging.getLogger("labeltree.models")
+_without_network: ContextVar[bool] = ContextVar("only_cached", default=False)
+
+
+@dataclass(frozen=True)
+class _Listing:
+    """What the hub says of a revision: its commit, files with sizes and digests, and the licence."""
+
+    commit: str
+    files: dict[str, Any]
+    licence: str
+
+
+@contextmanager
+def only_cached() -> Iterator[None]:
+    """Within the block nothing is asked of the hub: what is not in its cache is an error."""
+    before = _without_network.set(True)
+    try:
+        yield
+    finally:
+        _without_network.reset(before)
+
+
+def hub_folder(name: str, *, weights: bool = True) -> Path:
+    """The folder of an encoder's configuration and weights, named ``LIBRARY:hf-hub:OWNER/NAME@REVISION``.
+
+    A commit that is in the cache needs no network.
+
+    Args:
+        name: name of the encoder.
+        weights: whether the weights are needed, too.
+
+    Raises:
+        DataError: it is not in the cache and cannot be had; or there are no weights in safetensors.
+        WriteError: the disk is full, or the cache cannot be written to.
+    """
+    hub = HubName.of(name)
+    assert hub is not None
+    if not is_cached(hub, weights=weights):
+        hub = fetch(hub, look_up(hub), weights=weights)
+    return hub.folder
+
+
+def look_up(hub: HubName) -> tuple[str, _Listing | str]:
+    """The commit of a revision, and what the hub says of it, or why only the cache was asked.
+
+    A process asks the hub once for each revision.
+
+    Raises:
+        DataError: there is no such repository or revision, access is restricted, or the hub cannot be reached
+            and the cache does not know the revision.
+    """
+    from huggingface_hub import constants
+
+    commit = cached_commit(hub)
+    if _without_network.get():
+        reason = "nothing is fetched here"
+    elif offline() or constants.HF_HUB_OFFLINE:
+        reason = "nothing may be fetched (LABELTREE_OFFLINE, HF_HUB_OFFLINE)"
+    else:
+        try:
+            listing = _listing(constants.ENDPOINT, hub.repository, hub.revision)
+            return listing.commit, listing
+        except DataError:
+            raise
+        except Exception as error:
+            reason = f"{_host()} cannot be reached ({_kind(error)})"
+            if commit is None:
+                raise _not_cached(hub, reason) from error
+            if not hub.is_pinned:
+                _log.warning("%s; '%s' is taken from the cache, at commit %s", reason, hub.repository, commit)
+    if commit is None:
+        raise _not_cached(hub, reason)
+    return commit, reason
+
+
+@cache
+def _listing(endpoint: str, repository: str, revision: str | None) -> _Listing:
+    from huggingface_hub import HfApi
+
+    hub = HubName("", repository, revision)
+    try:
+        found = HfApi(endpoint=endpoint).model_info(
+            repository, revision=revision, files_metadata=True, timeout=_PATIENCE_S
+        )
+    except Exception as error:
+        if (meaning := _meaning(hub, error)) is None:
+            raise
+        raise meaning from error
+    if found.sha is None or not COMMIT.fullmatch(found.sha):
+        raise DataError(f"{_host()} does not say at which commit '{hub.repository}' is; it may be no hub")
+    files = {file.rfilename: file for file in found.siblings or ()}
+    return _Listing(found.sha, files, _licence(found))
+
+
+def _licence(found: Any) -> str:
+    """The licence in a model's card, as it is printed."""
+    card = found.card_data.to_dict() if found.card_data is not None else {}
+    tags = [tag.removeprefix("license:") for tag in found.tags or () if tag.startswith("license:")]
+    given = card.get("license_name") or card.get("license") or tags
+    said = ", ".join(map(str, given)) if isinstance(given, list) else str(given)
+    return "".join(filter(str.isprintable, said))[:80]
+
+
+def fetch(
+    hub: HubName,
+    found: tuple[str, _Listing | str],
+    *,
+    weights: bool,
+    progress: Progress | None = None,
+) -> HubName:
+    """Download what the cache lacks of a repository.
+
+    Args:
+        hub: the repository; of library "" only the configuration can be had.
+        found: what `look_up` has found.
+        weights: whether the weights are needed, too.
+        progress: callback that reports progress; None = a line on a terminal.
+
+    Returns:
+        The repository at the commit.
+
+    Raises:
+        DataError: it cannot be had; or there are no weights in safetensors.
+        WriteError: the disk is full, or the cache cannot be written to.
+    """
+    commit, listing = found
+    pinned = dataclasses.replace(hub, revision=commit)
+    if isinstance(listing, str):
+        if not is_cached(pinned, weights=weights):
+            raise _not_cached(pinned, listing)
+        return pinned
+    names = configurations(hub.library, listing.files)
+    if weights:
+        if not (heavy := weights_of(hub.library, listing.files)):
+            raise _no_safetensors(hub, listing)
+        names = [*names, *heavy]
+    missing = [name for name in names if not _is_whole(pinned.folder / name, listing.files[name])]
+    if missing:
+        with progress_line(progress is None, only_terminal=True, counted="bytes") as line:
+            _download(pinned, listing, missing, progress or line)
+    if not hub.is_pinned:
+        with atomic_write(pinned.place / "refs" / (hub.revision or "main")) as temporary:
+            temporary.write_text(commit, "utf-8")
+    return pinned
+
+
+def _is_whole(path: Path, file: Any) -> bool:
+    size: int | None = file.size
+    return path.is_file() and (size is None or size == path.stat().st_size)
+
+
+class _Bar:
+    """Stands in for the progress bars of huggingface_hub."""
+
+    report: ClassVar[Any]
+
+    def __init__(self, *_: object, total: int | None = None, initial: int = 0, **__: object) -> None:
+        self.total, self.n = total, 0
+        self.update(initial)
+
+    def __enter__(self) -> _Bar:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def update(self, count: float | None = 1) -> None:
+        type(self).report(int(count or 0))
+
+    def _ignore(self, *_: object, **__: object) -> None: ...
+
+    close = refresh = update_transfer = set_postfix_str = set_transfer_postfix_str = _ignore
+
+
+def _download(hub: HubName, listing: _Listing, names: list[str], progress: Progress | None) -> None:
+    """Download files in this order, and check each by its digest."""
+    from huggingface_hub import hf_hub_download
+
+    total = sum(listing.files[name].size or 0 for name in names)
+    _need_room(hub, total)
+    if any(name.endswith(".safetensors") for name in names):
+        licence = listing.licence or "not stated"
+        _log.warning("%s from %s: %s, licence %s", hub.repository, _host(), _size(total), licence)
+    done = 0
+
+    def report(count: int) -> None:
+        nonlocal done
+        done += count
+        if progress is not None:
+            progress(f"downloading {hub.repository}", done, total)
+
+    bar = type("_Bar", (_Bar,), {"report": staticmethod(report)})
+    for name in names:
+        path = hub.folder / name
+        try:
+            with _quiet():
+                hf_hub_download(
+                    hub.repository,
+                    name,
+                    revision=hub.revision,
+                    force_download=path.exists(),
+                    etag_timeout=_PATIENCE_S,
+                    tqdm_class=bar,
+                )
+        except Exception as error:
+            raise _broken_off(hub, name, error) from error
+        if not _has_digest(path, listing.files[name]):
+            with suppress(OSError):
+                path.resolve().unlink()
+                path.unlink(missing_ok=True)
+            raise DataError(
+                f"'{name}' of '{hub.repository}' came damaged: its digest is not what {_host()} says; it is "
+                "deleted, and the same command downloads it again"
+            )
+
+
+def _has_digest(path: Path, file: Any) -> bool:
+    """Whether a file has the size and the digest that the hub states: SHA-256, or Git's of small files."""
+    if not _is_whole(path, file):
+        return False
+    lfs, blob = file.lfs, file.blob_id
+    with path.open("rb") as content:
+        if lfs is not None:
+            return bool(hashlib.file_digest(content, "sha256").hexdigest() == lfs.sha256)
+        header = f"blob {path.stat().st_size}\0".encode()
+        return blob in (None, hashlib.sha1(header + content.read(), usedforsecurity=False).hexdigest())
+
+
+def _need_room(hub: HubName, total: int) -> None:
+    place = hub.place
+    while not place.exists():
+        place = place.parent
+    free = shutil.disk_usage(place).free
+    if total > free:
+        raise DataError(
+            f"'{hub.repository}' takes {_size(total)}, and in '{place}' only {_size(free)} are free; free "
+            "some space there, or name another folder with HF_HOME"
+        )
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Suppress the library's own messages, which contain addresses that the hub has signed."""
+    logger = logging.getLogger("huggingface_hub")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
+
+def _host() -> str:
+    from huggingface_hub import constants
+
+    return urlsplit(constants.ENDPOINT).hostname or "the hub"
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e6:,.0f} MB" if count >= 1e6 else f"{max(count, 1) / 1e3:,.0f} kB"
+
+
+def _not_cached(hub: HubName, reason: str) -> DataError:
+    return DataError(
+        f"'{hub.repository}' is not in the cache '{hub.place.parent}'"
+        + (f" at revision '{hub.revision}'" if hub.revision else "")
+        + f", and {reason}; where there is a network, 'hf download {hub.repository}"
+        + (f" --revision {hub.revision}" if hub.revision else "")
+        + "' fetches it, or name the folder of a checkpoint on this disk"
+    )
+
+
+def _no_safetensors(hub: HubName, listing: _Listing) -> DataError:
+    others = [name for name in listing.files if Path(name).suffix in (".bin", ".pt", ".pth", ".h5", ".ckpt")]
+    return DataError(
+        f"'{hub.repository}' has no weights in safetensors"
+        + (f", only '{others[0]}'" if others else "")
+        + "; weights in another form could run code when read: name a revision that has them "
+        "(NAME@refs/pr/1, if somebody has proposed a conversion), or convert them and name the folder "
+        "(save_pretrained of transformers writes safetensors)"
+    )
+
+
+def _kind(error: Exception) -> str:
+    status = getattr(getattr(error, "response", None), "status_code", None)
+    return type(error).__name__ if status is None else f"status {status}"
+
+
+def _meaning(hub: HubName, error: Exception) -> DataError | None:
+    """What an answer of the hub means; None if it has not answered."""
+    from huggingface_hub import errors
+
+    what, host = f"'{hub.repository}'", _host()
+    if isinstance(error, errors.RevisionNotFoundError):
+        return DataError(f"{what} at {host} has no revision '{hub.revision}'; leave it out, or correct it")
+    if isinstance(error, errors.GatedRepoError):
+        return DataError(
+            f"access to {what} is restricted: accept its terms at {host}/{hub.repository}, then log in with "
+            "'hf auth login'"
+        )
+    if isinstance(error, errors.RepositoryNotFoundError | errors.HFValidationError):
+        return DataError(
+            f"{host} has no repository {what}, nor is there a folder of that name; correct the name, or log "
+            "in with 'hf auth login' if the repository is private"
+        )
+    return None
+
+
+def _broken_off(hub: HubName, name: str, error: Exception) -> DataError | WriteError:
+    """What the failure of a download means."""
+    if (meaning := _meaning(hub, error)) is not None:
+        return meaning
+    if isinstance(error, OSError) and error.errno is not None and error.strerror:
+        return WriteError(error.errno, error.strerror, str(error.filename or hub.place))
+    return DataError(
+        f"the download of '{name}' of '{hub.repository}' was cut short ({_kind(error)}); the same command "
+        "tries again"
+    )
