@@ -14,6 +14,7 @@ NAVIGATION: dict[str, list[str]] = {
         "Choose an objective <choose>",
         "taxonomies",
         "taxonomy-changes",
+        "photographs",
         "training",
         "no-better-than-raw",
         "encoders",
