@@ -11,6 +11,8 @@ import pytest
 import torch
 from PIL import Image
 
+pytest_plugins = ["budget"]
+
 LEAVES = ("animal/dog/poodle", "animal/dog/beagle", "animal/cat/tabby", "plant/rose", "plant/fern")
 
 
