@@ -1,4 +1,4 @@
-"""What the tests cost: CPU seconds of every room, printed at the end. ``--budget FILE`` writes those of every test."""
+"""What tests cost: CPU seconds by room, printed at the end. ``--budget FILE`` writes those of every test."""
 
 import os
 from collections import Counter
@@ -53,7 +53,9 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
+def pytest_runtest_protocol(
+    item: pytest.Item, nextitem: pytest.Item | None
+) -> Generator[None, object, object]:
     """Tests of a file follow one another; what lives on is counted with the last of them."""
     item.stash[_LAST] = nextitem is None or nextitem.path != item.path
     return (yield)
