@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -50,6 +51,37 @@ def run_forked(
         return subprocess.CompletedProcess([code, *arguments], ended, out.read_text(), err.read_text())
 
 
+def run_two_ranks(code: str, arguments: Sequence[str], out: Path, *, ends_well: bool = True) -> list[str]:
+    """Run what ``python -c CODE ARGUMENTS`` would as two ranks on this machine, as a launcher starts them.
+
+    Args:
+        out: folder for their standard errors, which are returned.
+        ends_well: They must end with 0.
+    """
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    ranks = [
+        start_forked(
+            code,
+            arguments,
+            out / f"errors{rank}.txt",
+            {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": "2", "NODE_RANK": "0"}
+            | {"RANK": str(rank), "LOCAL_RANK": str(rank), "OMP_NUM_THREADS": "1"},
+        )
+        for rank in range(2)
+    ]
+    try:
+        ended = [end_forked(rank, 400) for rank in ranks]
+    finally:
+        for rank in ranks:
+            rank.kill()
+    errors = [(out / f"errors{rank}.txt").read_text() for rank in range(2)]
+    if ends_well:
+        assert ended == [0, 0], "\n".join(errors)
+    return errors
+
+
 def start_ranks(function: Callable[..., object], arguments: tuple[Any, ...], nprocs: int) -> None:
     """Run ``function(rank, *arguments)`` in as many processes, and wait for them.
 
@@ -76,8 +108,7 @@ def _run(
         if file is not None:
             os.dup2(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), number)
     sys.argv = ["-c", *arguments]
-    from lightning.fabric.utilities.rank_zero import rank_zero_only
+    from lightning.fabric.utilities.rank_zero import _get_rank, rank_zero_only
 
-    rank = environment.get("RANK") or environment.get("SLURM_PROCID") or 0
-    rank_zero_only.rank = int(rank)  # type: ignore[attr-defined]
+    rank_zero_only.rank = _get_rank() or 0  # type: ignore[attr-defined] # as at an import
     exec(compile(code, "-c", "exec"), {"__name__": "__main__"})

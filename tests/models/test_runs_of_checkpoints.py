@@ -3,7 +3,6 @@
 import csv
 import json
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +15,7 @@ from PIL import Image
 from tiny_checkpoints import MEAN, SIZE, STD, write_open_clip, write_timm, write_transformers
 
 import labeltree as lt
+from forked import run_two_ranks
 from labeltree.errors import LabeltreeError
 from labeltree.models import build_encoder
 from labeltree.runs import RunFolder
@@ -311,14 +311,13 @@ def test_two_ranks_train_lora_as_one(
         recipe_of(image_folder, "transformers", "hwc+lam", **settings), tmp_path / "one", progress_bar=False
     )
     recipe_of(image_folder, "transformers", "hwc+lam", devices=2, **settings).save(tmp_path / "recipe.yaml")
-    script = tmp_path / "script.py"
-    script.write_text(
+    script = (
         "import sys, torch; torch.set_num_threads(1)\n"
         "from labeltree.training.fit import train\n"
         "from labeltree.training.reading import read_recipe\n"
         "train(read_recipe(sys.argv[1]), sys.argv[2], progress_bar=False)\n"
     )
-    subprocess.run([sys.executable, script, tmp_path / "recipe.yaml", tmp_path / "two"], check=True)
+    run_two_ranks(script, [f"{tmp_path}/recipe.yaml", f"{tmp_path}/two"], tmp_path)
     expected, found = one.load_weights(), RunFolder(tmp_path / "two").load_weights()
     assert found.keys() == expected.keys()
     for key, value in expected.items():

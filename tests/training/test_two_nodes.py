@@ -28,7 +28,7 @@ from torch.distributed.run import config_from_args, get_args_parser
 from labeltree.cli.main import main
 
 def run(words):
-    rank_zero_only.rank = int(os.environ["RANK"])  # as at an import
+    rank_zero_only.rank = int(os.environ["RANK"])  # as at its import
     return main(words)
 
 node, port, *words = sys.argv[1:]
