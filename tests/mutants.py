@@ -182,7 +182,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rev", default="main", help="the commit whose tests are compared with")
     parser.add_argument("--source", nargs="+", required=True, help="files or folders in src/labeltree")
-    parser.add_argument("--tests", nargs="+", required=True, help="files, folders or single tests, FILE::NAME, in tests")
+    parser.add_argument("--tests", nargs="+", required=True, help="files, folders, or FILE::TEST, in tests")
     parser.add_argument("--count", type=int, default=10)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--patience", type=float, default=600, help="seconds; who takes longer is killed")
