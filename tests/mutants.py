@@ -187,6 +187,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--patience", type=float, default=600, help="seconds; who takes longer is killed")
     given = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # its tests end with it
     places = [ROOT / PACKAGE / name for name in given.source]
     files = [
         file for place in places for file in (sorted(place.rglob("*.py")) if place.is_dir() else [place])
