@@ -183,8 +183,8 @@ def test_checkpoints_do_not_pass_through_the_systems_temporary_folder(
 
 
 def ends(process: int) -> bool:
-    """Whether a process ends within a minute; it may stay as a zombie where nobody waits for orphans."""
-    for _ in range(600):
+    """Whether a process ends, in ten minutes at most; it may stay as a zombie where nobody waits for orphans."""
+    for _ in range(6000):  # a loader process first imports all that it needs
         try:
             if Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
                 return True
