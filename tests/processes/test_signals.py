@@ -183,7 +183,7 @@ def test_checkpoints_do_not_pass_through_the_systems_temporary_folder(
 
 
 def ends(process: int) -> bool:
-    """Whether a process ends, in ten minutes at most; it may stay as a zombie where nobody waits for orphans."""
+    """Whether a process ends, in ten minutes at most; it stays a zombie where nobody waits for orphans."""
     for _ in range(6000):  # a loader process first imports all that it needs
         try:
             if Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
