@@ -15,7 +15,7 @@ from PIL import Image
 from tiny_checkpoints import MEAN, SIZE, STD, write_open_clip, write_timm, write_transformers
 
 import labeltree as lt
-from forked import run_two_ranks
+from forked import run_forked
 from labeltree.errors import LabeltreeError
 from labeltree.models import build_encoder
 from labeltree.runs import RunFolder
@@ -311,13 +311,19 @@ def test_two_ranks_train_lora_as_one(
         recipe_of(image_folder, "transformers", "hwc+lam", **settings), tmp_path / "one", progress_bar=False
     )
     recipe_of(image_folder, "transformers", "hwc+lam", devices=2, **settings).save(tmp_path / "recipe.yaml")
-    script = (
+    script = tmp_path / "script.py"
+    script.write_text(
         "import sys, torch; torch.set_num_threads(1)\n"
         "from labeltree.training.fit import train\n"
         "from labeltree.training.reading import read_recipe\n"
         "train(read_recipe(sys.argv[1]), sys.argv[2], progress_bar=False)\n"
     )
-    run_two_ranks(script, [f"{tmp_path}/recipe.yaml", f"{tmp_path}/two"], tmp_path)
+    # The first rank is forked; Lightning really starts the second, by the script that it finds in `sys.argv`.
+    code = (
+        f"import runpy, sys; sys.argv[0] = {str(script)!r}; runpy.run_path(sys.argv[0], run_name='__main__')"
+    )
+    done = run_forked(code, [f"{tmp_path}/recipe.yaml", f"{tmp_path}/two"])
+    assert done.returncode == 0, done.stderr
     expected, found = one.load_weights(), RunFolder(tmp_path / "two").load_weights()
     assert found.keys() == expected.keys()
     for key, value in expected.items():
