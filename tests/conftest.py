@@ -4,12 +4,17 @@ import gc
 import os
 import re
 from collections.abc import Callable, Generator, Iterator
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
+
+from labeltree.runs import versions
+
+pytest_plugins = ["budget"]
 
 LEAVES = ("animal/dog/poodle", "animal/dog/beagle", "animal/cat/tabby", "plant/rose", "plant/fern")
 
@@ -28,6 +33,14 @@ def _no_waiting_for_the_disk() -> Iterator[None]:
     """What tests write need not outlive a power cut; waiting for the disk is a fifth of a small training."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda handle: None)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _git_is_asked_once() -> Iterator[None]:
+    """And not for every run and every page, of which the tests make a thousand."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(versions, "commit", cache(versions.commit))
         yield
 
 

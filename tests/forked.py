@@ -2,7 +2,10 @@
 
 import multiprocessing
 import os
+import socket
+import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Sequence
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
@@ -15,14 +18,68 @@ _context.set_forkserver_preload(["labeltree.training.fit", "labeltree.inference.
 
 
 def start_forked(
-    code: str, arguments: Sequence[str], errors: Path, environment: dict[str, str] | None = None
+    code: str,
+    arguments: Sequence[str],
+    errors: Path,
+    environment: dict[str, str] | None = None,
+    output: Path | None = None,
 ) -> ForkServerProcess:
-    """Start what ``python -c CODE ARGUMENTS`` would run, with further variables; stderr goes to a file."""
-    process = _context.Process(
-        target=_run, args=(code, list(arguments), str(errors), os.environ | (environment or {})), daemon=True
-    )
+    """Start what ``python -c CODE ARGUMENTS`` would run, with further variables; stderr goes to a file.
+
+    Its folder is the one in which the tests were started, wherever they are now.
+
+    Args:
+        output: where stdout goes; None = where that of the tests goes.
+    """
+    words = list(arguments), str(errors), os.environ | (environment or {}), output and str(output)
+    process = _context.Process(target=_run, args=(code, *words), daemon=True)
     process.start()
     return process
+
+
+def run_forked(
+    code: str, arguments: Sequence[str] = (), environment: dict[str, str] | None = None, patience: float = 400
+) -> subprocess.CompletedProcess[str]:
+    """Run what ``python -c CODE ARGUMENTS`` would, as `subprocess.run` does with its output captured."""
+    with tempfile.TemporaryDirectory() as folder:
+        out, err = Path(folder, "out"), Path(folder, "err")
+        process = start_forked(code, arguments, err, environment, out)
+        try:
+            ended = end_forked(process, patience)
+        finally:
+            process.kill()
+        return subprocess.CompletedProcess([code, *arguments], ended, out.read_text(), err.read_text())
+
+
+def run_two_ranks(code: str, arguments: Sequence[str], out: Path, *, ends_well: bool = True) -> list[str]:
+    """Run what ``python -c CODE ARGUMENTS`` would as two ranks on this machine, as a launcher starts them.
+
+    Args:
+        out: folder for their standard errors, which are returned.
+        ends_well: They must end with 0.
+    """
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    ranks = [
+        start_forked(
+            code,
+            arguments,
+            out / f"errors{rank}.txt",
+            {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": "2", "NODE_RANK": "0"}
+            | {"RANK": str(rank), "LOCAL_RANK": str(rank), "OMP_NUM_THREADS": "1"},
+        )
+        for rank in range(2)
+    ]
+    try:
+        ended = [end_forked(rank, 400) for rank in ranks]
+    finally:
+        for rank in ranks:
+            rank.kill()
+    errors = [(out / f"errors{rank}.txt").read_text() for rank in range(2)]
+    if ends_well:
+        assert ended == [0, 0], "\n".join(errors)
+    return errors
 
 
 def start_ranks(function: Callable[..., object], arguments: tuple[Any, ...], nprocs: int) -> None:
@@ -41,13 +98,17 @@ def end_forked(process: ForkServerProcess, patience: float) -> int:
     return process.exitcode
 
 
-def _run(code: str, arguments: list[str], errors: str, environment: dict[str, str]) -> None:
+def _run(
+    code: str, arguments: list[str], errors: str, environment: dict[str, str], output: str | None
+) -> None:
+    multiprocessing.current_process()._config["daemon"] = False  # type: ignore[attr-defined] # it may fork
     os.environ.clear()
     os.environ.update(environment)
-    os.dup2(os.open(errors, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), 2)
+    for number, file in ((1, output), (2, errors)):
+        if file is not None:
+            os.dup2(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), number)
     sys.argv = ["-c", *arguments]
-    from lightning.fabric.utilities.rank_zero import rank_zero_only
+    from lightning.fabric.utilities.rank_zero import _get_rank, rank_zero_only
 
-    rank = environment.get("RANK") or environment.get("SLURM_PROCID") or 0
-    rank_zero_only.rank = int(rank)  # type: ignore[attr-defined]
+    rank_zero_only.rank = _get_rank() or 0  # type: ignore[attr-defined] # as at an import
     exec(compile(code, "-c", "exec"), {"__name__": "__main__"})

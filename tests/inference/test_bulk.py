@@ -245,6 +245,7 @@ def test_shards_go_to_a_folder_without_being_asked(run: Path, photos: Path, tmp_
     assert (tmp_path / "one.npz").is_file()
 
 
+@pytest.mark.usefixtures("few_words")
 def test_texts(tmp_path: Path) -> None:
     lines = [
         f"{a} {b},{c},{d}"

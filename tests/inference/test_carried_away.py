@@ -253,6 +253,7 @@ def test_word_vectors_are_in_the_folder(tmp_path: Path, make_image_folder: Calla
     assert torch.equal(lt.load(run).answer_batch([image]).probabilities, before.probabilities)
 
 
+@pytest.mark.usefixtures("few_words")
 def test_texts(tmp_path: Path) -> None:
     words = {
         "animal,dog": "barks bone kennel",

@@ -2,9 +2,11 @@
 
 import math
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import pytest
 import torch
+from implementations import IMPLEMENTATIONS
 from slow_losses import even_tree
 from torch import Tensor
 
@@ -46,6 +48,7 @@ from labeltree.losses import (
 from labeltree.metrics import functional
 from labeltree.models import KeyQueue
 from labeltree.pairs import implementation
+from labeltree.pairs import plan as plans
 
 pytestmark = pytest.mark.slow
 
@@ -145,11 +148,39 @@ def seeded(make: type[torch.nn.Module], *given: object, **options: object) -> to
     return make(*given, **options)
 
 
-@pytest.fixture(params=[("auto", None), ("dense", None), ("streaming", 4)], ids=lambda p: p[0], autouse=True)
+PAIRLESS = {
+    "ce", "ce, smooth", "centre", "corr", "cpcc", "cpcc in space", "cpcc in the ball", "csl",
+    "embedding classifier", "embedding classifier, normalised", "guided", "guided in the ball",
+    "guided on the sphere", "guided, squared", "haf", "haframe", "happier", "hierarchical proxies", "hxe",
+    "label embedding", "label embedding, normalised", "normalised softmax", "soft", "tree proxies",
+}  # fmt: skip
+"""Losses that never ask how pairs are computed, so that one way is all."""
+
+each_way = pytest.mark.parametrize("_each", IMPLEMENTATIONS, indirect=True)
+
+
+def each_way_of(*names: str) -> pytest.MarkDecorator:
+    """A test of each of the losses, in each way in which it can be computed."""
+    cases = [
+        (way, name) for name in names for way in IMPLEMENTATIONS if way == "auto" or name not in PAIRLESS
+    ]
+    return pytest.mark.parametrize(("_each", "name"), cases, indirect=["_each"])
+
+
+@pytest.fixture(autouse=True)
 def _each(request: pytest.FixtureRequest):
-    name, tile = request.param
+    name, tile = IMPLEMENTATIONS[getattr(request, "param", "auto")]
     with implementation(name, tile=tile):
         yield
+
+
+@pytest.mark.parametrize("name", [*BY_DIRECTION, *BY_LENGTH, *OTHERS])
+def test_pairless_losses_are_those_that_never_ask(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    plan = plans._PLAN.get()
+    monkeypatch.setattr(plans, "_PLAN", SimpleNamespace(get=lambda: asked.append(1) or plan))
+    with_gradient({**BY_DIRECTION, **BY_LENGTH, **OTHERS}[name](), Z)
+    assert (not asked) == (name in PAIRLESS)
 
 
 def normalised(make: type[torch.nn.Module]) -> torch.nn.Module:
@@ -164,7 +195,7 @@ def with_gradient(loss: Loss, z: Tensor) -> tuple[Tensor, Tensor]:
     return value.detach(), z.grad
 
 
-@pytest.mark.parametrize("name", BY_DIRECTION)
+@each_way_of(*BY_DIRECTION)
 def test_length_does_not_matter(name: str) -> None:
     """Where directions count, z·2¹⁰⁰ has the loss of z and 2⁻¹⁰⁰ of its gradient; mixed, too."""
     value, gradient = with_gradient(BY_DIRECTION[name](), Z)
@@ -175,7 +206,7 @@ def test_length_does_not_matter(name: str) -> None:
     assert gradient.abs().sum() > 0
 
 
-@pytest.mark.parametrize("name", BY_LENGTH)
+@each_way_of(*BY_LENGTH)
 def test_where_length_matters_it_is_as_in_double_precision(name: str) -> None:
     z = torch.where(torch.arange(N) % 3 == 0, HUGE, 1.0)[:, None] * Z
     found, gradient = with_gradient(BY_LENGTH[name](), z)
@@ -187,7 +218,7 @@ def test_where_length_matters_it_is_as_in_double_precision(name: str) -> None:
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])  # a logit of −∞ means a probability of 0
-@pytest.mark.parametrize("name", [*BY_DIRECTION, *BY_LENGTH, *OTHERS])
+@each_way_of(*BY_DIRECTION, *BY_LENGTH, *OTHERS)
 def test_nan_gives_nan(name: str, bad: float) -> None:
     """Wherever it stands: also in a row without a label, of the root, or that meets no partner."""
     for row in (0, 5, 11, 12):
@@ -197,6 +228,7 @@ def test_nan_gives_nan(name: str, bad: float) -> None:
     assert {**BY_DIRECTION, **BY_LENGTH, **OTHERS}[name]()(torch.full_like(Z, bad)).isnan()
 
 
+@each_way
 @pytest.mark.parametrize("reduction", ["none", "sum", "pairs", "all"])
 def test_nan_of_a_row_that_is_not_used(reduction: str) -> None:
     z = Z.clone()
@@ -207,6 +239,7 @@ def test_nan_of_a_row_that_is_not_used(reduction: str) -> None:
     assert clean.isfinite().all()
 
 
+@each_way
 @pytest.mark.parametrize("geometry", [Sphere(), Euclidean(), PoincareBall()], ids=lambda g: g.name)
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 @pytest.mark.parametrize("renormalise", [False, True])
@@ -244,6 +277,7 @@ def test_centres_never_take_in_what_is_not_finite(bad: float) -> None:
     assert not torch.equal(loss.centres, before)
 
 
+@each_way
 @pytest.mark.parametrize("half", [torch.float16, torch.bfloat16])
 def test_half_precision_overflows_to_nan_and_not_to_a_number(half: torch.dtype) -> None:
     overflown = (1e4 * Z).half() * 100  # inf in float16
@@ -252,6 +286,7 @@ def test_half_precision_overflows_to_nan_and_not_to_a_number(half: torch.dtype) 
     assert SupConLoss(TREE)(huge, NODES, INSTANCES).isfinite() == (half == torch.bfloat16)
 
 
+@each_way
 def test_metrics_of_huge_embeddings() -> None:
     usual = functional.retrieval_metrics(Z, NODES, TREE)
     huge = functional.retrieval_metrics(HUGE * Z, NODES, TREE)

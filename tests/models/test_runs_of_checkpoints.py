@@ -3,7 +3,6 @@
 import csv
 import json
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +15,7 @@ from PIL import Image
 from tiny_checkpoints import MEAN, SIZE, STD, write_open_clip, write_timm, write_transformers
 
 import labeltree as lt
+from forked import run_forked
 from labeltree.errors import LabeltreeError
 from labeltree.models import build_encoder
 from labeltree.runs import RunFolder
@@ -318,7 +318,12 @@ def test_two_ranks_train_lora_as_one(
         "from labeltree.training.reading import read_recipe\n"
         "train(read_recipe(sys.argv[1]), sys.argv[2], progress_bar=False)\n"
     )
-    subprocess.run([sys.executable, script, tmp_path / "recipe.yaml", tmp_path / "two"], check=True)
+    # The first rank is forked; Lightning really starts the second, by the script that it finds in `sys.argv`.
+    code = (
+        f"import runpy, sys; sys.argv[0] = {str(script)!r}; runpy.run_path(sys.argv[0], run_name='__main__')"
+    )
+    done = run_forked(code, [f"{tmp_path}/recipe.yaml", f"{tmp_path}/two"])
+    assert done.returncode == 0, done.stderr
     expected, found = one.load_weights(), RunFolder(tmp_path / "two").load_weights()
     assert found.keys() == expected.keys()
     for key, value in expected.items():

@@ -15,6 +15,7 @@ import pytest
 import torch
 from lightning.pytorch.callbacks import Callback
 
+from forked import run_forked
 from labeltree.cli.main import main
 from labeltree.processes import Terminated, stop_signals
 from labeltree.runs import RunFolder
@@ -182,8 +183,8 @@ def test_checkpoints_do_not_pass_through_the_systems_temporary_folder(
 
 
 def ends(process: int) -> bool:
-    """Whether a process ends within a minute; it may stay as a zombie where nobody waits for orphans."""
-    for _ in range(600):
+    """Whether a process ends, in ten minutes at most; it stays a zombie where nobody waits for orphans."""
+    for _ in range(6000):  # a loader process first imports all that it needs
         try:
             if Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
                 return True
@@ -211,24 +212,16 @@ def test_loader_processes_end_with_a_parent_that_was_killed_while_they_started(
                 print(self.pid, flush=True)
                 os.kill(os.getpid(), signal.SIGKILL)
 
-        if __name__ == "__main__":
-            torch.multiprocessing.get_context("spawn").Process._Popen = staticmethod(Killed)
-            torch.set_num_threads(1)
-            train(read_recipe(sys.argv[1]), sys.argv[2], progress_bar=False)
+        torch.multiprocessing.get_context("spawn").Process._Popen = staticmethod(Killed)
+        torch.set_num_threads(1)
+        train(read_recipe(sys.argv[1]), sys.argv[2], progress_bar=False)
     """
     recipe.save(tmp_path / "recipe.yaml")
     text = (tmp_path / "recipe.yaml").read_text().replace("workers: 0", "workers: 1")
     assert "workers: 1" in text
     (tmp_path / "recipe.yaml").write_text(text)
-    (tmp_path / "script.py").write_text(textwrap.dedent(script))
-    words = [
-        sys.executable,
-        str(tmp_path / "script.py"),
-        str(tmp_path / "recipe.yaml"),
-        str(tmp_path / "run"),
-    ]
-    done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=False)
-    assert done.returncode == -signal.SIGKILL
+    done = run_forked(textwrap.dedent(script), [f"{tmp_path}/recipe.yaml", f"{tmp_path}/run"])
+    assert done.returncode == -signal.SIGKILL, done.stderr
     assert ends(int(done.stdout))
 
 
@@ -275,8 +268,8 @@ def test_a_further_device_ends_with_the_first_and_takes_no_lock(recipe: Recipe, 
         train(read_recipe(sys.argv[1]), sys.argv[2], progress_bar=False)
     """
     recipe.save(tmp_path / "recipe.yaml")
-    words = [sys.executable, "-c", textwrap.dedent(script), f"{tmp_path}/recipe.yaml", f"{tmp_path}/run"]
-    environment = {**os.environ, "LOCAL_RANK": "1", "LABELTREE_FIRST_RANK": str(os.getppid())}
-    done = subprocess.run(words, env=environment, capture_output=True, check=False)
+    words = [f"{tmp_path}/recipe.yaml", f"{tmp_path}/run"]
+    environment = {"LOCAL_RANK": "1", "LABELTREE_FIRST_RANK": str(os.getppid())}  # not its parent
+    done = run_forked(textwrap.dedent(script), words, environment)
     assert done.returncode == -signal.SIGKILL
     assert not (tmp_path / "run").exists()

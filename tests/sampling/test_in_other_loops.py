@@ -1,9 +1,5 @@
 """Samplers in a `DataLoader`, on two ranks that meet later, and in Lightning on two devices."""
 
-import os
-import socket
-import subprocess
-import sys
 import textwrap
 from pathlib import Path
 
@@ -14,7 +10,7 @@ import torch.distributed as dist
 from sampling_trees import even_tree
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
-from forked import start_ranks
+from forked import run_two_ranks, start_ranks
 from labeltree.sampling import (
     BalancedBatchSampler,
     BatchSampler,
@@ -137,25 +133,8 @@ LIGHTNING = textwrap.dedent(
 )
 
 
-def run_lightning(folder: Path) -> subprocess.CompletedProcess[str]:
-    script = folder / "script.py"
-    script.write_text(LIGHTNING)
-    with socket.socket() as meeting:
-        meeting.bind(("127.0.0.1", 0))
-        port = meeting.getsockname()[1]
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(sys.path),
-        "OMP_NUM_THREADS": "1",
-        "MASTER_PORT": str(port),
-    }
-    command = [sys.executable, str(script), str(folder)]
-    return subprocess.run(command, env=environment, capture_output=True, text=True)
-
-
 def test_lightning_on_two_devices(tmp_path: Path) -> None:
-    done = run_lightning(tmp_path)
-    assert done.returncode == 0, done.stderr
+    run_two_ranks(LIGHTNING, [str(tmp_path)], tmp_path)
     seen = [torch.load(tmp_path / f"seen{rank}.pt") for rank in range(2)]
     tree_nodes = np.resize(TREE_OF_LIGHTNING.leaves.numpy(), 48)
     for rank in range(2):

@@ -20,6 +20,7 @@ import pytest
 from PIL import Image
 
 import labeltree as lt
+from forked import end_forked, start_forked
 from labeltree.cli.main import main
 
 pytestmark = pytest.mark.slow
@@ -41,21 +42,43 @@ sys.exit(main())
 Address = tuple[str, int]
 
 
+class Service:
+    """A service in a process that is forked, with what it says in files."""
+
+    def __init__(self, run: Path, folder: Path, *words: str, **environment: str) -> None:
+        self.said, self.errors = folder / "said", folder / "errors"
+        command = ["serve", str(run), "--port", "0", "--device", "cpu", *words]
+        self.process = start_forked(PROGRAM, command, self.errors, environment, self.said)
+        until = time.monotonic() + PATIENCE
+        while not (self.said.exists() and self.said.read_text().endswith("\n")):
+            ended = self.process.exitcode is not None or time.monotonic() > until
+            assert not ended, self.errors.exists() and self.errors.read_text()
+            time.sleep(0.02)
+        self.address = address_in(self.said.read_text())
+
+    def signal(self, number: signal.Signals) -> None:
+        assert self.process.pid is not None
+        os.kill(self.process.pid, number)
+
+    def end(self) -> tuple[int, str]:
+        """Wait until it ends; its exit code, and what it has said of errors."""
+        return end_forked(self.process, PATIENCE), self.errors.read_text()
+
+
+def address_in(said: str) -> Address:
+    host, _, port = said.partition("http://")[2].split(" ")[0].rpartition(":")
+    assert port.isdecimal(), said
+    return host, int(port)
+
+
 @contextlib.contextmanager
-def serving(run: Path, *words: str, **environment: str) -> Iterator[tuple[subprocess.Popen[str], Address]]:
-    command = [sys.executable, "-c", PROGRAM, "serve", str(run), "--port", "0", "--device", "cpu", *words]
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ | environment
-    )
-    assert process.stdout is not None
+def serving(run: Path, folder: Path, *words: str, **environment: str) -> Iterator[Service]:
+    folder.mkdir(exist_ok=True)
+    service = Service(run, folder, *words, **environment)
     try:
-        said = process.stdout.readline()
-        host, _, port = said.partition("http://")[2].split(" ")[0].rpartition(":")
-        assert port.isdecimal(), said or process.communicate()[1]
-        yield process, (host, int(port))
+        yield service
     finally:
-        process.kill()
-        process.communicate()
+        service.process.kill()
 
 
 def ask(address: Address, path: str, body: bytes = b"", **headers: str) -> tuple[int, dict[str, Any]]:
@@ -90,10 +113,17 @@ def head(length: int) -> bytes:
 
 
 def test_the_same_answers_and_an_end_by_ctrl_c(image_run: Path, photos: Path) -> None:
+    """Of the program itself, started as people start it; the other services of this file are forked."""
     files = sorted(photos.rglob("*.png"))[::5]
     model = lt.load(image_run)
     nodes = model.answer_batch([Image.open(file) for file in files], coverage=0.8).nodes.tolist()
-    with serving(image_run, "--max-batch", "4") as (process, address):
+    command = [sys.executable, "-c", PROGRAM, "serve", str(image_run), "--port", "0", "--device", "cpu"]
+    process = subprocess.Popen(
+        [*command, "--max-batch", "4"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout is not None
+        address = address_in(process.stdout.readline())
         with ThreadPoolExecutor(6) as pool:
             found = list(pool.map(lambda f: ask(address, "/predict?coverage=0.8", f.read_bytes()), files))
         assert [status for status, _ in found] == [200] * len(files)
@@ -103,11 +133,15 @@ def test_the_same_answers_and_an_end_by_ctrl_c(image_run: Path, photos: Path) ->
         _, errors = process.communicate(timeout=PATIENCE)
         assert process.returncode == 0
         assert "Traceback" not in errors
+    finally:
+        process.kill()
+        process.communicate()
 
 
-def test_clients_that_die_or_dawdle_do_no_harm(image_run: Path, photos: Path) -> None:
+def test_clients_that_die_or_dawdle_do_no_harm(image_run: Path, photos: Path, tmp_path: Path) -> None:
     image = min(photos.rglob("*.png")).read_bytes()
-    with serving(image_run, "--timeout", "3") as (process, address):
+    with serving(image_run, tmp_path, "--timeout", "3") as service:
+        address = service.address
         slow = [socket.create_connection(address, PATIENCE) for _ in range(3)]
         for client in slow:
             client.sendall(head(len(image)) + image[:10])
@@ -138,41 +172,44 @@ def test_clients_that_die_or_dawdle_do_no_harm(image_run: Path, photos: Path) ->
             time.sleep(0.05)
         assert health["waiting"] == 0
         assert health["status"] == "ready"
-        process.send_signal(signal.SIGTERM)
-        _, errors = process.communicate(timeout=PATIENCE)
-        assert process.returncode == 0
+        service.signal(signal.SIGTERM)
+        code, errors = service.end()
+        assert code == 0
         assert "Traceback" not in errors
 
 
-def test_requests_in_progress_are_answered_before_the_end(image_run: Path, photos: Path) -> None:
+def test_requests_in_progress_are_answered_before_the_end(
+    image_run: Path, photos: Path, tmp_path: Path
+) -> None:
     image = min(photos.rglob("*.png")).read_bytes()
-    with serving(image_run) as (process, address), socket.create_connection(address, PATIENCE) as client:
+    with (
+        serving(image_run, tmp_path) as service,
+        socket.create_connection(service.address, PATIENCE) as client,
+    ):
+        address = service.address
         client.sendall(head(len(image)) + image[:50])
         assert ask(address, "/health")[0] == 200  # by now, the first request has been taken
-        process.send_signal(signal.SIGTERM)
+        service.signal(signal.SIGTERM)
         wait_until_deaf(address)
         client.sendall(image[50:])
         reply = client.recv(4096)
         assert reply.startswith(b"HTTP/1.1 200")
-        process.communicate(timeout=PATIENCE)
-        assert process.returncode == 0
+        assert service.end()[0] == 0
 
 
 def test_token_and_address(image_run: Path, photos: Path, tmp_path: Path) -> None:
     image = min(photos.rglob("*.png")).read_bytes()
     token = "a-token-of-enough-letters"
-    with serving(image_run, "--host", "0.0.0.0", "--token-env", "OWN_TOKEN", OWN_TOKEN=token) as (
-        process,
-        (_, port),
-    ):
-        address = ("127.0.0.1", port)
+    words = ["--host", "0.0.0.0", "--token-env", "OWN_TOKEN"]
+    with serving(image_run, tmp_path / "with", *words, OWN_TOKEN=token) as service:
+        address = ("127.0.0.1", service.address[1])
         assert ask(address, "/predict", image)[0] == 401
         assert ask(address, "/predict", image, Authorization=f"Bearer {token}")[0] == 200
-        process.send_signal(signal.SIGINT)
-        assert "unencrypted" in process.communicate(timeout=PATIENCE)[1]
-    with serving(image_run, "--host", "0.0.0.0") as (process, _):
-        process.send_signal(signal.SIGINT)
-        assert "there is no authentication" in process.communicate(timeout=PATIENCE)[1]
+        service.signal(signal.SIGINT)
+        assert "unencrypted" in service.end()[1]
+    with serving(image_run, tmp_path / "without", "--host", "0.0.0.0") as service:
+        service.signal(signal.SIGINT)
+        assert "there is no authentication" in service.end()[1]
 
 
 @pytest.mark.parametrize(

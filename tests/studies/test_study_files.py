@@ -1,9 +1,11 @@
 """Every study file of the project is understood, without its data, and is in the index of findings."""
 
+from functools import cache
 from pathlib import Path
 
 import pytest
 
+from labeltree.studies.plan import Study
 from labeltree.studies.study_file import read_study
 
 pytestmark = pytest.mark.slow
@@ -14,9 +16,15 @@ FILES = sorted((ROOT / "studies").rglob("study.yaml"))
 ADVICE = {"hwc": ["alpha", "gamma"], "hicone": ["variant"], "himulcone": ["variant"]}
 
 
+@cache
+def study_of(file: Path) -> Study:
+    """A study file, read once: it takes longer than what is asked of it."""
+    return read_study(file)
+
+
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.parent.relative_to(ROOT / "studies")))
 def test_every_recipe_is_one(file: Path) -> None:
-    study = read_study(file)
+    study = study_of(file)
     # Points of a grid differ in values alone: the first and the last of each method are read.
     families = {method.family: method for method in reversed(study.methods)}
     families |= {f"last {method.family}": method for method in study.methods if method.point}
@@ -27,7 +35,7 @@ def test_every_recipe_is_one(file: Path) -> None:
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.parent.relative_to(ROOT / "studies")))
 def test_defaults_that_are_our_advice_are_not_relied_on(file: Path) -> None:
     """A table must mean the same when the advice changes, so its file names what it was made with."""
-    study = read_study(file)
+    study = study_of(file)
     for method in study.methods:
         for trial in method.trials:
             settings = study.settings(method, trial, 0)

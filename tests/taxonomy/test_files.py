@@ -85,7 +85,7 @@ BROKEN = {
     "empty item.yaml": ("- a\n-\n- b\n", "line 2: a node below the root has an empty name; every node needs one"),
     "scalar.yaml": ("a\n", "line 1: expected nested names, a mapping or a list, found only 'a'"),
     "comment.yaml": ("# to do\n", "there are no names; give at least one"),
-    "broken.json": ('{"a":\n ["b",]}', "line 2: not readable as JSON: Expecting value"),
+    "broken.json": ('{"a":\n ["b",]}', "line 2: not readable as JSON: {json}"),
     "key.json": ('{"a": 1, "a": 2}', "the root has two children named 'a'; names may repeat, but not under one parent"),
     "bool.json": ('{"a": true}', "True is of type bool, expected a name; put it in quotes"),
     "deep.json": ("[" * 100_000 + "]" * 100_000, "nested too deeply for JSON; write the tree as edges, a .csv of child,parent"),
@@ -117,6 +117,10 @@ BROKEN = {
 @pytest.mark.parametrize("name", BROKEN)
 def test_broken_files_name_the_file_the_line_and_the_reason(tmp_path: Path, name: str) -> None:
     text, sentence = BROKEN[name]
+    if "{json}" in sentence:  # Python's own words, which differ between its versions
+        with pytest.raises(json.JSONDecodeError) as unreadable:
+            json.loads(text)
+        sentence = sentence.format(json=unreadable.value.msg)
     (tmp_path / name).write_text(text, encoding="utf-8")
     with pytest.raises(TaxonomyError) as caught:
         Taxonomy.from_file(tmp_path / name)

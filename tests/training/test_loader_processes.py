@@ -17,6 +17,7 @@ from labeltree.training.recipe import Recipe
 pytestmark = pytest.mark.slow
 
 
+@pytest.mark.usefixtures("forked_loaders")
 def test_an_error_in_a_loader_process_is_raised_as_it_is(
     tmp_path: Path, image_folder: Path, recipe_of: Callable[..., Recipe], monkeypatch: pytest.MonkeyPatch
 ) -> None:

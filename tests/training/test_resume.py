@@ -2,8 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +12,7 @@ import torch
 from lightning.pytorch.callbacks import Callback
 from torch import nn
 
+from forked import run_forked
 from labeltree.models import Encoder, register_encoder
 from labeltree.runs import RunFolder
 from labeltree.training.checkpoints import ResumedEarlyStopping, TrainingInterrupted
@@ -162,6 +161,7 @@ def test_queue_momentum_encoder_and_centres_go_on(
         assert any(name.startswith("momentum.encoder.") for name in state)
 
 
+@pytest.mark.usefixtures("forked_loaders")
 def test_prefetching_workers_lose_no_batch(
     tmp_path: Path, recipe_of: Callable[..., Recipe], undisturbed: Callable[[Recipe], RunFolder]
 ) -> None:
@@ -264,9 +264,9 @@ def test_kill_minus_nine(
     """)
     recipe = recipe_of("supcon")
     recipe.save(tmp_path / "recipe.yaml")
-    killed = subprocess.run([sys.executable, "-c", script, "kill"], check=False, capture_output=True)
-    assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
-    subprocess.run([sys.executable, "-c", script, "go on"], check=True, capture_output=True)
+    killed = run_forked(script, ["kill"])
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    run_forked(script, ["go on"]).check_returncode()
     assert_same(undisturbed(recipe), RunFolder(tmp_path / "run"))
 
 

@@ -1,10 +1,7 @@
 """Training on two machines, here two local ones: started by torchrun, and as SLURM starts processes."""
 
-import os
 import signal
 import socket
-import subprocess
-import sys
 from collections.abc import Callable
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
@@ -20,6 +17,26 @@ from labeltree.training.fit import train
 from labeltree.training.recipe import Recipe
 
 pytestmark = pytest.mark.slow
+
+
+# What the program `torchrun` makes of its options, except that the process that trains is a fork of it.
+TORCHRUN = """
+import os, sys
+from lightning.fabric.utilities.rank_zero import rank_zero_only
+from torch.distributed.launcher.api import elastic_launch
+from torch.distributed.run import config_from_args, get_args_parser
+from labeltree.cli.main import main
+
+def run(words):
+    rank_zero_only.rank = int(os.environ["RANK"])  # as at its import
+    return main(words)
+
+node, port, *words = sys.argv[1:]
+launch = ["--nnodes", "2", "--nproc_per_node", "1", "--node_rank", node, "--start_method", "fork"]
+where = ["--master_addr", "127.0.0.1", "--master_port", port]
+config, _, _ = config_from_args(get_args_parser().parse_args([*launch, *where, "-m", "labeltree"]))
+assert list(elastic_launch(config, run)(words).values()) == [0]
+"""
 
 
 def free_port() -> str:
@@ -111,21 +128,13 @@ def test_two_machines_learn_what_one_with_two_devices_does(image_folder: Path, t
     run_ranks(one, tmp_path / "one", tmp_path / "states")
     port = free_port()
     run = tmp_path / "nodes"
-    launch = ["-m", "torch.distributed.run", "--nnodes", "2", "--nproc_per_node", "1"]
-    where = ["--master_addr", "127.0.0.1", "--master_port", port]
-    program = ["-m", "labeltree", "train", "--config", str(nodes), "--out", str(run), "--quiet"]
-    commands = [[sys.executable, *launch, "--node_rank", str(node), *where, *program] for node in range(2)]
-    paths = {"PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"}
-    processes = [
-        subprocess.Popen(command, env=os.environ | paths, stderr=subprocess.PIPE, text=True)
-        for command in commands
+    words = ["train", "--config", str(nodes), "--out", str(run), "--quiet"]
+    one_thread = {"OMP_NUM_THREADS": "1"}
+    launched = [
+        start_forked(TORCHRUN, [str(node), port, *words], tmp_path / f"errors{node}.txt", one_thread)
+        for node in range(2)
     ]
-    try:
-        errors = [process.communicate(timeout=400)[1] for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
-    assert [process.returncode for process in processes] == [0, 0], "\n".join(errors)
+    end_well(launched, tmp_path)
     folder = RunFolder(run)
     ours, theirs = last_state(RunFolder(tmp_path / "one")), last_state(folder)
     assert ours.keys() == theirs.keys()

@@ -1,7 +1,6 @@
 """Training on two ranks: real gloo processes, started as a launcher would start them."""
 
 import shutil
-import socket
 import textwrap
 from dataclasses import dataclass
 from math import isfinite
@@ -11,7 +10,7 @@ import by_itself
 import pytest
 import torch
 
-from forked import end_forked, start_forked
+from forked import run_two_ranks
 from labeltree.runs import RunFolder
 from labeltree.training.fit import train
 from labeltree.training.reading import read_recipe
@@ -61,28 +60,8 @@ def write_recipe(path: Path, images: Path, objective: str, **settings: object) -
 def run_ranks(recipe: Path, run: Path, out: Path, *, stop_after: int = 0) -> list[str]:
     """Train on two ranks; the standard error of each. They must end as they are meant to."""
     out.mkdir(exist_ok=True)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    ranks = [
-        start_forked(
-            RANK,
-            [str(recipe), str(run), str(out), str(stop_after)],
-            out / f"errors{rank}.txt",
-            {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": "2", "NODE_RANK": "0"}
-            | {"RANK": str(rank), "LOCAL_RANK": str(rank), "OMP_NUM_THREADS": "1"},
-        )
-        for rank in range(2)
-    ]
-    try:
-        ended = [end_forked(rank, 400) for rank in ranks]
-    finally:
-        for rank in ranks:
-            rank.kill()
-    errors = [(out / f"errors{rank}.txt").read_text() for rank in range(2)]
-    if not stop_after:
-        assert ended == [0, 0], "\n".join(errors)
-    return errors
+    words = [str(recipe), str(run), str(out), str(stop_after)]
+    return run_two_ranks(RANK, words, out, ends_well=not stop_after)
 
 
 def states(out: Path, step: int) -> list[dict[str, torch.Tensor]]:
