@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from dataclasses import dataclass
 from pathlib import Path
 
 from labeltree.atomic import new_folder_in, wait_for_lock
 from labeltree.errors import DataError
 
 __all__ = [
+    "MADE",
+    "CacheEntry",
+    "cache_entries",
     "cache_is_ignored",
+    "clear_cache",
     "data_home",
     "has_room",
     "ignore_cache",
@@ -32,6 +38,63 @@ def data_home() -> Path:
     from platformdirs import user_cache_path
 
     return user_cache_path("labeltree", appauthor=False)
+
+
+MADE = ("features", "images")
+"""The folders of the cache that labeltree makes from samples, and makes anew where they are missing."""
+
+
+@dataclass(frozen=True)
+class CacheEntry:
+    """A folder of the cache.
+
+    Attributes:
+        name: its name: one of `MADE`, or the download that it holds.
+        bytes: what its files take on the disk.
+        files: their number.
+        days: days since the last of them was written.
+    """
+
+    name: str
+    bytes: int
+    files: int
+    days: float
+
+
+def cache_entries() -> list[CacheEntry]:
+    """The folders of the cache, those that labeltree makes first; links are not followed."""
+    home = data_home()
+    names = sorted(place.name for place in home.iterdir() if place.is_dir()) if home.is_dir() else []
+    found = []
+    for name in sorted(names, key=lambda name: (name not in MADE, name)):
+        files = [
+            place.lstat() for place in (home / name).rglob("*") if place.is_file() and not place.is_symlink()
+        ]
+        latest = max((file.st_mtime for file in files), default=time.time())
+        size = sum(getattr(file, "st_blocks", -(-file.st_size // 512)) * 512 for file in files)
+        found.append(CacheEntry(name, size, len(files), (time.time() - latest) / 86400))
+    return found
+
+
+def clear_cache(names: Sequence[str] = MADE) -> int:
+    """Delete what labeltree makes anew where it is missing; running programs keep what they have opened.
+
+    Args:
+        names: folders among `MADE`.
+
+    Returns:
+        The bytes that are free now.
+
+    Raises:
+        ValueError: if a name is another one: downloads are deleted by hand.
+    """
+    wrong = sorted(set(names) - set(MADE))
+    if wrong:
+        raise ValueError(f"'{wrong[0]}' is not cleared; {' and '.join(MADE)} are, and downloads by hand")
+    freed = sum(entry.bytes for entry in cache_entries() if entry.name in names)
+    for name in names:
+        shutil.rmtree(data_home() / name, ignore_errors=True)
+    return freed
 
 
 def weights_folder(name: str) -> Path:

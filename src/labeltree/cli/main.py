@@ -31,6 +31,7 @@ COMMANDS = {
     "duplicates": "find near duplicates in an index, across splits, labels and groups",
     "explore": "search, look at and correct an index on a page in the browser",
     "data": "list the data sets, and get one",
+    "cache": "what the cache folder holds, and clear it",
     "taxonomy": "show, check, convert or make a taxonomy, and compare versions",
 }
 
@@ -53,6 +54,7 @@ _ELSEWHERE = {
     "duplicates": "--out FILE names another file",
     "explore": "--corrections FILE names another file",
     "data": "LABELTREE_DATA names another cache folder",
+    "cache": "LABELTREE_DATA names another cache folder",
     "taxonomy": "name another file",
 }
 _STOPPED = {2: "interrupted", 15: "terminated"}

@@ -18,7 +18,15 @@ from labeltree.runs import RunFolder
 from labeltree.safe_files import Reader, read_json
 from labeltree.training.recipe import what_is_trained
 
-__all__ = ["CONFIG", "COVERAGES", "EXPORT_FORMAT", "Facts", "folder_facts", "model_facts"]
+__all__ = [
+    "CONFIG",
+    "COVERAGES",
+    "EXPORT_FORMAT",
+    "Facts",
+    "folder_facts",
+    "model_facts",
+    "model_sentence",
+]
 
 Facts = dict[str, Any]
 
@@ -65,6 +73,7 @@ def model_facts(run: TrainedRun, decider: Decider | None, *, public: bool = Fals
             "image_shape": network.image_shape,
             "cut": None if network.preprocessing is None else str(network.preprocessing),
             "trained": what_is_trained(recipe),
+            "sentence": model_sentence(run),
             "parameters": sum(p.numel() for p in network.parameters()),
             "encoder_parameters": sum(p.numel() for p in network.encoder.parameters()),
             "features": network.encoder.feature_dim,
@@ -93,9 +102,24 @@ def model_facts(run: TrainedRun, decider: Decider | None, *, public: bool = Fals
             facts["digests"]["mapping"] = decider.record["mapping"]
     if public:
         facts["model"]["encoder"] = public_encoder(recipe.encoder)
+        del facts["model"]["sentence"]  # it names the encoder as the user has it
         if facts["data"] is not None:
             facts["data"] = {**facts["data"], "name": public_data(recipe.data), "place": None}
     return facts
+
+
+def model_sentence(run: TrainedRun) -> str:
+    """The encoder of a run, the images that it reads, what of it was trained, and why it was chosen, if it was."""
+    network = run.network
+    shape, how = network.image_shape, network.preprocessing
+    reads = "" if shape is None else f" at {shape[1]} × {shape[2]} pixels"
+    cut = "" if how is None else f" ({how})"
+    notes = (_read(run.folder.home.data) or {}).get("notes")
+    chosen = [note for note in notes or () if isinstance(note, str) and note.startswith("encoder: ")]
+    why = chosen[0].partition(": ")[2].partition(": ")[2].partition("; change it")[0] if chosen else ""
+    return f"The encoder is {run.recipe.encoder}{reads}{cut}; trained: {what_is_trained(run.recipe)}." + (
+        f" It was chosen because {why}." if why else ""
+    )
 
 
 def _kept(folder: RunFolder) -> Facts | None:

@@ -36,8 +36,7 @@ def _parts(facts: Facts, folder: Path) -> list[tuple[str, str]]:
     tree = facts["taxonomy"]
     parts = [
         ("model", f"{folder}: {model['objective']} with encoder {model['encoder']}, reads {reads}"),
-        *([("images", model["cut"])] if model.get("cut") else []),
-        *([("trained", model["trained"])] if model.get("trained") else []),
+        *([("encoder", model["sentence"])] if model.get("sentence") else []),
         (
             "size",
             f"{model['parameters']:,} parameters ({model['encoder_parameters']:,} of the encoder), features "

@@ -37,6 +37,7 @@ from labeltree.index.reading import rows_of_embeddings
 from labeltree.inference.calibrate import open_decider
 from labeltree.inference.classifiers import own_scores, run_classifiers
 from labeltree.inference.embeddings import RAW_NAMES, run_tables, start_name
+from labeltree.inference.facts import model_sentence
 from labeltree.inference.loading import TrainedRun
 from labeltree.inference.other_version import run_on
 from labeltree.progress import Progress, silent
@@ -189,7 +190,7 @@ def evaluate_run(
             classifiers=given,
             progress=progress,
         )
-        result = replace(result, notes=[*result.notes, *data_notes(run.source)])
+        result = replace(result, notes=[model_sentence(run), *result.notes, *data_notes(run.source)])
         if change is not None:
             result = _with_changes(result, change, before, Path(str(taxonomy)).name)
             both = before_and_after(folder, result) if corrections is None else None

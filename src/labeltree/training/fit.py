@@ -45,6 +45,7 @@ from labeltree.training.checkpoints import (
 )
 from labeltree.training.choose_encoder import AUTO_ENCODER, EncoderChoice, choose_encoder
 from labeltree.training.choose_objective import choose_objective
+from labeltree.training.cost import cost_note
 from labeltree.training.divergence import (
     DivergenceWatch,
     TrainingDiverged,
@@ -187,6 +188,8 @@ def train(
                 logging.getLogger("labeltree.training").warning(use)
         with progress_line(progress_bar) as progress:
             use_precomputed_features(experiment, progress)
+        if is_first_rank() and not folder.last_checkpoint.is_file() and (cost := cost_note(experiment)):
+            logging.getLogger("labeltree.training").warning(cost)
         _warn_of_chunks(experiment.module)
         _quiet()
         hooks = [*(callbacks or ()), *_callbacks(folder, experiment.module.recipe, every_n_steps)]
