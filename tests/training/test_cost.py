@@ -29,7 +29,7 @@ def test_hours_and_memory(
     monkeypatch.setattr(cost, "_HOURS", 0.0)
     said = cost_note(experiment)
     assert said is not None
-    assert "training at 96 × 96 pixels takes about 0.0 hours here and" in said
+    assert "training at 96 × 96 pixels takes about 0.0 hours here, and" in said
     assert torch.equal(torch.get_rng_state(), state)
     assert all(
         torch.equal(value, before[key]) for key, value in experiment.module.encoder.state_dict().items()
@@ -41,7 +41,10 @@ def test_hours_and_memory(
     found = cost_note(experiment)
     count = len(experiment.source.of_split("train"))
     assert found is not None
-    assert f"takes about {100 * 2 * 5 * count / 3600:.1f} hours here and 18.0 GB" in found
+    assert (
+        f"takes about {100 * 2 * 5 * count / 3600:.1f} hours here, and the activations of a batch 18.0 GB"
+        in found
+    )
 
 
 def test_nothing_is_tried_for_small_images_and_frozen_encoders(

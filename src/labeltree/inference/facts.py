@@ -109,7 +109,7 @@ def model_facts(run: TrainedRun, decider: Decider | None, *, public: bool = Fals
 
 
 def model_sentence(run: TrainedRun) -> str:
-    """The encoder of a run, the images that it reads, what of it was trained, and why it was chosen, if it was."""
+    """The encoder of a run, what it reads, what of it was trained, and why it was chosen, if it was."""
     network = run.network
     shape, how = network.image_shape, network.preprocessing
     reads = "" if shape is None else f" at {shape[1]} × {shape[2]} pixels"

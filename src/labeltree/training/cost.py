@@ -40,8 +40,8 @@ def cost_note(experiment: Experiment) -> str | None:
     if hours < _HOURS and gigabytes < _GIGABYTES:
         return None
     return (
-        f"training at {shape[1]} × {shape[2]} pixels takes about {hours:.1f} hours here and {gigabytes:.1f} GB "
-        "for the activations of a batch; a smaller --image_size, --trainable head, or --encode_chunk for the "
+        f"training at {shape[1]} × {shape[2]} pixels takes about {hours:.1f} hours here, and the activations "
+        f"of a batch {gigabytes:.1f} GB; a smaller --image_size, --trainable head, or --encode_chunk for the "
         "memory, take less"
     )
 
