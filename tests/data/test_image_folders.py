@@ -269,7 +269,7 @@ def test_how_far_large_images_are_reduced_is_said(tmp_path):
         place.parent.mkdir(parents=True, exist_ok=True)
         Image.new("L", size).save(place)
     (note,) = open_source(tmp_path / "photos").notes
-    assert note.startswith("images of 640 × 480 pixels (the median) are reduced to 32 × 32; --image-size")
+    assert note.startswith("images of 640 × 480 pixels (the median) are reduced to 64 × 64; --image-size")
     assert not open_source(tmp_path / "photos", image_size=32).notes
     for number in (1, 2, 3):
         next((tmp_path / "photos").glob(f"*/{number}.png")).unlink()

@@ -10,9 +10,15 @@ import torch
 
 from labeltree.cli.main import main
 from labeltree.decisions import ClassNodes, fit_rule
-from labeltree.decisions.classifiers import ChosenClassifier, choose_classifier
+from labeltree.decisions.classifiers import (
+    ChosenClassifier,
+    ClassifierChoice,
+    ClassifierKind,
+    choose_classifier,
+)
 from labeltree.errors import DataError
 from labeltree.evaluation import EvaluationResult, EvaluationSettings, evaluate, load_outcomes
+from labeltree.evaluation.result import PREFIX
 from labeltree.report.main_numbers import main_numbers_table
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.taxonomy import Taxonomy
@@ -29,33 +35,46 @@ def run(*words: object) -> int:
 def test_the_rule() -> None:
     truth = torch.tensor([1, 2, 3, 4])
     right, half, wrong = truth, torch.tensor([1, 2, 0, -1]), torch.zeros(4, dtype=torch.int64)
-    assert choose_classifier({"own": half, "probe": right, "prototypes": wrong}, truth).name == "probe"
-    assert choose_classifier({"own": wrong, "probe": half, "prototypes": right}, truth).name == "prototypes"
-    for tied in (["own", "probe", "prototypes"], ["probe", "prototypes"], ["own", "prototypes"]):
-        found = choose_classifier(dict.fromkeys(reversed(tied), half), truth)
-        assert found.name == tied[0], "of equals the first in the documented order"
-        assert "one of the best on validation" in found.sentence
-    asked = choose_classifier({"own": half, "probe": right, "prototypes": wrong}, truth, "own")
+
+    def choose(
+        answers: dict[ClassifierKind, torch.Tensor], asked: ClassifierChoice = "auto"
+    ) -> ChosenClassifier:
+        return choose_classifier(answers, truth[: len(next(iter(answers.values())))], TREE, asked)
+
+    assert choose({"own": half, "probe": right, "prototypes": wrong}).name == "probe"
+    assert choose({"own": wrong, "probe": half, "prototypes": right}).name == "prototypes"
+    simplest: list[ClassifierKind] = ["feature-means", "prototypes", "lda", "probe", "own"]
+    for tied in (simplest, simplest[1:], simplest[3:], ["prototypes", "own"]):
+        for answers in (half, wrong):  # nor is it a reason to take another that all are wrong
+            found = choose(dict.fromkeys(reversed(tied), answers))
+            assert found.name == tied[0], "of equals the simplest"
+            assert "one of the best on validation by hierarchical F1" in found.sentence
+    nearer = torch.where(torch.arange(4) == 0, 1, torch.tensor([0, 1, 4, 3]))  # in the right branch, but once
+    assert choose({"probe": nearer, "lda": torch.tensor([1, 2, 1, 1])}).name == "lda"
+    asked = choose({"own": half, "probe": right, "prototypes": wrong}, "own")
     assert asked.sentence == (
         "Answers come from the classifier that was trained with the encoder, as was asked for: right for "
-        "50.0% of 4 validation samples (a linear probe on the features 100.0%, the nearest class mean of the "
-        "embeddings 0.0%)."
+        "50.0% of 4 validation samples (the nearest class mean of the embeddings 0.0%, a linear probe on the "
+        "features 100.0%)."
     )
-    same = choose_classifier({"own": right[:1].repeat(3), "probe": right[:1].repeat(3)}, truth[:1].repeat(3))
-    assert same.name == "own"
+    once = right[:1].repeat(3)
+    same = choose_classifier({"own": once, "probe": once}, once, TREE)
+    assert same.name == "probe"
     assert "right for" not in same.sentence
     assert "all 3 validation samples are of one class" in same.sentence
     assert ChosenClassifier.from_dict(same.to_dict()) == same
-    none = choose_classifier({"own": right[:0], "probe": right[:0]}, truth[:0])
+    none = choose({"own": right[:0], "probe": right[:0]})
     assert none.name == "probe"
     assert none.sentence == (
         "Answers come from a linear probe on the features: there is no validation sample to choose by."
     )
     assert ChosenClassifier.from_dict(json.loads(json.dumps(asked.to_dict()))) == asked
-    with pytest.raises(DataError, match="no classifier 'own' here; there are probe, prototypes"):
-        choose_classifier({"probe": right, "prototypes": right}, truth, "own")
-    with pytest.raises(ValueError, match="classifier is 'svm'; expected one of auto, own, probe, prototypes"):
-        choose_classifier({"probe": right}, truth, "svm")  # type: ignore[arg-type]
+    with pytest.raises(DataError, match="no classifier 'own' here; there are prototypes, probe"):
+        choose({"probe": right, "prototypes": right}, "own")
+    with pytest.raises(
+        ValueError, match="classifier is 'svm'; expected one of auto, feature-means, prototypes"
+    ):
+        choose({"probe": right}, "svm")  # type: ignore[arg-type]
 
 
 def table(own_right_on: str | None, splits: tuple[str, ...] = ("train", "val", "test")) -> EmbeddingTable:
@@ -82,7 +101,7 @@ def test_validation_decides_and_never_the_test() -> None:
     name = on_test.classifier.name
     assert name != "own"
     assert on_test.score("own_top1") == 1.0
-    top1 = on_test.score("top1" if name == "probe" else "prototype_top1")
+    top1 = on_test.score(f"{PREFIX[name]}top1")
     assert on_test.answer_score("top1") == top1 < 1
     assert on_test.errors.errors == round((1 - top1) * on_test.errors.samples)
     assert on_test.answer_by_depth == on_test.by_depth[name]
@@ -109,7 +128,7 @@ def test_the_result_says_which_and_why() -> None:
 def test_without_validation_samples_it_is_the_probe() -> None:
     result = evaluate(table("test", ("train", "test")), TREE)
     assert result.main.classifier == ChosenClassifier(
-        "probe", offered=("own", "probe", "prototypes"), features=False
+        "probe", offered=("prototypes", "lda", "probe", "own"), features=False
     )
     assert "a linear probe on the embeddings" in result.notes[0]
     assert "there is no validation sample to choose by" in result.main.classifier.sentence

@@ -56,7 +56,7 @@ def test_without_answers_nothing_is_added(table: EmbeddingTable, taxonomy: Taxon
     for entry in (table, silent):
         result = evaluate(entry, taxonomy)
         assert "predictions" not in result.main.scores
-        assert list(result.main.by_depth) == ["probe", "prototypes"]
+        assert list(result.main.by_depth) == ["probe", "prototypes", "lda", "feature-means"]
         assert math.isnan(result.main.score("own_top1"))
         assert "What does the model itself answer?" not in [
             g.question for g in metric_table(result, "s", "s")

@@ -340,7 +340,7 @@ def test_a_depth_of_a_single_node_has_no_number(under_one: tuple[EmbeddingTable,
     table, tree = under_one
     names = ["knn", "sgd-probe", "k-fold", "query-gallery", "decisions", "clustering", "class-embeddings"]
     found = evaluate(table, tree, settings=QUICK, protocols=names)
-    assert set(found.main.by_depth) == {"probe", "prototypes", "own"}
+    assert set(found.main.by_depth) == {"probe", "prototypes", "lda", "own"}
     for name, depths in found.main.by_depth.items():
         assert math.isnan(depths[0])
         assert not any(map(math.isnan, depths[1:]))

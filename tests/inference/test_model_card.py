@@ -16,6 +16,8 @@ FACTS: dict[str, Any] = {
         "encoder": "small-conv",
         "reads": "image",
         "image_shape": [3, 28, 28],
+        "cut": None,
+        "trained": "the encoder, from scratch, and the head",
         "parameters": 158936,
         "encoder_parameters": 137112,
         "features": 96,

@@ -19,7 +19,7 @@ from labeltree.models import (
     encoder_modality,
     encoder_with_absolute_path,
     set_trainable,
-    usual_image_shape,
+    usual_images,
     usually_pretrained,
 )
 from labeltree.training.inputs import open_views
@@ -132,7 +132,8 @@ def test_open_clip_with_other_towers(tmp_path: Path, tower: dict[str, object]) -
     custom = {"custom_text": True} if "timm_model_name" in tower else {}
     model = write_open_clip(tmp_path / "model", OPEN_CLIP | {"vision_cfg": tower} | custom)
     name = f"open_clip:{tmp_path / 'model'}"
-    assert usual_image_shape(name) == (3, 32, 32)
+    assert (found := usual_images(name)) is not None
+    assert (found.channels, found.size) == (3, 32)
     encoder = build_encoder(name, image_size=32)
     with torch.no_grad():
         expected = model.encode_image(pixels(size=32))
@@ -153,7 +154,8 @@ def test_open_clip_from_an_architecture_and_a_file(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(open_clip.factory, "_MODEL_CONFIGS", {})
     open_clip.add_model_config(config)
     name = f"open_clip:Tiny-ViT@{tmp_path / 'model' / 'open_clip_model.safetensors'}"
-    assert usual_image_shape(name) == (3, SIZE, SIZE)
+    assert (found := usual_images(name)) is not None
+    assert (found.channels, found.size) == (3, SIZE)
     encoder = build_encoder(name, image_size=SIZE)
     with torch.no_grad():
         expected = model.encode_image(pixels())
@@ -199,7 +201,8 @@ def test_a_name_with_a_folder(
 ) -> None:
     assert encoder_modality(name) == "image"
     assert usually_pretrained(name)
-    assert usual_image_shape(name) == (3, SIZE, SIZE)
+    assert (found := usual_images(name)) is not None
+    assert (found.channels, found.size) == (3, SIZE)
     check_encoder(name)
     monkeypatch.chdir(tmp_path)
     assert encoder_with_absolute_path(f"{library}:./model") == name
@@ -304,7 +307,8 @@ def test_without_an_image_processor_a_warning_says_what_is_assumed(tmp_path: Pat
     write_transformers(tmp_path / "model")
     (tmp_path / "model" / "preprocessor_config.json").unlink()
     name = f"transformers:{tmp_path / 'model'}"
-    assert usual_image_shape(name) == (3, SIZE, SIZE)
+    assert (found := usual_images(name)) is not None
+    assert (found.channels, found.size) == (3, SIZE)
     with pytest.warns(UserWarning, match=r"has no preprocessor_config\.json"):
         encoder = build_encoder(name, image_size=SIZE)
     assert encoder.mean is None

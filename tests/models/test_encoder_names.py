@@ -14,7 +14,7 @@ from labeltree.models import (
     encoder_summaries,
     encoder_with_absolute_path,
     list_encoders,
-    usual_image_shape,
+    usual_images,
     usually_pretrained,
 )
 
@@ -37,7 +37,7 @@ def test_what_a_name_says(name: str, modality: str, pretrained: bool) -> None:
     assert encoder_modality(name) == modality
     assert usually_pretrained(name) is pretrained
     if not pretrained or modality == "text":
-        assert usual_image_shape(name) is None
+        assert usual_images(name) is None
 
 
 def test_paths_become_absolute_where_there_is_something(

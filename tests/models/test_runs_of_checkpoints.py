@@ -235,7 +235,7 @@ def test_a_stopped_lora_run_ends_with_the_same_weights(
 def test_settings_of_lora_without_lora_are_refused(
     recipe_of: Callable[..., Recipe], image_folder: Path
 ) -> None:
-    with pytest.raises(ValueError, match=r"lora\.rank is 4, which has no effect while trainable is 'all'"):
+    with pytest.raises(ValueError, match=r"lora\.rank is 4, which has no effect while trainable is 'auto'"):
         recipe_of(image_folder, "timm", lora={"rank": 4})
     with pytest.raises(ValueError, match=r"lora\.rank is 0; it must be 1 or more"):
         recipe_of(image_folder, "timm", trainable="lora", lora={"rank": 0})

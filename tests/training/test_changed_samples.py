@@ -265,7 +265,8 @@ def test_an_added_image_is_refused_by_a_resume(
     with pytest.raises(RunError, match=r"1 new \('plant/fern/000a\.png'\)"):
         train(recipe, run, progress_bar=False)
     (tmp_path / "photos" / "plant" / "fern" / "000a.png").unlink()
-    (tmp_path / "photos" / "plant" / "moss").mkdir()
+    (tmp_path / "photos" / "plant" / "moss").mkdir()  # a folder without images is no class
+    shutil.copy(images_of(image_folder)[0], tmp_path / "photos" / "plant" / "moss" / "000.png")
     with pytest.raises(RunError, match=r"taxonomy .* is no longer .* \(new: 'plant/moss'\)"):
         train(recipe, run, progress_bar=False)
 

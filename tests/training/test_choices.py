@@ -25,7 +25,7 @@ pytestmark = pytest.mark.slow
 
 def test_best_row() -> None:
     rows = [{"epoch": e, "v": v} for e, v in enumerate([0.1, 0.5, 0.5, 0.2])]
-    assert best_row(rows, "v")["epoch"] == 2  # of equal ones the latest
+    assert best_row(rows, "v")["epoch"] == 1  # of equal ones the earliest
     assert best_row(
         [{"epoch": 0, "v": math.nan}, {"epoch": 1, "v": 0.3}, {"epoch": 2, "v": math.nan}], "v"
     ) == {

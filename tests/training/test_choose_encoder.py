@@ -114,8 +114,8 @@ def test_what_the_user_names_counts(tiny: str) -> None:
 
 
 def test_a_text_encoder_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(IMAGE_ENCODER, "minilm")
-    with pytest.raises(ValueError, match="LABELTREE_IMAGE_ENCODER is 'minilm', which reads no images"):
+    monkeypatch.setenv(IMAGE_ENCODER, "small-text")
+    with pytest.raises(ValueError, match="LABELTREE_IMAGE_ENCODER is 'small-text', which reads no images"):
         choose_encoder(recipe(), PHOTOGRAPHS)
 
 

@@ -92,7 +92,7 @@ def test_a_frozen_text_encoder_sees_texts_as_they_are():
     deleted = dataclasses.replace(recipe, views="word-deletion")
     assert resolve_recipe(deleted, source_of(False, True)).views == "word-deletion"
     images = dataclasses.replace(recipe, encoder="small-conv")
-    assert resolve_recipe(images, source_of(True, False)).views == "simclr"
+    assert resolve_recipe(images, source_of(True, False)).views == "identity"  # its features are fixed
 
 
 @pytest.mark.parametrize("setting", [{"flip": False}, {"erasing": 0.5}, {"dropout": 0.2}])

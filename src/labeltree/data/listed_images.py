@@ -132,7 +132,7 @@ def open_listed(
     if not opened.failures:
         return everything
     readable = torch.from_numpy(opened.readable())
-    said = f"{unreadable(names, opened.failures)}; they are left out (unreadable.csv)"
+    said = f"{unreadable(names, opened.failures)}; they are left out"
     listed = names if paths is None else paths
     lost = [row for row in range(n) if int(rows[row]) in opened.failures]
     unread = {

@@ -27,7 +27,7 @@ from labeltree.taxonomy.between_versions import LabelsOfBoth, VersionChange, che
 from labeltree.taxonomy.naming import some
 from labeltree.taxonomy.placeholders import MissingNames
 
-__all__ = ["data_exist", "open_source", "with_missing_labels"]
+__all__ = ["check_named", "data_exist", "open_source", "with_missing_labels"]
 
 
 def open_source(
@@ -213,6 +213,17 @@ def _named_on(
         notes=(*source.notes, said),
         unused=unused,
     )
+
+
+def check_named(spec: str, data_path: str | Path | None = None) -> None:
+    """Check that the files of a named data set are there; anything else is checked when it is opened.
+
+    Raises:
+        DataError: With what is missing, and how to get it.
+    """
+    if spec in list_datasets():
+        entry = get_dataset(spec)
+        require_files(entry, entry.folder if data_path is None else Path(data_path).expanduser())
 
 
 def data_exist(spec: str) -> bool:

@@ -88,7 +88,7 @@ class LinearScores:
 
 @dataclass(frozen=True)
 class PrototypeScores:
-    """Scores −d(x, π)² of the embeddings x of a table for the class means π, in the table's geometry.
+    """Scores −s·d(x, π)² of the embeddings x of a table for the class means π, in the table's geometry.
 
     Attributes:
         classes: (C,) nodes of the classes.
@@ -96,6 +96,8 @@ class PrototypeScores:
         geometry: `sphere`, `euclidean` or `poincare`.
         curvature: curvature of the Poincaré ball.
         of_features: whether x are the features, compared by cosine, and not the embeddings.
+        scale: s. Distances alone are no logits: on the sphere they differ by 4 at most, so that all classes
+            would come out about equally probable.
     """
 
     classes: Tensor
@@ -103,6 +105,7 @@ class PrototypeScores:
     geometry: str
     curvature: float = -1.0
     of_features: bool = False
+    scale: float = 1.0
 
     def __call__(self, table: EmbeddingTable) -> Tensor:
         """(n, C) float64 scores of a table of the same encoder."""
@@ -114,14 +117,15 @@ class PrototypeScores:
             )
         space = get_geometry(self.geometry, self.curvature)
         parts = [
-            -space.pairwise_distance(part.double(), self.prototypes).square()
+            -self.scale * space.pairwise_distance(part.double(), self.prototypes).square()
             for part in torch.split(table.embeddings, _ROWS)
         ]
         return torch.cat(parts)
 
     def tensors(self) -> dict[str, Tensor]:
         """The tensors that `classifier_from` rebuilds the classifier from, together with the geometry."""
-        return {"classes": self.classes, "prototypes": self.prototypes}
+        scale = torch.tensor([self.scale], dtype=torch.float64)
+        return {"classes": self.classes, "prototypes": self.prototypes, "scale": scale}
 
 
 def fit_linear(
@@ -212,6 +216,11 @@ def classifier_from(
     classes = tensors.get("classes")
     linear = "weight" in tensors
     rest = {"weight": (-1, 0), "bias": (0,)} if linear else {"prototypes": (0, -1)}
+    scale = None if linear else tensors.get("scale")  # not in runs of earlier versions
+    if scale is not None:
+        if scale.numel() != 1 or scale.dtype != torch.float64 or not bool((scale > 0).all()):
+            raise DataError("the scale of a classifier's class means is not one number above 0")
+        tensors = {name: tensor for name, tensor in tensors.items() if name != "scale"}
     if (
         classes is None
         or classes.ndim != 1
@@ -229,9 +238,14 @@ def classifier_from(
             raise DataError(f"the classifier's '{name}' is {tuple(tensor.shape)} for {len(classes)} classes")
     if "weight" in tensors:
         return LinearScores(tensors["classes"], tensors["weight"], tensors["bias"])
-    if of_features:
-        return PrototypeScores(tensors["classes"], tensors["prototypes"], "sphere", of_features=True)
-    return PrototypeScores(tensors["classes"], tensors["prototypes"], geometry, curvature)
+    means = PrototypeScores(
+        tensors["classes"],
+        tensors["prototypes"],
+        "sphere" if of_features else geometry,
+        -1.0 if of_features else curvature,
+        of_features,
+    )
+    return means if scale is None else replace(means, scale=float(scale))
 
 
 def _vectors(table: EmbeddingTable) -> Tensor:
@@ -631,6 +645,9 @@ def fit_classifiers(
         means = fit_prototypes(features_as_embeddings(table), labels, taxonomy)
         fitted["feature-means"] = replace(means, of_features=True)
     rows = table.rows(held)
+    for kind, each in fitted.items():
+        if isinstance(each, PrototypeScores):
+            fitted[kind] = replace(each, scale=1 / merging_temperature(each, rows, taxonomy))
     answers: dict[ClassifierKind, Tensor] = {kind: classify(each, rows) for kind, each in fitted.items()}
     if own is not None:
         answers["own"] = classify(own, rows)

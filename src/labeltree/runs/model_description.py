@@ -35,6 +35,8 @@ class ModelDescription:
             if they are not.
         preprocessing: how the square that the encoder reads is cut out of an image; None = the largest
             centred one.
+        chosen: settings that the recipe left open, and that were chosen when the run began; None if that is
+            not recorded.
     """
 
     settings: Mapping[str, Any]
@@ -45,6 +47,7 @@ class ModelDescription:
     normalisation: tuple[tuple[float, ...], tuple[float, ...]] | None = None
     objectives: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     preprocessing: Preprocessing | None = None
+    chosen: tuple[str, ...] | None = None
 
     def with_settings(self, settings: Mapping[str, Any], names: Sequence[str]) -> ModelDescription:
         """The description with some of other settings; a name is dotted where settings are nested."""
@@ -71,6 +74,8 @@ class ModelDescription:
         }
         if self.objectives:
             content["objectives"] = {name: dict(origin) for name, origin in self.objectives.items()}
+        if self.chosen is not None:
+            content["chosen"] = list(self.chosen)
         if self.preprocessing is not None:
             content["preprocessing"] = self.preprocessing.to_dict()
         with atomic_write(path) as temporary:
@@ -103,6 +108,9 @@ class ModelDescription:
                 raise ValueError("objectives")
             shape, mapped = content["image_shape"], content["from_training"]
             normalised, how = content["normalisation"], content.get("preprocessing")
+            chosen = content.get("chosen")
+            if not fits(chosen, list[str] | None):
+                raise ValueError("chosen")
             if normalised is not None and [len(values) for values in normalised] != [shape[0]] * 2:
                 raise ValueError("normalisation")
             if shape is not None and (len(shape) != 3 or min(shape) < 1):
@@ -116,6 +124,7 @@ class ModelDescription:
                 from_training=None if mapped is None else tuple(mapped),
                 objectives=objectives,
                 preprocessing=None if how is None else Preprocessing.from_dict(how),
+                chosen=None if chosen is None else tuple(chosen),
             )
 
 

@@ -22,6 +22,7 @@ from lightning.pytorch.callbacks import Callback, TQDMProgressBar
 
 from labeltree.atomic import atomic_write
 from labeltree.data import DataSummary, summarize
+from labeltree.data.opening import check_named
 from labeltree.errors import RunError
 from labeltree.models import (
     check_encoder,
@@ -150,6 +151,7 @@ def train(
             return folder
         _check_logger(recipe)
         if not folder.recipe.is_file():
+            check_named(recipe.data, recipe.data_path)  # before anything is asked of a hub
             recipe = known = _with_pinned_encoder(recipe, progress_bar)
         if recipe.encoder != AUTO_ENCODER:
             check_encoder(recipe.encoder, pretrained=recipe.pretrained, weights=start_file(recipe))

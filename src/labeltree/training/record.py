@@ -57,6 +57,7 @@ __all__ = [
 ]
 
 _CHOSEN = ("encoder", "pretrained", "trainable", "views", "monitor")
+_EARLIER = {"trainable": "all", "monitor": "map_at_r"}
 _PLACES = ("data", "data_path")  # location of the samples; their identity is checked by name and content
 _log = logging.getLogger("labeltree.training")
 
@@ -104,8 +105,12 @@ def as_begun(folder: RunFolder, known: Recipe, recipe: Recipe) -> Recipe:
     auto = known.objective == recipe.objective == AUTO_OBJECTIVE
     if not folder.description.is_file():
         return recipe
-    begun = Recipe.from_dict(ModelDescription.load(folder.description).settings)
-    opened = [name for name in _CHOSEN if getattr(recipe, name) in (None, "auto")]
+    description = ModelDescription.load(folder.description)
+    begun = Recipe.from_dict(description.settings)
+    chosen = description.chosen
+    if chosen is None:  # earlier versions recorded their defaults as if they had been given
+        chosen = tuple(name for name, value in _EARLIER.items() if getattr(known, name) == value)
+    opened = [name for name in _left_to_choose(recipe) if name in (*_left_to_choose(known), *chosen)]
     recipe = dataclasses.replace(recipe, **{name: getattr(begun, name) for name in [*lengths, *opened]})
     if (images := recorded_images(folder)) is not None:
         recipe = dataclasses.replace(
@@ -274,7 +279,8 @@ def begin_run(
         data.unused.save(folder.unused_rows)
     if data.unread:
         save_unreadable(folder.unreadable, (data.unread[row] for row in sorted(data.unread)))
-    description_of(module, source, labels).save(folder.description)
+    described = description_of(module, source, labels)
+    dataclasses.replace(described, chosen=_left_to_choose(recipe)).save(folder.description)
     module.objective.save_word_vectors(folder.word_vectors)
     folder.keep_encoder_config(module.encoder.save_config)
     _record_of(source, len(data), _split_of(data)[_places(data, source)]).save(folder.samples)
@@ -282,11 +288,17 @@ def begin_run(
     return True
 
 
+def _left_to_choose(recipe: Recipe) -> tuple[str, ...]:
+    """The settings of an encoder that a recipe leaves open."""
+    return tuple(name for name in _CHOSEN if getattr(recipe, name) in (None, "auto"))
+
+
 def with_choices(recipe: Recipe, resolved: Recipe) -> Recipe:
     """A recipe as a run keeps it: an encoder that it leaves open is the one that was chosen."""
     if recipe.encoder != AUTO_ENCODER:
         return recipe
-    names = [name for name in (*_CHOSEN, "image_size", "channels") if getattr(recipe, name) in (None, "auto")]
+    sizes = [name for name in ("image_size", "channels") if getattr(recipe, name) is None]
+    names = [*_left_to_choose(recipe), *sizes]
     return dataclasses.replace(recipe, **{name: getattr(resolved, name) for name in names})
 
 

@@ -129,7 +129,7 @@ class OpenedImages:
         return np.flatnonzero(good)
 
 
-_LARGEST = 64
+_LEAST, _LARGEST = 32, 64
 _STEP = 8
 
 
@@ -137,16 +137,16 @@ def usual_input(look: ImageLook) -> ImageInput:
     """The images that an encoder with fresh weights reads: at most 64 × 64 pixels.
 
     Smaller images keep the side that all have if they are square and equal; otherwise the side is the shorter
-    median side, rounded down to a multiple of 8.
+    median side, rounded down to a multiple of 8, and at least 32.
 
     Example:
         >>> from labeltree.preprocessing import ImageLook
         >>> [usual_input(ImageLook(w, h, None, False)).size for w, h in ((640, 480), (64, 50), (9, 3))]
-        [64, 48, 8]
+        [64, 48, 32]
     """
     if look.side is not None:
         return ImageInput(look.channels, min(look.side, _LARGEST))
-    return ImageInput(look.channels, min(max(look.shorter // _STEP, 1) * _STEP, _LARGEST))
+    return ImageInput(look.channels, min(max(look.shorter // _STEP * _STEP, _LEAST), _LARGEST))
 
 
 def _heads(images: EncodedImages) -> list[ImageHead]:

@@ -81,12 +81,11 @@ class ModelGraph(nn.Module):
             return lambda features, _: features.double() @ self.probe_weight + self.probe_bias
         if isinstance(scores, PrototypeScores):
             self.register_buffer("prototypes", scores.prototypes.clone())
-            space = get_geometry(scores.geometry, scores.curvature)
-            if scores.of_features:
-                return lambda features, _: (
-                    -space.pairwise_distance(features.double(), self.prototypes).square()
-                )
-            return lambda _, points: -space.pairwise_distance(points.double(), self.prototypes).square()
+            space, scale = get_geometry(scores.geometry, scores.curvature), scores.scale
+            which = 0 if scores.of_features else 1
+            return lambda *vectors: (
+                -scale * space.pairwise_distance(vectors[which].double(), self.prototypes).square()
+            )
         if isinstance(scores, OwnScores):
             return lambda features, _: self._own_logits(features)
         raise RunError(f"a classifier of the kind {type(scores).__name__} cannot be exported")
