@@ -183,7 +183,7 @@ def test_headline_decisions_calibrate_and_predict_agree(
     assert result.main.score("own_top1") < result.main.answer_score("top1")
     assert chosen.name != "own"
     assert chosen.accuracies[chosen.name] == max(chosen.accuracies.values())
-    assert set(chosen.accuracies) == {"own", "probe", "prototypes"}
+    assert set(chosen.accuracies) == set(PREFIX)
     assert chosen.sentence in printed
     assert chosen.sentence.split(":")[0] in folder.report.read_text("utf-8")
     assert chosen.sentence in " ".join(result.main.protocols["decisions"].notes)

@@ -70,11 +70,12 @@ def test_classes_that_were_not_learned_break_the_promise_and_a_note_says_so() ->
     assert found.scores["coverage_at_0.9"] < 0.85
 
 
-def test_prototypes_need_calibration_most() -> None:
+def test_class_means_have_a_temperature_of_their_own() -> None:
+    """Distances alone would say that all classes are about equally probable."""
     found = measure(blurred(4000, 2.0), classifier="prototypes")
     for depth in (1, 2):
-        assert found.by_depth["nll_after"][depth] < found.by_depth["nll_before"][depth]
-        assert found.by_depth["ece_after"][depth] < found.by_depth["ece_before"][depth]
+        assert found.by_depth["ece_before"][depth] < 0.05
+        assert found.by_depth["nll_after"][depth] < found.by_depth["nll_before"][depth] + 1e-3
 
 
 def test_without_validation_samples_half_of_the_test_is_held_out() -> None:

@@ -140,7 +140,7 @@ def test_the_standard_evaluation_is_made_of_protocols(taxonomy: Taxonomy, table:
     plain = evaluate(table, taxonomy)
     asked = evaluate(table, taxonomy, protocols=["retrieval"])  # it runs anyway
     assert asked.main == plain.main
-    assert set(plain.main.by_depth) == {"probe", "prototypes"}
+    assert set(plain.main.by_depth) == {"probe", "prototypes", "lda", "feature-means"}
 
 
 def test_a_probe_is_fitted_once(

@@ -36,7 +36,7 @@ from labeltree.models import (
 def test_what_a_name_says(name: str, modality: str, pretrained: bool) -> None:
     assert encoder_modality(name) == modality
     assert usually_pretrained(name) is pretrained
-    if not pretrained or modality == "text":
+    if modality == "text" or name.startswith("small"):
         assert usual_images(name) is None
 
 

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from PIL import Image
 from tiny_checkpoints import MEAN, SIZE, STD, write_open_clip, write_timm, write_transformers
 
 import labeltree as lt
 from forked import run_forked
+from labeltree.data.images.decode import decode
 from labeltree.errors import LabeltreeError
-from labeltree.models import build_encoder
+from labeltree.models import build_encoder, usual_images
 from labeltree.runs import RunFolder
 from labeltree.training.fit import train
 from labeltree.training.reading import parser_of, with_absolute_paths
@@ -89,9 +89,8 @@ def test_a_run_is_carried_away_without_the_folder(
     if trainable == "head":
         encoder = build_encoder(f"{library}:{tmp_path / 'model'}", image_size=SIZE).eval()
         files = sorted(image_folder.rglob("*.png"))[:6]
-        pixels = torch.stack([torch.from_numpy(np.array(Image.open(file))) for file in files]).permute(
-            0, 3, 1, 2
-        )
+        how = usual_images(f"{library}:{tmp_path / 'model'}").preprocessing
+        pixels = torch.stack([torch.from_numpy(decode(file, SIZE, 3, preprocessing=how)) for file in files])
         mean, std = (torch.tensor(values)[:, None, None] for values in (MEAN, STD))
         with torch.no_grad():
             expected = encoder((pixels / 255 - mean) / std)
@@ -166,7 +165,8 @@ def test_evaluation_does_without_the_weights_that_training_started_from(
     with pytest.warns(UserWarning, match="left out: the encoder before training; .*there is no folder"):
         evaluated = lt.evaluate(run.path)
     assert evaluated is not None
-    assert "pretrained encoder" not in (run.path / "metrics.json").read_text("utf-8")
+    metrics = json.loads((run.path / "metrics.json").read_text("utf-8"))
+    assert "pretrained encoder" not in metrics["methods"]
 
 
 def test_encoders_that_their_names_suffice_for_keep_nothing(

@@ -151,7 +151,8 @@ def train(
             return folder
         _check_logger(recipe)
         if not folder.recipe.is_file():
-            check_named(recipe.data, recipe.data_path)  # before anything is asked of a hub
+            if recipe.weights is None:
+                check_named(recipe.data, recipe.data_path)  # before anything is asked of a hub
             recipe = known = _with_pinned_encoder(recipe, progress_bar)
         if recipe.encoder != AUTO_ENCODER:
             check_encoder(recipe.encoder, pretrained=recipe.pretrained, weights=start_file(recipe))
