@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import torch
 from report_inputs import SMALL, random_table
 
 from labeltree.evaluation import EvaluationSettings, evaluate
-from labeltree.report.main_numbers import main_sentences, raw_is_better
+from labeltree.report.main_numbers import added_by_training, main_sentences, raw_is_better
+from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 
 
@@ -53,3 +55,31 @@ def test_methods_are_compared_on_the_same_samples_or_by_their_own_intervals() ->
     assert "points more, so better than this model" in others
     assert "[" not in others
     assert "as many" in " ".join(main_sentences(evaluate(good, tree, baselines={"theirs": good}), "images"))
+
+
+def test_what_training_added_has_the_sign_of_its_interval() -> None:
+    tree = Taxonomy.from_paths(SMALL)
+    bad = replace(random_table(tree, 40), features=None)
+    good = replace(bad, embeddings=torch.eye(tree.num_nodes)[bad.nodes])
+
+    def said(
+        run: EmbeddingTable, start: EmbeddingTable, name: str = "pretrained encoder", **how: bool
+    ) -> str:
+        settings = EvaluationSettings(resamples=200)
+        return added_by_training(evaluate(run, tree, baselines={name: start}, settings=settings), **how)
+
+    gained, lost = said(good, bad), said(bad, good, "untrained encoder", shares=False)
+    ends = re.fullmatch(
+        r"Training added (.*) points of right answers \(95.% interval \+(.*) to \+(.*); 100.% right, .* by the "
+        r"pretrained encoder\)\.",
+        gained,
+    )
+    assert ends is not None
+    points, low, high = map(float, ends.groups())
+    assert 0 < low <= points <= high
+    assert re.fullmatch(r"Training cost .* points of right answers \(95.% interval -.* to -.*[^;]\)\.", lost)
+    assert said(good, good).startswith(
+        "Training added no right answers that can be told from chance: +0.0 points"
+    )
+    assert said(good, bad, "raw pixels") == ""
+    assert said(bad, good, "raw pixels") == ""

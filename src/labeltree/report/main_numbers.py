@@ -103,32 +103,38 @@ def main_numbers_table(result: EvaluationResult) -> str:
     return "\n".join([*lines, *last])
 
 
-def added_by_training(result: EvaluationResult) -> str:
+def added_by_training(result: EvaluationResult, *, shares: bool = True) -> str:
     """What training added to right answers over the features that it began with; empty if they are unknown.
 
     The features answer by the classifier that validation chose for them, so it may be that the same answers
     come from the run itself: then training has added nothing to them.
+
+    Args:
+        result: the evaluation of a run, with the encoder before training.
+        shares: whether to name the two shares of right answers.
     """
     name = next((name for name in START_NAMES if name in result.methods and name != result.name), None)
     if name is None:
         return ""
-    main, start = result.main, result.methods[name]
-    ours, theirs = main.answer_score("top1"), start.answer_score("top1")
+    ours, theirs = (result.methods[key].answer_score("top1") for key in (result.name, name))
     if math.isnan(ours) or math.isnan(theirs):
         return ""
-    shares = f"{percent(ours)} right, {percent(theirs)} by the {name}"
+    points = 100 * (ours - theirs)
+    brackets = [f"{percent(ours)} right, {percent(theirs)} by the {name}"] if shares else []
     found = _differences(result).get(name)
     if found is None or math.isnan(found.low):
-        return f"What training added to the answers: {100 * (ours - theirs):+.1f} points ({shares})."
+        beside = f" ({brackets[0]})" if brackets else ""
+        return f"Training changed the right answers by {points:+.1f} points{beside}."
+    low, high = -100 * found.high, -100 * found.low  # the difference is the encoder's share minus the run's
     level = percent(result.settings.confidence, 0)
-    bounds = f"{level} interval {100 * found.low:+.1f} to {100 * found.high:+.1f}"
-    if found.low <= 0 <= found.high:
+    bounds = "; ".join([f"{level} interval {low:+.1f} to {high:+.1f}", *brackets])
+    if low <= 0 <= high:
         return (
-            f"Training added nothing to the answers that can be told from chance: "
-            f"{100 * (ours - theirs):+.1f} points ({bounds}; {shares})."
+            f"Training added no right answers that can be told from chance: {points:+.1f} points ({bounds})."
         )
-    verb = "added" if ours > theirs else "cost"
-    return f"Training {verb} {abs(100 * (ours - theirs)):.1f} points of right answers ({bounds}; {shares})."
+    return (
+        f"Training {'added' if points > 0 else 'cost'} {abs(points):.1f} points of right answers ({bounds})."
+    )
 
 
 def _counts(
@@ -272,7 +278,7 @@ def tiles(result: EvaluationResult, samples: str) -> list[Tile]:
             percent(main.answer_score("top1")),
             f"get exactly the right class ({_BY_IN_TILE[main.classifier.name]})",
             _others(others, lambda m: m.answer_score("top1"), answers=True),
-            added_by_training(result),
+            added_by_training(result, shares=False),
         ),
     ]
     if coarsest < len(main.answer_by_depth) - 1:
