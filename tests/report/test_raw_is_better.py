@@ -62,24 +62,21 @@ def test_what_training_added_has_the_sign_of_its_interval() -> None:
     bad = replace(random_table(tree, 40), features=None)
     good = replace(bad, embeddings=torch.eye(tree.num_nodes)[bad.nodes])
 
-    def said(
-        run: EmbeddingTable, start: EmbeddingTable, name: str = "pretrained encoder", **how: bool
-    ) -> str:
+    def said(run: EmbeddingTable, start: EmbeddingTable, name: str = "pretrained encoder", **how: bool):
         settings = EvaluationSettings(resamples=200)
         return added_by_training(evaluate(run, tree, baselines={name: start}, settings=settings), **how)
 
     gained, lost = said(good, bad), said(bad, good, "untrained encoder", shares=False)
-    ends = re.fullmatch(
-        r"Training added (.*) points of right answers \(95.% interval \+(.*) to \+(.*); 100.% right, .* by the "
-        r"pretrained encoder\)\.",
-        gained,
-    )
+    interval = r"points of right answers \(95.% interval (.*) to (.*)"
+    words = rf"Training added (.*) {interval}; 100.0.% right, .* by the pretrained encoder\)\."
+    ends = re.fullmatch(words, gained)
     assert ends is not None
     points, low, high = map(float, ends.groups())
     assert 0 < low <= points <= high
-    assert re.fullmatch(r"Training cost .* points of right answers \(95.% interval -.* to -.*[^;]\)\.", lost)
-    assert said(good, good).startswith(
-        "Training added no right answers that can be told from chance: +0.0 points"
-    )
+    ends = re.fullmatch(rf"Training cost (.*) {interval}\)\.", lost)
+    assert ends is not None
+    assert float(ends[2]) <= -float(ends[1]) <= float(ends[3]) < 0
+    nothing = "Training added no right answers that can be told from chance: +0.0 points"
+    assert said(good, good).startswith(nothing)
     assert said(good, bad, "raw pixels") == ""
     assert said(bad, good, "raw pixels") == ""
