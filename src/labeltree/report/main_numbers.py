@@ -124,6 +124,8 @@ def added_by_training(result: EvaluationResult, *, shares: bool = True) -> str:
     found = _differences(result).get(name)
     if found is None or math.isnan(found.low):
         beside = f" ({brackets[0]})" if brackets else ""
+        if points == 0:
+            return f"Training added no right answers{beside}."
         return f"Training changed the right answers by {points:+.1f} points{beside}."
     low, high = -100 * found.high, -100 * found.low  # the difference is the encoder's share minus the run's
     level = percent(result.settings.confidence, 0)
