@@ -11,12 +11,15 @@ import numpy as np
 import torch
 
 from labeltree.data.corrections import sample_ids
+from labeltree.decisions.classifiers import classify
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.evaluation import translate
 from labeltree.index.index import Index
 from labeltree.index.rows import KNOWN_COLUMNS, RESERVED, IndexRows
 from labeltree.index.store import GeometryName
+from labeltree.inference.classifiers import run_classifiers
 from labeltree.inference.embeddings import run_tables
+from labeltree.inference.loading import TrainedRun
 from labeltree.progress import Progress
 from labeltree.runs import EmbeddingTable, PartFolder, RunFolder
 from labeltree.runs.columns import as_texts, read_columns
@@ -104,16 +107,17 @@ def rows_of_run(run: str | Path, progress: Progress | None = None) -> tuple[Inde
     """All samples of a finished run, embedded by it, as rows of an index.
 
     Their ids are the names of the samples within the data set, such as files relative to its folder; column
-    ``instance`` holds their numbers in it, and ``prediction`` the path of the node that the run itself
-    answers, if it has a classifier of its own.
+    ``instance`` holds their numbers in it, and ``prediction`` the path of the node that the run answers, by
+    the classifier that answers everywhere (`run_classifiers`).
     """
     trained, tables = run_tables(run, ("trained",), progress)
     table, source = tables["trained"], trained.source
     rows = IndexRows.from_table(table, sample_ids(source))
     columns: dict[str, Sequence[object]] = {"instance": source.instances.tolist()}
-    if table.predictions is not None:
+    answers = _answers(trained, table)
+    if answers is not None:
         names = trained.taxonomy.path_name
-        columns["prediction"] = [names(node) if node > 0 else None for node in table.predictions.tolist()]
+        columns["prediction"] = [names(node) if node > 0 else None for node in answers.tolist()]
     everything = torch.arange(len(source))
     files = source.paths(everything)
     return IndexRows(
@@ -126,6 +130,17 @@ def rows_of_run(run: str | Path, progress: Progress | None = None) -> tuple[Inde
         groups=rows.groups,
         columns=columns,
     ), table
+
+
+def _answers(run: TrainedRun, table: EmbeddingTable) -> torch.Tensor | None:
+    """The node ``(n,)`` that a run answers for each sample; None if it has no classifier at all."""
+    try:
+        known = run_classifiers(run, own_samples=lambda: table)
+    except DataError:  # no training sample has a label that a classifier could learn
+        return table.predictions
+    if known.chosen.name == "own" and known.own is None:  # it answers, without scores
+        return table.predictions
+    return classify(known.scores(), table)
 
 
 def _places(files: list[str]) -> list[str] | None:
