@@ -499,7 +499,7 @@ def calibrate_run(
     Args:
         path: the run folder.
         classifier: `feature-means`, `prototypes`, `lda`, `probe` or `own`, see `run_classifiers`; or
-            `auto`, the best by hierarchical F1 on validation. None: the one chosen before, or set in the recipe.
+            `auto`, the best by hierarchical F1 on validation. None: the one chosen before, or the recipe's.
         calibration: kind of calibration; not applied if it makes the probabilities worse, see `fit_rule`.
         descent: kind of path that answers lie on, see `find_paths`.
         source: labelled samples to calibrate on, in the shape that the run takes; None: the run's validation
