@@ -103,10 +103,9 @@ def add_classifier(parser: argparse.ArgumentParser) -> None:
             "probe",
             "own",
         ),  # CLASSIFIERS, without importing torch for the help
-        help="what answers from now on: the nearest class mean of the run's features or of its "
-        "embeddings (prototypes), a linear discriminant analysis or a linear probe on its features, its "
-        "own classifier, or the best of them on validation samples, auto (default: as decided before, else "
-        "as the recipe says, else auto)",
+        help="what answers from now on: class means of features or of embeddings (prototypes), discriminants "
+        "(lda), a linear probe, the run's own classifier, or the best of them on validation samples, auto "
+        "(default: as decided before, else as the recipe says, else auto)",
     )
 
 
