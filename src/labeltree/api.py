@@ -93,8 +93,8 @@ def load(
 
     Args:
         run: the run folder, or the folder of an exported model.
-        classifier: the classifier to answer with from now on: ``own``, ``probe`` or ``prototypes``; None: the
-            one chosen before.
+        classifier: the classifier to answer with from now on: ``feature-means``, ``prototypes``, ``lda``,
+            ``probe`` or ``own``; None: the one chosen before.
         taxonomy: file of another version of the run's taxonomy, to answer on; None = its own.
         mapping: file that says what became of each node of the run's taxonomy; None = what is certain.
         device: device of the network, such as ``cuda:1``; None = a GPU if there is one.

@@ -103,9 +103,9 @@ def add_classifier(parser: argparse.ArgumentParser) -> None:
             "probe",
             "own",
         ),  # CLASSIFIERS, without importing torch for the help
-        help="what answers from now on: the run's own classifier, a linear probe on its features, the "
-        "nearest class mean of its embeddings, or the best of them on validation samples, auto (default: as "
-        "decided before, else as the recipe says, else auto)",
+        help="what answers from now on: class means of features or of embeddings (prototypes), discriminants "
+        "(lda), a linear probe, the run's own classifier, or the best of them on validation samples, auto "
+        "(default: as decided before, else as the recipe says, else auto)",
     )
 
 

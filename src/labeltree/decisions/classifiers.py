@@ -616,7 +616,7 @@ def fit_classifiers(
     own_answers: Tensor | None = None,
     standardize: bool = True,
 ) -> Classifiers:
-    """Learn the classifiers of a table, and choose one by validation accuracy.
+    """Learn the classifiers of a table, and choose one by hierarchical F1 on validation.
 
     Args:
         table: table of the encoder.

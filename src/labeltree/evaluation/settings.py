@@ -38,10 +38,10 @@ class EvaluationSettings:
         confusions: how many of the most frequent wrong pairs are kept.
         feature_geometry: how features are compared: `sphere` by their direction alone (L2-normalised),
             `euclidean` by the distance of what the encoder gives. The linear probe reads the same for both.
-        classifier: which one the headline numbers, the errors and the protocol ``decisions`` are of: ``own``,
-            ``probe`` or ``prototypes``; ``auto`` takes the best on validation samples, see
-            `labeltree.decisions.classifiers.choose_classifier`. Baselines without an own one take the best of
-            theirs.
+        classifier: which one the headline numbers, the errors and the protocol ``decisions`` are of:
+            ``feature-means``, ``prototypes``, ``lda``, ``probe`` or ``own``; ``auto`` takes the best on
+            validation samples, see `labeltree.decisions.classifiers.choose_classifier`. Baselines without an
+            own one take the best of theirs.
         protocols: names of protocols to run beside the standard ones; ``all`` means every one. See
             `labeltree.evaluation.list_protocols`.
         options: protocol → option → value, for options that differ from their defaults.

@@ -498,10 +498,8 @@ def calibrate_run(
 
     Args:
         path: the run folder.
-        classifier: `own`, the classifier trained with the encoder; `probe`, a linear probe on the features of
-            the training samples; `prototypes`, the nearest class mean of the embeddings; `auto`, the one with
-            the best validation accuracy. None: the one chosen before, or set in the recipe; see
-            `run_classifiers`.
+        classifier: `feature-means`, `prototypes`, `lda`, `probe` or `own`, see `run_classifiers`; or
+            `auto`, the best by hierarchical F1 on validation. None: the one chosen before, or the recipe's.
         calibration: kind of calibration; not applied if it makes the probabilities worse, see `fit_rule`.
         descent: kind of path that answers lie on, see `find_paths`.
         source: labelled samples to calibrate on, in the shape that the run takes; None: the run's validation

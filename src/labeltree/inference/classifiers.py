@@ -96,9 +96,9 @@ def run_classifiers(
 ) -> Classifiers:
     """Load the classifiers of a run and the choice of the one that answers; learn and store them if absent.
 
-    The choice is made once, by validation accuracy, and written to the folder, so that every command uses the
-    same classifier. It is made again when the weights have changed. A requested classifier answers from then
-    on, until another is requested.
+    The choice is made once, by hierarchical F1 on validation, and written to the folder, so that every
+    command uses the same classifier. It is made again when the weights have changed. A requested classifier
+    answers from then on, until another is requested.
 
     Args:
         run: the run.

@@ -51,8 +51,8 @@ class Model:
 
     Args:
         run: the run folder, or the folder of an exported model.
-        classifier: the classifier to answer with from now on: ``own``, ``probe`` or ``prototypes``; None: the
-            one chosen before, see `run_classifiers`.
+        classifier: the classifier to answer with from now on: ``feature-means``, ``prototypes``, ``lda``,
+            ``probe`` or ``own``; None: the one chosen before, see `run_classifiers`.
         taxonomy: file of another version of the run's taxonomy, a tree, on which it answers; None = its own.
             The run is calibrated anew on it in memory, and its folder stays as it is.
         mapping: file that says what became of each node of the run's taxonomy; None = what is certain, see

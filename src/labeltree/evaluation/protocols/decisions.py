@@ -54,8 +54,8 @@ class DecisionOptions:
 
     Attributes:
         coverages: target coverages: fractions of answers that should contain the true class.
-        classifier: ``own``, ``probe`` on the features, or ``prototypes`` of the embeddings; ``auto`` uses the
-            classifier of the headline numbers.
+        classifier: ``feature-means``, ``prototypes``, ``lda``, ``probe`` or ``own``; ``auto`` uses that of
+            the headline numbers.
         calibration: calibration of the probabilities: ``temperature``, ``vector``, ``depth`` or ``none``.
         descent: ``child`` or ``leaf``, see `labeltree.decisions.find_paths`.
         counted: unit of the promised coverage: every ``sample``, or every ``group`` with all its samples.
