@@ -127,7 +127,8 @@ def added_by_training(result: EvaluationResult, *, shares: bool = True) -> str:
         if points == 0:
             return f"Training added no right answers{beside}."
         return f"Training changed the right answers by {points:+.1f} points{beside}."
-    low, high = -100 * found.high, -100 * found.low  # the difference is the encoder's share minus the run's
+    # the difference is the encoder's share minus the run's
+    low, high = 0 - 100 * found.high, 0 - 100 * found.low
     level = percent(result.settings.confidence, 0)
     bounds = "; ".join([f"{level} interval {low:+.1f} to {high:+.1f}", *brackets])
     if low <= 0 <= high:
