@@ -126,15 +126,20 @@ def test_a_cache_that_cannot_be_written(tmp_path: Path) -> None:
 
 
 def test_a_further_sample_is_the_only_one_that_is_encoded(
-    recipe_of: Callable[..., Recipe], features: Path, image_folder: Path, monkeypatch: pytest.MonkeyPatch
+    recipe_of: Callable[..., Recipe],
+    features: Path,
+    make_image_folder: Callable[..., Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    first = frozen(recipe_of)
+    data = make_image_folder(tmp_path / "photos")
+    first = frozen(recipe_of, data=data)
     encoded(first, list(range(len(first.source))))
-    some = next(image_folder.rglob("*.png"))
+    some = next(data.rglob("*.png"))
     image = Image.open(some).convert("RGB")
     image.putpixel((0, 0), (1, 2, 3))
     image.save(some.with_name("zz-new.png"))
-    second = frozen(recipe_of)
+    second = frozen(recipe_of, data=data)
     calls = []
     load = second.batches.inputs.load
     monkeypatch.setattr(second.batches.inputs, "load", lambda rows: calls.append(len(rows)) or load(rows))

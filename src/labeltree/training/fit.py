@@ -179,6 +179,9 @@ def train(
             objective = choose_objective(recipe, source)
             summary = replace(summary, notes=(f"objective: {objective}", *summary.notes))
         summary = _with_length(summary, recipe, training_size(source))
+        if data.unread:
+            listed = f"unreadable.csv in the run folder lists the {len(data.unread):,} that cannot be read"
+            summary = replace(summary, notes=(*summary.notes, listed))
         if is_first_rank():
             (on_data or _log_warnings)(summary)
         experiment = prepare(recipe, source)
