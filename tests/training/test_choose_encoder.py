@@ -1,5 +1,6 @@
 """The encoder of a recipe that leaves it open: by a look at the images, once, and written into the recipe."""
 
+import dataclasses
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -275,3 +276,23 @@ class TestRuns:
         assert len(folder.read_history()) == 1
         assert not (folder.path / "candidates").exists()
         assert folder.encoder.is_file()
+
+    def test_a_frozen_encoder_has_wide_embeddings_and_goes_on_with_them(
+        self, tiny: str, photographs: Path, tmp_path: Path
+    ) -> None:
+        plain = parser_of("auto").recipe(
+            ["--data", str(photographs), "--accelerator", "cpu", "--batch_size", "9"]
+        )
+        folder = train(dataclasses.replace(plain, epochs=1), tmp_path / "run")
+        settings = ModelDescription.load(folder.description).settings
+        assert settings["objective"] == "pairs-proxies-means"
+        assert settings["head"]["dim"] == 256
+        assert Model(folder.path).network.objective.dim == 256
+        folder.encoder.unlink()
+        train(dataclasses.replace(plain, epochs=1), folder.path)
+        assert folder.encoder.is_file()
+        named = train(
+            dataclasses.replace(plain, epochs=1, head=dataclasses.replace(plain.head, dim=8)),
+            tmp_path / "other",
+        )
+        assert ModelDescription.load(named.description).settings["head"]["dim"] == 8

@@ -29,7 +29,8 @@ class HeadRecipe:
     """The projection head between features and embeddings.
 
     Attributes:
-        dim: width of the embeddings; None = what the objective asks for, else 128.
+        dim: width of the embeddings; None = what the objective asks for, else 128, or 256 if the objective is
+            left open and the features are those of a frozen, pretrained image encoder.
         hidden: width of the hidden layers; None = width of the features.
         layers: linear layers; 1 = a linear head; None = what the objective asks for, else 2.
         gain: factor on the last layer's initial weights. In the Poincaré ball a fresh head's outputs are

@@ -122,7 +122,8 @@ def as_begun(folder: RunFolder, known: Recipe, recipe: Recipe) -> Recipe:
         return recipe
     named = with_defaults(recipe, begun.objective)
     options = {name: {**given, **begun.options.get(name, {})} for name, given in named.options.items()}
-    return dataclasses.replace(named, options=options)
+    head = dataclasses.replace(recipe.head, dim=recipe.head.dim or begun.head.dim)
+    return dataclasses.replace(named, options=options, head=head)
 
 
 def _other_settings(folder: RunFolder, differences: list[str]) -> OtherSettingsError:

@@ -26,6 +26,7 @@ __all__ = [
 ]
 
 _AUTO_SETTINGS = ("encoder", "views", "pretrained", "trainable", "monitor", "epochs", "batch_size")
+_WITH_HEAD = ("pairs-proxies-means", "happier")  # of those that are chosen, and whose dimensions are free
 _OF_AN_INSTANCE = ("simclr", "nnclr")  # views of one sample are all that they compare
 
 _USUAL: dict[str, tuple[str, str]] = {
@@ -58,12 +59,27 @@ def left_open(known: Recipe, recipe: Recipe) -> tuple[str, ...]:
 
 def resolve_recipe(recipe: Recipe, source: Source) -> Recipe:
     """Resolve the settings that a recipe leaves open, for these samples; see `resolve_modality`."""
+    left_open = recipe.objective == AUTO_OBJECTIVE
     recipe = with_encoder(recipe, source)
     recipe = with_length(with_objective(recipe, source), training_size(source))
     layers = head_layers(recipe)
     check_idle(recipe, ["head.hidden"], layers == 1, "in a head of one layer; set head.layers to 2 or more")
     recipe = dataclasses.replace(recipe, head=dataclasses.replace(recipe.head, layers=layers))
-    return resolve_modality(recipe, source.modalities)
+    recipe = resolve_modality(recipe, source.modalities)
+    return _with_wide_head(recipe) if left_open else recipe
+
+
+_WIDE = 256  # dimensions: on photographs of groceries and birds better in every number of retrieval than 128
+
+
+def _with_wide_head(recipe: Recipe) -> Recipe:
+    """The recipe with wider embeddings if the features of a pretrained image encoder stay as they are."""
+    frozen = recipe.trainable == "head" and bool(recipe.pretrained)
+    if recipe.head.dim or not frozen or encoder_modality(recipe.encoder) != "image":
+        return recipe
+    if recipe.objective not in _WITH_HEAD:
+        return recipe
+    return dataclasses.replace(recipe, head=dataclasses.replace(recipe.head, dim=_WIDE))
 
 
 def training_size(source: Source) -> int:
