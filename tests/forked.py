@@ -108,6 +108,8 @@ def _run(
         if file is not None:
             os.dup2(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), number)
     sys.argv = ["-c", *arguments]
+    if threads := environment.get("OMP_NUM_THREADS"):  # torch reads it at its import, which was before
+        torch.set_num_threads(int(threads))
     from lightning.fabric.utilities.rank_zero import _get_rank, rank_zero_only
 
     rank_zero_only.rank = _get_rank() or 0  # type: ignore[attr-defined] # as at an import
