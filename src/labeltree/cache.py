@@ -21,6 +21,7 @@ __all__ = [
     "cache_is_ignored",
     "clear_cache",
     "data_home",
+    "free_bytes",
     "has_room",
     "ignore_cache",
     "need_weights",
@@ -142,10 +143,14 @@ def cache_is_ignored() -> bool:
 
 def has_room(needed: int) -> bool:
     """Whether ``needed`` bytes fit into half of the free disk space at the cache folder."""
-    place = data_home()
+    return needed <= free_bytes(data_home()) // 2
+
+
+def free_bytes(place: Path) -> int:
+    """Free bytes of the disk that a file or folder is on, or will be on once it is made."""
     while not place.exists():
         place = place.parent
-    return needed <= shutil.disk_usage(place).free // 2
+    return shutil.disk_usage(place).free
 
 
 @contextmanager

@@ -8,7 +8,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import logging
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -19,6 +18,7 @@ from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from labeltree.atomic import atomic_write
+from labeltree.cache import free_bytes
 from labeltree.errors import DataError, WriteError
 from labeltree.models.hub_cache import COMMIT, HubName, cached_commit, configurations, is_cached, weights_of
 from labeltree.offline import offline
@@ -256,14 +256,11 @@ def _has_digest(path: Path, file: Any) -> bool:
 
 
 def _need_room(hub: HubName, total: int) -> None:
-    place = hub.place
-    while not place.exists():
-        place = place.parent
-    free = shutil.disk_usage(place).free
+    free = free_bytes(hub.place)
     if total > free:
         raise DataError(
-            f"'{hub.repository}' takes {_size(total)}, and in '{place}' only {_size(free)} are free; free "
-            "some space there, or name another folder with HF_HOME"
+            f"'{hub.repository}' takes {_size(total)}, and in '{hub.place.parent}' only "
+            f"{_size(free)} are free; free some space there, or name another folder with HF_HOME"
         )
 
 
