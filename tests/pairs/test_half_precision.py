@@ -5,13 +5,17 @@ import torch
 from pair_batches import random_batch, random_tree
 
 from labeltree.geometry import PoincareBall, Sphere
+from labeltree.losses.ratings import RatingRelation
 from labeltree.pairs import (
     PairRelation,
     bounded_sum,
+    bounded_terms,
     implementation,
     nearest_other,
     pair_statistics,
+    relation_terms,
     soft_target_contrast,
+    weighted_terms,
 )
 
 pytestmark = pytest.mark.slow
@@ -65,6 +69,24 @@ def nearest(z):
     return mine, other
 
 
+def row_terms(z):
+    batch = relation()
+    every = torch.ones(1, batch.num_relations)
+    return relation_terms(z, batch, Sphere(), 0.2, positive=every, normaliser=every, member=every.bool())
+
+
+def terms_of_bounds(z):
+    batch = relation()
+    members = torch.arange(batch.num_relations)[None] >= torch.tensor([[1], [2]])
+    return bounded_terms(z, batch, Sphere(), 0.2, members=members, positives=members)
+
+
+def terms_of_weights(z):
+    ratings = torch.randint(1, 4, (N, 2), generator=torch.Generator().manual_seed(2))
+    weights = RatingRelation.of_ratings(ratings, None, 0.5)
+    return weighted_terms(z, weights, Sphere(), 0.2, unknown_competes=True)
+
+
 CALLS = {
     "statistics": statistics(Sphere(), "cosine"),
     "statistics, distance": statistics(PoincareBall(), "distance"),
@@ -72,6 +94,9 @@ CALLS = {
     "bounded": bounded,
     "contrast": contrast,
     "nearest": nearest,
+    "terms": row_terms,
+    "bounded terms": terms_of_bounds,
+    "weighted terms": terms_of_weights,
 }
 
 

@@ -14,7 +14,7 @@ from labeltree.pairs.plan import asked
 from labeltree.pairs.primitives import bounded_sum, pair_statistics, way_of
 from labeltree.pairs.relation import PairRelation
 from labeltree.pairs.results import Statistic
-from labeltree.pairs.similarity import Similarity, full_precision
+from labeltree.pairs.similarity import Similarity, at_least_single, full_precision
 from labeltree.pairs.tiles import small
 from labeltree.pairs.tiles.contrast import Contrast
 from labeltree.pairs.tiles.grid import TILE, blocks, grid_of
@@ -69,6 +69,7 @@ def relation_terms(
                 embeddings, relation, float(temperature), positive, normaliser, member, scale
             )
         if way == "tiles":
+            (embeddings,) = at_least_single(embeddings)
             grid = grid_of(relation, asked().tile or TILE)
             loss = Contrast(grid, embeddings.dtype, float(temperature), positive, normaliser, member, scale)
             lse, total = walk(embeddings, grid, loss, asked().keep)
@@ -120,6 +121,9 @@ def bounded_terms(
     pairs = embeddings, embeddings, relation
     few = len(positives) <= small.MOST_TERMS
     way = way_of(*pairs, temperature, similarity, small=few)
+    if way != "triton":  # two passes, and a gradient that is rounded once
+        (embeddings,) = at_least_single(embeddings)
+        pairs = embeddings, embeddings, relation
     if way == "small":
         with full_precision(embeddings.device):
             return small.bounded_terms(
@@ -185,6 +189,7 @@ def weighted_terms(
     way = way_of(embeddings, embeddings, by_kind, temperature, similarity)
     if way == "tiles":
         with full_precision(embeddings.device):
+            (embeddings,) = at_least_single(embeddings)
             grid = grid_of(by_kind, asked().tile or TILE)
             loss = WeightedContrast(
                 grid, relation, embeddings.dtype, float(temperature), unknown_competes=unknown_competes
