@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from labeltree.geometry import Geometry
-from labeltree.taxonomy.nodes import warn_of_class_numbers
+from labeltree.taxonomy.nodes import trusted, warn_of_class_numbers
 
 __all__ = ["LabelSets", "Loss", "check_batch", "check_choice", "describe", "follow_device", "shown_settings"]
 
@@ -71,7 +71,9 @@ def check_batch(
         Nodes and instances as int64, on the device of the embeddings.
 
     Raises:
-        ValueError: a bad argument; the message names it, its value and what was expected.
+        ValueError: a bad argument; the message names it, its value and what was expected. On a GPU the values
+            of labels are read in the first ten batches of a loss; a bad one in a later batch fails on the
+            device.
     """
     if not isinstance(embeddings, Tensor) or embeddings.dim() != 2 or not embeddings.is_floating_point():
         raise ValueError(
@@ -81,7 +83,9 @@ def check_batch(
     instances = _ids("instances", instances, embeddings)
     if nodes is not None and num_nodes is not None and nodes.numel():
         least, greatest = nodes.aminmax()
-        if int(least) < -1 or int(greatest) >= num_nodes:
+        if nodes.is_cuda and loss is not None and trusted(loss):  # to read them waits for all work before
+            torch._assert_async((least >= -1) & (greatest < num_nodes), f"a node is not below {num_nodes}")
+        elif int(least) < -1 or int(greatest) >= num_nodes:
             place = tuple(((nodes < -1) | (nodes >= num_nodes)).nonzero()[0].tolist())
             raise ValueError(
                 f"nodes must lie between -1 (missing) and {num_nodes - 1}, the last node of the taxonomy; "

@@ -274,13 +274,20 @@ def _term_logsumexp(lse: Tensor, member: Tensor) -> Tensor:
     """`masked_logsumexp` over the members `(T, R)` of each term, `(n, T)`, from `lse (n, R)`."""
     if len(member) == 1:
         return masked_logsumexp(lse, member[0])[:, None]
+    if lse.is_cuda:  # to find out which terms are identical would wait for it
+        return _over_members(lse, member)
     # terms that differ only in relations which no pair has are identical
     occurs = lse.detach().amax(0) != -torch.inf if len(lse) else torch.ones_like(member[0])
     distinct, of_term = torch.unique(member & occurs, dim=0, return_inverse=True)
-    block = max(_ROOM // max(distinct.numel(), 1), 1)
-    parts = [masked_logsumexp(lse[rows, None], distinct) for rows in blocks(len(lse), block)]
-    found = torch.cat(parts) if parts else lse.new_empty((0, len(distinct)))
-    return found[:, of_term]
+    return _over_members(lse, distinct)[:, of_term]
+
+
+def _over_members(lse: Tensor, member: Tensor) -> Tensor:
+    """`masked_logsumexp` over the members `(T, R)` of each term, `(n, T)`, some rows at a time."""
+    room = _ROOM << 6 if lse.is_cuda else _ROOM
+    block = max(room // max(member.numel(), 1), 1)
+    parts = [masked_logsumexp(lse[rows, None], member) for rows in blocks(len(lse), block)]
+    return torch.cat(parts) if parts else lse.new_empty((0, len(member)))
 
 
 def weigh(statistic: Tensor, weights: Tensor) -> Tensor:

@@ -11,7 +11,15 @@ from torch import Tensor
 
 from labeltree.errors import TaxonomyError
 
-__all__ = ["NodesLike", "as_node", "as_nodes", "moved_nodes", "trust_labels", "warn_of_class_numbers"]
+__all__ = [
+    "NodesLike",
+    "as_node",
+    "as_nodes",
+    "moved_nodes",
+    "trust_labels",
+    "trusted",
+    "warn_of_class_numbers",
+]
 
 _CALLS_CHECKED = 10  # class 0 is hardly ever missing from ten batches
 _SEEN = "_batches_seen_for_class_numbers"
@@ -70,6 +78,12 @@ def trust_labels(owner: object) -> None:
     owner.__dict__[_SEEN] = _CALLS_CHECKED
 
 
+def trusted(owner: object) -> bool:
+    """Whether labels of this owner are no longer looked at: enough of them have been, or it was said."""
+    seen: int = owner.__dict__.get(_SEEN, 0)
+    return seen >= _CALLS_CHECKED
+
+
 def warn_of_class_numbers(owner: object, name: str, nodes: Tensor) -> None:
     """Warn once if labels contain node 0, the root: class numbers such as `torch.arange(4)` contain 0.
 
@@ -81,12 +95,9 @@ def warn_of_class_numbers(owner: object, name: str, nodes: Tensor) -> None:
         name: name of the argument.
         nodes: (n,) the labels, -1 where missing.
     """
-    if torch.compiler.is_compiling():
+    if torch.compiler.is_compiling() or trusted(owner):
         return
-    seen: int = owner.__dict__.get(_SEEN, 0)
-    if seen >= _CALLS_CHECKED:
-        return
-    owner.__dict__[_SEEN] = seen + 1
+    owner.__dict__[_SEEN] = owner.__dict__.get(_SEEN, 0) + 1
     if not bool((nodes == 0).any()):
         return
     owner.__dict__[_SEEN] = _CALLS_CHECKED

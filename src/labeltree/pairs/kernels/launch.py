@@ -97,7 +97,8 @@ def settings(dtype: torch.dtype, d: int, tile: int | None = None) -> Settings:
     if dtype not in HALVES:
         dtype = torch.bfloat16 if allowed == "medium" else torch.float32
     if dtype in HALVES:
-        side, warps, stages = (128, 8, 3) if width <= 128 else (64, 8, 2)
+        warps, stages = (4, 3) if width <= 128 else (4, 2) if width <= 256 else (8, 2)
+        side = 64
     else:
         side, warps, stages = (32, 4, 2) if width <= 128 else (32, 8, 1)
     return Settings(tile or side, width, dtype, _PRECISION[allowed], warps, stages)
