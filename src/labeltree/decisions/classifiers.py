@@ -18,6 +18,7 @@ from torch import Tensor
 from labeltree.decisions.calibrators import smoothed_temperature
 from labeltree.decisions.class_nodes import ClassNodes
 from labeltree.decisions.lda import fit_discriminants
+from labeltree.decisions.searched_space import SearchedSpace
 from labeltree.errors import DataError
 from labeltree.geometry import get_geometry
 from labeltree.metrics.functional import class_prototypes, hierarchical_f1
@@ -382,6 +383,7 @@ class ChosenClassifier:
         features: whether the encoder has features, which the probe reads; else it reads embeddings.
         hierarchical_f1: validation hierarchical F1 of each classifier, which `auto` chooses by; empty if only
             the accuracies are known, which then decide.
+        space: what a search in the run uses.
     """
 
     name: ClassifierKind
@@ -394,6 +396,7 @@ class ChosenClassifier:
     few_samples: int = 0
     features: bool = True
     hierarchical_f1: dict[str, float] = field(default_factory=dict)
+    space: SearchedSpace = field(default_factory=SearchedSpace)
 
     @property
     def sentence(self) -> str:
@@ -449,6 +452,8 @@ class ChosenClassifier:
             del content["features"]
         if not self.hierarchical_f1:
             del content["hierarchical_f1"]
+        if not self.space.hierarchical_f1:
+            del content["space"]
         return content
 
     @classmethod
@@ -478,8 +483,19 @@ class ChosenClassifier:
         features, f1 = content.get("features") is not False, content.get("hierarchical_f1", {})
         if not isinstance(f1, Mapping) or (f1 and set(f1) != set(accuracies)):
             raise ValueError(f"no choice of a classifier: {content!r}")
+        space = SearchedSpace.from_dict(content["space"]) if "space" in content else SearchedSpace()
         return cls(
-            name, asked, dict(accuracies), samples, tuple(offered), one_class, new, few, features, dict(f1)
+            name,
+            asked,
+            dict(accuracies),
+            samples,
+            tuple(offered),
+            one_class,
+            new,
+            few,
+            features,
+            dict(f1),
+            space,
         )
 
 

@@ -79,6 +79,7 @@ def extend_classifiers(
         )
     new = added[~torch.isin(added, moved)]
     chosen = _choose(offered, table.rows(held), classes, new, asked)
+    chosen = replace(chosen, space=known.chosen.space)
     counts = (labels[:, None] == new).sum(0)
     few = bool(len(new)) and not chosen.new_class_samples and int(counts.median()) < FEW
     if asked == "auto" and few and "prototypes" in offered:

@@ -112,7 +112,9 @@ def _method_result(inputs: Inputs, standard: Mapping[str, ProtocolResult]) -> Me
     """The numbers of the standard protocols, by role and classifier, and the chosen classifier's errors."""
     chosen = inputs.classifiers.chosen
     chosen = (
-        chosen if chosen.name in inputs.predicted else ChosenClassifier("probe", features=chosen.features)
+        chosen
+        if chosen.name in inputs.predicted
+        else ChosenClassifier("probe", features=chosen.features, space=chosen.space)
     )
     target = inputs.nodes[inputs.samples.test]
     decided = inputs.samples.finest[target]

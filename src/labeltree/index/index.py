@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 import numpy as np
 import torch
 
+from labeltree.decisions.searched_space import SpaceName, searched_vectors
 from labeltree.errors import DataError, LabeltreeError
 from labeltree.index.addresses import is_address
 from labeltree.index.approximate import Tuning, approximate_pays, exact_up_to, rank_candidates
@@ -52,6 +53,7 @@ class IndexInfo:
         labelled: number of samples with a label.
         dim: length of the vectors.
         geometry: ``cosine``, ``euclidean`` or ``poincare``.
+        vectors: what they are of the run: its ``embeddings``, or the ``features`` of its encoder.
         nodes: number of nodes of the taxonomy, with the root.
         release: what people call this version of the taxonomy, or None.
         columns: names of the columns that `Index.rows` gives.
@@ -67,6 +69,7 @@ class IndexInfo:
     labelled: int
     dim: int
     geometry: GeometryName
+    vectors: SpaceName
     nodes: int
     release: str | None
     columns: tuple[str, ...]
@@ -128,6 +131,7 @@ class Index:
         geometry: GeometryName = "cosine",
         curvature: float = -1.0,
         model: str | Path | None = None,
+        vectors: SpaceName = "embeddings",
         overwrite: bool = False,
     ) -> Index:
         """Make an index of rows.
@@ -139,6 +143,7 @@ class Index:
             geometry: ``cosine``, ``euclidean`` or ``poincare``, whose vectors are points of the ball.
             curvature: of the Poincaré ball, below 0.
             model: the run that made the vectors, to embed queries with.
+            vectors: what they are of that run: its ``embeddings``, or the ``features`` of its encoder.
             overwrite: replace an index that lies there.
 
         Raises:
@@ -152,6 +157,7 @@ class Index:
             curvature=_checked_curvature(curvature),
             model=None if model is None else _model_path(model, where),
             model_digest=None if model is None else weights_digest(model),
+            vectors=vectors,
         )
         table = _table_of(rows, settings)
         made = cls(create_store(where, table, settings, overwrite=overwrite))
@@ -248,6 +254,7 @@ class Index:
             labelled=store.count(everywhere),
             dim=settings.dim,
             geometry=settings.geometry,
+            vectors=settings.vectors,
             nodes=settings.taxonomy.num_nodes,
             release=settings.taxonomy.release,
             columns=tuple(_shown_columns(store)),
@@ -558,7 +565,7 @@ class Index:
         Raises:
             DataError: if the run is not known or has changed, see `open_model`.
         """
-        return self.open_model().embed(samples).embeddings.numpy()
+        return searched_vectors(self.open_model().embed(samples), self.settings.vectors).numpy()
 
     def open_model(self) -> Model:
         """The run that made the vectors, as a model; it is loaded once.

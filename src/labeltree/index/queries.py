@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import torch
 
+from labeltree.decisions.searched_space import searched_vectors
 from labeltree.errors import DataError
 from labeltree.index.filters import Nodes, Where
 from labeltree.index.hits import Hits
@@ -251,7 +252,8 @@ def _embedded(index: Index, kind: str, values: list[str]) -> _Embedded:
     if named.source is None:
         return np.zeros((0, index.settings.dim), np.float32), named.skipped
     with torch.inference_mode():
-        return embed_source(model.network, named.source, keep=False).embeddings.numpy(), named.skipped
+        table = embed_source(model.network, named.source, keep=False)
+    return searched_vectors(table, index.settings.vectors).numpy(), named.skipped
 
 
 def _answer(query: Query, hits: Hits, label: int) -> Answer:

@@ -12,6 +12,7 @@ import torch
 
 from labeltree.data.corrections import sample_ids
 from labeltree.decisions.classifiers import classify
+from labeltree.decisions.searched_space import SpaceName
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.evaluation import translate
 from labeltree.index.index import Index
@@ -55,14 +56,15 @@ def index_run(
     folder = RunFolder(run).require()
     where = folder.path / "index" if out is None else out
     Index.check_free(where, overwrite=overwrite)
-    rows, table = rows_of_run(run, progress)
+    rows, table, space = rows_of_run(run, progress)
     return Index.create(
         where,
         rows,
         taxonomy=folder.load_taxonomy(),
-        geometry=geometry or _geometry(table),
+        geometry=geometry or ("cosine" if space == "features" else _geometry(table)),
         curvature=table.curvature,
         model=folder.path,
+        vectors=space,
         overwrite=overwrite,
     )
 
@@ -103,8 +105,10 @@ def index_embeddings(
     )
 
 
-def rows_of_run(run: str | Path, progress: Progress | None = None) -> tuple[IndexRows, EmbeddingTable]:
-    """All samples of a finished run, embedded by it, as rows of an index.
+def rows_of_run(
+    run: str | Path, progress: Progress | None = None
+) -> tuple[IndexRows, EmbeddingTable, SpaceName]:
+    """All samples of a finished run, embedded by it, as rows of an index, and what their vectors are.
 
     Their ids are the names of the samples within the data set, such as files relative to its folder; column
     ``instance`` holds their numbers in it, and ``prediction`` the path of the node that the run answers, by
@@ -112,15 +116,15 @@ def rows_of_run(run: str | Path, progress: Progress | None = None) -> tuple[Inde
     """
     trained, tables = run_tables(run, ("trained",), progress)
     table, source = tables["trained"], trained.source
-    rows = IndexRows.from_table(table, sample_ids(source))
+    answers, space = _answers(trained, table)
+    rows = IndexRows.from_table(table, sample_ids(source), space)
     columns: dict[str, Sequence[object]] = {"instance": source.instances.tolist()}
-    answers = _answers(trained, table)
     if answers is not None:
         names = trained.taxonomy.path_name
         columns["prediction"] = [names(node) if node > 0 else None for node in answers.tolist()]
     everything = torch.arange(len(source))
     files = source.paths(everything)
-    return IndexRows(
+    found = IndexRows(
         rows.ids,
         rows.vectors,
         rows.nodes,
@@ -129,18 +133,23 @@ def rows_of_run(run: str | Path, progress: Progress | None = None) -> tuple[Inde
         splits=rows.splits,
         groups=rows.groups,
         columns=columns,
-    ), table
+    )
+    return found, table, space
 
 
-def _answers(run: TrainedRun, table: EmbeddingTable) -> torch.Tensor | None:
-    """The node ``(n,)`` that a run answers for each sample; None if it has no classifier at all."""
+def _answers(run: TrainedRun, table: EmbeddingTable) -> tuple[torch.Tensor | None, SpaceName]:
+    """The node ``(n,)`` that a run answers for each sample, and the space that it searches.
+
+    There are no answers if it has no classifier at all.
+    """
     try:
         known = run_classifiers(run, own_samples=lambda: table)
     except DataError:  # no training sample has a label that a classifier could learn
-        return table.predictions
+        return table.predictions, "embeddings"
+    space = known.chosen.space.name
     if known.chosen.name == "own" and known.own is None:  # it answers, without scores
-        return table.predictions
-    return classify(known.scores(), table)
+        return table.predictions, space
+    return classify(known.scores(), table), space
 
 
 def _places(files: list[str]) -> list[str] | None:
@@ -150,7 +159,9 @@ def _places(files: list[str]) -> list[str] | None:
     return [str(Path(file).absolute()) for file in files]
 
 
-def rows_of_embeddings(path: str | Path, taxonomy: AnyTaxonomy) -> tuple[IndexRows, EmbeddingTable]:
+def rows_of_embeddings(
+    path: str | Path, taxonomy: AnyTaxonomy, space: SpaceName = "embeddings"
+) -> tuple[IndexRows, EmbeddingTable]:
     """The samples of an embeddings file as rows of an index; see `EmbeddingTable.load`.
 
     Ids are its column ``ids`` (or ``id``), else its paths if they are unique, else its instances. Further
@@ -160,6 +171,7 @@ def rows_of_embeddings(path: str | Path, taxonomy: AnyTaxonomy) -> tuple[IndexRo
         path: ``.npz``, ``.parquet`` or a folder of parts.
         taxonomy: that the rows are labelled in. Labels are found there by path or by name if the file was
             written with another one, which lies in the folder or beside the file.
+        space: ``embeddings`` or ``features``, which become the vectors.
 
     Raises:
         DataError: if the file cannot be read, or a label is not in the taxonomy.
@@ -175,7 +187,7 @@ def rows_of_embeddings(path: str | Path, taxonomy: AnyTaxonomy) -> tuple[IndexRo
     raw = parts.read_columns() if parts.exists() else read_columns(path)
     given = next((raw[name] for name in ("ids", "id") if name in raw), None)
     ids = None if given is None else as_texts(path, "ids", given).tolist()
-    rows = IndexRows.from_table(table, ids)
+    rows = IndexRows.from_table(table, ids, space)
     texts = next(
         (as_texts(path, name, raw[name]).tolist() for name in ("texts", "text") if name in raw), None
     )
@@ -201,7 +213,7 @@ def rows_to_add(path: str | Path, index: Index) -> IndexRows:
         DataError: if the file cannot be read, or the index has no place for a label; it says what to do.
     """
     try:
-        rows = rows_of_embeddings(path, index.taxonomy)[0]
+        rows = rows_of_embeddings(path, index.taxonomy, index.settings.vectors)[0]
         if "instances" not in rows.columns or "instances" in index.info().columns:
             return rows
         return replace(rows, columns={key: rows.columns[key] for key in rows.columns if key != "instances"})

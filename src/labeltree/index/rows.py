@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from labeltree.decisions.searched_space import SpaceName, searched_vectors
 from labeltree.errors import DataError
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
@@ -85,11 +86,14 @@ class IndexRows:
         return len(self.ids)
 
     @classmethod
-    def from_table(cls, table: EmbeddingTable, ids: Sequence[str] | None = None) -> IndexRows:
+    def from_table(
+        cls, table: EmbeddingTable, ids: Sequence[str] | None = None, space: SpaceName = "embeddings"
+    ) -> IndexRows:
         """The rows of an embeddings table.
 
         Args:
             table: n embeddings.
+            space: ``embeddings`` or ``features``, which become the vectors.
             ids: ``(n,)`` texts; None: the table's paths if they are unique, or else its instances.
         """
         paths = None if table.paths is None else [str(path) for path in table.paths.tolist()]
@@ -105,7 +109,7 @@ class IndexRows:
             groups = [str(group) if group >= 0 else None for group in table.groups.tolist()]
         return cls(
             ids,
-            table.embeddings.numpy(),
+            searched_vectors(table, space).numpy(),
             table.nodes.numpy(),
             paths=paths,
             splits=None if table.split is None else [str(split) for split in table.split.tolist()],

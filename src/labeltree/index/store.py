@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
+from labeltree.decisions.searched_space import SpaceName
 from labeltree.errors import DataError, RunError
 from labeltree.geometry import Geometry, get_geometry
 from labeltree.index.filters import Filter
@@ -40,6 +41,7 @@ class IndexSettings:
         curvature: of the Poincaré ball, below 0; other geometries do not use it.
         model: the run that embeds queries, a path; None if it is unknown.
         model_digest: fingerprint of the weights that made the vectors; None if it is unknown.
+        vectors: what the vectors are of that run: its ``embeddings``, or the ``features`` of its encoder.
         approximate: what the store has tuned for approximate search; empty if nothing.
         key: tells this index from others that lay or will lie in the same place.
     """
@@ -50,6 +52,7 @@ class IndexSettings:
     curvature: float = -1.0
     model: str | None = None
     model_digest: str | None = None
+    vectors: SpaceName = "embeddings"
     approximate: dict[str, Any] = field(default_factory=dict)
     key: str = field(default_factory=lambda: uuid.uuid4().hex)
 
@@ -102,7 +105,7 @@ class IndexSettings:
         return replace(self, taxonomy=taxonomy)
 
 
-_PLAIN = ("geometry", "dim", "curvature", "model", "model_digest", "approximate", "key")
+_PLAIN = ("geometry", "dim", "curvature", "model", "model_digest", "vectors", "approximate", "key")
 
 
 class StoreChangedError(RunError):

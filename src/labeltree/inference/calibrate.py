@@ -416,7 +416,7 @@ def _decider_on(run: TrainedRun, base: TrainedRun, asked: ClassifierChoice | Non
         for name, each in (scorers.items() if len(finest) else ())
     }
     chosen = choose_by_accuracy(offered, accuracies, len(finest), asked or known.chosen.asked, f1)
-    chosen = replace(chosen, one_class=len(torch.unique(finest.nodes)) == 1)
+    chosen = replace(chosen, one_class=len(torch.unique(finest.nodes)) == 1, space=known.chosen.space)
     scorer, choices = scorers[chosen.name], {**_USUAL, **_choices(before)}
     scores = scorer(held)
     rule = fit_rule(

@@ -25,6 +25,7 @@ from labeltree.decisions.classifiers import (
     classifier_from,
     fit_classifiers,
 )
+from labeltree.decisions.searched_space import choose_space
 from labeltree.errors import DataError, RunError
 from labeltree.inference.embeddings import MOST_LEARNED, OwnSamples
 from labeltree.inference.loading import TrainedRun, file_digest
@@ -126,7 +127,7 @@ def run_classifiers(
             chosen = choose_by_accuracy(
                 offered, before.accuracies, before.samples, asked or "auto", before.hierarchical_f1
             )
-            found = replace(known, chosen=replace(chosen, one_class=before.one_class))
+            found = replace(known, chosen=replace(chosen, one_class=before.one_class, space=before.space))
         try:
             if known is None:  # before the choice, which refers to the classifiers by their digest
                 with atomic_write(folder.classifier) as temporary:
@@ -210,7 +211,9 @@ def _learn(
     }
     held = rows["val"][~several[rows["val"]]] if split is not None else rows["val"][:0]
     learned = stratified_subsample(rows["train"], nodes[rows["train"]], MOST_LEARNED, 0)
-    return fit_classifiers(table, taxonomy, learned=learned, held=held, asked=asked, own=own)
+    found = fit_classifiers(table, taxonomy, learned=learned, held=held, asked=asked, own=own)
+    space = choose_space(table, taxonomy, learned=learned, held=held)
+    return replace(found, chosen=replace(found.chosen, space=space))
 
 
 def _read(run: TrainedRun, own: OwnScores | None) -> Classifiers | None:

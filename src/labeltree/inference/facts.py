@@ -39,7 +39,7 @@ _METRICS = {  # of the classifier that answers, then of embeddings without one
     "hierarchical_f1": "hierarchical F1",
     "tree_accuracy": "tree accuracy",
 }
-_RETRIEVAL = {"recall_at_1": "recall@1", "map_at_r": "MAP@R"}  # of the embeddings, which are searched
+_RETRIEVAL = {"recall_at_1": "recall@1", "map_at_r": "MAP@R"}  # of the space that is searched
 _KEPT = ("data", "training", "metrics")  # what an exported model knows from its run alone
 _LIBRARIES = ("python", "labeltree", "torch", "torchvision", "lightning", "timm", "numpy")
 
@@ -242,12 +242,13 @@ def _metrics(run: TrainedRun, kept: Facts | None) -> Facts | None:
     except DataError:
         return None
     main = result.main
+    space = main.classifier.space.name
     numbers = [
         _number(title, main.answer_score(metric), main.answer_interval(metric))
         for metric, title in _METRICS.items()
     ]
     numbers += [
-        _number(title, main.score(metric, "embeddings"), main.interval(metric, "embeddings"))
+        _number(title, main.score(metric, space), main.interval(metric, space))
         for metric, title in _RETRIEVAL.items()
     ]
     return {

@@ -99,7 +99,9 @@ def main_numbers_table(result: EvaluationResult) -> str:
     if any(method.intervals for method in result.methods.values()):
         lines.append(f"in brackets: {result.settings.confidence:.0%} confidence intervals{_drawn(counts)}")
     added = added_by_training(result)
+    space = result.main.classifier.space.sentence
     last = [result.main.classifier.sentence, *result.cautions, *([added] if added else [])]
+    last += [space] if space else []
     return "\n".join([*lines, *last])
 
 
@@ -296,12 +298,14 @@ def tiles(result: EvaluationResult, samples: str) -> list[Tile]:
                 ),
             )
         )
-    undefined = math.isnan(main.score("recall_at_1", "embeddings"))
+    space = main.classifier.space
+    undefined = math.isnan(main.score("recall_at_1", space.name))
     found.append(
         Tile(
-            percent(main.score("recall_at_1", "embeddings")),
+            percent(main.score("recall_at_1", space.name)),
             "find their own class first in a search" + (": not defined here" if undefined else ""),
-            _others(others, lambda m: m.score("recall_at_1", "embeddings")),
+            _others(others, lambda m: m.score("recall_at_1", m.classifier.space.name)),
+            space.sentence,
         )
     )
     violations = main.score("parent_violations")

@@ -111,9 +111,11 @@ def render_report(
     names = NodeNames(taxonomy)
     colours = TreeColours(taxonomy, table.nodes[chosen.search])
     embeddings = read(table, "embeddings")
+    space = result.main.classifier.space.name
+    searched = embeddings if space == "embeddings" else read(table, space)
     plan = chosen.plan
     searches = choose_searches(
-        embeddings, table.nodes, plan.queries, taxonomy, gallery=plan.gallery, groups=plan.groups
+        searched, table.nodes, plan.queries, taxonomy, gallery=plan.gallery, groups=plan.groups
     )
     mapped = chosen.search if len(chosen.search) else chosen.test
     shown = stratified_subsample(mapped, table.nodes[mapped], max_points, result.settings.seed)

@@ -1,0 +1,109 @@
+"""The space that a search uses: a run's embeddings, unless the encoder's features are clearly better."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+from torch import Tensor
+
+from labeltree.errors import DataError
+from labeltree.geometry import Sphere
+from labeltree.metrics.functional import hierarchical_f1, nearest_neighbour_labels
+from labeltree.runs import EmbeddingTable
+from labeltree.safe_files import fits
+from labeltree.taxonomy import AnyTaxonomy
+
+__all__ = ["SearchedSpace", "SpaceName", "choose_space", "searched_vectors"]
+
+SpaceName = Literal["embeddings", "features"]
+
+
+@dataclass(frozen=True)
+class SearchedSpace:
+    """The space that a search uses, and the reason for it.
+
+    Attributes:
+        name: ``embeddings`` or ``features``, which are compared by cosine.
+        hierarchical_f1: by space, that of each validation sample's nearest training sample; empty if there
+            was nothing to choose by.
+        samples: number of validation samples.
+    """
+
+    name: SpaceName = "embeddings"
+    hierarchical_f1: dict[str, float] = field(default_factory=dict)
+    samples: int = 0
+
+    @property
+    def sentence(self) -> str:
+        """Why the features are searched, in one sentence; empty if the embeddings are."""
+        if self.name == "embeddings":
+            return ""
+        ours, theirs = (self.hierarchical_f1[name] for name in get_args(SpaceName))
+        return (
+            f"Search uses the encoder's features, because the head made it worse: on {self.samples:,} "
+            f"validation samples, the nearest training sample has a hierarchical F1 of {theirs:.3f} by "
+            f"features and {ours:.3f} by embeddings."
+        )
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> SearchedSpace:
+        """Read the fields as a dictionary.
+
+        Raises:
+            ValueError: if the dictionary is not valid.
+        """
+        names, scores, samples = get_args(SpaceName), content.get("hierarchical_f1"), content.get("samples")
+        if (
+            content.get("name") not in names
+            or not fits(scores, dict[str, float])
+            or (scores and set(scores) != set(names))
+            or (not scores and content["name"] == "features")
+            or not fits(samples, int)
+        ):
+            raise ValueError(f"no searched space: {content!r}")
+        return cls(content["name"], dict(content["hierarchical_f1"]), content["samples"])
+
+
+def choose_space(
+    table: EmbeddingTable, taxonomy: AnyTaxonomy, *, learned: Tensor, held: Tensor
+) -> SearchedSpace:
+    """Choose between the embeddings and the features of a run by the nearest neighbours of validation.
+
+    The features are taken if the hierarchical F1 of the nearest training sample is better by more than one
+    standard error of the difference. Within that error the embeddings are, since whole rankings follow the
+    tree better there: the nearest sample alone says nothing about the samples after it.
+
+    Args:
+        table: embeddings and features of the run.
+        taxonomy: taxonomy of the labels.
+        learned: training rows, with finest labels.
+        held: validation rows, likewise.
+    """
+    if table.features is None or table.image_embeddings is not None or len(held) < 2 or not len(learned):
+        return SearchedSpace()
+    points = {"embeddings": (table.embeddings, table.space), "features": (table.features, Sphere())}
+    scores = {}
+    for name, (vectors, geometry) in points.items():
+        keys, queries = vectors[learned].float(), vectors[held].float()
+        nearest = nearest_neighbour_labels(queries, keys, table.nodes[learned], ks=(1,), geometry=geometry)[1]
+        scores[name] = hierarchical_f1(nearest, table.nodes[held], taxonomy, reduction="none")
+    gain = scores["features"] - scores["embeddings"]
+    clear = float(gain.mean()) > float(gain.std()) / math.sqrt(len(gain))
+    means = {name: float(values.mean()) for name, values in scores.items()}
+    return SearchedSpace("features" if clear else "embeddings", means, len(held))
+
+
+def searched_vectors(table: EmbeddingTable, space: SpaceName) -> Tensor:
+    """The vectors ``(n, d)`` of a table that a search in a space uses.
+
+    Raises:
+        DataError: if the table has no features, and these are searched.
+    """
+    if space == "embeddings":
+        return table.embeddings
+    if table.features is None:
+        raise DataError("the index is of the encoder's features, and this table has only embeddings")
+    return table.features
