@@ -125,7 +125,7 @@ def test_gradcheck():
     z, ratings, instances = batch(11, n=7)
     loss = JaccardSupConLoss(0.4, threshold=0.3)
     assert loss(z, ratings, instances) > 0
-    assert torch.autograd.gradcheck(loss, (z.requires_grad_(), ratings, instances))
+    assert torch.autograd.gradcheck(loss, (z.requires_grad_(), ratings, instances), fast_mode=True)
 
 
 def test_the_overlap_is_that_of_whole_numbers():
