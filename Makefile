@@ -58,8 +58,9 @@ test: style
 
 # The CPU seconds of every room are printed at the end; of every test: add --budget FILE.
 # In the order of names: by number of tests, files of one long test would come last, when the other cores are idle.
+# A thread for each process: there are more of them than processors.
 tests: $(READY)
-	$(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 
 # Time, memory and accuracy beside the goals of docs/performance.md; bench-full makes the committed results.
 bench: $(READY)
