@@ -28,6 +28,7 @@ SCRIPTS = (
     "happier",
     "probe",
     "intervals",
+    "paired_difference",
     "evaluation",
     "sampler",
     "gpu",
