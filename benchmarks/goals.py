@@ -75,7 +75,7 @@ GOALS = (
     Goal("P13 classes", "class embeddings of 10,000 classes", "≤", 10, "s", "taxonomy"),
     Goal("P13 relation", "relation of a batch of 8192 in 100,000 nodes", "≤", 5, "ms", "taxonomy"),
     Goal("P14", "loss in a step of the small encoder, n = 512", "≤", 5, "%", "training_step"),
-    Goal("P14 GPU", "loss in a step of ResNet-50 on a GPU, n = 512", "≤", 2, "%", "gpu"),
+    Goal("P14 GPU", "what a loss adds to a step of ResNet-50 on a GPU, n = 512", "≤", 2, "%", "gpu"),
     Goal("P15 cold", "`labeltree predict RUN IMAGE`, a cold process", "≤", 2.5, "CPU s", "cold_start"),
     Goal("P15 warm", "a prediction by an open model, small encoder", "≤", 5, "CPU ms", "cold_start"),
     Goal("P16 small", "bulk embedding, 100,000 files, 64 px, over decode + encode", "≤", 1.15, "×", "bulk"),

@@ -22,7 +22,7 @@ from unittest.mock import patch
 
 import torch
 
-from gpu_clock import Session, by_kernel, timed
+from gpu_clock import Session, by_kernel, timed, waits
 from harness import Results, Row, Size, choose, main
 from inputs import Batch, batch
 from labeltree.pairs.kernels import launch
@@ -37,8 +37,20 @@ INPUTS: dict[str, tuple[torch.dtype, str]] = {
     "float32, high": (torch.float32, "high"),
     "float32, medium": (torch.float32, "medium"),
 }
-SETTINGS = [(64, 4, 3), (64, 4, 2), (64, 4, 4), (64, 4, 5), (64, 8, 3), (128, 8, 3), (128, 4, 3), (32, 4, 3)]
-"""Rows and columns of a tile, warps, tiles on their way; the first is what is used."""
+SETTINGS = {
+    "bfloat16": [(64, 4, 3), (64, 4, 2), (64, 4, 4), (64, 8, 2), (128, 8, 3), (128, 4, 3), (32, 4, 3)],
+    "float32": [(32, 4, 2), (32, 4, 3), (32, 8, 1), (64, 4, 2), (64, 8, 2), (16, 4, 2)],
+    "float32, high": [(32, 4, 2), (32, 4, 3), (64, 4, 2), (64, 8, 2)],
+}
+"""Rows and columns of a tile, warps, tiles on their way; the first is what is used, at d up to 128."""
+TUNED = [
+    ("hicone", 65_536, D, "bfloat16"),
+    ("hwc", 32_768, 2 * D, "bfloat16"),
+    ("hwc", 32_768, 4 * D, "bfloat16"),
+    ("hwc", 32_768, D, "float32, high"),
+    ("hwc", 16_384, D, "float32"),
+]
+"""Objective, n, d and inputs for which the full form tries the settings, after those of the goal."""
 
 
 @contextmanager
@@ -145,37 +157,60 @@ def objectives(session: Session, size: Size, names: list[str]) -> None:
                 session.add(rows, f"{name}, n = {n}", partial(row, name))
 
 
-def tuning(session: Session, size: Size) -> None:
-    """Milliseconds of HWC by tile, warps and tiles on their way, of the kernels alone."""
-    n = choose(size, full=65_536, short=65_536, tiny=64)
-    given = there(batch(n, D), "bfloat16")
+def tuning(
+    session: Session, size: Size, name: str = "hwc", n: int = 65_536, d: int = D, kind: str = "bfloat16"
+) -> None:
+    """Milliseconds of an objective by tile, warps and tiles on their way, of the kernels alone."""
+    n = n if size != "tiny" else 64
+    given = there(batch(n, d), kind)
     columns = ("tile", "warps", "stages", "forward and backward", "statistics_kernel", "gradient_kernel")
-    with session.table(f"Launch settings, HWC, n = {n}, bfloat16, ms", columns) as rows:
+    with session.table(f"Launch settings, {name}, n = {n}, d = {d}, {kind}, ms", columns) as rows:
 
         def row(tile: int, warps: int, stages: int) -> Row:
             def chosen(dtype: torch.dtype, d: int, side: int | None = None) -> Settings:
                 return replace(settings(dtype, d, side), tile=tile, num_warps=warps, num_stages=stages)
 
-            with patch.object(launch, "settings", chosen):
-                call = both_ways(objective("hwc", given), given.z, "triton")
+            with precision(kind), patch.object(launch, "settings", chosen):
+                call = both_ways(objective(name, given), given.z, "triton")
                 took, _ = timed(call, 7)
                 spent = by_kernel(call, 3)
             alone = [sum(k[1] for k in spent if name in k[0]) for name in columns[-2:]]
             return [tile, warps, stages, took, *alone]
 
-        for setting in SETTINGS if size != "tiny" else SETTINGS[:1]:
+        for setting in SETTINGS[kind] if size != "tiny" else SETTINGS[kind][:1]:
             session.add(rows, f"launch setting {setting}", partial(row, *setting))
 
 
+def waiting(session: Session, names: list[str]) -> None:
+    """How often an objective waits for the GPU, so that what comes before no longer hides its launches."""
+    given = there(batch(512, D), "bfloat16")
+    with session.table("Waits for the GPU, n = 512, bfloat16", ("objective", "waits", "where")) as rows:
+
+        def row(name: str) -> Row:
+            places = waits(both_ways(objective(name, given), given.z))
+            return [name, len(places), ", ".join(dict.fromkeys(places)) or "–"]
+
+        for name in names:
+            session.add(rows, f"waits of {name}", partial(row, name))
+
+
 def step(session: Session, size: Size) -> dict[str, float]:
-    """The share of the loss in a step of ResNet-50, 512 views (P14); all of it is in training_step.py."""
+    """What a loss adds to a step of ResNet-50 of 512 views (P14), and its parts with a wait after each."""
     if size == "tiny":
         return {}
-    from training_step import BATCH, Setting, parted_steps, source_of, trainee_of
+    from training_step import BATCH, Setting, parted_steps, source_of, trainee_of, undivided_step
 
     rounds = 7
     setting = Setting("torchvision:resnet50", 224, DEVICE, "bf16", 3 * BATCH, rounds)
-    columns = ("objective", "step, ms", "loss forward, ms", "loss backward, ms", "the loss, %")
+    columns = (
+        "objective",
+        "step, ms",
+        "loss forward, ms",
+        "loss backward, ms",
+        "the loss, %",
+        "without waits, ms",
+        "without a loss, ms",
+    )
     with session.table(f"{setting.title}: the loss within a step", columns) as rows:
         source = source_of(setting)
 
@@ -186,13 +221,21 @@ def step(session: Session, size: Size) -> dict[str, float]:
             )
             whole = [sum(parts.values()) for parts in parted]
             share = median(100 * (f + b) / w for f, b, w in zip(forward, backward, whole, strict=True))
-            return [name, *(1000 * median(x) for x in (whole, forward, backward)), share]
+            undivided = (
+                undivided_step(trainee_of(name, setting, source), setting, loss=x) for x in (True, False)
+            )
+            return [
+                name,
+                *(1000 * median(x) for x in (whole, forward, backward)),
+                share,
+                *(1000 * x for x in undivided),
+            ]
 
         found = [
             session.add(rows, f"step, {name}", partial(row, name)) for name in ("hwc", "hicone", "supcon")
         ]
-    shares = [float(row[-1]) for row in found if row is not None]
-    return {"P14 GPU": max(shares)} if shares else {}
+    added = [100 * (1 - float(row[6]) / float(row[5])) for row in found if row is not None]
+    return {"P14 GPU": max(added)} if added else {}
 
 
 def measure(size: Size, seconds: str = "540") -> Results:
@@ -202,13 +245,17 @@ def measure(size: Size, seconds: str = "540") -> Results:
     session = Session(float(seconds))
     few = ["hwc", "himulcon", "hicone", "maskcon"]
     names = choose(size, full=few, short=few[:3], tiny=few[:1])
+    every = choose(size, full=[*few, *(name for name in OBJECTIVES if name not in few)], short=few, tiny=few)
     measured = speed(session, size)
+    waiting(session, list(OBJECTIVES) if size != "tiny" else few)
+    with session.noting("step"):
+        measured |= step(session, size)
     for part in (kernels, partial(parity, names=names), tuning):
         with session.noting(str(getattr(part, "__name__", "parity"))):
             part(session, size)
-    with session.noting("step"):
-        measured |= step(session, size)
-    every = choose(size, full=[*few, *(name for name in OBJECTIVES if name not in few)], short=few, tiny=few)
+    for tuned in TUNED if size == "full" else ():
+        with session.noting(f"tuning {tuned}"):
+            tuning(session, size, *tuned)
     objectives(session, size, every)
     return Results(session.tables, measured, session.notes)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+import traceback
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from statistics import median
@@ -12,7 +14,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from kept import Row, Table, show
 
-__all__ = ["Session", "by_kernel", "timed"]
+__all__ = ["Session", "by_kernel", "timed", "waits"]
 
 
 def timed(call: Callable[[], object], rounds: int, warmup: int = 3) -> tuple[float, float]:
@@ -59,6 +61,33 @@ def by_kernel(call: Callable[[], object], calls: int = 5, most: int = 20) -> lis
     rest = spent[most:]
     others = ("all others", sum(kernel[1] for kernel in rest), sum(kernel[2] for kernel in rest))
     return [*spent[:most], *([others] if rest else [])]
+
+
+def waits(call: Callable[[], object], warmup: int = 12) -> list[str]:
+    """File and line of every place in labeltree at which a call waits for the GPU, in order.
+
+    The calls before are not looked at: the first of a loss read its labels.
+    """
+    for _ in range(warmup):
+        call()
+    places: list[str] = []
+
+    def keep(message: Warning | str, *_: object, **__: object) -> None:
+        if "synchronizing" in str(message):
+            ours = [line for line in traceback.extract_stack() if "labeltree" in line.filename]
+            places.extend(f"{line.filename.rsplit('/', 1)[-1]}:{line.lineno}" for line in ours[-1:])
+
+    before = warnings.showwarning
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.showwarning = keep
+        torch.cuda.set_sync_debug_mode("warn")
+        try:
+            call()
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+            warnings.showwarning = before
+    return places
 
 
 class Session:

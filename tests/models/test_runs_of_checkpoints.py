@@ -273,7 +273,7 @@ def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("socket.getaddrinfo", lambda *_, **__: pytest.fail("nothing may be asked"))
 
 
-@pytest.mark.parametrize("library", ["transformers"])  # what is compiled does not depend on the library
+@pytest.mark.parametrize("library", list(WRITERS))
 def test_compiled_lora_is_the_run_of_the_plain_encoder(
     library: str,
     recipe_of: Callable[..., Recipe],

@@ -1,12 +1,12 @@
-"""The space that a search uses: a run's embeddings, unless the encoder's features are clearly better."""
+"""The space that a search uses: a run's embeddings, unless the encoder's features find more of validation."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
+import torch
 from torch import Tensor
 
 from labeltree.errors import DataError
@@ -19,6 +19,8 @@ from labeltree.taxonomy import AnyTaxonomy
 __all__ = ["SearchedSpace", "SpaceName", "choose_space", "searched_vectors"]
 
 SpaceName = Literal["embeddings", "features"]
+_FEWEST = 10
+"""Samples or groups of which the two spaces find different classes; of fewer, their errors say little."""
 
 
 @dataclass(frozen=True)
@@ -49,12 +51,14 @@ class SearchedSpace:
         )
 
     @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> SearchedSpace:
-        """Read the fields as a dictionary.
+    def from_dict(cls, content: object) -> SearchedSpace:
+        """Read the fields from a dictionary.
 
         Raises:
             ValueError: if the dictionary is not valid.
         """
+        if not isinstance(content, Mapping):
+            raise ValueError(f"no searched space: {content!r}")
         names, scores, samples = get_args(SpaceName), content.get("hierarchical_f1"), content.get("samples")
         if (
             content.get("name") not in names
@@ -73,11 +77,12 @@ def choose_space(
     """Choose between the embeddings and the features of a run by the nearest neighbours of validation.
 
     The features are taken if the hierarchical F1 of the nearest training sample is better by more than one
-    standard error of the difference. Within that error the embeddings are, since whole rankings follow the
-    tree better there: the nearest sample alone says nothing about the samples after it.
+    standard error of the difference, over samples or, where the table has groups, over groups, of which at
+    least ten differ. Otherwise the embeddings are, since whole rankings follow the tree better there: the
+    nearest sample alone says nothing about the samples after it.
 
     Args:
-        table: embeddings and features of the run.
+        table: embeddings and features of the run, perhaps with groups.
         taxonomy: taxonomy of the labels.
         learned: training rows, with finest labels.
         held: validation rows, likewise.
@@ -90,10 +95,25 @@ def choose_space(
         keys, queries = vectors[learned].float(), vectors[held].float()
         nearest = nearest_neighbour_labels(queries, keys, table.nodes[learned], ks=(1,), geometry=geometry)[1]
         scores[name] = hierarchical_f1(nearest, table.nodes[held], taxonomy, reduction="none")
-    gain = scores["features"] - scores["embeddings"]
-    clear = float(gain.mean()) > float(gain.std()) / math.sqrt(len(gain))
+    gain = (scores["features"] - scores["embeddings"]).double()
+    units = _units(None if table.groups is None else table.groups[held], len(held))
+    differing = torch.unique(units[gain.abs() > 1e-6])
+    deviations = torch.zeros(len(held), dtype=torch.float64).index_add_(0, units, gain - gain.mean())
+    count = len(torch.unique(units))
+    error = float((deviations**2).sum() * count / max(count - 1, 1)) ** 0.5 / len(held)
+    better = float(gain.mean()) > error and len(differing) >= _FEWEST
     means = {name: float(values.mean()) for name, values in scores.items()}
-    return SearchedSpace("features" if clear else "embeddings", means, len(held))
+    return SearchedSpace("features" if better else "embeddings", means, len(held))
+
+
+def _units(groups: Tensor | None, n: int) -> Tensor:
+    """The number (n,), below n, of each sample's group; a sample without one is its own."""
+    own = torch.arange(n)
+    if groups is None:
+        return own
+    _, place = torch.unique(groups, return_inverse=True)
+    first = torch.full((n,), n).scatter_reduce(0, place, own, "amin")
+    return torch.where(groups >= 0, first[place], own)
 
 
 def searched_vectors(table: EmbeddingTable, space: SpaceName) -> Tensor:

@@ -71,9 +71,9 @@ def check_batch(
         Nodes and instances as int64, on the device of the embeddings.
 
     Raises:
-        ValueError: a bad argument; the message names it, its value and what was expected. On a GPU the values
-            of labels are read in the first ten batches of a loss; a bad one in a later batch fails on the
-            device.
+        ValueError: a bad argument; the message names it, its value and what was expected. On a GPU only
+            the labels of a loss's first batches are read, at most ten; a bad one in a later batch fails on
+            the device.
     """
     if not isinstance(embeddings, Tensor) or embeddings.dim() != 2 or not embeddings.is_floating_point():
         raise ValueError(
@@ -84,7 +84,8 @@ def check_batch(
     if nodes is not None and num_nodes is not None and nodes.numel():
         least, greatest = nodes.aminmax()
         if nodes.is_cuda and loss is not None and trusted(loss):  # to read them waits for all work before
-            torch._assert_async((least >= -1) & (greatest < num_nodes), f"a node is not below {num_nodes}")
+            inside = (least >= -1) & (greatest < num_nodes)
+            torch._assert_async(inside, f"nodes must lie between -1 (missing) and {num_nodes - 1}")
         elif int(least) < -1 or int(greatest) >= num_nodes:
             place = tuple(((nodes < -1) | (nodes >= num_nodes)).nonzero()[0].tolist())
             raise ValueError(

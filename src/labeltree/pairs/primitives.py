@@ -77,6 +77,8 @@ def way_of(
     alone = (
         queries is keys and relation.queries is relation.keys and relation.offset == 0 and len(queries) > 0
     )
+    if plan.name == "triton" and by_labels and _kernels_take(queries, keys, relation):
+        return "triton"  # before the scale is read, which waits for a GPU
     exponents = None
     if by_labels and alone:
         exponents = exponent_dtype(dtype, float(temperature), scale)
@@ -86,8 +88,6 @@ def way_of(
         return "small"
     if plan.name == "dense":
         return "dense"
-    if plan.name == "triton" and by_labels and _kernels_take(queries, keys, relation):
-        return "triton"
     if exponents is not None and _most_views(relation.queries.instances) <= _MOST_VIEWS:
         return "tiles"
     return "general"

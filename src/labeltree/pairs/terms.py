@@ -241,15 +241,20 @@ def term_bounds(largest: Tensor) -> Tensor:
     """
     bound = largest.new_full((), -torch.inf)
     if len(largest):
-        worst = largest.flatten()[largest.argmax()]  # a NaN is the largest
+        worst = _first_largest(largest.flatten())
         bound = torch.where(worst.isnan(), worst, bound)
     bounds = []
     for term in reversed(range(largest.shape[1])):
         bounds.append(bound)
         if len(largest):
-            here = largest[largest[:, term].argmax(), term]
+            here = _first_largest(largest[:, term])
             bound = torch.where(here > bound, here, bound)
     return torch.stack(bounds[::-1])
+
+
+def _first_largest(values: Tensor) -> Tensor:
+    """The largest of `values (n,)`, whose gradient goes to the first alone; a NaN is the largest."""
+    return values.gather(0, values.argmax(0, keepdim=True))[0]  # to index by a place waits for a GPU
 
 
 def _check_room(rows: int, terms: int, relations: int, like: Tensor) -> None:

@@ -111,8 +111,7 @@ def render_report(
     names = NodeNames(taxonomy)
     colours = TreeColours(taxonomy, table.nodes[chosen.search])
     embeddings = read(table, "embeddings")
-    space = result.main.classifier.space.name
-    searched = embeddings if space == "embeddings" else read(table, space)
+    searched = read(table, result.main.classifier.space.name)
     plan = chosen.plan
     searches = choose_searches(
         searched, table.nodes, plan.queries, taxonomy, gallery=plan.gallery, groups=plan.groups

@@ -76,7 +76,7 @@ def sides(relation: PairRelation, tile: int) -> tuple[Side, Side]:
     none = torch.iinfo(torch.int32).max
     size = len(queries) + len(keys)
     first = place.new_full((size + 1,), none).scatter_reduce(0, of_keys + 1, key_place, "amin")
-    first[0] = none
+    first[:1].fill_(none)  # to assign a number waits for a GPU
     of_queries, of_keys = (
         torch.where(first[of] < none, first[of], -1) for of in (of_queries + 1, of_keys + 1)
     )

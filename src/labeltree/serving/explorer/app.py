@@ -228,7 +228,8 @@ def _add_search(app: FastAPI, show: Show, engine: Engine | None) -> None:
         rows = await service.answer(request, Question())
         if len(rows) != 1:
             raise HTTPException(422, "send one image or one text at a time")
-        vector = np.asarray(rows[0]["embedding"], np.float32)
+        searched = "features" if collection.space == "features" else "embedding"
+        vector = np.asarray(rows[0][searched], np.float32)
         name = str(rows[0]["sample"])
         return await asyncio.to_thread(show.near, vector, name, k, below, compared)
 

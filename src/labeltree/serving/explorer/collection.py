@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from labeltree.decisions.searched_space import SpaceName
 from labeltree.evaluation import Reading
 from labeltree.evaluation.reading import read
 from labeltree.runs import EmbeddingTable
@@ -51,6 +52,7 @@ class Collection:
             anywhere).
         geometry: ``sphere``, ``euclidean`` or ``poincare``.
         curvature: of the Poincaré ball.
+        space: what the vectors are of the model of the index: ``embeddings``, or ``features`` of its encoder.
         version: of the index; whatever was computed of another version does not fit.
         splits: ``(n,)`` array of str, or None.
         predictions: ``(n,)`` int64 nodes that a model answered, −1 = none; or None.
@@ -66,6 +68,7 @@ class Collection:
     nearest: Callable[[Array, int, int | None], list[Found]]
     geometry: str = "sphere"
     curvature: float = -1.0
+    space: SpaceName = "embeddings"
     version: str = "0"
     splits: Array | None = None
     predictions: Array | None = None

@@ -214,6 +214,7 @@ def _collection(index: Index, seen: Index) -> Collection:
         nearest=nearest,
         geometry=seen.settings.space.name,
         curvature=seen.settings.curvature,
+        space=seen.settings.vectors,
         version=version,
         splits=texts("split"),
         predictions=_predictions(columns.get("prediction"), seen.taxonomy),
