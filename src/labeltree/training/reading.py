@@ -10,6 +10,7 @@ import inspect
 import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -134,14 +135,20 @@ class RecipeParser(ArgumentParser):  # type: ignore[misc, unused-ignore]
         """Build a recipe from command-line arguments or nested settings."""
         try:
             if arguments is not None:
-                parsed = self.parse_args(with_found_recipe(arguments))
+                given = self.parse_args(with_found_recipe(arguments), defaults=False)
             else:
-                parsed = self.parse_object(settings or {})
+                given = self.parse_object(settings or {}, defaults=False)
         except (argparse.ArgumentError, KeyError, TypeError, ValueError) as error:
             if isinstance(error, RecipeError):
                 raise
             raise RecipeError(self._explain(str(error))) from error
+        parsed = self._unchanged.clone()  # to let every default be parsed anew takes most of the time
+        parsed.update(given)
         return self.build(parsed)
+
+    @cached_property
+    def _unchanged(self) -> Namespace:
+        return self.get_defaults()
 
     def build(self, parsed: Namespace) -> Recipe:
         """Build a recipe from parsed settings."""
