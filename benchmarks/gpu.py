@@ -1,4 +1,4 @@
-"""Losses on a GPU, forward and backward: time, memory, accuracy, kernels and launch settings (P12).
+"""Losses on a GPU, forward and backward: time, memory, accuracy, waits, kernels, launch settings (P12, P14).
 
     python benchmarks/gpu.py [--short] [--seconds 540]
 
@@ -182,7 +182,7 @@ def tuning(
 
 
 def waiting(session: Session, names: list[str]) -> None:
-    """How often an objective waits for the GPU, so that what comes before no longer hides its launches."""
+    """How often an objective waits for the GPU; launches before the first wait hide behind earlier work."""
     given = there(batch(512, D), "bfloat16")
     with session.table("Waits for the GPU, n = 512, bfloat16", ("objective", "waits", "where")) as rows:
 
@@ -234,7 +234,8 @@ def step(session: Session, size: Size) -> dict[str, float]:
         found = [
             session.add(rows, f"step, {name}", partial(row, name)) for name in ("hwc", "hicone", "supcon")
         ]
-    added = [100 * (1 - float(row[6]) / float(row[5])) for row in found if row is not None]
+    undivided = [row[-2:] for row in found if row is not None]
+    added = [100 * (1 - float(without) / float(step)) for step, without in undivided]
     return {"P14 GPU": max(added)} if added else {}
 
 

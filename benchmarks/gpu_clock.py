@@ -66,7 +66,7 @@ def by_kernel(call: Callable[[], object], calls: int = 5, most: int = 20) -> lis
 def waits(call: Callable[[], object], warmup: int = 12) -> list[str]:
     """File and line of every place in labeltree at which a call waits for the GPU, in order.
 
-    The calls before are not looked at: the first of a loss read its labels.
+    The calls before it are not watched, since a loss reads the labels of its first batches.
     """
     for _ in range(warmup):
         call()
@@ -77,8 +77,7 @@ def waits(call: Callable[[], object], warmup: int = 12) -> list[str]:
             ours = [line for line in traceback.extract_stack() if "labeltree" in line.filename]
             places.extend(f"{line.filename.rsplit('/', 1)[-1]}:{line.lineno}" for line in ours[-1:])
 
-    before = warnings.showwarning
-    with warnings.catch_warnings():
+    with warnings.catch_warnings():  # which restores `showwarning`
         warnings.simplefilter("always")
         warnings.showwarning = keep
         torch.cuda.set_sync_debug_mode("warn")
@@ -86,7 +85,6 @@ def waits(call: Callable[[], object], warmup: int = 12) -> list[str]:
             call()
         finally:
             torch.cuda.set_sync_debug_mode("default")
-            warnings.showwarning = before
     return places
 
 

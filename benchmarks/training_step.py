@@ -26,6 +26,7 @@ from inputs import balanced
 from labeltree.data import ArrayStore, Source, make_splits
 from labeltree.training.batches import Batch
 from labeltree.training.experiment import Experiment, prepare
+from labeltree.training.module import RepresentationModule
 from labeltree.training.recipe import Recipe
 from step_parts import PARTS, PartedStep, clock_of
 
@@ -148,15 +149,21 @@ def whole_step(experiment: Experiment, setting: Setting) -> float:
     return steps.seconds
 
 
+def _ready(
+    experiment: Experiment, setting: Setting
+) -> tuple[RepresentationModule, torch.optim.Optimizer, torch.dtype | None]:
+    """The module in training on its device, silent; its optimiser, and the type of mixed precision."""
+    module = experiment.module.to(setting.device).train()
+    module.log = lambda *_, **__: None  # type: ignore[method-assign]
+    dtype = torch.bfloat16 if setting.precision == "bf16" else None
+    return module, module.configure_optimizers()["optimizer"], dtype
+
+
 def parted_steps(experiments: dict[str, Experiment], setting: Setting) -> dict[str, list[dict[str, float]]]:
     """Every objective's parts, round by round, one step of each in a round."""
-    dtype = torch.bfloat16 if setting.precision == "bf16" else None
     steps, loaders, found = {}, {}, {}
     for name, experiment in experiments.items():
-        module = experiment.module.to(setting.device).train()
-        module.log = lambda *_, **__: None  # type: ignore[method-assign]
-        optimizer = module.configure_optimizers()["optimizer"]
-        steps[name] = PartedStep(module, optimizer, dtype)
+        steps[name] = PartedStep(*_ready(experiment, setting))
         loaders[name] = batches_of(experiment, setting)
         found[name] = [steps[name](loaders[name][0])][:0]  # the first is not counted
     for number in range(setting.rounds):
@@ -166,18 +173,15 @@ def parted_steps(experiments: dict[str, Experiment], setting: Setting) -> dict[s
 
 
 def undivided_step(experiment: Experiment, setting: Setting, loss: bool = True) -> float:
-    """Seconds of a step without a clock within it, so that a GPU may be behind; from batches that are there.
+    """Seconds of a step without a wait for the GPU within it, its batches on the device already.
 
-    Without a loss, the mean square of what it would get takes its place.
+    Without its loss, the mean square of the embeddings takes the loss's place.
     """
-    module = experiment.module.to(setting.device).train()
-    module.log = lambda *_, **__: None  # type: ignore[method-assign]
+    module, optimizer, dtype = _ready(experiment, setting)
     if not loss:
         for term in module.objective.terms.values():
             term.loss.forward = _mean_square  # type: ignore[method-assign, union-attr, assignment]
-    optimizer = module.configure_optimizers()["optimizer"]
     batches, clock = batches_of(experiment, setting), clock_of(torch.device(setting.device))
-    dtype = torch.bfloat16 if setting.precision == "bf16" else None
 
     def steps(number: int) -> float:
         began = clock()

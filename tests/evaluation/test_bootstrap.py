@@ -16,8 +16,8 @@ from labeltree.evaluation.statistics import (
     Resampling,
     agreement_intervals,
     draw_counts,
-    number_groups,
 )
+from labeltree.runs.columns import number_groups
 
 pytestmark = pytest.mark.slow
 

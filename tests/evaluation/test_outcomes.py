@@ -21,8 +21,8 @@ from labeltree.evaluation import (
     load_outcomes,
     save_outcomes,
 )
-from labeltree.evaluation.statistics import number_groups
 from labeltree.runs import EmbeddingTable
+from labeltree.runs.columns import number_groups
 from labeltree.taxonomy import Taxonomy, TaxonomyDAG
 
 pytestmark = pytest.mark.slow

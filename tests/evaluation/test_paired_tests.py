@@ -15,9 +15,9 @@ from labeltree.evaluation.statistics import (
     across_runs,
     holm,
     mcnemar,
-    number_groups,
     sign_flip_test,
 )
+from labeltree.runs.columns import number_groups
 
 
 def _two_runs(seed: int, n: int) -> tuple[np.ndarray, np.ndarray]:

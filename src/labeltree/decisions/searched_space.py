@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-import torch
+import numpy as np
 from torch import Tensor
 
 from labeltree.errors import DataError
 from labeltree.geometry import Sphere
 from labeltree.metrics.functional import hierarchical_f1, nearest_neighbour_labels
 from labeltree.runs import EmbeddingTable
+from labeltree.runs.columns import number_groups
 from labeltree.safe_files import fits
 from labeltree.taxonomy import AnyTaxonomy
 
@@ -20,7 +22,7 @@ __all__ = ["SearchedSpace", "SpaceName", "choose_space", "searched_vectors"]
 
 SpaceName = Literal["embeddings", "features"]
 _FEWEST = 10
-"""Samples or groups of which the two spaces find different classes; of fewer, their errors say little."""
+"""Samples, or groups, for which the two spaces must find different classes, or the embeddings stay."""
 
 
 @dataclass(frozen=True)
@@ -95,25 +97,15 @@ def choose_space(
         keys, queries = vectors[learned].float(), vectors[held].float()
         nearest = nearest_neighbour_labels(queries, keys, table.nodes[learned], ks=(1,), geometry=geometry)[1]
         scores[name] = hierarchical_f1(nearest, table.nodes[held], taxonomy, reduction="none")
-    gain = (scores["features"] - scores["embeddings"]).double()
-    units = _units(None if table.groups is None else table.groups[held], len(held))
-    differing = torch.unique(units[gain.abs() > 1e-6])
-    deviations = torch.zeros(len(held), dtype=torch.float64).index_add_(0, units, gain - gain.mean())
-    count = len(torch.unique(units))
-    error = float((deviations**2).sum() * count / max(count - 1, 1)) ** 0.5 / len(held)
-    better = float(gain.mean()) > error and len(differing) >= _FEWEST
+    gain = (scores["features"] - scores["embeddings"]).double().numpy()
+    groups = np.full(len(held), -1) if table.groups is None else table.groups[held].numpy()
+    units = number_groups(groups)
+    sums = np.bincount(units, gain - gain.mean())
+    error = math.sqrt(sums @ sums * len(sums) / max(len(sums) - 1, 1)) / len(held)
+    differing = len(np.unique(units[abs(gain) > 1e-6]))
+    better = gain.mean() > error and differing >= _FEWEST
     means = {name: float(values.mean()) for name, values in scores.items()}
     return SearchedSpace("features" if better else "embeddings", means, len(held))
-
-
-def _units(groups: Tensor | None, n: int) -> Tensor:
-    """The number (n,), below n, of each sample's group; a sample without one is its own."""
-    own = torch.arange(n)
-    if groups is None:
-        return own
-    _, place = torch.unique(groups, return_inverse=True)
-    first = torch.full((n,), n).scatter_reduce(0, place, own, "amin")
-    return torch.where(groups >= 0, first[place], own)
 
 
 def searched_vectors(table: EmbeddingTable, space: SpaceName) -> Tensor:

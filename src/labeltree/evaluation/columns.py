@@ -19,9 +19,9 @@ from labeltree.evaluation.statistics import (
     Resampling,
     Statistic,
     mean_of_parts,
-    number_groups,
 )
 from labeltree.runs import EmbeddingTable
+from labeltree.runs.columns import number_groups
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy
 
 __all__ = [

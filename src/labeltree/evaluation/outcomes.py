@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from labeltree.atomic import atomic_write
 from labeltree.errors import DataError
-from labeltree.evaluation.statistics import Statistic, number_groups
+from labeltree.evaluation.statistics import Statistic
 from labeltree.evaluation.statistics.interval_ends import Floats
+from labeltree.runs.columns import number_groups
 from labeltree.safe_files import Reader, read_arrays, value_from_json
 from labeltree.taxonomy import Taxonomy, TaxonomyDAG
 

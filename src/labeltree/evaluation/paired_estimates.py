@@ -21,10 +21,10 @@ from labeltree.evaluation.statistics import (
     across_runs,
     mcnemar,
     mean_of_parts,
-    number_groups,
     sign_flip_test,
 )
 from labeltree.evaluation.statistics.interval_ends import Floats
+from labeltree.runs.columns import number_groups
 
 __all__ = ["Found", "PairedEstimates", "Stratum", "common_samples", "strata", "tested_in_all"]
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from labeltree.errors import DataError
@@ -22,6 +23,7 @@ __all__ = [
     "as_integers",
     "as_texts",
     "group_names",
+    "number_groups",
     "read_answers",
     "read_columns",
     "read_groups",
@@ -64,6 +66,21 @@ def group_names(path: Path, column: Any) -> np.ndarray[Any, Any] | None:
     """Names of the groups, empty for samples without a group; None if the column holds numbers."""
     groups = _whole(column)
     return None if column is None or groups.dtype.kind not in "UO" else as_texts(path, "groups", groups)
+
+
+def number_groups(groups: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Renumber groups from 0 without gaps; every −1 becomes a group of its own.
+
+    Example:
+        >>> number_groups(np.array([7, -1, 7, -1, 3])).tolist()
+        [1, 2, 1, 3, 0]
+    """
+    alone = groups < 0
+    _, numbers = np.unique(groups[~alone], return_inverse=True)
+    result = np.empty(len(groups), dtype=np.int64)
+    result[~alone] = numbers
+    result[alone] = np.arange(alone.sum()) + (numbers.max() + 1 if len(numbers) else 0)
+    return result
 
 
 def _whole(column: Any) -> np.ndarray[Any, Any]:

@@ -23,7 +23,6 @@ from labeltree.evaluation.reported_nodes import (
     with_prefix,
 )
 from labeltree.evaluation.samples import labelled_rows
-from labeltree.evaluation.statistics import number_groups
 from labeltree.evaluation.subsampling import leak_notes, table_folds
 from labeltree.metrics.functional import (
     group_labels,
@@ -36,6 +35,7 @@ from labeltree.metrics.functional import (
 from labeltree.metrics.functional.node_groups import Aggregation, in_conflict
 from labeltree.metrics.functional.node_labels import Below
 from labeltree.metrics.functional.node_resampling import RATES, decided_nodes, nodes_at
+from labeltree.runs.columns import number_groups
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy
 
 __all__ = ["QUESTION_COUNTS", "NodeScoresOptions", "node_scores_protocol"]

@@ -14,10 +14,10 @@ from labeltree.evaluation.columns import FEWEST_GROUPS, Number, Place, Resamplin
 from labeltree.evaluation.reading import Reading
 from labeltree.evaluation.registry import Inputs, ProtocolResult, register
 from labeltree.evaluation.reported_nodes import TOO_MANY_NOTE, mean_auroc, ranking_statistic
-from labeltree.evaluation.statistics import number_groups
 from labeltree.evaluation.subsampling import leak_notes
 from labeltree.metrics.functional import group_labels, group_probabilities, node_auroc
 from labeltree.metrics.functional.node_groups import Aggregation, in_conflict
+from labeltree.runs.columns import number_groups
 
 __all__ = ["PerGroupOptions", "per_group"]
 

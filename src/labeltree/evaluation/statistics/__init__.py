@@ -6,7 +6,6 @@ from labeltree.evaluation.statistics.bootstrap import (
     Interval,
     Resampling,
     draw_counts,
-    number_groups,
 )
 from labeltree.evaluation.statistics.joint_statistics import (
     JointBootstrap,
@@ -34,6 +33,5 @@ __all__ = [
     "holm",
     "mcnemar",
     "mean_of_parts",
-    "number_groups",
     "sign_flip_test",
 ]

@@ -20,6 +20,7 @@ from labeltree.evaluation.statistics.interval_ends import (
     jackknife_acceleration,
     without_flat,
 )
+from labeltree.runs.columns import number_groups
 
 __all__ = [
     "Bootstrap",
@@ -28,7 +29,6 @@ __all__ = [
     "Method",
     "Resampling",
     "draw_counts",
-    "number_groups",
 ]
 
 _BATCH = 64
@@ -109,21 +109,6 @@ class GroupSums:
     def runs(self, chosen: list[int]) -> GroupSums:
         """The sums of the chosen runs."""
         return GroupSums(self.numerators[:, chosen], self.denominators[:, chosen])
-
-
-def number_groups(groups: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Renumber groups from 0 without gaps; every −1 becomes a group of its own.
-
-    Example:
-        >>> number_groups(np.array([7, -1, 7, -1, 3])).tolist()
-        [1, 2, 1, 3, 0]
-    """
-    alone = groups < 0
-    _, numbers = np.unique(groups[~alone], return_inverse=True)
-    result = np.empty(len(groups), dtype=np.int64)
-    result[~alone] = numbers
-    result[alone] = np.arange(alone.sum()) + (numbers.max() + 1 if len(numbers) else 0)
-    return result
 
 
 class Bootstrap:

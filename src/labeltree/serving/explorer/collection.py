@@ -52,7 +52,7 @@ class Collection:
             anywhere).
         geometry: ``sphere``, ``euclidean`` or ``poincare``.
         curvature: of the Poincaré ball.
-        space: what the vectors are of the model of the index: ``embeddings``, or ``features`` of its encoder.
+        space: which of the model's vectors these are: its ``embeddings``, or the ``features`` of its encoder.
         version: of the index; whatever was computed of another version does not fit.
         splits: ``(n,)`` array of str, or None.
         predictions: ``(n,)`` int64 nodes that a model answered, −1 = none; or None.
