@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Generator, Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -50,6 +51,23 @@ def _one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _operators_of_onnx_are_listed_once() -> Iterator[None]:
+    """Every export would list them anew, for half a second."""
+    export = torch.onnx.export
+    with pytest.MonkeyPatch.context() as patch:
+
+        def first_export(*arguments: Any, **options: Any) -> Any:
+            from torch.onnx._internal.exporter._registration import ONNXRegistry
+
+            patch.setattr(ONNXRegistry, "from_torchlib", cache(ONNXRegistry.from_torchlib))
+            patch.setattr(torch.onnx, "export", export)
+            return export(*arguments, **options)
+
+        patch.setattr(torch.onnx, "export", first_export)
+        yield
 
 
 def write_image_folder(folder: Path, per_leaf: int = 12, size: int = 28, seed: int = 0) -> Path:

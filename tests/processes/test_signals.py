@@ -250,12 +250,14 @@ def test_a_child_ends_with_its_parent(kernel: bool) -> None:
 
 
 def test_a_run_of_a_study_ends_when_the_study_is_dead_already(tmp_path: Path) -> None:
-    words = [sys.executable, "-m", "labeltree.studies.worker", str(tmp_path / "none.yaml"), "run", "a", "0"]
-    environment = {**os.environ, "LABELTREE_STUDY": str(os.getppid())}  # not its parent, which we are
-    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+    worker = "import runpy; runpy.run_module('labeltree.studies.worker', run_name='__main__', alter_sys=True)"
+    words = [str(tmp_path / "none.yaml"), "run", "a", "0"]
+    done = run_forked(
+        worker, words, {"LABELTREE_STUDY": str(os.getpid())}
+    )  # that is not its parent
     assert (done.returncode, done.stderr) == (143, "stopped\n")
-    environment["LABELTREE_STUDY"] = str(os.getpid())
-    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+    parent = f"import os; os.environ['LABELTREE_STUDY'] = str(os.getppid()); {worker}"
+    done = run_forked(parent, words)
     assert done.returncode == 1
     assert "none.yaml" in done.stderr
 

@@ -1,5 +1,6 @@
 """Mappings between versions of a taxonomy: what they say, and that either version follows from them."""
 
+import itertools
 import tempfile
 from pathlib import Path
 
@@ -66,8 +67,12 @@ def said(mapping: TaxonomyMapping) -> list[str]:
     return [str(change) for change in mapping.changes()]
 
 
+_FOLDER = tempfile.TemporaryDirectory()  # of all examples of this file
+_numbers = itertools.count()
+
+
 def saved(mapping: TaxonomyMapping) -> Path:
-    path = Path(tempfile.mkdtemp()) / "changes.yaml"
+    path = Path(_FOLDER.name) / f"changes{next(_numbers)}.yaml"
     mapping.save(path)
     return path
 
