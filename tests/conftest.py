@@ -62,7 +62,7 @@ def _operators_of_onnx_are_listed_once() -> Iterator[None]:
         def first_export(*arguments: Any, **options: Any) -> Any:
             from torch.onnx._internal.exporter._registration import ONNXRegistry
 
-            patch.setattr(ONNXRegistry, "from_torchlib", cache(ONNXRegistry.from_torchlib))
+            patch.setattr(ONNXRegistry, "from_torchlib", staticmethod(cache(ONNXRegistry.from_torchlib)))
             patch.setattr(torch.onnx, "export", export)
             return export(*arguments, **options)
 
