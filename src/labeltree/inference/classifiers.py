@@ -77,9 +77,7 @@ def own_scores(network: Network) -> OwnScores | None:
     """The network's own classifier, if all its classes are nodes of the data's taxonomy."""
     network = network.eval()
     with torch.inference_mode():
-        found = network.objective.class_scores(
-            torch.zeros(1, network.encoder.feature_dim, device=network.device)
-        )
+        found = network.objective.class_scores(torch.zeros(1, network.feature_dim, device=network.device))
     if found is None:
         return None
     nodes = network.from_training[found[0].cpu()].clone()

@@ -185,7 +185,7 @@ def run_tables(
     ``untrained`` is left out, with a warning, if the weights that training started from are gone, and ``raw``
     where there is a pretrained image encoder, beside which pixels say little.
     """
-    run = load_run(path, progress, verify=verify)
+    run = load_run(path, progress, verify=verify, encoder="later")
     tables: dict[str, EmbeddingTable] = {}
     for name in names:
         if name == "raw" and "untrained" in tables and _starts_with_pictures(run):
@@ -199,7 +199,7 @@ def run_tables(
 
 def _starts_with_pictures(run: TrainedRun) -> bool:
     """Whether a run began with a pretrained encoder of images alone."""
-    return start_name(run.recipe) == START_NAMES[0] and run.network.encoder.modality == "image"
+    return start_name(run.recipe) == START_NAMES[0] and run.network.modality == "image"
 
 
 class _StartIsGone(Exception):
@@ -228,7 +228,7 @@ class OwnSamples:
     def __call__(self) -> EmbeddingTable:
         """The embeddings table."""
         if self._table is None:
-            run = load_run(self._path, self._progress, verify=self._verify)
+            run = load_run(self._path, self._progress, verify=self._verify, encoder="later")
             if len(run.source) <= _ALL or (_is_kept("trained", run) and not self._verify):
                 self._table = _kept_table("trained", run, self._progress, verify=self._verify)
             else:
@@ -297,7 +297,7 @@ def _kept_table(
 
 def _make_table(name: TableName, run: TrainedRun, progress: Progress | None) -> EmbeddingTable:
     if name == "raw":
-        return raw_table(run.source, run.network.encoder.modality)
+        return raw_table(run.source, run.network.modality)
     if name == "untrained":
         from labeltree.training.experiment import prepare
         from labeltree.training.reading import read_recipe

@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
+from typing import Any, Literal
 
 import torch
+from torch import nn
 
 from labeltree.data import Source
 from labeltree.errors import RunError
@@ -20,7 +22,7 @@ from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.between_versions import VersionChange
 from labeltree.taxonomy.nodes import trust_labels
 from labeltree.training.absent_objective import AbsentEntry, absent_objectives, where_to_find
-from labeltree.training.network import Network, build_network, on_usual_device
+from labeltree.training.network import Network, build_network, usual_device
 from labeltree.training.recipe import Recipe
 from labeltree.training.registry import ObjectiveEntry, get_objective
 
@@ -88,6 +90,7 @@ def load_run(
     own_data: bool = True,
     verify: bool = False,
     device: str | torch.device | None = None,
+    encoder: Literal["now", "later"] = "now",
 ) -> TrainedRun:
     """Load a finished run with the weights of its best epoch.
 
@@ -99,6 +102,8 @@ def load_run(
             only runs of versions before 0.1.0 open their samples in any case.
         verify: read all files of the run's samples again instead of trusting the cache.
         device: device of the network; None = a GPU if there is one, unless the recipe says otherwise.
+        encoder: when the encoder is built: ``later`` is when it is first used, if the run has recorded how
+            many features it gives. What is wrong with it is said then.
 
     Raises:
         RunError: if the folder is not a run, its training has not finished, its samples have changed, or its
@@ -117,9 +122,11 @@ def load_run(
         description = replace(
             description, normalisation=_earlier_normalisation(folder, description, training, weights)
         )
-    network = _build(folder, description, training, weights)
-    left = tuple(f"terms.{name}." for name in absent_objectives(network.recipe.objective))
-    for module, prefix in ((network.encoder, "encoder."), (network.objective, "objective.")):
+    recipe = _recipe_of(folder, description)
+    place = usual_device(recipe) if device is None else torch.device(device)
+    left = tuple(f"terms.{name}." for name in absent_objectives(recipe.objective))
+
+    def load(module: nn.Module, prefix: str) -> None:
         own = {key.removeprefix(prefix): value for key, value in weights.items() if key.startswith(prefix)}
         own = {key: value for key, value in own.items() if not key.startswith(left)} if left else own
         if problems := misfits(module.state_dict(), own):
@@ -128,9 +135,20 @@ def load_run(
                 "train again into another --out"
             )
         module.load_state_dict(own)
+        module.to(place)
+
+    network = _build(
+        folder,
+        description,
+        training,
+        weights,
+        feature_dim=description.feature_dim if encoder == "later" else None,
+        finish=partial(load, prefix="encoder."),
+    )
+    load(network.objective, "objective.")
+    network = network.to(place)
     if own_data:
         network.recipe = _at_its_place(network.recipe, folder)
-    network = on_usual_device(network) if device is None else network.to(device)
     return TrainedRun(folder, network, description, training, source if own_data else None)
 
 
@@ -191,6 +209,7 @@ def _build(
     description: ModelDescription,
     training: Taxonomy | None,
     weights: Mapping[str, torch.Tensor],
+    **later: Any,
 ) -> Network:
     taxonomy = folder.load_taxonomy()
     trust_labels(taxonomy)
@@ -204,10 +223,7 @@ def _build(
             f"'{folder.description}' and the taxonomies of the run do not go together; restore them, or "
             "train again into another --out"
         )
-    try:
-        recipe = Recipe.from_dict(description.settings)
-    except ValueError as error:
-        raise RunError(f"the settings in '{folder.description}' are damaged: {error}; restore it") from error
+    recipe = _recipe_of(folder, description)
     built = recipe
     if folder.word_vectors.is_file():  # where the vectors came from may be gone
         devise = {**recipe.options.get("devise", {}), "vectors": str(folder.word_vectors)}
@@ -223,9 +239,17 @@ def _build(
         normalisation=description.normalisation,
         preprocessing=description.preprocessing,
         entries=_entries(recipe, description, weights),
+        **later,
     )
     network.recipe = recipe
     return network
+
+
+def _recipe_of(folder: RunFolder, description: ModelDescription) -> Recipe:
+    try:
+        return Recipe.from_dict(description.settings)
+    except ValueError as error:
+        raise RunError(f"the settings in '{folder.description}' are damaged: {error}; restore it") from error
 
 
 def _described(folder: RunFolder) -> tuple[ModelDescription, Taxonomy | None]:

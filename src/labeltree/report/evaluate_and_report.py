@@ -156,7 +156,7 @@ def evaluate_run(
         if "untrained" in tables:
             baselines[start_name(recipe)] = tables["untrained"]
         if "raw" in tables:
-            baselines[RAW_NAMES[run.network.encoder.modality]] = tables["raw"]
+            baselines[RAW_NAMES[run.network.modality]] = tables["raw"]
         named = f"{Path(recipe.data).stem}: {recipe.objective}"
         if taxonomy is not None:
             before = table

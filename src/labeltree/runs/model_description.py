@@ -37,6 +37,8 @@ class ModelDescription:
             centred one.
         chosen: settings that the recipe left open, and that were chosen when the run began; None if that is
             not recorded.
+        feature_dim: number of features of the encoder; None if that is not recorded.
+        feature_dim: number of features of the encoder; None if that is not recorded.
     """
 
     settings: Mapping[str, Any]
@@ -48,6 +50,7 @@ class ModelDescription:
     objectives: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     preprocessing: Preprocessing | None = None
     chosen: tuple[str, ...] | None = None
+    feature_dim: int | None = None
 
     def with_settings(self, settings: Mapping[str, Any], names: Sequence[str]) -> ModelDescription:
         """The description with some of other settings; a name is dotted where settings are nested."""
@@ -76,6 +79,8 @@ class ModelDescription:
             content["objectives"] = {name: dict(origin) for name, origin in self.objectives.items()}
         if self.chosen is not None:
             content["chosen"] = list(self.chosen)
+        if self.feature_dim is not None:
+            content["feature_dim"] = self.feature_dim
         if self.preprocessing is not None:
             content["preprocessing"] = self.preprocessing.to_dict()
         with atomic_write(path) as temporary:
@@ -111,6 +116,9 @@ class ModelDescription:
             chosen = content.get("chosen")
             if not fits(chosen, list[str] | None):
                 raise ValueError("chosen")
+            width = content.get("feature_dim")
+            if not fits(width, int | None) or (width is not None and width < 1):
+                raise ValueError("feature_dim")
             if normalised is not None and [len(values) for values in normalised] != [shape[0]] * 2:
                 raise ValueError("normalisation")
             if shape is not None and (len(shape) != 3 or min(shape) < 1):
@@ -125,6 +133,7 @@ class ModelDescription:
                 objectives=objectives,
                 preprocessing=None if how is None else Preprocessing.from_dict(how),
                 chosen=None if chosen is None else tuple(chosen),
+                feature_dim=width,
             )
 
 

@@ -48,9 +48,8 @@ class Experiment:
         return Network(
             module.recipe,
             self.source.taxonomy,
-            module.evaluated_encoder,
+            (module.evaluated_encoder, module.views.plain),
             module.objective,
-            module.views.plain,
             shape,
             self.labels.from_training,
             None if shape is None else self.source.preprocessing,

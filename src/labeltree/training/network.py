@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from threading import Lock
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +22,7 @@ from labeltree.models import (
     encoder_modality,
     set_trainable,
 )
+from labeltree.models.encoder import Modality
 from labeltree.models.paired import Towers
 from labeltree.preprocessing import Preprocessing
 from labeltree.taxonomy import Taxonomy
@@ -29,52 +32,78 @@ from labeltree.training.objective import Objective
 from labeltree.training.recipe import Recipe
 from labeltree.training.registry import ObjectiveEntry
 
-__all__ = ["Network", "build_network", "on_usual_device", "recipe_encoder"]
+__all__ = ["Network", "build_network", "on_usual_device", "recipe_encoder", "usual_device"]
 
 _CPU_PIXELS = 128 * 64 * 64  # of a batch on a CPU, whose activations then fit in its caches
 _SMALLEST_BATCH = 8
+_building = Lock()  # of one encoder at a time
 
 
 class Network(nn.Module):
     """An encoder with what follows it, as it is evaluated and used.
 
-    It needs neither Lightning nor data. Its methods change nothing, so threads can share it.
+    It needs neither Lightning nor data. Its methods change nothing, so threads can share it. Its encoder can
+    be built when it is first used: where all features are known, its library is not imported.
 
     Args:
         recipe: the resolved recipe.
         taxonomy: taxonomy of the data's labels.
-        encoder: maps images or tokens to features.
+        encoder: maps images or tokens to features, with the unaugmented view of samples; or a function that
+            builds both, in evaluation mode.
         objective: head and classifiers, beside the losses.
-        plain: the unaugmented view of samples.
         image_shape: ``(c, h, w)`` of the images; None for texts.
         from_training: ``(M,)`` node of ``taxonomy`` of each node of the training taxonomy; −1 = none.
         preprocessing: how images are cut out of files; None = the largest centred square.
+        feature_dim: number of features; None = that of the encoder, which is then built.
     """
 
     def __init__(
         self,
         recipe: Recipe,
         taxonomy: Taxonomy,
-        encoder: Encoder,
+        encoder: tuple[Encoder, Views] | Callable[[], tuple[Encoder, Views]],
         objective: Objective,
-        plain: Views,
         image_shape: tuple[int, int, int] | None,
         from_training: Tensor,
         preprocessing: Preprocessing | None = None,
+        feature_dim: int | None = None,
     ) -> None:
         super().__init__()
         self.recipe = recipe
         self.taxonomy = taxonomy
-        self.encoder = encoder
         self.objective = objective
         self.image_shape = image_shape
         self.from_training = from_training
         self.preprocessing = preprocessing
-        self._plain = plain
+        self._build = encoder
+        self._plain: Views | None = None
+        if isinstance(encoder, tuple):
+            self._modules["encoder"], self._plain = encoder
+        self.feature_dim: int = self.encoder.feature_dim if feature_dim is None else feature_dim
+
+    @property
+    def encoder(self) -> Encoder:
+        """The encoder."""
+        return self._parts()[0]
+
+    def _parts(self) -> tuple[Encoder, Views]:
+        with _building:
+            if self._plain is None:
+                assert callable(self._build)
+                self._modules["encoder"], self._plain = self._build()
+            encoder: Any = self._modules["encoder"]
+            return encoder, self._plain
+
+    @property
+    def modality(self) -> Modality:
+        """What the encoder reads: images, texts or both."""
+        return encoder_modality(self.recipe.encoder)
 
     @property
     def device(self) -> torch.device:
         """The device of the weights."""
+        if next(self.objective.parameters(), None) is None:
+            self._parts()
         return next(self.parameters()).device
 
     def batch_size(self, most: int) -> int:
@@ -90,7 +119,8 @@ class Network(nn.Module):
     @property
     def normalisation(self) -> tuple[Tensor | None, Tensor | None]:
         """Mean and standard deviation ``(c,)`` that the plain view of images in [0, 1] is normalised by."""
-        return getattr(self._plain, "mean", None), getattr(self._plain, "std", None)
+        plain = self._parts()[1]
+        return getattr(plain, "mean", None), getattr(plain, "std", None)
 
     def plain(self, samples: Inputs, instances: Tensor | None = None) -> Inputs:
         """The encoder's input for samples, unaugmented.
@@ -105,7 +135,7 @@ class Network(nn.Module):
         if instances is None:
             instances = torch.zeros(len(samples), dtype=torch.int64, device=samples.device)
         with torch.autocast(samples.device.type, enabled=False):
-            return in_memory_format(self._plain(samples, instances), self.recipe)
+            return in_memory_format(self._parts()[1](samples, instances), self.recipe)
 
     def tokens(self, texts: Sequence[str]) -> Tensor:
         """Tokens ``(n, 2, t)`` int32 of n texts, for `plain`."""
@@ -134,8 +164,10 @@ def build_network(
     normalisation: Normalisation | None = None,
     preprocessing: Preprocessing | None = None,
     entries: list[ObjectiveEntry] | None = None,
+    feature_dim: int | None = None,
+    finish: Callable[[Encoder], None] = lambda encoder: None,
 ) -> Network:
-    """Build the network of a finished run, in evaluation mode; its weights are to be loaded next.
+    """Build the network of a finished run, in evaluation mode; the weights of its objective are loaded next.
 
     Args:
         recipe: the resolved recipe.
@@ -148,18 +180,31 @@ def build_network(
         normalisation: mean and standard deviation of pixels that the run recorded, see `open_views`.
         preprocessing: how images are cut out of files, as the run recorded it.
         entries: the objectives of the terms, see `Objective`.
+        feature_dim: number of features, with which the encoder is built when it is first used; None = now.
+        finish: called with the encoder once it is built, such as to load its weights.
     """
-    encoder = recipe_encoder(recipe, image_shape, start_weights=False, config=encoder_config)
-    objective = Objective(recipe, training_taxonomy or taxonomy, encoder.feature_dim, aspects, entries)
-    plain = open_views(recipe, encoder, image_shape, normalisation).plain
+
+    def build() -> tuple[Encoder, Views]:
+        encoder = recipe_encoder(recipe, image_shape, start_weights=False, config=encoder_config).eval()
+        finish(encoder)
+        return encoder, open_views(recipe, encoder, image_shape, normalisation).plain
+
+    parts = build() if feature_dim is None else build
+    width = parts[0].feature_dim if isinstance(parts, tuple) else feature_dim
+    assert width is not None
+    objective = Objective(recipe, training_taxonomy or taxonomy, width, aspects, entries)
     nodes = torch.arange(taxonomy.num_nodes) if from_training is None else from_training
-    return Network(recipe, taxonomy, encoder, objective, plain, image_shape, nodes, preprocessing).eval()
+    return Network(recipe, taxonomy, parts, objective, image_shape, nodes, preprocessing, width).eval()
+
+
+def usual_device(recipe: Recipe) -> torch.device:
+    """A GPU, if there is one and the recipe does not say ``accelerator: cpu``."""
+    return torch.device("cuda" if torch.cuda.is_available() and recipe.accelerator != "cpu" else "cpu")
 
 
 def on_usual_device(network: Network) -> Network:
-    """The network on a GPU, if there is one and the recipe does not say ``accelerator: cpu``."""
-    gpu = torch.cuda.is_available() and network.recipe.accelerator != "cpu"
-    return network.to(torch.device("cuda" if gpu else "cpu"))
+    """The network on its `usual_device`."""
+    return network.to(usual_device(network.recipe))
 
 
 def recipe_encoder(

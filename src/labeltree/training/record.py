@@ -313,6 +313,7 @@ def description_of(module: RepresentationModule, source: Source, labels: Trainin
         image_shape=None if module.encoder.modality == "text" else source.image_shape,
         normalisation=None if mean is None or std is None else (tuple(mean.tolist()), tuple(std.tolist())),
         preprocessing=None if module.encoder.modality == "text" else source.preprocessing,
+        feature_dim=module.encoder.feature_dim,
         columns=source.columns,
         aspect_taxonomies=source.aspect_taxonomies,
         from_training=None if same else tuple(labels.from_training.tolist()),

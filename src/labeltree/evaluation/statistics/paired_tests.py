@@ -93,7 +93,10 @@ def _drawn(groups: int, permutations: int, seed: int) -> Iterator[Floats]:
     for start in range(0, permutations, step):
         count = min(step, permutations - start)
         bits = np.frombuffer(rng.bytes(count * width), dtype=np.uint8).reshape(count, width)
-        yield 2.0 * np.unpackbits(bits, axis=1, count=groups).astype(np.float64) - 1.0
+        signs = np.unpackbits(bits, axis=1, count=groups).astype(np.float64)
+        signs *= 2  # in place: a copy of a chunk is tens of megabytes
+        signs -= 1
+        yield signs
 
 
 def _every(groups: int) -> Iterator[Floats]:

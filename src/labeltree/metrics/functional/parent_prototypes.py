@@ -18,7 +18,7 @@ from labeltree.taxonomy import Taxonomy
 
 __all__ = ["class_prototypes", "parent_metrics", "parent_order_accuracy", "parent_violations"]
 
-_CHUNK_ELEMENTS = 2**22
+_CHUNK_ELEMENTS = 2**20
 # Distances are compared in float64. A difference this small, relative to the distance and to the size of the
 # embedding, is rounding and means a tie.
 _TIE = 1e-12
