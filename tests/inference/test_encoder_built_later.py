@@ -68,7 +68,9 @@ def test_damaged_weights_are_refused_when_it_is_built(run: RunFolder, built: lis
     weights = load_file(run.encoder)
     kept = run.encoder.read_bytes()
     try:
-        save_file({key: value for key, value in weights.items() if not re.match("encoder.*bias", key)}, run.encoder)
+        save_file(
+            {key: value for key, value in weights.items() if not re.match("encoder.*bias", key)}, run.encoder
+        )
         with pytest.raises(RunError, match="are not those of its recipe"):
             run_tables(run.path)  # other weights than those of the tables
     finally:

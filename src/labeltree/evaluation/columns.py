@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
@@ -91,6 +92,9 @@ class Column:
         by_frequency: add the means over head, middle and tail classes (``…_head``), if each has classes.
         balanced: name of a further score, the unweighted mean of the class means; empty = none.
         class_mean: the number is a mean of class means, and ``weights`` make every class count the same.
+        influence: for a search among the samples: ``(m,)`` what each sample adds to the number as a result of
+            the others, see `influence_as_results`; NaN where that is not known, so that there is no interval.
+        blocks: ``(m,)`` the blocks that are resampled then, in place of the samples.
         whole: only the mean over all samples is meaningful: the column is left out of comparisons by subtree.
     """
 
@@ -108,11 +112,13 @@ class Column:
     balanced: str = ""
     whole: bool = False
     class_mean: bool = False
+    influence: Tensor | None = field(default=None, repr=False)
+    blocks: Tensor | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         values = torch.as_tensor(self.values).double()
         object.__setattr__(self, "values", values)
-        for name in ("rows", "labels", "weights"):
+        for name in ("rows", "labels", "weights", "influence", "blocks"):
             given = getattr(self, name)
             if values.ndim != 1 or (given is not None and given.shape != values.shape):
                 raise DataError(
@@ -129,6 +135,13 @@ class Column:
     def undefined(self) -> Column:
         """The same column with NaN for every sample."""
         return replace(self, values=torch.full_like(self.values, torch.nan))
+
+    @property
+    def known_influence(self) -> Tensor | None:
+        """``influence``, if it is known of every sample that counts."""
+        if self.influence is None or bool(self.influence[~self.values.isnan()].isnan().any()):
+            return None
+        return self.influence
 
 
 def class_means(column: Column, nodes: Tensor, frequency: ClassFrequency) -> list[Column]:
@@ -159,6 +172,8 @@ def class_means(column: Column, nodes: Tensor, frequency: ClassFrequency) -> lis
         chosen = counted if at is None else counted & (band == at)
         values = column.values.masked_fill(~chosen, torch.nan)
         changes = {"values": values, "weights": shares, "kind": "scores", "whole": True, "class_mean": True}
+        if column.influence is not None:  # that on a mean of classes is another
+            changes["influence"] = torch.full_like(values, torch.nan)
         found.append(column.alone(name, **changes))
     return found
 
@@ -181,6 +196,11 @@ def estimate(
         tree: tree of the labels.
         frequency: frequency of the classes; None omits the means over head, middle and tail classes.
     """
+    own = [column for column in columns if column.influence is None]
+    if len(own) < len(columns):
+        searched = [column for column in columns if column.influence is not None]
+        alone = estimate(own, rows, units, nodes, tree, frequency)
+        return alone | _estimate_among(searched, rows, units.resampling, nodes, tree, frequency)
     position = torch.full((len(nodes),), -1, dtype=torch.int64)
     position[rows] = torch.arange(len(rows))
     ratios = _Ratios(units)
@@ -221,6 +241,37 @@ def estimate(
                     place = Place("scores", f"{column.name}_{name}")
                     of_classes.setdefault(place, []).append(numbers[band == which])
     return ratios.numbers(scores | of_classes | of_nodes)
+
+
+def _estimate_among(
+    columns: Sequence[Column],
+    rows: Tensor,
+    resampling: Resampling | None,
+    nodes: Tensor,
+    tree: Taxonomy,
+    frequency: ClassFrequency | None,
+) -> dict[Place, Number]:
+    """The numbers of a search among the samples, those of all samples with intervals from their blocks."""
+    plain = [replace(column, influence=None) for column in columns]
+    found = estimate(plain, rows, ResamplingUnits(None, rows.numpy()), nodes, tree, frequency)
+    parts = Counter((column.kind, column.name, column.at) for column in columns)
+    for partition in {id(column.blocks): column.blocks for column in columns}.values():
+        sums = [
+            column.alone(column.name, values=column.values + influence, influence=None)
+            for column in columns
+            if column.blocks is partition and column.kind is not None
+            if parts[column.kind, column.name, column.at] == 1  # not a mean over folds
+            if (influence := column.known_influence) is not None
+        ]
+        if not sums or resampling is None:
+            continue
+        assert sums[0].rows is not None
+        assert partition is not None
+        units = ResamplingUnits(resampling, partition.numpy())
+        for place, number in estimate(sums, sums[0].rows, units, nodes, tree).items():
+            low, high = max(number.low, 0.0), min(number.high, 1.0)
+            found[place] = Number(found[place].value, low, high, number.error)
+    return found
 
 
 def estimate_statistics(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -18,6 +18,7 @@ from labeltree.decisions.classifiers import (
     classify,
     fit_classifiers,
 )
+from labeltree.evaluation.blocks_left_out import draw_blocks, influence_as_results
 from labeltree.evaluation.classifiers import FittedProbe, fit_probe
 from labeltree.evaluation.columns import (
     Column,
@@ -375,53 +376,93 @@ class Inputs:
         """
         tree, judge, in_judge = self.judging.tree, self.judging.judge, self.judging.in_judge
         ks, hp_k = ks or self.settings.recall_ks, self.settings.hp_k
-        points, nodes = reading.points[queries], self.nodes[queries]
-        keys = None if gallery is None else reading.points[gallery]
-        key_nodes = None if gallery is None else self.nodes[gallery]
-        own, other = in_judge(nodes), None if key_nodes is None else in_judge(key_nodes)
-        among: dict[str, Any] = {
+        depths = range(1, tree.max_depth + 1) if by_depth else range(0)
+        asked = graded and self._drawn(len(queries))
+
+        def measure(
+            rows: Tensor, keys: Tensor | None, asked: bool | Tensor, **options: Any
+        ) -> dict[str, Tensor]:
+            points, nodes = reading.points[rows], self.nodes[rows]
+            of_keys = None if keys is None else reading.points[keys]
+            key_nodes = None if keys is None else self.nodes[keys]
+            own, other = in_judge(nodes), None if key_nodes is None else in_judge(key_nodes)
+            among: dict[str, Any] = {"geometry": reading.geometry, "reduction": "none", **options}
+            plain = (points, nodes, tree, of_keys, key_nodes)
+            of_tree = plain if by_depth else (points, own, judge, of_keys, other)
+            one = retrieval_metrics
+            values = one(*of_tree, ks=ks, ahp_k=hp_k, depths=depths, graded=asked, **among)
+            if by_depth and tree is not judge:
+                of_judge = one(points, own, judge, of_keys, other, ks=(), ahp_k=hp_k, graded=asked, **among)
+                by_tree = ("ahp@", *_GRADED, "ap/")
+                values |= {name: found for name, found in of_judge.items() if name.startswith(by_tree)}
+            return values
+
+        groups = {
             "query_groups": self.left_out(queries),
             "key_groups": None if gallery is None else self.left_out(gallery),
-            "geometry": reading.geometry,
-            "reduction": "none",
         }
-        depths = range(1, tree.max_depth + 1) if by_depth else range(0)
-        sides = (points, nodes, tree, keys, key_nodes) if by_depth else (points, own, judge, keys, other)
-        asked = graded and self._drawn(len(queries))
-        one = retrieval_metrics
-        values = one(*sides, ks=ks, ahp_k=hp_k, depths=depths, graded=asked, progress=progress, **among)
-        if by_depth and tree is not judge:
-            of_judge = one(points, own, judge, keys, other, ks=(), ahp_k=hp_k, graded=asked, **among)
-            by_tree = ("ahp@", *_GRADED, "ap/")
-            values |= {name: found for name, found in of_judge.items() if name.startswith(by_tree)}
-        searched = nodes if key_nodes is None else torch.cat([nodes, key_nodes])
+        values = measure(queries, gallery, asked, progress=progress, **groups)
+        nodes = self.nodes[queries]
+        searched = nodes if gallery is None else torch.cat([nodes, self.nodes[gallery]])
         if len(torch.unique(searched)) < 2:  # with a single class every result is correct
             values = {
                 name: torch.full_like(v, torch.nan) for name, v in values.items() if v.is_floating_point()
             }
+        blocks, influence = None, dict[str, Tensor]()
+        if gallery is None:
+            blocks, influence = self._as_results(values, measure, queries, asked, progress)
+
+        def column(name: str, key: str, *, known: bool = True, **changes: Any) -> Column:
+            found = Column(name, values[key], queries, influence=influence.get(key), blocks=blocks, **changes)
+            return found if known else found.undefined()
+
         names = {f"recall@{k}": f"recall_at_{k}" for k in ks}
         names |= {"map@r": "map_at_r", "map": "mean_average_precision", f"ahp@{hp_k}": "ahp"}
         main = (f"recall@{ks[0]}", "map@r", f"ahp@{hp_k}")
-        column = partial(Column, rows=queries)
         columns = [
-            column(name, values[key], by_node=key in main, by_frequency=key in main)
-            for key, name in names.items()
+            column(name, key, by_node=key in main, by_frequency=key in main) for key, name in names.items()
         ]
-        columns += [column(f"hp_at_{k}", values[f"hp@{k}"], kind=None) for k in ks]
-        columns += [column(name, values[key]) for key, name in _GRADED.items() if graded]
+        columns += [column(f"hp_at_{k}", f"hp@{k}", kind=None) for k in ks]
+        columns += [column(name, key) for key, name in _GRADED.items() if graded]
         everywhere = shared_depth(searched, tree)  # to this depth every result is correct
         for depth in range(1, judge.max_depth + 1) if graded else ():
-            found = values[f"ap/depth{depth}"]
-            found = found if depth > everywhere else torch.full_like(found, torch.nan)
-            columns.append(column(f"ap_at_depth_{depth}", found))
+            columns.append(column(f"ap_at_depth_{depth}", f"ap/depth{depth}", known=depth > everywhere))
         for depth in depths:
-            known = depth > everywhere
-            for key, name in names.items():
-                if name != "ahp":
-                    found = values[f"{key}/depth{depth}"]
-                    found = found if known else torch.full_like(found, torch.nan)
-                    columns.append(column(name, found, kind="by_depth", at=depth - 1))
+            of_depth: dict[str, Any] = {"known": depth > everywhere, "kind": "by_depth", "at": depth - 1}
+            columns += [
+                column(name, f"{key}/depth{depth}", **of_depth)
+                for key, name in names.items()
+                if name != "ahp"
+            ]
         return columns, values["hp_curve"].tolist()
+
+    def _as_results(
+        self,
+        values: Mapping[str, Tensor],
+        measure: Callable[..., dict[str, Tensor]],
+        queries: Tensor,
+        asked: bool | Tensor,
+        progress: Progress | None,
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """Blocks ``(q,)`` of queries that are searched among each other, and their influence as results."""
+        blocks = draw_blocks(self.units_of(queries).groups, self.settings.seed)
+        numbers = {
+            name: value for name, value in values.items() if value.is_floating_point() and name != "hp_curve"
+        }
+        if all(bool(value.isnan().all()) for value in numbers.values()):
+            return torch.from_numpy(blocks), {k: torch.full_like(v, torch.nan) for k, v in numbers.items()}
+        groups = self.left_out(queries)
+        own = torch.arange(len(queries))  # a query is no result of its own
+        if groups is not None:
+            own = torch.where(groups >= 0, groups, groups.max() + 1 + own)
+
+        def without(some: Tensor, keys: Tensor) -> dict[str, Tensor]:
+            groups = {"query_groups": own[some], "key_groups": own[keys]}
+            return measure(queries[some], queries[keys], asked is not False, **groups)
+
+        among = asked.nonzero()[:, 0] if isinstance(asked, Tensor) else torch.arange(len(queries))
+        found = influence_as_results(numbers, without, blocks, among, self.settings.seed, progress)
+        return torch.from_numpy(blocks), found
 
     def _drawn(self, count: int) -> bool | Tensor:
         """The queries (count,) that graded scores are computed for; true where all are."""

@@ -21,9 +21,9 @@ from labeltree.taxonomy import Taxonomy, TaxonomyDAG
 
 __all__ = ["Key", "Outcomes", "load_outcomes", "of_retrieval", "save_outcomes"]
 
-FORMAT = 3  # format 1 lacks further protocols, format 2 lacks statistics
-_BY_METRIC = ("values", "weights", "classes", "folds")
-_KEYS = ("whole", "smaller_is_better", "no_share")
+FORMAT = 4  # format 1 lacks further protocols, format 2 statistics, format 3 the influence of results
+_BY_METRIC = ("values", "weights", "classes", "folds", "influence", "blocks")
+_KEYS = ("whole", "smaller_is_better", "no_share", "among")
 _OUTCOMES = Reader("the outcomes of an evaluation", "run 'labeltree evaluate' again")
 
 Key = tuple[str, str]
@@ -50,6 +50,12 @@ class Outcomes:
         folds: metric → ``(n,)`` fold of each sample, −1 in none, for metrics that are means over folds;
             `rows` keeps the weights such that all folds count the same. Missing in older files, like
             ``classes``.
+        among: metrics of samples that are searched among each other: each sample is a query and a result.
+        influence: metric → ``(n,)`` what each sample adds to a metric in ``among`` as a result of the others
+            (`influence_as_results`); NaN for samples without it, such as those of a part of all samples, or
+            of older files: there are then no intervals and tests.
+        blocks: metric → ``(n,)`` block of each sample, which intervals and tests of these metrics resample;
+            −1 for a sample that does not count.
         groups: ``(n,)`` group of dependent samples (of one patient, of one item), −1 for a sample of its own
             group; None = all samples are independent.
         bands: ``(n,)`` frequency band of each sample's class in training: 0 head, 1 middle, 2 tail, −1 not in
@@ -88,6 +94,9 @@ class Outcomes:
     classes: dict[Key, Integers] = field(default_factory=dict)
     folds: dict[Key, Integers] = field(default_factory=dict)
     attributes: dict[str, NDArray[np.str_]] = field(default_factory=dict)
+    among: frozenset[Key] = frozenset()
+    influence: dict[Key, Floats] = field(default_factory=dict)
+    blocks: dict[Key, Integers] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         n = len(self.instances)
@@ -186,6 +195,8 @@ class Outcomes:
             weights=of(self.weights),
             classes=of(self.classes),
             folds=of(self.folds),
+            influence=of({key: self._kept_influence(key, chosen) for key in self.influence}),
+            blocks=of(self.blocks),
             groups=None if self.groups is None else self.groups[index],
             bands=None if self.bands is None else self.bands[index],
             predicted=of(self.predicted),
@@ -193,6 +204,26 @@ class Outcomes:
             statistics={role: [e.moved(place) for e in several] for role, several in self.statistics.items()},
         )
         return replace(of_rows, weights={key: of_rows._balanced(key) for key in self.weights})
+
+    def _kept_influence(self, key: Key, chosen: Integers) -> Floats:
+        """The influence on a metric, unknown if samples that count in it are not among the chosen rows."""
+        lost = self.counted(key)
+        lost[chosen] = False
+        return np.full(len(self), np.nan) if lost.any() else self.influence[key]
+
+    def resampled(self, key: Key) -> tuple[Floats, Integers | None] | None:
+        """The values ``(n,)`` of a metric that are resampled, and their units ``(n,)``; None if not known.
+
+        Of a search among the samples, these are pseudo-values of blocks, see `influence_as_results`.
+        """
+        values = self.values[key]
+        if key not in self.among:
+            return values, self.units
+        influence = self.influence.get(key, np.full(len(self), np.nan))
+        counted = ~np.isnan(values)
+        if np.isnan(influence[counted]).any() or key in self.folds or key in self.classes:
+            return None
+        return np.where(counted, values + np.nan_to_num(influence), np.nan), self.blocks[key]
 
     def _balanced(self, key: Key) -> Floats:
         """The weights of a metric, scaled such that its classes count the same, and so do its folds."""
@@ -294,13 +325,15 @@ def load_outcomes(path: str | Path) -> dict[str, Outcomes]:
     columns = read_arrays(path, _OUTCOMES)
     with _OUTCOMES.reading(path, "parts of it are missing, or of another kind"):
         head = value_from_json(str(columns["head"][()]))
-        if head["format"] not in (1, 2, FORMAT):
+        if head["format"] not in (1, 2, 3, FORMAT):
             raise _OUTCOMES.failure(path, f"it has format {head['format']!r}, not {FORMAT}")
         trees = [Taxonomy.from_dict(document) for document in head["taxonomy"]]
         found = {
             str(entry["name"]): _unpacked(f"{number}/", columns, entry, trees[0])
             for number, entry in enumerate(head["methods"])
         }
+        if head["format"] < 4:
+            found = {name: _searched_among(outcomes) for name, outcomes in found.items()}
     if not found:
         raise _OUTCOMES.failure(path, "it holds no method")
     return found
@@ -312,6 +345,7 @@ def _unpacked(
     mine = _below(prefix, columns)
     kinds = {"values": "f", "weights": "f", "predicted": "i", "instances": "i", "nodes": "i"}
     kinds |= {"attributes": "U", "groups": "i", "bands": "i", "classes": "i", "folds": "i"}
+    kinds |= {"influence": "f", "blocks": "i"}
     for name, column in mine.items():
         kind = kinds.get(name.partition("/")[0])
         if kind is not None and (column.ndim != 1 or column.dtype.kind != kind):
@@ -341,6 +375,7 @@ def _unpacked(
         whole=frozenset(map(_key, entry.get("whole", ()))),
         smaller_is_better=smaller,
         no_share=frozenset(map(_key, entry.get("no_share", ()))),
+        among=frozenset(map(_key, entry.get("among", ()))),
         statistics=statistics,
         dag=TaxonomyDAG.from_dict(entry["dag"]) if "dag" in entry else None,
         elsewhere={
@@ -348,6 +383,17 @@ def _unpacked(
             for name, other in entry.get("elsewhere", {}).items()
         },
     )
+
+
+def _searched_among(outcomes: Outcomes) -> Outcomes:
+    """Outcomes of an older file, with the metrics of samples that were searched among each other."""
+    own = outcomes.search.get("searched") != "train"
+    among = {
+        key
+        for key in outcomes.values
+        if of_retrieval(key[1]) and (own if key[0] not in outcomes.protocols else key[0] != "query-gallery")
+    }
+    return replace(outcomes, among=frozenset(among))
 
 
 def _below(prefix: str, columns: Mapping[str, Any]) -> dict[str, Any]:

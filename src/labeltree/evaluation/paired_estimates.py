@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -229,6 +229,26 @@ class Found(NamedTuple):
     differences: dict[str, Difference]
     counted: dict[str, tuple[int, int]]
 
+    def without_intervals(self) -> Found:
+        """The numbers alone."""
+        none: dict[str, Any] = {"low": np.nan, "high": np.nan}
+        return self._replace(
+            estimates={name: replace(each, error=np.nan, **none) for name, each in self.estimates.items()},
+            differences={
+                name: replace(each, p=np.nan, mcnemar=np.nan, test="", **none)
+                for name, each in self.differences.items()
+            },
+        )
+
+    def within_0_and_1(self) -> Found:
+        """With the intervals of the estimates cut at 0 and 1."""
+        return self._replace(
+            estimates={
+                name: replace(each, low=float(np.maximum(each.low, 0)), high=float(np.minimum(each.high, 1)))
+                for name, each in self.estimates.items()
+            }
+        )
+
 
 @dataclass(frozen=True)
 class PairedEstimates:
@@ -253,7 +273,9 @@ class PairedEstimates:
 
         Intervals and tests of a metric draw the units of the samples of its block (`Outcomes.block`), so that
         they do not depend on which other metrics are compared: where half of the samples was set aside for
-        learning, the numbers of classifiers rest on fewer units than those of retrieval.
+        learning, the numbers of classifiers rest on fewer units than those of retrieval. Those of a search
+        among the samples draw blocks of samples (`Outcomes.resampled`), and there are none where the runs
+        have different blocks, or only a part of them.
         """
         runs = [run for outcomes in methods.values() for run in outcomes]
         place: dict[str, list[int]] = {}
@@ -267,21 +289,51 @@ class PairedEstimates:
         for (block, mean), several in blocks.items():
             rows = np.any([run.in_block(block) for run in runs], axis=0)
             drawn = runs if rows.all() or not rows.any() else [run.rows(rows) for run in runs]
-            measured = (self._of_means if mean else self._of_joint)(drawn, several, place)
-            found |= zip(several, measured, strict=True)
+            if not mean:
+                found |= zip(several, self._of_joint(drawn, several, place), strict=True)
+                continue
+            searched = [key for key in several if any(key in run.among for run in drawn)]
+            plain = [key for key in several if key not in searched]
+            if plain:
+                found |= zip(plain, self._of_means(drawn, plain, place), strict=True)
+            for among, units in _with_blocks(drawn, searched):
+                measured = self._of_means(drawn, among, place, units)
+                found |= zip(among, measured, strict=True)
         return {key: found[key] for key in keys}
 
     def _of_means(
-        self, runs: Sequence[Outcomes], keys: Sequence[Key], place: Mapping[str, list[int]]
+        self,
+        runs: Sequence[Outcomes],
+        keys: Sequence[Key],
+        place: Mapping[str, list[int]],
+        blocks: NDArray[np.int64] | Literal["none", "unknown"] = "none",
     ) -> list[Found]:
-        """Metrics that are means over samples, for runs on the samples of their block."""
+        """Metrics that are means over samples, for runs on the samples of their block.
+
+        Args:
+            runs: the outcomes of all runs.
+            keys: the metrics.
+            place: method → places of its runs.
+            blocks: ``(n,)`` blocks of samples that are searched among each other; ``unknown``: they are so,
+                but there are no blocks to draw, and so no intervals and tests.
+        """
         values, weights = _stacked(runs, keys)
-        bootstrap = Bootstrap(
-            GroupSums.of(values, runs[0].units, weights), resamples=self.resamples, seed=self.seed
-        )
+        counted, plain = ~np.isnan(values), None
+        units = runs[0].units
+        if isinstance(blocks, str):
+            plain = np.where(_weighed_alike(values, weights), values, np.nan)
+        else:
+            units = blocks
+            for number, run in enumerate(runs):
+                for column, key in enumerate(keys):
+                    if (drawn := run.resampled(key) if key in run.values else None) is not None:
+                        values[:, number, column] = drawn[0]
+        bootstrap = Bootstrap(GroupSums.of(values, units, weights), resamples=self.resamples, seed=self.seed)
         share = np.array([not any(key in run.no_share for run in runs) for key in keys])
-        plain = np.where(_weighed_alike(values, weights), values, np.nan)
-        return self._found(bootstrap, plain, ~np.isnan(values), place, runs, share)
+        found = self._found(bootstrap, plain, counted, place, runs, share)
+        if not isinstance(blocks, str):
+            return [each.within_0_and_1() for each in found]
+        return found if blocks == "none" else [each.without_intervals() for each in found]
 
     def _of_joint(
         self, runs: Sequence[Outcomes], keys: Sequence[Key], place: Mapping[str, list[int]]
@@ -404,6 +456,25 @@ class PairedEstimates:
             Difference(value, start, end, p=chance, mcnemar=precise, test=name)
             for (value, start, end, chance, precise), name in zip(rows, test, strict=True)
         ]
+
+
+def _with_blocks(
+    runs: Sequence[Outcomes], keys: Sequence[Key]
+) -> list[tuple[list[Key], NDArray[np.int64] | Literal["unknown"]]]:
+    """Metrics of a search among the samples, by the blocks ``(n,)`` that all runs have of them."""
+    unknown, found = list[Key](), list[tuple[list[Key], NDArray[np.int64]]]()
+    for key in keys:
+        drawn = [run.resampled(key) for run in runs if key in run.values]
+        units = [each[1] for each in drawn if each is not None and each[1] is not None]
+        if len(units) < len(drawn) or not all(np.array_equal(each, units[0]) for each in units):
+            unknown.append(key)
+            continue
+        others = next((several for several, blocks in found if np.array_equal(blocks, units[0])), None)
+        if others is None:
+            found.append(([key], units[0]))
+        else:
+            others.append(key)
+    return [*found, (unknown, "unknown")] if unknown else [*found]
 
 
 def _stacked(runs: Sequence[Outcomes], keys: Sequence[Key]) -> tuple[Floats, Floats]:
