@@ -2,16 +2,16 @@
 
     python benchmarks/retrieval_intervals.py [--repetitions 300] [--seconds 1200] [--processes 2]
 
-In every repetition test samples are drawn from one world, embedded with noise by three encoders, and evaluated
-and compared by labeltree. What a number would be on average, at this number of samples and with this encoder,
-is its mean over all repetitions: an interval of 95 % should hold it in 95 % of them, and be as wide as the true
-spread asks for; p should be 0.05 or less in 5 % of the comparisons of two encoders with equal noise. Power is
-the share of p ≤ 0.05 against an encoder with more noise. *Queries* are the same figures with queries resampled
-as if each were no result of the others.
+In every repetition test samples are drawn from one world, embedded with noise by three encoders, and
+evaluated and compared by labeltree. What a number would be on average, at this number of samples and with
+this encoder, is its mean over all repetitions: an interval of 95 % should hold it in 95 % of them, and be as
+wide as the true spread asks for; p should be 0.05 or less in 5 % of the comparisons of two encoders with
+equal noise. Power is the share of p ≤ 0.05 against an encoder with more noise. *Queries* are the same figures
+with queries resampled as if each were no result of the others.
 
-The worlds have 18 classes in a tree of three depths. *tail*: classes as frequent as 1/rank; *apart*: classes so
-far apart that nearly all is right; *groups*: samples in fives, each five with a shift of its own. With --raw
-FILE the figures of all repetitions are kept, and a later call goes on from there.
+The worlds have 18 classes in a tree of three depths. *tail*: classes as frequent as 1/rank; *apart*: classes
+so far apart that nearly all is right; *groups*: samples in fives, each five with a shift of its own. With
+--raw FILE the figures of all repetitions are kept, and a later call goes on from there.
 """
 
 from __future__ import annotations
@@ -226,6 +226,7 @@ def main() -> None:
                 pool.terminate()
                 break
     if options.raw is not None:
+        options.raw.parent.mkdir(parents=True, exist_ok=True)
         options.raw.write_text(json.dumps({f"{w.name} {w.samples}": r for w, r in rows.items()}), "utf-8")
     text = "\n".join(["`python benchmarks/retrieval_intervals.py`\n", *tables(rows)])
     wrong = failures(rows)

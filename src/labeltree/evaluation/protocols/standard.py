@@ -1,7 +1,7 @@
 """The standard evaluation, as protocols that run on every table: classifiers, violations, retrieval.
 
 Columns are named by role and metric (``features.top1``). Numbers of answers and violations share the
-bootstrap draws of the test samples, and those of retrieval the draws of the queries.
+bootstrap draws of the test samples, and those of retrieval the draws of the queries, or of their blocks.
 """
 
 from __future__ import annotations
