@@ -3,12 +3,12 @@
 from dataclasses import replace
 
 import numpy as np
-import pytest
 import torch
+from scipy.sparse import csr_array
 from torch import Tensor
 
 from labeltree.evaluation import EvaluationSettings, compare, evaluate
-from labeltree.evaluation.blocks_left_out import draw_blocks, influence_as_results
+from labeltree.evaluation.blocks_left_out import WithoutBlocks, draw_blocks, values_without_blocks
 from labeltree.evaluation.outcomes import Outcomes
 from labeltree.metrics.functional import retrieval_metrics
 from labeltree.runs import EmbeddingTable
@@ -54,19 +54,48 @@ def test_pseudo_values_are_those_of_a_jackknife() -> None:
     def without(queries: Tensor, keys: Tensor) -> dict[str, Tensor]:
         return {"map@r": of(keys)[torch.searchsorted(keys, queries)]}
 
-    values = of(torch.arange(60))
-    found = influence_as_results({"map@r": values}, without, blocks, torch.arange(60), seed=0)["map@r"]
-    whole = float(values.nanmean())
-    pseudo = []
-    for block in range(20):
-        rest = torch.from_numpy(np.flatnonzero(blocks != block))
-        pseudo.append(20 * whole - 19 * float(of(rest).nanmean()))
-    expected = np.array(pseudo) - np.mean(pseudo)
-    mine = np.array([float((values - whole + found)[blocks == block].mean()) for block in range(20)])
-    # the mean of a block of three, and that of the others: equal but for samples that count in one of both
-    assert np.corrcoef(mine, expected)[0, 1] > 0.99
-    assert mine.std() == pytest.approx(expected.std(), rel=0.05)
-    assert float(found[~values.isnan()].mean()) == pytest.approx(0, abs=1e-12)
+    values = of(torch.arange(60)).numpy()
+    assert not np.isnan(values).any()
+    found = values_without_blocks(without, blocks, torch.arange(60), seed=0)["map@r"]
+    sums, counts = found.sums(csr_array(np.ones((1, 60))), values)
+    assert (counts == 3).all()
+    left_out = np.array([float(of(torch.from_numpy(np.flatnonzero(blocks != b))).mean()) for b in range(20)])
+    pseudo = 20 * values.mean() - 19 * left_out
+    np.testing.assert_allclose(sums[0] / 3, pseudo - pseudo.mean() + values.mean(), atol=1e-5)
+
+
+def test_parts_have_what_all_results_add_to_them() -> None:
+    """Blocks without a query of the part count, too: their samples are results of its queries."""
+    blocks, rows = np.array([0, 0, 1, 1, 2, 2]), np.arange(6)
+    values = np.array([1.0, 0.5, 0.25, 0.75, 1.0, 0.0])
+    without = np.full((6, 3), np.nan, dtype=np.float32)
+    for row in rows:
+        for block in set(range(3)) - {int(blocks[row])}:
+            without[row, block] = values[row] - 0.125 * (block + 1)
+    whole = WithoutBlocks(blocks, rows, without, np.zeros(3, dtype=np.int64))
+    first = csr_array(np.array([[1.0, 1, 0, 0, 0, 0]]))
+    sums, counts = whole.sums(first, values)
+    assert counts.tolist() == [[2, 0, 0]]
+    # what block 0 adds is not known of its own two queries: nobody else is in the part
+    assert np.isnan(sums).all()
+    both = csr_array(np.array([[1.0, 1, 1, 0, 0, 0]]))
+    sums, counts = whole.sums(both, values)
+    added = (3 / 3) * 2 * (np.array([0.125, 0.25, 0.375]) - 0.25)
+    np.testing.assert_allclose(sums[0], np.array([1.5, 0.25, 0.0]) + added, atol=1e-6)
+    np.testing.assert_allclose(whole.at(np.arange(6)[::-1]).sums(both[:, ::-1], values[::-1])[0], sums)
+
+
+def test_folds_are_searched_one_by_one() -> None:
+    table = drawn(120, 4)
+    folds = [measured(table.rows(torch.arange(part, 240, 2))) for part in range(2)]
+    parts = [each.without[KEY] for each in folds]
+    values = [each.values[KEY] for each in folds]
+    joined = WithoutBlocks.joined(parts)
+    weights = [~np.isnan(each) * 1.0 for each in values]
+    sums, counts = joined.sums(csr_array(np.concatenate(weights)[None]), np.concatenate(values))
+    alone = [part.sums(csr_array(w[None]), v) for part, w, v in zip(parts, weights, values, strict=True)]
+    np.testing.assert_allclose(sums[0], np.concatenate([each[0][0] for each in alone]))
+    np.testing.assert_allclose(counts[0], np.concatenate([each[1][0] for each in alone]))
 
 
 def test_intervals_hold_the_mean_over_repetitions() -> None:
@@ -100,25 +129,40 @@ def test_equal_encoders_do_not_differ() -> None:
 def test_groups_are_left_out_whole() -> None:
     table = drawn(60, 2)
     outcomes = measured(replace(table, groups=torch.arange(120) // 6), leave_group_out="never")
-    blocks, groups = outcomes.blocks[KEY], outcomes.groups
+    blocks, groups = outcomes.without[KEY].blocks, outcomes.groups
     assert groups is not None
     for group in np.unique(groups):
         assert len(set(blocks[groups == group].tolist())) == 1
 
 
 def test_a_fixed_gallery_is_resampled_by_queries() -> None:
-    outcomes = measured(drawn(60, 2), searched="train")
+    """Classes of one test sample each are searched in the training split."""
+    table = drawn(60, 2)
+    test = torch.from_numpy(np.flatnonzero(table.split == "test"))
+    first = [int(test[table.nodes[test] == node][0]) for node in TREE.leaves]
+    outcomes = measured(table.rows(torch.tensor([*np.flatnonzero(table.split == "train"), *first])))
+    assert outcomes.search["searched"] == "train"
     assert not outcomes.among
-    assert not outcomes.influence
+    assert not outcomes.without
 
 
-def test_parts_of_the_samples_have_no_interval() -> None:
-    outcomes = measured(drawn(60, 2))
-    assert KEY in outcomes.among
-    assert outcomes.resampled(KEY) is not None
-    assert outcomes.rows(np.arange(len(outcomes))[::-1]).resampled(KEY) is not None
-    part = outcomes.rows(np.arange(len(outcomes)) % 2 == 0)
-    assert part.resampled(KEY) is None
-    found = compare({"a": part, "b": part}, metrics=["embeddings.map_at_r"]).metric("map_at_r", "embeddings")
+def test_parts_are_compared_as_parts() -> None:
+    """The samples of a branch as queries, all samples as results, in any order."""
+    outcomes = measured(drawn(120, 2))
+    again = outcomes.rows(np.arange(len(outcomes))[::-1])
+    worse = measured(drawn(120, 2, noise=1.5))
+    for first, second in ((outcomes, worse), (again, worse)):
+        found = compare({"a": first, "b": second}, metrics=["recall_at_1"], strata_metrics=["recall_at_1"])
+        branch = next(part for part in found.strata if part.name == "p")
+        assert branch.differences["b"].value < 0
+        assert branch.differences["b"].low < branch.differences["b"].value < branch.differences["b"].high
+        assert 0 < branch.differences["b"].p < 0.2
+        assert 0 <= branch.estimates["a"].low <= branch.estimates["a"].high <= 1
+
+
+def test_other_blocks_are_not_compared() -> None:
+    one, other = measured(drawn(60, 2)), measured(drawn(60, 2), seed=5)
+    found = compare({"a": one, "b": other}, metrics=["embeddings.map_at_r"]).metric("map_at_r", "embeddings")
+    assert not np.isnan(found.estimates["a"].value)
     assert np.isnan(found.estimates["a"].low)
     assert np.isnan(found.differences["b"].p)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 from torch import Tensor
 
+from labeltree.evaluation.statistics.interval_ends import Floats, divided
 from labeltree.progress import Progress
 
-__all__ = ["draw_blocks", "influence_as_results"]
+__all__ = ["WithoutBlocks", "draw_blocks", "values_without_blocks"]
 
 _BLOCKS = 20
 _QUERIES = 512  # of which the values without a block are computed
@@ -29,49 +32,118 @@ def draw_blocks(units: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
     return (order % min(_BLOCKS, max(count, 1)))[units]
 
 
-def influence_as_results(
-    values: Mapping[str, Tensor],
+@dataclass(frozen=True)
+class WithoutBlocks:
+    """Values of some queries of a search among the samples, without each block of samples.
+
+    Attributes:
+        blocks: ``(n,)`` block of each sample, −1 for a sample that is not searched.
+        rows: ``(c,)`` positions of the queries among the samples.
+        values: ``(c, B)`` float32, the value of each without block b of B; NaN for the queries of the block
+            itself, for those of other searches, and where they do not count.
+        searches: ``(B,)`` number of the search that each block is of: the folds of a cross-validation are
+            searched one by one.
+    """
+
+    blocks: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    values: NDArray[np.float32]
+    searches: NDArray[np.int64]
+
+    @classmethod
+    def joined(cls, parts: Sequence[WithoutBlocks]) -> WithoutBlocks:
+        """Those of the samples of all parts, each searched by itself."""
+        ends = np.cumsum([0, *(part.values.shape[1] for part in parts)])
+        starts = np.cumsum([0, *(len(part.blocks) for part in parts)])
+        values = np.full((sum(len(part.rows) for part in parts), ends[-1]), np.nan, dtype=np.float32)
+        done = 0
+        for part, first, last in zip(parts, ends, ends[1:], strict=False):
+            values[done : done + len(part.rows), first:last] = part.values
+            done += len(part.rows)
+        blocks = [
+            np.where(p.blocks >= 0, p.blocks + first, -1) for p, first in zip(parts, ends, strict=False)
+        ]
+        return cls(
+            np.concatenate(blocks),
+            np.concatenate([part.rows + start for part, start in zip(parts, starts, strict=False)]),
+            values,
+            np.repeat(np.arange(len(parts)), np.diff(ends)),
+        )
+
+    def at(self, index: NDArray[np.int64]) -> WithoutBlocks:
+        """Those of the samples at ``index`` ``(m,)``."""
+        place = np.full(len(self.blocks), -1)
+        place[index] = np.arange(len(index))
+        kept = place[self.rows] >= 0
+        return replace(self, blocks=self.blocks[index], rows=place[self.rows][kept], values=self.values[kept])
+
+    def placed(self, rows: NDArray[np.int64], count: int) -> WithoutBlocks:
+        """Those of ``count`` samples of which these are at ``rows`` ``(n,)``."""
+        blocks = np.full(count, -1)
+        blocks[rows] = self.blocks
+        return replace(self, blocks=blocks, rows=rows[self.rows])
+
+    def sums(self, weights: csr_array, values: Floats) -> tuple[Floats, Floats]:
+        """Sums of the blocks, whose ratio is the mean of queries and varies over blocks as that does.
+
+        A sample's value tells how it fares as a query, and says nothing of what it adds to the values of
+        others as a result. With block b left out as queries and as results the mean T becomes T₍b₎, and
+        B·T − (B − 1)·T₍b₎, the pseudo-value of the delete-block jackknife (Shao & Tu 1995, Chapter 2), has
+        both parts: to the mean of the block's queries it adds B − 1 times what the others lose without the
+        block as results. So resampling blocks of these sums covers both roles of a sample.
+
+        Args:
+            weights: ``(m, n)`` weights of the samples in each of m means; no entry where a sample does not
+                count.
+            values: ``(n,)`` value of each sample as a query.
+
+        Returns:
+            the numerators and the denominators ``(m, B)``; numerators of NaN where the effect of a block is
+            not known.
+        """
+        count = self.values.shape[1]
+        of_block = (self.blocks[:, None] == np.arange(count)).astype(float)
+        value = np.nan_to_num(values)[:, None]
+        sums, totals = weights @ (of_block * value), weights @ of_block
+        some, known = weights[:, self.rows], ~np.isnan(self.values)
+        same = self.searches[self.blocks[self.rows]][:, None] == self.searches
+        rest = same * known.any(axis=1, keepdims=True) * (1 - of_block[self.rows])
+        before = divided(some @ (rest * value[self.rows]), some @ rest)
+        lost = before - divided(some @ np.nan_to_num(self.values.astype(float)), some @ known.astype(float))
+        of_search = (self.searches[:, None] == self.searches).astype(float)
+        blocks = of_search.sum(axis=0)
+        share = totals @ of_search / blocks
+        return sums + share * (blocks - 1) * (lost - lost @ of_search / blocks), totals
+
+
+def values_without_blocks(
     measure: Callable[[Tensor, Tensor], Mapping[str, Tensor]],
     blocks: NDArray[np.int64],
     among: Tensor,
     seed: int,
     progress: Progress | None = None,
-) -> dict[str, Tensor]:
-    """What each sample adds to the mean of a search among the samples by being a result of the others.
-
-    A sample's value tells how it fares as a query. Value plus influence are the pseudo-values of a
-    delete-block jackknife (Shao & Tu 1995, Chapter 2): with block b of B left out as queries and as results,
-    the mean T becomes T₍b₎, and B·T − (B − 1)·T₍b₎ is what the block stands for, up to a constant. So
-    resampling blocks of these sums covers both roles of a sample; resampling queries covers one.
+) -> dict[str, WithoutBlocks]:
+    """Every number of a search among the samples without each block of samples.
 
     Args:
-        values: number → ``(n,)`` value of each query among the others, NaN where it does not count.
-        measure: gives the same numbers of queries ``(q,)`` searched among the samples ``(k,)``, which hold
-            them; both are positions in ``values``.
+        measure: gives the numbers of queries ``(q,)`` searched among the samples ``(k,)``, which hold them: a
+            value ``(q,)`` of each, NaN where it does not count; both are positions of samples.
         blocks: ``(n,)`` block of each sample, see `draw_blocks`.
-        among: ``(c,)`` positions of the queries that all numbers count; values without a block are computed
-            for 512 of them, drawn at random.
+        among: ``(c,)`` positions of the queries that all numbers count; the values are computed for 512 of
+            them, drawn at random.
         seed: random seed of that draw.
         progress: called as ``progress(message, done, total)``.
-
-    Returns:
-        number → ``(n,)`` influence in shares of its block, whose mean over the queries that count is 0; NaN
-        where the number is not defined without some block.
     """
-    rng = np.random.default_rng(seed)
     count = int(blocks.max(initial=-1)) + 1
-    chosen = np.sort(rng.permutation(among.numpy())[:_QUERIES])
-    lost = {name: np.full(count, np.nan) for name in values}
+    rows = np.sort(np.random.default_rng(seed).permutation(among.numpy())[:_QUERIES])
+    found: dict[str, NDArray[np.float32]] = {}
     for block in range(count if count > 1 else 0):
-        queries = torch.from_numpy(chosen[blocks[chosen] != block])
-        without = measure(queries, torch.from_numpy(np.flatnonzero(blocks != block)))
-        for name, losses in lost.items():
-            losses[block] = float(values[name][queries].nanmean() - without[name].nanmean())
+        rest = np.flatnonzero(blocks[rows] != block)
+        values = measure(torch.from_numpy(rows[rest]), torch.from_numpy(np.flatnonzero(blocks != block)))
+        for name, value in values.items():
+            empty = np.full((len(rows), count), np.nan, dtype=np.float32)
+            found.setdefault(name, empty)[rest, block] = value.numpy()
         if progress is not None:
             progress("without blocks of results", block + 1, count)
-    found = {}
-    for name, losses in lost.items():
-        shares = torch.from_numpy((count - 1) * losses[blocks])
-        counted = ~values[name].isnan()
-        found[name] = shares - shares[counted].mean()
-    return found
+    one = np.zeros(count, dtype=np.int64)
+    return {name: WithoutBlocks(blocks, rows, values, one) for name, values in found.items()}

@@ -10,11 +10,15 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.sparse import coo_array, csr_array
 from torch import Tensor
 
 from labeltree.errors import DataError
+from labeltree.evaluation.blocks_left_out import WithoutBlocks
 from labeltree.evaluation.samples import GROUPS, ClassFrequency
 from labeltree.evaluation.statistics import (
+    Bootstrap,
+    GroupSums,
     JointBootstrap,
     RatioColumns,
     Resampling,
@@ -92,9 +96,9 @@ class Column:
         by_frequency: add the means over head, middle and tail classes (``…_head``), if each has classes.
         balanced: name of a further score, the unweighted mean of the class means; empty = none.
         class_mean: the number is a mean of class means, and ``weights`` make every class count the same.
-        influence: for a search among the samples: ``(m,)`` what each sample adds to the number as a result of
-            the others, see `influence_as_results`; NaN where that is not known, so that there is no interval.
-        blocks: ``(m,)`` the blocks that are resampled then, in place of the samples.
+        among: whether the samples are searched among each other, so that each is a query and a result.
+        without: the values without blocks of the samples, whose positions are those in ``values``: intervals
+            then draw the blocks. A search among the samples has none without them.
         whole: only the mean over all samples is meaningful: the column is left out of comparisons by subtree.
     """
 
@@ -112,13 +116,13 @@ class Column:
     balanced: str = ""
     whole: bool = False
     class_mean: bool = False
-    influence: Tensor | None = field(default=None, repr=False)
-    blocks: Tensor | None = field(default=None, repr=False)
+    among: bool = False
+    without: WithoutBlocks | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         values = torch.as_tensor(self.values).double()
         object.__setattr__(self, "values", values)
-        for name in ("rows", "labels", "weights", "influence", "blocks"):
+        for name in ("rows", "labels", "weights"):
             given = getattr(self, name)
             if values.ndim != 1 or (given is not None and given.shape != values.shape):
                 raise DataError(
@@ -135,13 +139,6 @@ class Column:
     def undefined(self) -> Column:
         """The same column with NaN for every sample."""
         return replace(self, values=torch.full_like(self.values, torch.nan))
-
-    @property
-    def known_influence(self) -> Tensor | None:
-        """``influence``, if it is known of every sample that counts."""
-        if self.influence is None or bool(self.influence[~self.values.isnan()].isnan().any()):
-            return None
-        return self.influence
 
 
 def class_means(column: Column, nodes: Tensor, frequency: ClassFrequency) -> list[Column]:
@@ -172,8 +169,6 @@ def class_means(column: Column, nodes: Tensor, frequency: ClassFrequency) -> lis
         chosen = counted if at is None else counted & (band == at)
         values = column.values.masked_fill(~chosen, torch.nan)
         changes = {"values": values, "weights": shares, "kind": "scores", "whole": True, "class_mean": True}
-        if column.influence is not None:  # that on a mean of classes is another
-            changes["influence"] = torch.full_like(values, torch.nan)
         found.append(column.alone(name, **changes))
     return found
 
@@ -196,9 +191,9 @@ def estimate(
         tree: tree of the labels.
         frequency: frequency of the classes; None omits the means over head, middle and tail classes.
     """
-    own = [column for column in columns if column.influence is None]
+    own = [column for column in columns if not column.among]
     if len(own) < len(columns):
-        searched = [column for column in columns if column.influence is not None]
+        searched = [column for column in columns if column.among]
         alone = estimate(own, rows, units, nodes, tree, frequency)
         return alone | _estimate_among(searched, rows, units.resampling, nodes, tree, frequency)
     position = torch.full((len(nodes),), -1, dtype=torch.int64)
@@ -251,27 +246,54 @@ def _estimate_among(
     tree: Taxonomy,
     frequency: ClassFrequency | None,
 ) -> dict[Place, Number]:
-    """The numbers of a search among the samples, those of all samples with intervals from their blocks."""
-    plain = [replace(column, influence=None) for column in columns]
+    """The numbers of samples that are searched among each other, with intervals from their blocks."""
+    plain = [replace(column, among=False) for column in columns]
     found = estimate(plain, rows, ResamplingUnits(None, rows.numpy()), nodes, tree, frequency)
     parts = Counter((column.kind, column.name, column.at) for column in columns)
-    for partition in {id(column.blocks): column.blocks for column in columns}.values():
-        sums = [
-            column.alone(column.name, values=column.values + influence, influence=None)
-            for column in columns
-            if column.blocks is partition and column.kind is not None
-            if parts[column.kind, column.name, column.at] == 1  # not a mean over folds
-            if (influence := column.known_influence) is not None
-        ]
-        if not sums or resampling is None:
-            continue
-        assert sums[0].rows is not None
-        assert partition is not None
-        units = ResamplingUnits(resampling, partition.numpy())
-        for place, number in estimate(sums, sums[0].rows, units, nodes, tree).items():
-            low, high = max(number.low, 0.0), min(number.high, 1.0)
-            found[place] = Number(found[place].value, low, high, number.error)
+    for column in columns:
+        means = [] if frequency is None else class_means(column, nodes, frequency)
+        for each in [column, *means]:
+            if resampling is None or each.without is None or each.kind is None:
+                continue
+            if parts[column.kind, column.name, column.at] > 1:
+                continue  # a mean over folds
+            places, weights = _means_of(each, nodes, tree)
+            sums = [part.T[:, None] for part in each.without.sums(weights, each.values.numpy())]
+            known = np.flatnonzero(np.isfinite(sums[0]).all(axis=(0, 1)))
+            if not len(known):
+                continue
+            drawn = GroupSums(sums[0][:, :, known], sums[1][:, :, known])
+            ends = Bootstrap(drawn, resamples=resampling.resamples, seed=resampling.seed).interval(
+                confidence=resampling.confidence, share=each.share
+            )
+            limits = (0.0, 1.0) if each.share else (-np.inf, np.inf)
+            low, high = np.clip(ends.low, *limits), np.clip(ends.high, *limits)
+            for number, place in enumerate(places[which] for which in known):
+                error = float(ends.error[number])
+                found[place] = Number(found[place].value, float(low[number]), float(high[number]), error)
     return found
+
+
+def _means_of(column: Column, nodes: Tensor, tree: Taxonomy) -> tuple[list[Place], csr_array]:
+    """The places of a column's mean and of its means by node, and the weights ``(m, n)`` of its samples."""
+    assert column.kind is not None
+    assert column.rows is not None
+    places = [Place(column.kind, column.name, column.at)]
+    weights = torch.ones_like(column.values) if column.weights is None else column.weights.double()
+    counted = (~column.values.isnan()).nonzero()[:, 0]
+    index, samples = [torch.zeros_like(counted)], [counted]
+    if column.by_node:
+        labels = nodes[column.rows] if column.labels is None else column.labels
+        known = counted[labels[counted] >= 0]
+        lines = tree.ancestors[labels[known]]
+        there = lines >= 0
+        named, of = torch.unique(lines[there], return_inverse=True)
+        places += [Place("by_node", column.name, tree.path_name(node)) for node in named.tolist()]
+        index.append(of + 1)
+        samples.append(known[:, None].expand(lines.shape)[there])
+    row, at = torch.cat(index).numpy(), torch.cat(samples)
+    shape = len(places), len(column.values)
+    return places, coo_array((weights[at].numpy(), (row, at.numpy())), shape=shape).tocsr()
 
 
 def estimate_statistics(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -18,7 +18,7 @@ from labeltree.decisions.classifiers import (
     classify,
     fit_classifiers,
 )
-from labeltree.evaluation.blocks_left_out import draw_blocks, influence_as_results
+from labeltree.evaluation.blocks_left_out import WithoutBlocks, draw_blocks, values_without_blocks
 from labeltree.evaluation.classifiers import FittedProbe, fit_probe
 from labeltree.evaluation.columns import (
     Column,
@@ -408,12 +408,13 @@ class Inputs:
             values = {
                 name: torch.full_like(v, torch.nan) for name, v in values.items() if v.is_floating_point()
             }
-        blocks, influence = None, dict[str, Tensor]()
-        if gallery is None:
-            blocks, influence = self._as_results(values, measure, queries, asked, progress)
+        without = dict[str, WithoutBlocks]()
+        if gallery is None and not bool(values["map@r"].isnan().all()):
+            without = self._without_blocks(measure, queries, asked, progress)
 
         def column(name: str, key: str, *, known: bool = True, **changes: Any) -> Column:
-            found = Column(name, values[key], queries, influence=influence.get(key), blocks=blocks, **changes)
+            of_search: dict[str, Any] = {"among": gallery is None, "without": without.get(key)}
+            found = Column(name, values[key], queries, **of_search, **changes)
             return found if known else found.undefined()
 
         names = {f"recall@{k}": f"recall_at_{k}" for k in ks}
@@ -436,33 +437,29 @@ class Inputs:
             ]
         return columns, values["hp_curve"].tolist()
 
-    def _as_results(
+    def _without_blocks(
         self,
-        values: Mapping[str, Tensor],
         measure: Callable[..., dict[str, Tensor]],
         queries: Tensor,
         asked: bool | Tensor,
         progress: Progress | None,
-    ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Blocks ``(q,)`` of queries that are searched among each other, and their influence as results."""
-        blocks = draw_blocks(self.units_of(queries).groups, self.settings.seed)
-        numbers = {
-            name: value for name, value in values.items() if value.is_floating_point() and name != "hp_curve"
-        }
-        if all(bool(value.isnan().all()) for value in numbers.values()):
-            return torch.from_numpy(blocks), {k: torch.full_like(v, torch.nan) for k, v in numbers.items()}
-        groups = self.left_out(queries)
+    ) -> dict[str, WithoutBlocks]:
+        """The numbers of queries that are searched among each other, without blocks of them."""
+        blocks, groups = (
+            draw_blocks(self.units_of(queries).groups, self.settings.seed),
+            self.left_out(queries),
+        )
         own = torch.arange(len(queries))  # a query is no result of its own
         if groups is not None:
             own = torch.where(groups >= 0, groups, groups.max() + 1 + own)
 
         def without(some: Tensor, keys: Tensor) -> dict[str, Tensor]:
-            groups = {"query_groups": own[some], "key_groups": own[keys]}
-            return measure(queries[some], queries[keys], asked is not False, **groups)
+            among = {"query_groups": own[some], "key_groups": own[keys]}
+            found = measure(queries[some], queries[keys], asked is not False, **among)
+            return {name: value for name, value in found.items() if value.shape == some.shape}
 
-        among = asked.nonzero()[:, 0] if isinstance(asked, Tensor) else torch.arange(len(queries))
-        found = influence_as_results(numbers, without, blocks, among, self.settings.seed, progress)
-        return torch.from_numpy(blocks), found
+        graded = asked.nonzero()[:, 0] if isinstance(asked, Tensor) else torch.arange(len(queries))
+        return values_without_blocks(without, blocks, graded, self.settings.seed, progress)
 
     def _drawn(self, count: int) -> bool | Tensor:
         """The queries (count,) that graded scores are computed for; true where all are."""

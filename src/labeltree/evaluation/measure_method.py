@@ -285,16 +285,11 @@ def _outcomes(
             for key, of in parts.items()
             if len(of) > 1
         },
-        among=frozenset(key for key, of in parts.items() if of[0].influence is not None),
-        influence={
-            key: _placed([of[0].influence], of, place, len(rows))
+        among=frozenset(key for key, of in parts.items() if of[0].among),
+        without={
+            key: of[0].without.placed(place[of[0].rows].numpy(), len(rows))
             for key, of in parts.items()
-            if len(of) == 1 and of[0].influence is not None and not of[0].class_mean
-        },
-        blocks={
-            key: _of_samples([of[0].blocks], of, place, len(rows))
-            for key, of in parts.items()
-            if len(of) == 1 and of[0].blocks is not None and not of[0].class_mean
+            if len(of) == 1 and of[0].without is not None and of[0].rows is not None
         },
         groups=None if groups is None else groups[rows].numpy(),
         attributes={

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from labeltree.atomic import atomic_write
 from labeltree.errors import DataError
+from labeltree.evaluation.blocks_left_out import WithoutBlocks
 from labeltree.evaluation.statistics import Statistic
 from labeltree.evaluation.statistics.interval_ends import Floats
 from labeltree.runs.columns import number_groups
@@ -21,8 +22,8 @@ from labeltree.taxonomy import Taxonomy, TaxonomyDAG
 
 __all__ = ["Key", "Outcomes", "load_outcomes", "of_retrieval", "save_outcomes"]
 
-FORMAT = 4  # format 1 lacks further protocols, format 2 statistics, format 3 the influence of results
-_BY_METRIC = ("values", "weights", "classes", "folds", "influence", "blocks")
+FORMAT = 4  # format 1 lacks further protocols, format 2 statistics, format 3 what results add
+_BY_METRIC = ("values", "weights", "classes", "folds")
 _KEYS = ("whole", "smaller_is_better", "no_share", "among")
 _OUTCOMES = Reader("the outcomes of an evaluation", "run 'labeltree evaluate' again")
 
@@ -51,11 +52,8 @@ class Outcomes:
             `rows` keeps the weights such that all folds count the same. Missing in older files, like
             ``classes``.
         among: metrics of samples that are searched among each other: each sample is a query and a result.
-        influence: metric → ``(n,)`` what each sample adds to a metric in ``among`` as a result of the others
-            (`influence_as_results`); NaN for samples without it, such as those of a part of all samples, or
-            of older files: there are then no intervals and tests.
-        blocks: metric → ``(n,)`` block of each sample, which intervals and tests of these metrics resample;
-            −1 for a sample that does not count.
+        without: metric in ``among`` → its values without blocks of the samples, which intervals and tests
+            draw; missing in older files, so that these have none.
         groups: ``(n,)`` group of dependent samples (of one patient, of one item), −1 for a sample of its own
             group; None = all samples are independent.
         bands: ``(n,)`` frequency band of each sample's class in training: 0 head, 1 middle, 2 tail, −1 not in
@@ -95,8 +93,7 @@ class Outcomes:
     folds: dict[Key, Integers] = field(default_factory=dict)
     attributes: dict[str, NDArray[np.str_]] = field(default_factory=dict)
     among: frozenset[Key] = frozenset()
-    influence: dict[Key, Floats] = field(default_factory=dict)
-    blocks: dict[Key, Integers] = field(default_factory=dict)
+    without: dict[Key, WithoutBlocks] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         n = len(self.instances)
@@ -110,6 +107,16 @@ class Outcomes:
                 raise DataError(
                     f"outcomes of {n} samples have '{name}' of shape {column.shape}; one a sample"
                 )
+        for key, part in self.without.items():
+            blocks = part.values.shape[1]
+            if part.blocks.shape != (n,) or (n and not -1 <= part.blocks.min() <= part.blocks.max() < blocks):
+                raise DataError(f"outcomes of {n} samples have no such {blocks} blocks as those of {key}")
+            if (
+                part.searches.shape != (blocks,)
+                or part.rows.shape != part.values.shape[:1]
+                or not np.isin(part.rows, np.arange(n)).all()
+            ):
+                raise DataError(f"outcomes of {n} samples have values without blocks beyond them, of {key}")
         for key, column in (*self.classes.items(), *self.folds.items()):
             if n and not -1 <= column.min() <= column.max() < max(n, self.taxonomy.num_nodes):
                 raise DataError(f"outcomes have no such classes or folds as those of {key}")
@@ -195,8 +202,7 @@ class Outcomes:
             weights=of(self.weights),
             classes=of(self.classes),
             folds=of(self.folds),
-            influence=of({key: self._kept_influence(key, chosen) for key in self.influence}),
-            blocks=of(self.blocks),
+            without={key: each.at(chosen) for key, each in self.without.items()},
             groups=None if self.groups is None else self.groups[index],
             bands=None if self.bands is None else self.bands[index],
             predicted=of(self.predicted),
@@ -204,26 +210,6 @@ class Outcomes:
             statistics={role: [e.moved(place) for e in several] for role, several in self.statistics.items()},
         )
         return replace(of_rows, weights={key: of_rows._balanced(key) for key in self.weights})
-
-    def _kept_influence(self, key: Key, chosen: Integers) -> Floats:
-        """The influence on a metric, unknown if samples that count in it are not among the chosen rows."""
-        lost = self.counted(key)
-        lost[chosen] = False
-        return np.full(len(self), np.nan) if lost.any() else self.influence[key]
-
-    def resampled(self, key: Key) -> tuple[Floats, Integers | None] | None:
-        """The values ``(n,)`` of a metric that are resampled, and their units ``(n,)``; None if not known.
-
-        Of a search among the samples, these are pseudo-values of blocks, see `influence_as_results`.
-        """
-        values = self.values[key]
-        if key not in self.among:
-            return values, self.units
-        influence = self.influence.get(key, np.full(len(self), np.nan))
-        counted = ~np.isnan(values)
-        if np.isnan(influence[counted]).any() or key in self.folds or key in self.classes:
-            return None
-        return np.where(counted, values + np.nan_to_num(influence), np.nan), self.blocks[key]
 
     def _balanced(self, key: Key) -> Floats:
         """The weights of a metric, scaled such that its classes count the same, and so do its folds."""
@@ -288,6 +274,11 @@ def _packed(outcomes: Outcomes, prefix: str, columns: dict[str, Any]) -> dict[st
     for kind in _BY_METRIC:
         entries: dict[Key, Any] = getattr(outcomes, kind)
         kept |= {f"{kind}/{role}/{metric}": column for (role, metric), column in entries.items()}
+    for (role, metric), part in outcomes.without.items():
+        kept |= {
+            f"without/{role}/{metric}/{name}": getattr(part, name)
+            for name in ("blocks", "rows", "values", "searches")
+        }
     head: dict[str, Any] = {
         "search": outcomes.search,
         "protocols": outcomes.protocols,
@@ -345,11 +336,18 @@ def _unpacked(
     mine = _below(prefix, columns)
     kinds = {"values": "f", "weights": "f", "predicted": "i", "instances": "i", "nodes": "i"}
     kinds |= {"attributes": "U", "groups": "i", "bands": "i", "classes": "i", "folds": "i"}
-    kinds |= {"influence": "f", "blocks": "i"}
     for name, column in mine.items():
         kind = kinds.get(name.partition("/")[0])
         if kind is not None and (column.ndim != 1 or column.dtype.kind != kind):
             raise ValueError(f"{name} is {column.dtype} {column.shape}")
+    without: dict[Key, WithoutBlocks] = {}
+    for name, values in _below("without/", mine).items():
+        key, _, part = name.rpartition("/")
+        if part == "values":
+            whole = [mine[f"without/{key}/{other}"] for other in ("blocks", "rows", "searches")]
+            if values.ndim != 2 or values.dtype.kind != "f" or any(each.dtype.kind != "i" for each in whole):
+                raise ValueError(f"without/{name} is {values.dtype} {values.shape}")
+            without[_key(key)] = WithoutBlocks(whole[0], whole[1], values, whole[2])
     smaller = frozenset(map(_key, entry.get("smaller_is_better", ())))
     statistics: dict[str, list[Statistic]] = {}
     for number, given in enumerate(entry.get("statistics", ())):
@@ -376,6 +374,7 @@ def _unpacked(
         smaller_is_better=smaller,
         no_share=frozenset(map(_key, entry.get("no_share", ()))),
         among=frozenset(map(_key, entry.get("among", ()))),
+        without=without,
         statistics=statistics,
         dag=TaxonomyDAG.from_dict(entry["dag"]) if "dag" in entry else None,
         elsewhere={

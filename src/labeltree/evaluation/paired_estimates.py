@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from labeltree.errors import DataError
 from labeltree.evaluation.comparison import Difference, Estimate
@@ -274,7 +275,7 @@ class PairedEstimates:
         Intervals and tests of a metric draw the units of the samples of its block (`Outcomes.block`), so that
         they do not depend on which other metrics are compared: where half of the samples was set aside for
         learning, the numbers of classifiers rest on fewer units than those of retrieval. Those of a search
-        among the samples draw blocks of samples (`Outcomes.resampled`), and there are none where the runs
+        among the samples draw blocks of samples (`WithoutBlocks`), and there are none where the runs
         have different blocks, or only a part of them.
         """
         runs = [run for outcomes in methods.values() for run in outcomes]
@@ -319,21 +320,18 @@ class PairedEstimates:
         """
         values, weights = _stacked(runs, keys)
         counted, plain = ~np.isnan(values), None
-        units = runs[0].units
         if isinstance(blocks, str):
             plain = np.where(_weighed_alike(values, weights), values, np.nan)
+            sums = GroupSums.of(values, runs[0].units, weights)
+            unknown = np.full(len(keys), blocks == "unknown")
         else:
-            units = blocks
-            for number, run in enumerate(runs):
-                for column, key in enumerate(keys):
-                    if (drawn := run.resampled(key) if key in run.values else None) is not None:
-                        values[:, number, column] = drawn[0]
-        bootstrap = Bootstrap(GroupSums.of(values, units, weights), resamples=self.resamples, seed=self.seed)
+            sums, unknown = _sums_of_blocks(runs, keys, values, weights)
+        bootstrap = Bootstrap(sums, resamples=self.resamples, seed=self.seed)
         share = np.array([not any(key in run.no_share for run in runs) for key in keys])
         found = self._found(bootstrap, plain, counted, place, runs, share)
         if not isinstance(blocks, str):
-            return [each.within_0_and_1() for each in found]
-        return found if blocks == "none" else [each.without_intervals() for each in found]
+            found = [each.within_0_and_1() for each in found]
+        return [each.without_intervals() if no else each for each, no in zip(found, unknown, strict=True)]
 
     def _of_joint(
         self, runs: Sequence[Outcomes], keys: Sequence[Key], place: Mapping[str, list[int]]
@@ -464,17 +462,42 @@ def _with_blocks(
     """Metrics of a search among the samples, by the blocks ``(n,)`` that all runs have of them."""
     unknown, found = list[Key](), list[tuple[list[Key], NDArray[np.int64]]]()
     for key in keys:
-        drawn = [run.resampled(key) for run in runs if key in run.values]
-        units = [each[1] for each in drawn if each is not None and each[1] is not None]
-        if len(units) < len(drawn) or not all(np.array_equal(each, units[0]) for each in units):
+        parts = [run.without.get(key) for run in runs if key in run.values]
+        blocks = [part.blocks for part in parts if part is not None]
+        if len(blocks) < len(parts) or not all(np.array_equal(each, blocks[0]) for each in blocks):
             unknown.append(key)
             continue
-        others = next((several for several, blocks in found if np.array_equal(blocks, units[0])), None)
+        others = next((several for several, of in found if np.array_equal(of, blocks[0])), None)
         if others is None:
-            found.append(([key], units[0]))
+            found.append(([key], blocks[0]))
         else:
             others.append(key)
     return [*found, (unknown, "unknown")] if unknown else [*found]
+
+
+def _sums_of_blocks(
+    runs: Sequence[Outcomes], keys: Sequence[Key], values: Floats, weights: Floats
+) -> tuple[GroupSums, NDArray[np.bool_]]:
+    """The sums of blocks of samples that are searched among each other, see `WithoutBlocks.sums`.
+
+    Also, whether what a block adds to a metric is not known in some run: its sums are then those of queries.
+    """
+    count = next(each.values.shape[1] for run in runs for key in keys if (each := run.without.get(key)))
+    sums, unknown = np.zeros((2, count, len(runs), len(keys))), np.zeros(len(keys), dtype=bool)
+    for place, run in enumerate(runs):
+        for column, key in enumerate(keys):
+            if (part := run.without.get(key)) is None:
+                continue
+            value = values[:, place, column]
+            weight = np.where(np.isnan(value), 0.0, weights[:, place, column])
+            found = np.stack(part.sums(csr_array(weight[None]), value))[:, 0]
+            if not np.isfinite(found).all():
+                unknown[column] = True
+                searched = part.blocks >= 0
+                sum_of = (weight * np.nan_to_num(value))[searched]
+                found[0] = np.bincount(part.blocks[searched], sum_of, minlength=count)
+            sums[:, :, place, column] = found
+    return GroupSums(*sums), unknown
 
 
 def _stacked(runs: Sequence[Outcomes], keys: Sequence[Key]) -> tuple[Floats, Floats]:

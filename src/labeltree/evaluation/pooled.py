@@ -15,6 +15,7 @@ from torch import Tensor
 
 from labeltree.decisions.classifiers import ChosenClassifier, ClassifierKind
 from labeltree.errors import DataError
+from labeltree.evaluation.blocks_left_out import WithoutBlocks
 from labeltree.evaluation.by_attribute import by_attribute
 from labeltree.evaluation.columns import Column, Number, ResamplingUnits, estimate, estimate_statistics
 from labeltree.evaluation.error_tree import tree_errors
@@ -75,9 +76,12 @@ def pool_outcomes(folds: Sequence[Outcomes]) -> Outcomes:
         weights=joined("weights", 1.0),
         classes=joined("classes", -1),
         folds=joined("folds", -1),
-        influence=joined("influence", np.nan),
-        blocks=_blocks(folds),
         among=united("among"),
+        without={
+            key: WithoutBlocks.joined([each.without[key] for each in folds])
+            for key in first.without
+            if all(key in each.without for each in folds)
+        },
         groups=_groups(folds) if grouped else None,
         bands=None,
         predicted=joined("predicted", -1),
@@ -90,19 +94,6 @@ def pool_outcomes(folds: Sequence[Outcomes]) -> Outcomes:
         elsewhere={},
     )
     return pooled.rows(np.arange(len(pooled)))  # classes count the same over all folds
-
-
-def _blocks(folds: Sequence[Outcomes]) -> dict[Key, Integers]:
-    """The blocks of every metric that has some, those of each fold with numbers of their own."""
-    found = {}
-    for key in dict.fromkeys(key for each in folds for key in each.blocks):
-        parts, beyond = [], 0
-        for each in folds:
-            blocks = each.blocks.get(key, np.full(len(each), -1))
-            parts.append(np.where(blocks >= 0, blocks + beyond, -1))
-            beyond = max(beyond, int(parts[-1].max(initial=-1)) + 1)
-        found[key] = np.concatenate(parts)
-    return found
 
 
 def _groups(folds: Sequence[Outcomes]) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -240,7 +231,8 @@ def _numbers(pooled: Outcomes, resampling: Resampling | None) -> dict[Key, Numbe
             rows,
             weights=None if key not in pooled.weights else torch.from_numpy(pooled.weights[key]),
             share=key not in pooled.no_share,
-            **_of_results(pooled, key),
+            among=key in pooled.among,
+            without=pooled.without.get(key),
         )
         for name, key in names.items()
     ]
@@ -252,15 +244,6 @@ def _numbers(pooled: Outcomes, resampling: Resampling | None) -> dict[Key, Numbe
         of_role = estimate_statistics(several, rows, units, pooled.dag or pooled.taxonomy)
         found |= {(role, place.name): number for place, number in of_role.items()}
     return found
-
-
-def _of_results(pooled: Outcomes, key: Key) -> dict[str, Any]:
-    """The influence and blocks of a column, if its samples are searched among each other."""
-    if key not in pooled.among:
-        return {}
-    unknown = np.full(len(pooled), np.nan), np.zeros(len(pooled), dtype=np.int64)
-    influence, blocks = pooled.influence.get(key, unknown[0]), pooled.blocks.get(key, unknown[1])
-    return {"influence": torch.from_numpy(influence), "blocks": torch.from_numpy(blocks)}
 
 
 @dataclass(frozen=True)
