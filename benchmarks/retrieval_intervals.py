@@ -37,6 +37,8 @@ from labeltree.taxonomy import Taxonomy
 
 COLUMNS = ("recall_at_1", "map_at_r", "mean_average_precision", "ahp", "h_ap", "ndcg", "asi")
 TREE = Taxonomy.from_paths([(a, a + b, a + b + c) for a in "abc" for b in "uv" for c in "xyz"])
+BRANCH = "recall_at_1 of branch a"
+ROWS = (*COLUMNS, BRANCH)
 OUT = Path(__file__).parent / "results"
 CONFIDENCE = 0.95
 _DIM, _NOISE, _MORE = 6, 0.5, 0.65
@@ -120,7 +122,9 @@ def repetition(world: World, seed: int) -> dict[str, Any]:
     }
     outcomes = {name: result.outcomes[name] for name, result in results.items()}
     metrics = [f"embeddings.{name}" for name in COLUMNS]
-    found = compare(outcomes, baseline="one", metrics=metrics, resamples=500, permutations=1000, seed=seed)
+    how: dict[str, Any] = {"strata_metrics": ["recall_at_1"], "min_samples": 10}
+    how |= {"resamples": 500, "permutations": 1000, "seed": seed}
+    found = compare(outcomes, baseline="one", metrics=metrics, **how)
     main = results["one"].main
     row: dict[str, Any] = {}
     for name in COLUMNS:
@@ -130,6 +134,11 @@ def repetition(world: World, seed: int) -> dict[str, Any]:
         row[name] = [
             main.score(name), low, high, entry.differences["other"].p, entry.differences["worse"].p, *before
         ]  # fmt: skip
+    for part in found.strata:
+        if part.name == "a":
+            mine, differences = part.estimates["one"], part.differences
+            ends = [mine.value, mine.low, mine.high, differences["other"].p, differences["worse"].p]
+            row[BRANCH] = [*ends, np.nan, np.nan, np.nan, np.nan]
     return row
 
 
@@ -166,29 +175,33 @@ def tables(rows: dict[World, list[dict[str, Any]]]) -> Iterator[str]:
             "| equal: p ≤ 0.05 | queries | power | queries |"
         )
         yield "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|"
-        for name in COLUMNS:
-            part = np.array([row[name] for row in several], dtype=float)
+        for name in ROWS:
+            part = np.array([row[name] for row in several if name in row], dtype=float)
+            if len(part) < len(several) / 2:
+                continue
             true, spread = part[:, 0].mean(), part[:, 0].std(ddof=1)
             cells = [f"{true:.3f}", f"{spread:.3f}"]
             for low, high in ((part[:, 1], part[:, 2]), (part[:, 5], part[:, 6])):
                 known = ~np.isnan(low)
-                held = ((low <= true) & (true <= high))[known].mean()
-                width = np.median((high - low)[known]) / (2 * 1.96 * spread)
+                held = ((low <= true) & (true <= high))[known].mean() if known.any() else np.nan
+                width = np.median((high - low)[known]) / (2 * 1.96 * spread) if known.any() else np.nan
                 cells += [f"{held:.3f}", f"{width:.2f}"]
             none, same, worse = np.isnan(part[:, 1]).mean(), part[:, (3, 7)], part[:, (4, 8)]
             alarms, power = (np.nanmean(np.where(np.isnan(p), np.nan, p <= 0.05), 0) for p in (same, worse))
             shown = [cells[0], cells[1], cells[2], cells[4], cells[3], cells[5], f"{none:.2f}"]
             shown += [f"{alarms[0]:.3f}", f"{alarms[1]:.3f}", f"{power[0]:.2f}", f"{power[1]:.2f}"]
-            yield f"| {name} | " + " | ".join(shown) + " |"
+            yield f"| {name} | " + " | ".join("–" if cell == "nan" else cell for cell in shown) + " |"
         yield ""
 
 
 def failures(rows: dict[World, list[dict[str, Any]]]) -> list[str]:
     """Cells whose coverage is below .93 or whose false alarms are above .06, by exact binomial tests."""
-    cells = [(world, name, part) for world, part in rows.items() for name in COLUMNS]
+    cells = [(world, name, part) for world, part in rows.items() for name in ROWS]
     level, found = 0.05 / max(2 * len(cells), 1), []
     for world, name, several in cells:
-        part = np.array([row[name] for row in several], dtype=float)
+        part = np.array([row[name] for row in several if name in row], dtype=float)
+        if len(part) < len(several) / 2:
+            continue
         known, true = part[~np.isnan(part[:, 1])], part[:, 0].mean()
         held = int(((known[:, 1] <= true) & (true <= known[:, 2])).sum())
         if binom.cdf(held, len(known), 0.93) < level:
