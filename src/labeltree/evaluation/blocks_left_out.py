@@ -20,16 +20,21 @@ _BLOCKS = 20
 _QUERIES = 512  # of which the values without a block are computed
 
 
-def draw_blocks(units: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
+def draw_blocks(units: NDArray[np.int64], ids: NDArray[np.int64]) -> NDArray[np.int64]:
     """The block ``(n,)`` of each sample: at most 20 random blocks of equally many units, from 0.
+
+    They are the same for the same samples in any order, so that runs can be compared.
 
     Args:
         units: ``(n,)`` resampling unit of each sample, numbered from 0.
-        seed: random seed of the partition.
+        ids: ``(n,)`` id of each sample.
     """
     count = int(units.max(initial=-1)) + 1
-    order = np.random.default_rng(seed).permutation(count)
-    return (order % min(_BLOCKS, max(count, 1)))[units]
+    first = np.full(count, np.iinfo(np.int64).max)
+    np.minimum.at(first, units, ids)
+    block = np.empty(count, dtype=np.int64)
+    block[np.argsort(first, kind="stable")] = np.random.default_rng(0).permutation(count)
+    return (block % min(_BLOCKS, max(count, 1)))[units]
 
 
 @dataclass(frozen=True)
@@ -69,6 +74,11 @@ class WithoutBlocks:
             values,
             np.repeat(np.arange(len(parts)), np.diff(ends)),
         )
+
+    def same_blocks(self, other: WithoutBlocks) -> bool:
+        """Whether both are of the same blocks of the same samples."""
+        pairs = (self.blocks, other.blocks), (self.searches, other.searches)
+        return all(np.array_equal(mine, theirs) for mine, theirs in pairs)
 
     def at(self, index: NDArray[np.int64]) -> WithoutBlocks:
         """Those of the samples at ``index`` ``(m,)``."""

@@ -445,10 +445,8 @@ class Inputs:
         progress: Progress | None,
     ) -> dict[str, WithoutBlocks]:
         """The numbers of queries that are searched among each other, without blocks of them."""
-        blocks, groups = (
-            draw_blocks(self.units_of(queries).groups, self.settings.seed),
-            self.left_out(queries),
-        )
+        ids = queries if self.table.instances is None else self.table.instances[queries]
+        blocks, groups = draw_blocks(self.units_of(queries).groups, ids.numpy()), self.left_out(queries)
         own = torch.arange(len(queries))  # a query is no result of its own
         if groups is not None:
             own = torch.where(groups >= 0, groups, groups.max() + 1 + own)

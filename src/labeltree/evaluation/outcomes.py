@@ -345,8 +345,11 @@ def _unpacked(
         key, _, part = name.rpartition("/")
         if part == "values":
             whole = [mine[f"without/{key}/{other}"] for other in ("blocks", "rows", "searches")]
-            if values.ndim != 2 or values.dtype.kind != "f" or any(each.dtype.kind != "i" for each in whole):
+            kinds_of = [each.dtype.kind for each in (values, *whole)]
+            if values.ndim != 2 or kinds_of != ["f", "i", "i", "i"] or any(each.ndim != 1 for each in whole):
                 raise ValueError(f"without/{name} is {values.dtype} {values.shape}")
+            if values.shape[1] != whole[0].max(initial=-1) + 1:
+                raise ValueError(f"without/{name} is of {values.shape[1]} blocks")
             without[_key(key)] = WithoutBlocks(whole[0], whole[1], values, whole[2])
     smaller = frozenset(map(_key, entry.get("smaller_is_better", ())))
     statistics: dict[str, list[Statistic]] = {}

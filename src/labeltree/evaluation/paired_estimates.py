@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from labeltree.errors import DataError
+from labeltree.evaluation.blocks_left_out import WithoutBlocks
 from labeltree.evaluation.comparison import Difference, Estimate
 from labeltree.evaluation.outcomes import Key, Outcomes
 from labeltree.evaluation.samples import GROUPS
@@ -297,8 +298,8 @@ class PairedEstimates:
             plain = [key for key in several if key not in searched]
             if plain:
                 found |= zip(plain, self._of_means(drawn, plain, place), strict=True)
-            for among, units in _with_blocks(drawn, searched):
-                measured = self._of_means(drawn, among, place, units)
+            for among, known in _by_blocks(drawn, searched):
+                measured = self._of_means(drawn, among, place, "blocks" if known else "unknown")
                 found |= zip(among, measured, strict=True)
         return {key: found[key] for key in keys}
 
@@ -307,7 +308,7 @@ class PairedEstimates:
         runs: Sequence[Outcomes],
         keys: Sequence[Key],
         place: Mapping[str, list[int]],
-        blocks: NDArray[np.int64] | Literal["none", "unknown"] = "none",
+        drawn: Literal["units", "blocks", "unknown"] = "units",
     ) -> list[Found]:
         """Metrics that are means over samples, for runs on the samples of their block.
 
@@ -315,21 +316,21 @@ class PairedEstimates:
             runs: the outcomes of all runs.
             keys: the metrics.
             place: method → places of its runs.
-            blocks: ``(n,)`` blocks of samples that are searched among each other; ``unknown``: they are so,
-                but there are no blocks to draw, and so no intervals and tests.
+            drawn: what is resampled: units of samples; blocks of samples that are searched among each other;
+                ``unknown``: they are so, but have no blocks, and therefore neither intervals nor tests.
         """
         values, weights = _stacked(runs, keys)
         counted, plain = ~np.isnan(values), None
-        if isinstance(blocks, str):
+        if drawn == "blocks":
+            sums, unknown = _sums_of_blocks(runs, keys, values, weights)
+        else:
             plain = np.where(_weighed_alike(values, weights), values, np.nan)
             sums = GroupSums.of(values, runs[0].units, weights)
-            unknown = np.full(len(keys), blocks == "unknown")
-        else:
-            sums, unknown = _sums_of_blocks(runs, keys, values, weights)
+            unknown = np.full(len(keys), drawn == "unknown")
         bootstrap = Bootstrap(sums, resamples=self.resamples, seed=self.seed)
         share = np.array([not any(key in run.no_share for run in runs) for key in keys])
         found = self._found(bootstrap, plain, counted, place, runs, share)
-        if not isinstance(blocks, str):
+        if drawn == "blocks":
             found = [each.within_0_and_1() for each in found]
         return [each.without_intervals() if no else each for each, no in zip(found, unknown, strict=True)]
 
@@ -456,23 +457,22 @@ class PairedEstimates:
         ]
 
 
-def _with_blocks(
-    runs: Sequence[Outcomes], keys: Sequence[Key]
-) -> list[tuple[list[Key], NDArray[np.int64] | Literal["unknown"]]]:
-    """Metrics of a search among the samples, by the blocks ``(n,)`` that all runs have of them."""
-    unknown, found = list[Key](), list[tuple[list[Key], NDArray[np.int64]]]()
+def _by_blocks(runs: Sequence[Outcomes], keys: Sequence[Key]) -> list[tuple[list[Key], bool]]:
+    """Metrics of a search among the samples with the same blocks in all runs; False: all others."""
+    unknown, found = list[Key](), list[tuple[list[Key], WithoutBlocks]]()
     for key in keys:
         parts = [run.without.get(key) for run in runs if key in run.values]
-        blocks = [part.blocks for part in parts if part is not None]
-        if len(blocks) < len(parts) or not all(np.array_equal(each, blocks[0]) for each in blocks):
+        known = [part for part in parts if part is not None]
+        if len(known) < len(parts) or not all(part.same_blocks(known[0]) for part in known):
             unknown.append(key)
             continue
-        others = next((several for several, of in found if np.array_equal(of, blocks[0])), None)
+        others = next((several for several, of in found if known[0].same_blocks(of)), None)
         if others is None:
-            found.append(([key], blocks[0]))
+            found.append(([key], known[0]))
         else:
             others.append(key)
-    return [*found, (unknown, "unknown")] if unknown else [*found]
+    groups = [(several, True) for several, _ in found]
+    return [*groups, (unknown, False)] if unknown else groups
 
 
 def _sums_of_blocks(
