@@ -180,3 +180,19 @@ def test_other_blocks_are_not_compared() -> None:
     assert not np.isnan(found.estimates["a"].value)
     assert np.isnan(found.estimates["a"].low)
     assert np.isnan(found.differences["b"].p)
+
+
+def test_a_share_at_the_ceiling_has_the_binomial_interval() -> None:
+    """Blocks that agree would have no width, and those that nearly agree too little."""
+    apart = drawn(60, 2)
+    apart = replace(apart, embeddings=torch.eye(10)[apart.nodes])
+    main = evaluate(apart, TREE, name="mine").main
+    assert main.score("recall_at_1") == 1
+    low, high = main.interval("recall_at_1")
+    assert high == 1
+    assert low <= 0.025 ** (1 / 60) + 1e-9
+    grouped = evaluate(
+        replace(apart, groups=torch.arange(120) // 12), TREE, name="mine",
+        settings=EvaluationSettings(leave_group_out="never"),
+    ).main  # fmt: skip
+    assert grouped.interval("recall_at_1")[0] <= 0.025 ** (1 / 10) + 1e-9

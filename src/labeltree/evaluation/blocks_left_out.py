@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from torch import Tensor
 
-from labeltree.evaluation.statistics.interval_ends import Floats, divided
+from labeltree.evaluation.statistics.interval_ends import Floats, binomial_ends, divided
 from labeltree.progress import Progress
 
-__all__ = ["WithoutBlocks", "draw_blocks", "values_without_blocks"]
+__all__ = ["WithoutBlocks", "draw_blocks", "ends_of_search", "values_without_blocks"]
 
 _BLOCKS = 20
 _QUERIES = 512  # of which the values without a block are computed
@@ -124,6 +124,27 @@ class WithoutBlocks:
         blocks = of_search.sum(axis=0)
         share = totals @ of_search / blocks
         return sums + share * (blocks - 1) * (lost - lost @ of_search / blocks), totals
+
+
+def ends_of_search(
+    low: Floats, high: Floats, value: Floats, single: NDArray[np.bool_], units: Floats, confidence: float
+) -> tuple[Floats, Floats]:
+    """The ends of intervals that were drawn from blocks, of numbers between 0 and 1.
+
+    A share of queries has at least the exact binomial interval of as many independent units: near 0 and 1
+    blocks that nearly all agree say less.
+
+    Args:
+        low: ``(m,)`` lower ends.
+        high: ``(m,)`` upper ends.
+        value: ``(m,)`` the numbers.
+        single: ``(m,)`` whether a number is the share of queries of which something is true.
+        units: ``(m,)`` number of units among the queries that count.
+        confidence: confidence level of the intervals.
+    """
+    least, most = binomial_ends(value, units, confidence)
+    low, high = np.clip(low, 0, 1), np.clip(high, 0, 1)
+    return np.where(single, np.minimum(low, least), low), np.where(single, np.maximum(high, most), high)
 
 
 def values_without_blocks(

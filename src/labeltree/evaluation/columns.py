@@ -14,7 +14,7 @@ from scipy.sparse import coo_array, csr_array
 from torch import Tensor
 
 from labeltree.errors import DataError
-from labeltree.evaluation.blocks_left_out import WithoutBlocks
+from labeltree.evaluation.blocks_left_out import WithoutBlocks, ends_of_search
 from labeltree.evaluation.samples import GROUPS, ClassFrequency
 from labeltree.evaluation.statistics import (
     Bootstrap,
@@ -195,7 +195,7 @@ def estimate(
     if len(own) < len(columns):
         searched = [column for column in columns if column.among]
         alone = estimate(own, rows, units, nodes, tree, frequency)
-        return alone | _estimate_among(searched, rows, units.resampling, nodes, tree, frequency)
+        return alone | _estimate_among(searched, rows, units, nodes, tree, frequency)
     position = torch.full((len(nodes),), -1, dtype=torch.int64)
     position[rows] = torch.arange(len(rows))
     ratios = _Ratios(units)
@@ -241,12 +241,15 @@ def estimate(
 def _estimate_among(
     columns: Sequence[Column],
     rows: Tensor,
-    resampling: Resampling | None,
+    units: ResamplingUnits,
     nodes: Tensor,
     tree: Taxonomy,
     frequency: ClassFrequency | None,
 ) -> dict[Place, Number]:
     """The numbers of samples that are searched among each other, with intervals from their blocks."""
+    resampling = units.resampling
+    position = torch.full((len(nodes),), -1, dtype=torch.int64)
+    position[rows] = torch.arange(len(rows))
     plain = [replace(column, among=False) for column in columns]
     found = estimate(plain, rows, ResamplingUnits(None, rows.numpy()), nodes, tree, frequency)
     parts = Counter((column.kind, column.name, column.at) for column in columns)
@@ -266,8 +269,12 @@ def _estimate_among(
             ends = Bootstrap(drawn, resamples=resampling.resamples, seed=resampling.seed).interval(
                 confidence=resampling.confidence, share=each.share
             )
-            limits = (0.0, 1.0) if each.share else (-np.inf, np.inf)
-            low, high = np.clip(ends.low, *limits), np.clip(ends.high, *limits)
+            assert each.rows is not None
+            counts = _count_units(weights[known], units.groups[position[each.rows].numpy()])
+            single = np.full(
+                len(known), bool(((each.values == 0) | (each.values == 1) | each.values.isnan()).all())
+            )
+            low, high = ends_of_search(ends.low, ends.high, ends.value, single, counts, resampling.confidence)
             for number, place in enumerate(places[which] for which in known):
                 error = float(ends.error[number])
                 found[place] = Number(found[place].value, float(low[number]), float(high[number]), error)
@@ -294,6 +301,13 @@ def _means_of(column: Column, nodes: Tensor, tree: Taxonomy) -> tuple[list[Place
     row, at = torch.cat(index).numpy(), torch.cat(samples)
     shape = len(places), len(column.values)
     return places, coo_array((weights[at].numpy(), (row, at.numpy())), shape=shape).tocsr()
+
+
+def _count_units(weights: csr_array, units: NDArray[np.int64]) -> Floats:
+    """Number ``(m,)`` of the units ``(n,)`` of samples that have a weight ``(m, n)``."""
+    rows = np.repeat(np.arange(weights.shape[0]), np.diff(weights.indptr))
+    pairs = np.unique(np.stack([rows, units[weights.indices]]), axis=1)
+    return np.bincount(pairs[0], minlength=weights.shape[0]).astype(np.float64)
 
 
 def estimate_statistics(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from labeltree.errors import DataError
-from labeltree.evaluation.blocks_left_out import WithoutBlocks
+from labeltree.evaluation.blocks_left_out import WithoutBlocks, ends_of_search
 from labeltree.evaluation.comparison import Difference, Estimate
 from labeltree.evaluation.outcomes import Key, Outcomes
 from labeltree.evaluation.samples import GROUPS
@@ -242,14 +242,15 @@ class Found(NamedTuple):
             },
         )
 
-    def within_0_and_1(self) -> Found:
-        """With the intervals of the estimates cut at 0 and 1."""
-        return self._replace(
-            estimates={
-                name: replace(each, low=float(np.maximum(each.low, 0)), high=float(np.minimum(each.high, 1)))
-                for name, each in self.estimates.items()
-            }
-        )
+    def of_search(self, single: bool, confidence: float) -> Found:
+        """With the ends of a search, see `ends_of_search`; ``single``: a share of queries, in one run."""
+        estimates = {}
+        for name, each in self.estimates.items():
+            alone = np.array([single and len(each.runs) == 1])
+            low, high, value = np.array([[each.low], [each.high], [each.value]])
+            low, high = ends_of_search(low, high, value, alone, np.array([float(self.units)]), confidence)
+            estimates[name] = replace(each, low=float(low[0]), high=float(high[0]))
+        return self._replace(estimates=estimates)
 
 
 @dataclass(frozen=True)
@@ -331,7 +332,11 @@ class PairedEstimates:
         share = np.array([not any(key in run.no_share for run in runs) for key in keys])
         found = self._found(bootstrap, plain, counted, place, runs, share)
         if drawn == "blocks":
-            found = [each.within_0_and_1() for each in found]
+            single = np.isin(values, [0.0, 1.0]) | ~counted
+            found = [
+                each.of_search(bool(single[..., place].all()), self.confidence)
+                for place, each in enumerate(found)
+            ]
         return [each.without_intervals() if no else each for each, no in zip(found, unknown, strict=True)]
 
     def _of_joint(

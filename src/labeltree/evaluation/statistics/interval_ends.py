@@ -6,13 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm, t
+from scipy.stats import beta, norm, t
 
 __all__ = [
     "SAME",
     "Floats",
     "Interval",
     "acceleration_of",
+    "binomial_ends",
     "centred_ends",
     "divided",
     "interval_ends",
@@ -94,6 +95,15 @@ def without_flat(found: Interval, share: bool | NDArray[np.bool_] = False) -> In
     flat = (found.high - found.low <= SAME) & ((np.abs(found.error) <= SAME) | ~np.asarray(share))
     low, high = (np.where(flat, np.nan, part) for part in (found.low, found.high))
     return Interval(found.value, low, high, found.error)
+
+
+def binomial_ends(value: Floats, count: Floats, confidence: float) -> tuple[Floats, Floats]:
+    """Ends of the exact binomial interval (Clopper & Pearson 1934) of shares ``(m,)`` of so many units."""
+    tail = (1 - confidence) / 2
+    hits, misses = value * count, (1 - value) * count
+    low = np.where(hits > 0, beta.ppf(tail, hits, misses + 1), 0.0)
+    high = np.where(misses > 0, beta.ppf(1 - tail, hits + 1, misses), 1.0)
+    return low, high
 
 
 def centred_ends(
