@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from labeltree.errors import TaxonomyError
 from labeltree.taxonomy import Taxonomy, TaxonomyDAG, TaxonomyMapping
+from labeltree.taxonomy.changes import Guess
 
 NAMES = [
     "a",
@@ -196,6 +197,17 @@ def test_a_revision() -> None:
     accepted = mapping.with_guesses(guesses)
     assert "rename: fish/colour -> fish/color" in said(accepted)
     assert "add: fish/color" not in said(accepted)
+
+
+def test_of_several_guesses_for_one_node_the_first_is_taken() -> None:
+    old = Taxonomy.from_paths(["a/x", "b/y"])
+    new = Taxonomy.from_paths(["a/p", "a/q", "b/y"])
+    mapping, _ = TaxonomyMapping.between(old, new)
+    x, p, q = old.find("x"), new.find("p"), new.find("q")
+    change = mapping.changes()[0]
+    several = [Guess(x, (target,), change, "alike", (), False) for target in (p, q)]
+    assert mapping.with_guesses(several).targets[x] == (p,)
+    assert mapping.with_guesses(several[::-1]).targets[x] == (q,)
 
 
 def test_a_guess_is_accepted_by_hand(tmp_path: Path) -> None:

@@ -1,0 +1,50 @@
+"""What judges a calibration or keeps a promise was not used to fit it."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from decision_cases import ragged
+from torch import Tensor
+
+from labeltree.decisions import ClassNodes, fit_calibrator, reliability
+from labeltree.decisions.conformal import share_of_groups
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_no_sample_judges_the_calibrator_that_it_fitted(
+    monkeypatch: pytest.MonkeyPatch, grouped: bool
+) -> None:
+    tree = ragged()
+    classes = ClassNodes(tree.leaves, tree)
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.randn(90, len(classes), generator=generator)
+    labels = classes.nodes[torch.randint(len(classes), (90,), generator=generator)]
+    groups = torch.arange(90) // 3 if grouped else None
+    group_of = {tuple(row): number // 3 if grouped else number for number, row in enumerate(scores.tolist())}
+    judged = []
+
+    def fit(given: Tensor, *rest: object) -> Callable[[Tensor, ClassNodes], Tensor]:
+        fitted, learned = fit_calibrator(given, *rest), {group_of[tuple(row)] for row in given.tolist()}  # type: ignore[arg-type]
+
+        def apply(some: Tensor, classes: ClassNodes) -> Tensor:
+            mine = [group_of[tuple(row)] for row in some.tolist()]
+            assert not learned & set(mine)
+            judged.extend(mine)
+            return fitted(some, classes)
+
+        return apply
+
+    monkeypatch.setattr(reliability, "fit_calibrator", fit)
+    assert reliability.check_calibration(scores, labels, classes, "temperature", groups=groups).samples == 90
+    assert sorted(judged) == [number // 3 if grouped else number for number in range(90)]
+
+
+def test_what_is_set_aside_is_drawn_by_the_seed() -> None:
+    rows, groups = torch.ones(120, dtype=torch.bool), torch.arange(120) // 4
+    drawn = [share_of_groups(rows, groups, 0.4, seed) for seed in (0, 0, 1)]
+    assert torch.equal(drawn[0], drawn[1])
+    assert not torch.equal(drawn[0], drawn[2])
+    for each in drawn:
+        assert int(each.sum()) == 48
+        assert bool((each.view(30, 4) == each.view(30, 4)[:, :1]).all()), "whole groups"

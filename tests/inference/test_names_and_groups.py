@@ -1,0 +1,45 @@
+"""Samples keep their places, their groups and their repeated names."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from labeltree.inference import predict, reference
+from labeltree.runs import EmbeddingTable
+from labeltree.runs.samples import _keys
+from labeltree.sampling import RandomBatchSampler
+
+pytestmark = pytest.mark.slow
+
+
+def test_unreadable_samples_are_listed_where_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
+    unread = {0: ("a", "broken"), 3: ("d", "empty"), 4: ("e", "no image"), 7: ("h", "gone")}
+    source = SimpleNamespace(unread=unread, instances=torch.tensor([1, 2, 5, 6]))
+    monkeypatch.setattr(predict, "_names", lambda _: list("bcfg"))
+    found = predict._with_unread(source)  # type: ignore[arg-type]
+    assert found.names == list("abcdefgh")
+    assert found.skipped == {0: "broken", 3: "empty", 4: "no image", 7: "gone"}
+
+
+def test_samples_without_a_group_stay_without_one() -> None:
+    table = EmbeddingTable(
+        torch.randn(6, 3), torch.tensor([1, 2, 1, 2, 1, 2]), groups=torch.tensor([7, -1, 7, -1, 9, -1])
+    )
+    kept = reference._nameless(table, torch.tensor([0, 1, 2, 3, 5]), np.full(5, "val"))
+    assert kept.groups is not None
+    assert kept.groups[[1, 3, 4]].tolist() == [-1, -1, -1], "each is one of its own"
+    assert kept.groups[0] == kept.groups[2] >= 0
+
+
+def test_samples_of_one_name_are_told_apart() -> None:
+    assert list(_keys(["a", "b", "a", "a", "b"])) == [("a", 0), ("b", 0), ("a", 1), ("a", 2), ("b", 1)]
+    assert list(_keys(None)) == []
+
+
+def test_labels_that_change_later_do_not_reach_a_sampler() -> None:
+    nodes = np.array([1, 1, 2, 2, 1, 2])
+    sampler = RandomBatchSampler(nodes, 2)
+    nodes[:] = -1
+    assert (np.asarray(sampler.nodes) >= 1).all()
