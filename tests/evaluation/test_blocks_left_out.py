@@ -9,7 +9,12 @@ from scipy.sparse import csr_array
 from torch import Tensor
 
 from labeltree.evaluation import EvaluationSettings, compare, evaluate
-from labeltree.evaluation.blocks_left_out import WithoutBlocks, draw_blocks, values_without_blocks
+from labeltree.evaluation.blocks_left_out import (
+    WithoutBlocks,
+    draw_blocks,
+    ends_of_search,
+    values_without_blocks,
+)
 from labeltree.evaluation.outcomes import Outcomes
 from labeltree.metrics.functional import retrieval_metrics
 from labeltree.runs import EmbeddingTable
@@ -196,3 +201,26 @@ def test_a_share_at_the_ceiling_has_the_binomial_interval() -> None:
         settings=EvaluationSettings(leave_group_out="never"),
     ).main  # fmt: skip
     assert grouped.interval("recall_at_1")[0] <= 0.025 ** (1 / 10) + 1e-9
+
+
+def test_shares_of_queries_are_no_surer_than_independent_ones() -> None:
+    """48 of 48: what single blocks add would make it known to 2 %."""
+    ends = np.array([0.979, 0.979]), np.array([1.0, 1.2])
+    low, high = ends_of_search(*ends, np.ones(2), np.array([True, False]), np.array([48.0, 48.0]), 0.95)
+    np.testing.assert_allclose(low, [0.025 ** (1 / 48), 0.979])
+    np.testing.assert_allclose(high, [1.0, 1.0])
+
+
+def test_own_groups_stay_left_out() -> None:
+    """Without a block, too, no sample of a query's group is among its results."""
+    table = replace(drawn(90, 3), groups=torch.arange(180) % 45)
+    outcomes = measured(table, leave_group_out="always")
+    part, test = outcomes.without[KEY], np.flatnonzero(table.split == "test")
+    points, nodes, groups = table.embeddings[test], table.nodes[test], torch.arange(180)[test] % 45
+    for block in (0, 7):
+        rest = np.flatnonzero(part.blocks != block)
+        alone = retrieval_metrics(
+            points[rest], nodes[rest], TREE, query_groups=groups[rest], reduction="none"
+        )["map@r"].numpy()
+        found = part.values[np.isin(part.rows, rest), block]
+        np.testing.assert_allclose(found, alone, rtol=1e-6)

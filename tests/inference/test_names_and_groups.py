@@ -1,6 +1,8 @@
 """Samples keep their places, their groups and their repeated names."""
 
+from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from labeltree.inference import predict, reference
 from labeltree.runs import EmbeddingTable
 from labeltree.runs.samples import _keys
 from labeltree.sampling import RandomBatchSampler
+from labeltree.taxonomy import Taxonomy
 
 pytestmark = pytest.mark.slow
 
@@ -31,6 +34,24 @@ def test_samples_without_a_group_stay_without_one() -> None:
     assert kept.groups is not None
     assert kept.groups[[1, 3, 4]].tolist() == [-1, -1, -1], "each is one of its own"
     assert kept.groups[0] == kept.groups[2] >= 0
+
+
+def test_reference_samples_of_other_weights_are_not_taken(tmp_path: Path) -> None:
+    tree = Taxonomy.from_paths(["a", "b"])
+    network = SimpleNamespace(objective=SimpleNamespace(geometry=SimpleNamespace(name="sphere")))
+
+    def run(digest: str) -> Any:
+        folder = SimpleNamespace(reference=tmp_path / "reference", calibration_samples=tmp_path / "reference")
+        parts = {"network": network, "recipe": SimpleNamespace(curvature=-1.0), "taxonomy": tree}
+        return SimpleNamespace(weights_digest=digest, folder=folder, **parts)
+
+    table = EmbeddingTable(torch.randn(4, 3), tree.encode(["a", "b", "a", "b"]), split=np.array(["val"] * 4))
+    reference.save_reference(run("00ff"), table, tmp_path / "reference")
+    for load in (reference.load_reference, reference.load_calibration):
+        kept = load(run("00ff"))
+        assert kept is not None
+        assert torch.equal(kept.embeddings, table.embeddings)
+        assert load(run("00fe")) is None
 
 
 def test_samples_of_one_name_are_told_apart() -> None:

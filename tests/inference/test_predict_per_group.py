@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 
 import labeltree as lt
 from labeltree.cli.main import main
 from labeltree.errors import DataError
+from labeltree.inference import coverage
+from labeltree.inference.reference import load_reference
 
 pytestmark = pytest.mark.slow
 
@@ -56,6 +60,27 @@ def test_a_row_for_each_patient(home: Path, capsys: pytest.CaptureFixture[str]) 
     assert "eye = 0  " in said.err
     assert main([*words, "--explain"]) == 2
     assert "an explanation is of a sample" in capsys.readouterr().err
+
+
+def test_the_verdict_allows_for_the_groups_that_calibrated(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of few patients' thresholds it forgives more; a number ten times too large would condemn them."""
+    given = []
+    plain = coverage.measure_coverage
+
+    def measured(*arguments: Any) -> Any:
+        given.append(arguments[5])
+        return plain(*arguments)
+
+    monkeypatch.setattr(coverage, "measure_coverage", measured)
+    model = lt.load(home / "run")
+    assert model.predict(data=home / "new.csv", labelled=True, coverage=0.7).coverage is not None
+    reference = load_reference(model.run)
+    assert reference is not None
+    assert reference.groups is not None
+    held = reference.groups[torch.from_numpy(reference.split == "val")]
+    assert given == [len(held.unique())]
 
 
 def test_without_groups_it_says_so(
