@@ -15,7 +15,9 @@ from labeltree.evaluation.blocks_left_out import (
     ends_of_search,
     values_without_blocks,
 )
+from labeltree.evaluation.columns import Column, Place, ResamplingUnits, estimate
 from labeltree.evaluation.outcomes import Outcomes
+from labeltree.evaluation.statistics import Resampling
 from labeltree.metrics.functional import retrieval_metrics
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
@@ -224,3 +226,18 @@ def test_own_groups_stay_left_out() -> None:
         )["map@r"].numpy()
         found = part.values[np.isin(part.rows, rest), block]
         np.testing.assert_allclose(found, alone, rtol=1e-6)
+
+
+def test_a_mean_over_several_searches_has_no_interval() -> None:
+    """Columns of one name are parts of a number, such as folds; the blocks of one are not those of the other."""
+    table = drawn(60, 2)
+    outcomes = measured(table)
+    rows = torch.from_numpy(np.flatnonzero(table.split == "test"))
+    column = Column(
+        "x", torch.from_numpy(outcomes.values[KEY]), rows, among=True, without=outcomes.without[KEY]
+    )
+    units = ResamplingUnits(Resampling(100), np.arange(60))
+    for several, known in (([column], True), ([column, column], False)):
+        found = estimate(several, rows, units, table.nodes, TREE)[Place("scores", "x")]
+        assert found.value == pytest.approx(np.nanmean(outcomes.values[KEY]))
+        assert np.isnan(found.low) != known
