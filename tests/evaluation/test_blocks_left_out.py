@@ -229,7 +229,7 @@ def test_own_groups_stay_left_out() -> None:
 
 
 def test_a_mean_over_several_searches_has_no_interval() -> None:
-    """Columns of one name are parts of a number, such as folds; the blocks of one are not those of the other."""
+    """Columns of one name are parts of a number, such as folds; each has blocks of its own."""
     table = drawn(60, 2)
     outcomes = measured(table)
     rows = torch.from_numpy(np.flatnonzero(table.split == "test"))
