@@ -441,6 +441,6 @@ def comparison_notes(result: Comparison) -> list[str]:
             "test samples; they assume independent runs with nearly normal results."
         )
     notes.append(
-        "Samples are redrawn, not what was learned or searched: classifiers and databases are held fixed."
+        "Samples are redrawn, not what was learned: classifiers and separate galleries are held fixed."
     )
     return notes
