@@ -29,6 +29,7 @@ import numpy as np
 import torch
 from scipy.stats import binom
 
+from labeltree.atomic import atomic_write
 from labeltree.evaluation import EvaluationSettings, compare, evaluate
 from labeltree.evaluation.outcomes import Outcomes
 from labeltree.evaluation.statistics import Bootstrap, GroupSums, sign_flip_test
@@ -42,6 +43,7 @@ ROWS = (*COLUMNS, BRANCH)
 OUT = Path(__file__).parent / "results"
 CONFIDENCE = 0.95
 _DIM, _NOISE, _MORE = 6, 0.5, 0.65
+_KEPT_EVERY = 100  # repetitions
 _KNOWN = 90  # samples that classifiers learn from; retrieval needs none
 
 
@@ -213,6 +215,13 @@ def failures(rows: dict[World, list[dict[str, Any]]]) -> list[str]:
     return found
 
 
+def keep(path: Path, rows: dict[World, list[dict[str, Any]]]) -> None:
+    """Write the figures of all repetitions, for a later call to go on from."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_write(path) as temporary:
+        temporary.write_text(json.dumps({f"{w.name} {w.samples}": several for w, several in rows.items()}))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -233,14 +242,15 @@ def main() -> None:
     )
     until = time.monotonic() + options.seconds
     with multiprocessing.get_context("forkserver").Pool(options.processes) as pool:
-        for world, row in pool.imap(_one, tasks):
+        for number, (world, row) in enumerate(pool.imap(_one, tasks), start=1):
             rows[world].append(row)
+            if options.raw is not None and number % _KEPT_EVERY == 0:
+                keep(options.raw, rows)
             if time.monotonic() > until:
                 pool.terminate()
                 break
     if options.raw is not None:
-        options.raw.parent.mkdir(parents=True, exist_ok=True)
-        options.raw.write_text(json.dumps({f"{w.name} {w.samples}": r for w, r in rows.items()}), "utf-8")
+        keep(options.raw, rows)
     text = "\n".join(["`python benchmarks/retrieval_intervals.py`\n", *tables(rows)])
     wrong = failures(rows)
     text += (

@@ -1,4 +1,4 @@
-"""Samples keep their places, their groups and their repeated names."""
+"""Samples keep their places and their groups, and reference samples are of the present weights."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,8 +10,6 @@ import torch
 
 from labeltree.inference import predict, reference
 from labeltree.runs import EmbeddingTable
-from labeltree.runs.samples import _keys
-from labeltree.sampling import RandomBatchSampler
 from labeltree.taxonomy import Taxonomy
 
 pytestmark = pytest.mark.slow
@@ -52,15 +50,3 @@ def test_reference_samples_of_other_weights_are_not_taken(tmp_path: Path) -> Non
         assert kept is not None
         assert torch.equal(kept.embeddings, table.embeddings)
         assert load(run("00fe")) is None
-
-
-def test_samples_of_one_name_are_told_apart() -> None:
-    assert list(_keys(["a", "b", "a", "a", "b"])) == [("a", 0), ("b", 0), ("a", 1), ("a", 2), ("b", 1)]
-    assert list(_keys(None)) == []
-
-
-def test_labels_that_change_later_do_not_reach_a_sampler() -> None:
-    nodes = np.array([1, 1, 2, 2, 1, 2])
-    sampler = RandomBatchSampler(nodes, 2)
-    nodes[:] = -1
-    assert (np.asarray(sampler.nodes) >= 1).all()

@@ -97,8 +97,8 @@ class Column:
         balanced: name of a further score, the unweighted mean of the class means; empty = none.
         class_mean: the number is a mean of class means, and ``weights`` make every class count the same.
         among: whether the samples are searched among each other, so that each is a query and a result.
-        without: the values without blocks of the samples, whose positions are those in ``values``: intervals
-            then draw the blocks. A search among the samples has none without them.
+        without: for a search among the samples, what ``values`` become without blocks of the samples, which
+            intervals draw; None = there are no intervals.
         whole: only the mean over all samples is meaningful: the column is left out of comparisons by subtree.
     """
 
@@ -270,11 +270,12 @@ def _estimate_among(
                 confidence=resampling.confidence, share=each.share
             )
             assert each.rows is not None
-            counts = _count_units(weights[known], units.groups[position[each.rows].numpy()])
-            single = np.full(
-                len(known), bool(((each.values == 0) | (each.values == 1) | each.values.isnan()).all())
-            )
-            low, high = ends_of_search(ends.low, ends.high, ends.value, single, counts, resampling.confidence)
+            low, high = ends.low, ends.high
+            if each.share:
+                counts = _count_units(weights[known], units.groups[position[each.rows].numpy()])
+                single = ((each.values == 0) | (each.values == 1) | each.values.isnan()).all()
+                every = np.full(len(known), bool(single))
+                low, high = ends_of_search(low, high, ends.value, every, counts, resampling.confidence)
             for number, place in enumerate(places[which] for which in known):
                 error = float(ends.error[number])
                 found[place] = Number(found[place].value, float(low[number]), float(high[number]), error)

@@ -277,8 +277,8 @@ class PairedEstimates:
         Intervals and tests of a metric draw the units of the samples of its block (`Outcomes.block`), so that
         they do not depend on which other metrics are compared: where half of the samples was set aside for
         learning, the numbers of classifiers rest on fewer units than those of retrieval. Those of a search
-        among the samples draw blocks of samples (`WithoutBlocks`), and there are none where the runs
-        have different blocks, or only a part of them.
+        among the samples draw blocks of samples (`WithoutBlocks`), and there are none where the runs did not
+        search the same samples.
         """
         runs = [run for outcomes in methods.values() for run in outcomes]
         place: dict[str, list[int]] = {}
@@ -334,7 +334,7 @@ class PairedEstimates:
         if drawn == "blocks":
             single = np.isin(values, [0.0, 1.0]) | ~counted
             found = [
-                each.of_search(bool(single[..., place].all()), self.confidence)
+                each.of_search(bool(single[..., place].all()), self.confidence) if share[place] else each
                 for place, each in enumerate(found)
             ]
         return [each.without_intervals() if no else each for each, no in zip(found, unknown, strict=True)]

@@ -38,7 +38,6 @@ class ModelDescription:
         chosen: settings that the recipe left open, and that were chosen when the run began; None if that is
             not recorded.
         feature_dim: number of features of the encoder; None if that is not recorded.
-        feature_dim: number of features of the encoder; None if that is not recorded.
     """
 
     settings: Mapping[str, Any]

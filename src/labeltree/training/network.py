@@ -75,8 +75,8 @@ class Network(nn.Module):
         self.image_shape = image_shape
         self.from_training = from_training
         self.preprocessing = preprocessing
-        self._build = encoder
         self._plain: Views | None = None
+        self._build = None if isinstance(encoder, tuple) else encoder
         if isinstance(encoder, tuple):
             self._modules["encoder"], self._plain = encoder
         self.feature_dim: int = self.encoder.feature_dim if feature_dim is None else feature_dim
@@ -88,10 +88,11 @@ class Network(nn.Module):
 
     def _parts(self) -> tuple[Encoder, Views]:
         with _building:
-            if self._plain is None:
-                assert callable(self._build)
+            if self._build is not None:
                 self._modules["encoder"], self._plain = self._build()
+                self._build = None  # it holds the weights that it has loaded
             encoder: Any = self._modules["encoder"]
+            assert self._plain is not None
             return encoder, self._plain
 
     @property
