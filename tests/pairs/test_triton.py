@@ -128,6 +128,8 @@ def test_tiles_of_one_relation_are_found_and_used(temperature):
         for j, code in enumerate(row):
             block = codes[i * 16 : i * 16 + 16, j * 16 : j * 16 + 16]
             assert code == -1 or (block == code).all()
+            others = [k for k in range(j, len(row)) if row[k] != code]
+            assert tiles.end[i, j] == min([*others, len(row)])
     assert tiles.code.unique().numel() >= 7
     assert (tiles.code >= 0).float().mean() > 0.3
 

@@ -17,11 +17,13 @@ if os.environ.get("TRITON_INTERPRET") == "1":
     pytest.skip("kernels are interpreted", allow_module_level=True)
 
 from labeltree.pairs.kernels.bounded_kernels import bounded_gradient_kernel, bounded_sum_kernel  # noqa: E402
+from labeltree.pairs.kernels.layout_kernels import bounds_kernel, tiles_kernel  # noqa: E402
 from labeltree.pairs.kernels.queue_kernel import attention_kernel  # noqa: E402
 from labeltree.pairs.kernels.statistics_kernels import gradient_kernel, statistics_kernel  # noqa: E402
 
 INTEGERS = {
-    "labels_x", "labels_y", "tile_code", "run_end", "index_of", "count_of", "member", "own_of", "held_of",
+    "labels", "labels_x", "labels_y", "low", "high", "low_x", "low_y", "high_x", "high_y",
+    "tile_code", "run_end", "index_of", "count_of", "member", "own_of", "held_of",
 }  # fmt: skip
 SHARED_MEMORY = 227 << 10  # bytes that a program can have
 NAMES = {torch.bfloat16: "bf16", torch.float16: "fp16", torch.float32: "fp32"}
@@ -40,7 +42,7 @@ def build(kernel, dtype, how, warps, stages, **constants):
         name = parameter.name
         if parameter.is_constexpr:
             signature[name] = "constexpr"
-        elif name in ("pad_x", "pad_y", "n_y", "tiles_y", "span", "terms"):
+        elif name in ("pad", "blocks", "pad_x", "pad_y", "n_y", "tiles_x", "tiles_y", "span", "terms"):
             signature[name] = "i32"
         else:
             signature[name] = "*" + (
@@ -49,6 +51,7 @@ def build(kernel, dtype, how, warps, stages, **constants):
         if signature[name].startswith("*") or name.startswith("pad"):
             attributes[(place,)] = [["tt.divisibility", 16]]
     constants = {"D": how.width, "L": 3, "R": 17, "PRECISION": how.precision, **constants}
+    constants = {name: value for name, value in constants.items() if signature.get(name) == "constexpr"}
     source = triton.compiler.ASTSource(kernel, signature, constexprs=constants, attrs=attributes)
     target = triton.backends.compiler.GPUTarget("cuda", 90, 32)
     options = {"num_warps": warps, "num_stages": stages}
@@ -104,6 +107,13 @@ def test_tiles_of_several_relations(dtype):
         F=flags,
         HALF=how.half,
     )
+
+
+@pytest.mark.parametrize("refined", [False, True])
+def test_relations_of_tiles(refined):
+    how = settings(torch.bfloat16, 128)
+    build(bounds_kernel, torch.float32, how, 1, 2, T=how.tile)
+    build(tiles_kernel, torch.float32, how, 4, 2, T=how.tile, B=8, C=128, REFINED=refined)
 
 
 def test_counts_alone():

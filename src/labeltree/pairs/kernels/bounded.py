@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from labeltree.geometry import Sphere
-from labeltree.pairs.kernels.launch import COLUMN, ROW, Pairs, pairs_of, splits
+from labeltree.pairs.kernels.launch import COLUMN, ROW, Pairs, pairs_of, splits, turns
 from labeltree.pairs.kernels.layout import Side, tiles_between
 from labeltree.pairs.manual_gradient import manual_gradient, single_backward
 from labeltree.pairs.relation import PairRelation
@@ -86,14 +86,16 @@ def _sums(work: _Work, offset: Tensor, least: Tensor) -> tuple[list[Tensor], lis
     u, v, x, y, how = pairs.queries, pairs.keys, pairs.of_queries, pairs.of_keys, pairs.how
     pad_x, (blocks, tiles) = u.labels.shape[1], pairs.tiles.code.shape
     parts, span = splits(blocks * terms, tiles, u.order.device)
-    total = torch.empty((parts, terms, pad_x), dtype=torch.float32, device=u.order.device)
+    programs = parts, turns(parts, tiles)
+    total = torch.empty((sum(programs), terms, pad_x), dtype=torch.float32, device=u.order.device)
     own, held = (torch.empty_like(total, dtype=torch.int32) for _ in range(2))
+    of_offset, of_least = (_placed(u, pairs.own(table)) for table in (offset, least))
     with torch.cuda.device_of(u.labels):  # type: ignore[no-untyped-call]  # kernels run there
         for mixed in (False, True):
-            bounded_sum_kernel[(blocks, parts, terms)](
+            bounded_sum_kernel[(blocks, programs[mixed], terms)](
                 x.rows, x.inverse / work.temperature, u.labels, y.rows, y.inverse, v.labels,
                 pairs.tiles.code, pairs.tiles.end, work.members,
-                _placed(u, pairs.own(offset)), _placed(u, pairs.own(least)), total, own, held,
+                of_offset, of_least, *(field[parts:] if mixed else field for field in (total, own, held)),
                 pad_x, v.labels.shape[1], len(v), tiles, span,
                 T=how.tile, D=how.width, L=pairs.relation.max_depth, R=pairs.relation.num_relations,
                 REFINED=pairs.relation.refined, PRECISION=how.precision, MIXED=mixed,
@@ -125,19 +127,22 @@ def _gradient(work: _Work, tables: tuple[Tensor, Tensor, Tensor], flags: int) ->
         tiles = tiles_between(pairs.relation, u, v, how.tile)
     blocks, num_tiles = tiles.code.shape
     parts, span = splits(blocks, num_tiles, u.order.device)
-    out = torch.empty((parts, u.labels.shape[1], how.width), dtype=torch.float32, device=u.order.device)
+    programs = parts, turns(parts, num_tiles)
+    out = torch.empty(
+        (sum(programs), u.labels.shape[1], how.width), dtype=torch.float32, device=u.order.device
+    )
     with torch.cuda.device_of(u.labels):  # type: ignore[no-untyped-call]  # kernels run there
         for mixed in (False, True):
-            bounded_gradient_kernel[(blocks, parts)](
+            bounded_gradient_kernel[(blocks, programs[mixed])](
                 x.rows, x.inverse / work.temperature, u.labels, y.rows, y.inverse, v.labels,
-                tiles.code, tiles.end, work.members, *of_row, *of_column, out,
+                tiles.code, tiles.end, work.members, *of_row, *of_column, out[parts:] if mixed else out,
                 tables[0].shape[1], u.labels.shape[1], v.labels.shape[1], len(v), num_tiles, span,
                 T=how.tile, D=how.width, L=pairs.relation.max_depth, R=pairs.relation.num_relations,
                 REFINED=pairs.relation.refined, F=flags, PRECISION=how.precision, HALF=how.half,
                 MIXED=mixed, num_warps=2 * how.num_warps if mixed else how.num_warps,
                 num_stages=how.num_stages,
             )  # fmt: skip
-    return u.restored((out.sum(0) if parts > 1 else out[0])[:, : pairs.d])
+    return u.restored(out.sum(0)[:, : pairs.d])
 
 
 def _placed(side: Side, table: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ diagonal. A program owns a block of rows, walks over a range of tiles and passes
 import triton
 import triton.language as tl
 
-from labeltree.pairs.kernels.device import added_product, cosines, rows_of, tile_relation
+from labeltree.pairs.kernels.device import added_product, cosines, next_mixed, rows_of, tile_relation
 
 __all__ = ["bounded_gradient_kernel", "bounded_sum_kernel"]
 
@@ -30,37 +30,21 @@ def bounded_sum_kernel(
         offset: `(terms, pad_x)`; `least` likewise, the pair loss from which on a pair has its own.
         total_of: with what follows `(splits, terms, pad_x)`: the sum of losses that pairs have of their own,
             the number of these pairs, the number of pairs held at the bound.
-        span: tiles that a program walks over.
-        MIXED: the tiles of several relations alone, added to what is there; otherwise all others.
+        span: tiles that a program walks over, unless MIXED.
+        MIXED: as in `statistics_kernel`.
     """
     i, part, t = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     rows = i * T + tl.arange(0, T)
     place = (part * tl.num_programs(2) + t) * pad_x + rows
     total, own, held = tl.zeros([T], tl.float32), tl.zeros([T], tl.int32), tl.zeros([T], tl.int32)
-    if MIXED:
-        total, own, held = tl.load(total_of + place), tl.load(own_of + place), tl.load(held_of + place)
     vectors, factor = rows_of(x, rows, D), tl.load(factor_x + rows)
     start, low = tl.load(offset + t * pad_x + rows), tl.load(least + t * pad_x + rows)
-    j = part * span
-    stop = tl.minimum(j + span, tiles_y)
-    while j < stop:
-        code = tl.load(tile_code + i * tiles_y + j)
-        end = tl.minimum(tl.load(run_end + i * tiles_y + j), stop)
-        if MIXED:
-            if code < 0:
-                for tile in range(j, end):
-                    cols = tile * T + tl.arange(0, T)
-                    codes = tile_relation(labels_x, labels_y, rows, cols, pad_x, pad_y, n_y, L, R, REFINED)
-                    use = (tl.load(member + codes) >> t & 1) != 0
-                    if tl.max(use.to(tl.int32)) > 0:
-                        cos = cosines(vectors, rows_of(y, cols, D), tl.load(inverse_y + cols), PRECISION)
-                        loss = start[:, None] - cos * factor[:, None]
-                        kept = use & (loss >= low[:, None])
-                        number = tl.sum(kept.to(tl.int32), 1)
-                        total += tl.sum(tl.where(kept, loss, 0.0), 1)
-                        own += number
-                        held += tl.sum(use.to(tl.int32), 1) - number
-        else:
+    if not MIXED:
+        j = part * span
+        stop = tl.minimum(j + span, tiles_y)
+        while j < stop:
+            code = tl.load(tile_code + i * tiles_y + j)
+            end = tl.minimum(tl.load(run_end + i * tiles_y + j), stop)
             if code >= 0:  # noqa: SIM102  (`and` would look up both)
                 if (tl.load(member + code) >> t & 1) != 0:
                     for tile in range(j, end):
@@ -72,7 +56,22 @@ def bounded_sum_kernel(
                         total += tl.sum(tl.where(kept, loss, 0.0), 1)
                         own += number
                         held += T - number
-        j = end
+            j = end
+    else:
+        j = next_mixed(tile_code, run_end, i, part, tiles_y)
+        while j < tiles_y:
+            cols = j * T + tl.arange(0, T)
+            codes = tile_relation(labels_x, labels_y, rows, cols, pad_x, pad_y, n_y, L, R, REFINED)
+            use = (tl.load(member + codes) >> t & 1) != 0
+            if tl.max(use.to(tl.int32)) > 0:
+                cos = cosines(vectors, rows_of(y, cols, D), tl.load(inverse_y + cols), PRECISION)
+                loss = start[:, None] - cos * factor[:, None]
+                kept = use & (loss >= low[:, None])
+                number = tl.sum(kept.to(tl.int32), 1)
+                total += tl.sum(tl.where(kept, loss, 0.0), 1)
+                own += number
+                held += tl.sum(use.to(tl.int32), 1) - number
+            j = next_mixed(tile_code, run_end, i, j + tl.num_programs(1), tiles_y)
     tl.store(total_of + place, total)
     tl.store(own_of + place, own)
     tl.store(held_of + place, held)
@@ -117,31 +116,13 @@ def bounded_gradient_kernel(
     i, part = tl.program_id(0), tl.program_id(1)
     rows = i * T + tl.arange(0, T)
     vectors, factor = rows_of(x, rows, D), tl.load(factor_x + rows)
-    place = (part * pad_x + rows).to(tl.int64)[:, None] * D + tl.arange(0, D)[None, :]
-    gradient = tl.load(out + place) if MIXED else tl.zeros([T, D], tl.float32)
-    j = part * span
-    stop = tl.minimum(j + span, tiles_y)
-    while j < stop:
-        code = tl.load(tile_code + i * tiles_y + j)
-        end = tl.minimum(tl.load(run_end + i * tiles_y + j), stop)
-        if MIXED:
-            if code < 0:
-                for tile in range(j, end):
-                    cols = tile * T + tl.arange(0, T)
-                    codes = tile_relation(labels_x, labels_y, rows, cols, pad_x, pad_y, n_y, L, R, REFINED)
-                    bits = tl.load(member + codes)
-                    if tl.max(bits) > 0:
-                        others, inverse = rows_of(y, cols, D), tl.load(inverse_y + cols)
-                        s = cosines(vectors, others, inverse, PRECISION) * factor[:, None]
-                        slopes = s * 0.0
-                        for t in range(terms):
-                            use = (bits >> t & 1) != 0
-                            slopes = _slope(
-                                slopes, s, use, offset_x, least_x, slope_x, offset_y, least_y, slope_y,
-                                t * pad_x + rows, t * pad_y + cols, F, True,
-                            )  # fmt: skip
-                        gradient = added_product(gradient, slopes * inverse[None, :], others, PRECISION, HALF)
-        else:
+    gradient = tl.zeros([T, D], tl.float32)
+    if not MIXED:
+        j = part * span
+        stop = tl.minimum(j + span, tiles_y)
+        while j < stop:
+            code = tl.load(tile_code + i * tiles_y + j)
+            end = tl.minimum(tl.load(run_end + i * tiles_y + j), stop)
             if code >= 0:
                 bits = tl.load(member + code)
                 if bits != 0:
@@ -157,5 +138,24 @@ def bounded_gradient_kernel(
                                     t * pad_x + rows, t * pad_y + cols, F, False,
                                 )  # fmt: skip
                         gradient = added_product(gradient, slopes * inverse[None, :], others, PRECISION, HALF)
-        j = end
+            j = end
+    else:
+        j = next_mixed(tile_code, run_end, i, part, tiles_y)
+        while j < tiles_y:
+            cols = j * T + tl.arange(0, T)
+            codes = tile_relation(labels_x, labels_y, rows, cols, pad_x, pad_y, n_y, L, R, REFINED)
+            bits = tl.load(member + codes)
+            if tl.max(bits) > 0:
+                others, inverse = rows_of(y, cols, D), tl.load(inverse_y + cols)
+                s = cosines(vectors, others, inverse, PRECISION) * factor[:, None]
+                slopes = s * 0.0
+                for t in range(terms):
+                    use = (bits >> t & 1) != 0
+                    slopes = _slope(
+                        slopes, s, use, offset_x, least_x, slope_x, offset_y, least_y, slope_y,
+                        t * pad_x + rows, t * pad_y + cols, F, True,
+                    )  # fmt: skip
+                gradient = added_product(gradient, slopes * inverse[None, :], others, PRECISION, HALF)
+            j = next_mixed(tile_code, run_end, i, j + tl.num_programs(1), tiles_y)
+    place = (part * pad_x + rows).to(tl.int64)[:, None] * D + tl.arange(0, D)[None, :]
     tl.store(out + place, gradient)

@@ -9,7 +9,7 @@ import triton.language as tl
 
 from labeltree.taxonomy import relations
 
-__all__ = ["added_product", "cosines", "rows_of", "tile_relation"]
+__all__ = ["added_product", "cosines", "next_mixed", "rows_of", "tile_relation"]
 
 ANCESTOR = tl.constexpr(relations.ANCESTOR)
 SAME = tl.constexpr(relations.SAME)
@@ -43,6 +43,24 @@ def added_product(sums, weight, y, PRECISION: tl.constexpr, HALF: tl.constexpr):
         sums = tl.dot(weight.to(tl.bfloat16), most, sums)
         sums = tl.dot(weight.to(tl.bfloat16), (y - most.to(y.dtype)).to(tl.bfloat16), sums)
     return sums
+
+
+@triton.jit
+def next_mixed(tile_code, run_end, i, j, tiles):
+    """The first tile of several relations among tile j of block i and every tile that is its program's turn.
+
+    Programs of a block take turns, so that a block with many such tiles in a row is not one program's work.
+    """
+    step = tl.num_programs(1)
+    seeking = j < tiles
+    while seeking:
+        if tl.load(tile_code + i * tiles + j) >= 0:
+            end = tl.load(run_end + i * tiles + j)
+            j += (end - j + step - 1) // step * step
+            seeking = j < tiles
+        else:
+            seeking = False
+    return j
 
 
 @triton.jit

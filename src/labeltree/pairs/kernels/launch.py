@@ -30,6 +30,7 @@ __all__ = [
     "pairs_of",
     "settings",
     "splits",
+    "turns",
     "vectors",
 ]
 
@@ -139,6 +140,15 @@ def splits(blocks: int, tiles: int, device: torch.device) -> tuple[int, int]:
     parts = max(1, min(tiles, wanted // max(blocks, 1)))
     span = -(-tiles // parts)
     return -(-tiles // span), span
+
+
+def turns(parts: int, tiles: int) -> int:
+    """How many programs take turns at the tiles of several relations of a block of rows.
+
+    Few blocks have many such tiles: those with rows of two nodes near the root. With one program each, the
+    others would wait for these.
+    """
+    return max(parts, min(tiles, 4))
 
 
 @dataclass(frozen=True, eq=False)

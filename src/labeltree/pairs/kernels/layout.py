@@ -68,13 +68,13 @@ def sides(relation: PairRelation, tile: int) -> tuple[Side, Side]:
     """The queries (perhaps none) and the keys (some) of a relation; one object if they are the same."""
     queries, keys = relation.queries, relation.keys
     of_queries, of_keys = _instances(queries, keys)
-    key_order = _order(keys, of_keys)
+    size = len(queries) + len(keys)
+    key_order = _order(keys, of_keys, size)
     key_place = _inverse(key_order)
-    order = key_order if queries is keys else _order(queries, of_queries)
+    order = key_order if queries is keys else _order(queries, of_queries, size)
     place = key_place if queries is keys else _inverse(order)
     # an instance is numbered by the first place of its keys, so that blocks of keys have ranges of instances
     none = torch.iinfo(torch.int32).max
-    size = len(queries) + len(keys)
     first = place.new_full((size + 1,), none).scatter_reduce(0, of_keys + 1, key_place, "amin")
     first[:1].fill_(none)  # to assign a number waits for a GPU
     of_queries, of_keys = (
@@ -100,39 +100,20 @@ def unsorted_sides(relation: PairRelation, query_tile: int, key_tile: int) -> tu
 
 
 def tiles_between(relation: PairRelation, u: Side, v: Side, tile: int) -> Tiles:
-    """The tiles of rows u and columns v.
+    """The tiles of rows u and columns v."""
+    from labeltree.pairs.kernels.layout_kernels import tiles_kernel
 
-    The least and the greatest entry of the labels of a block bound what its pairs can be: where two blocks
-    share their paths down to a depth and there have entries of disjoint ranges, all their pairs are apart at
-    that depth. A tile that this does not decide counts as mixed, which only costs time.
-    """
-    L = relation.max_depth
-    (low_u, high_u), (low_v, high_v) = _bounds(u, tile, L), _bounds(v, tile, L)
-    rows, cols = low_u.shape[1], low_v.shape[1]
-    lu, hu, lv, hv = low_u[:, :, None], high_u[:, :, None], low_v[:, None], high_v[:, None]
-    shared = torch.ones(rows, cols, dtype=torch.bool, device=u.labels.device)
-    pure = torch.zeros_like(shared)
-    for level in range(L):
-        a, b, c, d = lu[level], hu[level], lv[level], hv[level]
-        differ = shared & (a >= 0) & (c >= 0) & ((b < c) | (d < a))
-        if relation.refined:  # the shallower depth must be unique, too
-            low, high = torch.minimum(lu[L + 1], lv[L + 1]), torch.minimum(hu[L + 1], hv[L + 1])
-            differ &= low == high
-        pure |= differ | (shared & ((b < 0) | (d < 0)))
-        shared &= (a == b) & (c == d) & (a == c) & (a >= 0)
-    pure |= shared
-    pure &= (lu[L] >= 0) & (lv[L] >= 0)  # no label is missing
-    pure |= (hu[L] < 0) | (hv[L] < 0)  # or all are
-    pure &= (lu[L + 2] > hv[L + 2]) | (lv[L + 2] > hu[L + 2])  # no views of one sample
-    block = torch.arange(max(rows, cols), device=pure.device) * tile
-    start = block[None, :cols]
-    pure &= (hu[L + 3] < start) | (lu[L + 3] >= start + tile)  # nothing meets itself
-    pure &= start + tile <= len(v)
-    first_u, first_v = u.rows[u.order[block[:rows]]], v.rows[v.order[block[:cols]]]
-    code = torch.where(pure, relation.label_codes(first_u, first_v), MIXED).to(torch.int32)
-    ends = torch.arange(1, cols + 1, device=code.device).expand(rows, cols).clone()
-    ends[:, :-1] = torch.where(code[:, 1:] == code[:, :-1], cols, ends[:, :-1])
-    return Tiles(code, ends.flip(1).cummin(1).values.flip(1).to(torch.int32).contiguous())
+    (pad_x, rows), (pad_y, cols) = ((len(side.labels[0]), len(side.labels[0]) // tile) for side in (u, v))
+    of_x = _bounds(u, tile)
+    of_y = of_x if u is v else _bounds(v, tile)
+    code, end = torch.empty((2, rows, cols), dtype=torch.int32, device=u.labels.device)
+    with torch.cuda.device_of(u.labels):  # type: ignore[no-untyped-call]  # kernels run there
+        tiles_kernel[(-(-rows // 8),)](
+            u.labels, *of_x, v.labels, *of_y, code, end, pad_x, pad_y, len(v), rows, cols,
+            T=tile, B=8, C=min(128, 1 << (cols - 1).bit_length()), L=relation.max_depth,
+            R=relation.num_relations, REFINED=relation.refined,
+        )  # fmt: skip
+    return Tiles(code, end)
 
 
 def _side(rows: LabelRows, order: Tensor, instances: Tensor, partners: Tensor, tile: int) -> Side:
@@ -147,24 +128,23 @@ def _side(rows: LabelRows, order: Tensor, instances: Tensor, partners: Tensor, t
     return Side(rows, order, fields[:, order[places]].to(torch.int32).contiguous())
 
 
-def _bounds(side: Side, tile: int, max_depth: int) -> tuple[Tensor, Tensor]:
-    """The least and the greatest label fields of every block, `(L + 5, B)`.
+def _bounds(side: Side, tile: int) -> tuple[Tensor, Tensor]:
+    """The least and the greatest label fields of every block, `(L + 5, B)`; see `bounds_kernel`."""
+    from labeltree.pairs.kernels.layout_kernels import bounds_kernel
 
-    Where a block has no instances or no partners, the least is above the greatest.
-    """
-    blocks = side.labels.view(len(side.labels), side.labels.shape[1] // tile, tile)
-    low, high = blocks.amin(2), blocks.amax(2)
-    for field in (max_depth + 2, max_depth + 3):
-        there = blocks[field]
-        low[field] = torch.where(there < 0, torch.iinfo(torch.int32).max, there).amin(1)
+    fields, pad = side.labels.shape
+    low, high = torch.empty((2, fields, pad // tile), dtype=torch.int32, device=side.labels.device)
+    with torch.cuda.device_of(side.labels):  # type: ignore[no-untyped-call]  # kernels run there
+        bounds_kernel[(pad // tile, fields)](
+            side.labels, low, high, pad, pad // tile, T=tile, L=fields - 5, num_warps=1
+        )
     return low, high
 
 
-def _order(rows: LabelRows, instances: Tensor) -> Tensor:
-    """By label, those without one last, then by instance, then by row."""
-    order = instances.argsort(stable=True)
-    label = torch.where(rows.nodes < 0, torch.iinfo(rows.nodes.dtype).max, rows.nodes)
-    return order[label[order].argsort(stable=True)]
+def _order(rows: LabelRows, instances: Tensor, size: int) -> Tensor:
+    """By label, those without one last, then by instance, a number below size, then by row."""
+    label = torch.where(rows.nodes < 0, torch.iinfo(torch.int32).max, rows.nodes)
+    return (label * size + instances).argsort(stable=True)
 
 
 def _inverse(order: Tensor) -> Tensor:

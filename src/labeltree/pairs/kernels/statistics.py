@@ -22,7 +22,7 @@ from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from labeltree.geometry import Sphere
-from labeltree.pairs.kernels.launch import COLUMN, ROW, SMALL, Problem, pairs_of, splits
+from labeltree.pairs.kernels.launch import COLUMN, ROW, SMALL, Problem, pairs_of, splits, turns
 from labeltree.pairs.kernels.layout import Side, tiles_between
 from labeltree.pairs.manual_gradient import manual_gradient, single_backward
 from labeltree.pairs.relation import PairRelation
@@ -98,8 +98,9 @@ def _forward(problem: Problem) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     pad_x, pad_y, size = u.labels.shape[1], v.labels.shape[1], pairs.relation.num_relations
     blocks, tiles = pairs.tiles.code.shape
     parts, span = splits(blocks, tiles, u.order.device)
+    programs = parts, turns(parts, tiles)
     fields = [
-        torch.full((parts, size, pad_x if used else 0), nothing, dtype=dtype, device=u.order.device)
+        torch.full((sum(programs), size, pad_x if used else 0), nothing, dtype=dtype, device=u.order.device)
         for used, nothing, dtype in (
             (flags & 1, -torch.inf, torch.float32),
             (flags & 1, 0, torch.float32),
@@ -111,11 +112,11 @@ def _forward(problem: Problem) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     ]
     with torch.cuda.device_of(u.labels):  # type: ignore[no-untyped-call]  # kernels run there
         for mixed in (False, True):
-            statistics_kernel[(blocks, parts)](
+            statistics_kernel[(blocks, programs[mixed])](
                 pairs.of_queries.rows, pairs.of_queries.inverse, u.labels,
                 pairs.of_keys.rows, pairs.of_keys.inverse, v.labels,
                 pairs.tiles.code, pairs.tiles.end, problem.exponents,
-                *fields, pad_x, pad_y, len(v), tiles, span,
+                *(field[parts:] if mixed else field for field in fields), pad_x, pad_y, len(v), tiles, span,
                 T=how.tile, D=how.width, L=pairs.relation.max_depth, R=size,
                 REFINED=pairs.relation.refined, F=flags, PRECISION=how.precision, MIXED=mixed,
                 num_warps=how.num_warps,
@@ -235,8 +236,9 @@ def _summed_gradient(problem: Problem, weights: _Weights, flags: int) -> Tensor:
         tiles = tiles_between(pairs.relation, u, v, pairs.how.tile)
     how, (blocks, num_tiles) = pairs.how, tiles.code.shape
     parts, span = splits(blocks, num_tiles, u.order.device)
+    programs = parts, turns(parts, num_tiles)
     pad_x, pad_y = u.labels.shape[1], v.labels.shape[1]
-    out = torch.empty((parts, pad_x, how.width), dtype=torch.float32, device=u.order.device)
+    out = torch.empty((sum(programs), pad_x, how.width), dtype=torch.float32, device=u.order.device)
     if flags & ROW:
         of_row = weights.placed(u, slice(None) if pairs.shard is None else pairs.shard)
         of_column = weights.placed(v) if pairs.shard is not None else of_row
@@ -244,16 +246,16 @@ def _summed_gradient(problem: Problem, weights: _Weights, flags: int) -> Tensor:
         of_row = of_column = weights.placed(v)
     with torch.cuda.device_of(u.labels):  # type: ignore[no-untyped-call]  # kernels run there
         for mixed in (False, True):
-            gradient_kernel[(blocks, parts)](
+            gradient_kernel[(blocks, programs[mixed])](
                 x.rows, x.inverse, u.labels, y.rows, y.inverse, v.labels,
                 tiles.code, tiles.end, problem.exponents,
-                *of_row, *of_column, out, pad_x, pad_y, len(v), num_tiles, span,
+                *of_row, *of_column, out[parts:] if mixed else out, pad_x, pad_y, len(v), num_tiles, span,
                 T=how.tile, D=how.width, L=pairs.relation.max_depth, R=pairs.relation.num_relations,
                 REFINED=pairs.relation.refined, F=weights.flags | flags, PRECISION=how.precision,
                 HALF=how.half, MIXED=mixed, num_warps=2 * how.num_warps if mixed else how.num_warps,
                 num_stages=how.num_stages,
             )  # fmt: skip
-    return u.restored((out.sum(0) if parts > 1 else out[0])[:, : pairs.d])
+    return u.restored(out.sum(0)[:, : pairs.d])
 
 
 def _add_least(grad_x: Tensor, grad_y: Tensor, x: Tensor, y: Tensor, slope: Tensor, index: Tensor) -> None:

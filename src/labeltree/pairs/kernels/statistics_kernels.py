@@ -12,7 +12,7 @@ and what it gives as somebody's key come from tables of both sides, so none writ
 import triton
 import triton.language as tl
 
-from labeltree.pairs.kernels.device import added_product, cosines, rows_of, tile_relation
+from labeltree.pairs.kernels.device import added_product, cosines, next_mixed, rows_of, tile_relation
 
 __all__ = ["gradient_kernel", "statistics_kernel"]
 
@@ -112,22 +112,22 @@ def statistics_kernel(
         peak_of: with what follows `(splits, R, pad_x)`, of each relation: greatest logit, sum of
             exponentials, sum of cosines, least cosine and its key, count; at first those of no pairs. Cosines
             lack the norm of the row; what is not wanted is not touched.
-        span: tiles that a program walks over.
+        span: tiles that a program walks over, unless MIXED.
         F: see `_seen`.
-        MIXED: the tiles of several relations alone, merged with what is there; otherwise all others. Apart,
-            as the former need more registers than leave room for many of the latter.
+        MIXED: the tiles of several relations alone, of which programs of a block take turns; otherwise all
+            others. Apart, as the former need more registers than leave room for many of the latter.
     """
     i, part = tl.program_id(0), tl.program_id(1)
     rows = i * T + tl.arange(0, T)
     own = part * R * pad_x + rows
     if F & 7:
         vectors, norm = rows_of(x, rows, D), tl.load(inverse_x + rows)
-    j = part * span
-    stop = tl.minimum(j + span, tiles_y)
-    while j < stop:
-        code = tl.load(tile_code + i * tiles_y + j)
-        end = tl.minimum(tl.load(run_end + i * tiles_y + j), stop)
-        if not MIXED:
+    if not MIXED:
+        j = part * span
+        stop = tl.minimum(j + span, tiles_y)
+        while j < stop:
+            code = tl.load(tile_code + i * tiles_y + j)
+            end = tl.minimum(tl.load(run_end + i * tiles_y + j), stop)
             if code >= 0:
                 peak, total, sums, least, at, count = _nothing(T)
                 if F & 7:
@@ -142,57 +142,34 @@ def statistics_kernel(
                 else:
                     count += (end - j) * T
                 _merge(
-                    peak_of,
-                    total_of,
-                    sum_of,
-                    least_of,
-                    index_of,
-                    count_of,
-                    own + code * pad_x,
-                    peak,
-                    total,
-                    sums,
-                    least,
-                    at,
-                    count,
-                    F,
+                    peak_of, total_of, sum_of, least_of, index_of, count_of,
+                    own + code * pad_x, peak, total, sums, least, at, count, F,
+                )  # fmt: skip
+            j = end
+    else:
+        j = next_mixed(tile_code, run_end, i, part, tiles_y)
+        while j < tiles_y:
+            cols = j * T + tl.arange(0, T)
+            codes = tile_relation(labels_x, labels_y, rows, cols, pad_x, pad_y, n_y, L, R, REFINED)
+            if F & 7:
+                cos = cosines(vectors, rows_of(y, cols, D), tl.load(inverse_y + cols), PRECISION)
+            else:
+                cos = codes
+                norm = tl.zeros([T], tl.float32)
+            index = tl.load(labels_y + (L + 4) * pad_y + cols) if F & 4 else cols
+            present = tl.min(codes)
+            while present < R:
+                peak, total, sums, least, at, count = _nothing(T)
+                factor = norm * tl.load(scale + present)
+                peak, total, sums, least, at, count = _seen(
+                    cos, codes == present, factor, index, peak, total, sums, least, at, count, F, True
                 )
-        else:
-            if code < 0:
-                for tile in range(j, end):
-                    cols = tile * T + tl.arange(0, T)
-                    codes = tile_relation(labels_x, labels_y, rows, cols, pad_x, pad_y, n_y, L, R, REFINED)
-                    if F & 7:
-                        cos = cosines(vectors, rows_of(y, cols, D), tl.load(inverse_y + cols), PRECISION)
-                    else:
-                        cos = codes
-                        norm = tl.zeros([T], tl.float32)
-                    index = tl.load(labels_y + (L + 4) * pad_y + cols) if F & 4 else cols
-                    present = tl.min(codes)
-                    while present < R:
-                        peak, total, sums, least, at, count = _nothing(T)
-                        factor = norm * tl.load(scale + present)
-                        peak, total, sums, least, at, count = _seen(
-                            cos, codes == present, factor, index, peak, total, sums, least, at, count, F, True
-                        )
-                        _merge(
-                            peak_of,
-                            total_of,
-                            sum_of,
-                            least_of,
-                            index_of,
-                            count_of,
-                            own + present * pad_x,
-                            peak,
-                            total,
-                            sums,
-                            least,
-                            at,
-                            count,
-                            F,
-                        )
-                        present = tl.min(tl.where(codes > present, codes, R))
-        j = end
+                _merge(
+                    peak_of, total_of, sum_of, least_of, index_of, count_of,
+                    own + present * pad_x, peak, total, sums, least, at, count, F,
+                )  # fmt: skip
+                present = tl.min(tl.where(codes > present, codes, R))
+            j = next_mixed(tile_code, run_end, i, j + tl.num_programs(1), tiles_y)
 
 
 @triton.jit
@@ -239,21 +216,19 @@ def gradient_kernel(
         F: flags: 1 lse, 2 sum, 8 A has the denominators in it and E is not used, 16 the row's tables count,
             32 the column's tables count.
         HALF: slopes are rounded to bfloat16.
-        MIXED: the tiles of several relations alone, added to what `out` holds; otherwise all others. Apart,
-            as the former need more registers than leave room for many of the latter.
+        span: as there.
+        MIXED: as there.
     """
     i, part = tl.program_id(0), tl.program_id(1)
     rows = i * T + tl.arange(0, T)
     vectors, norm = rows_of(x, rows, D), tl.load(inverse_x + rows)
-    place = (part * pad_x + rows).to(tl.int64)[:, None] * D + tl.arange(0, D)[None, :]
-    gradient = tl.load(out + place) if MIXED else tl.zeros([T, D], tl.float32)
-    none = tl.zeros([T], tl.float32)
-    j = part * span
-    stop = tl.minimum(j + span, tiles_y)
-    while j < stop:
-        code = tl.load(tile_code + i * tiles_y + j)
-        end = tl.minimum(tl.load(run_end + i * tiles_y + j), stop)
-        if not MIXED:
+    gradient, none = tl.zeros([T, D], tl.float32), tl.zeros([T], tl.float32)
+    if not MIXED:
+        j = part * span
+        stop = tl.minimum(j + span, tiles_y)
+        while j < stop:
+            code = tl.load(tile_code + i * tiles_y + j)
+            end = tl.minimum(tl.load(run_end + i * tiles_y + j), stop)
             if code >= 0:
                 factor = norm * tl.load(scale + code)
                 a_x, e_x, b_x = _entries(A_x, E_x, B_x, code * pad_x + rows, none, F, F & 16)
@@ -264,24 +239,26 @@ def gradient_kernel(
                     a_y, e_y, b_y = _entries(A_y, E_y, B_y, code * pad_y + cols, none, F, F & 32)
                     slope = _slope(cos, factor, a_x, e_x, b_x, a_y, e_y, b_y, F)
                     gradient = added_product(gradient, slope * inverse[None, :], others, PRECISION, HALF)
-        else:
-            if code < 0:
-                for tile in range(j, end):
-                    cols = tile * T + tl.arange(0, T)
-                    others, inverse = rows_of(y, cols, D), tl.load(inverse_y + cols)
-                    cos = cosines(vectors, others, inverse, PRECISION)
-                    codes = tile_relation(labels_x, labels_y, rows, cols, pad_x, pad_y, n_y, L, R, REFINED)
-                    slopes = cos * 0.0
-                    present = tl.min(codes)
-                    while present < R:
-                        factor = norm * tl.load(scale + present)
-                        a_x, e_x, b_x = _entries(A_x, E_x, B_x, present * pad_x + rows, none, F, F & 16)
-                        a_y, e_y, b_y = _entries(A_y, E_y, B_y, present * pad_y + cols, none, F, F & 32)
-                        slope = _slope(cos, factor, a_x, e_x, b_x, a_y, e_y, b_y, F)
-                        slopes = tl.where(codes == present, slope, slopes)
-                        present = tl.min(tl.where(codes > present, codes, R))
-                    gradient = added_product(gradient, slopes * inverse[None, :], others, PRECISION, HALF)
-        j = end
+            j = end
+    else:
+        j = next_mixed(tile_code, run_end, i, part, tiles_y)
+        while j < tiles_y:
+            cols = j * T + tl.arange(0, T)
+            others, inverse = rows_of(y, cols, D), tl.load(inverse_y + cols)
+            cos = cosines(vectors, others, inverse, PRECISION)
+            codes = tile_relation(labels_x, labels_y, rows, cols, pad_x, pad_y, n_y, L, R, REFINED)
+            slopes = cos * 0.0
+            present = tl.min(codes)
+            while present < R:
+                factor = norm * tl.load(scale + present)
+                a_x, e_x, b_x = _entries(A_x, E_x, B_x, present * pad_x + rows, none, F, F & 16)
+                a_y, e_y, b_y = _entries(A_y, E_y, B_y, present * pad_y + cols, none, F, F & 32)
+                slope = _slope(cos, factor, a_x, e_x, b_x, a_y, e_y, b_y, F)
+                slopes = tl.where(codes == present, slope, slopes)
+                present = tl.min(tl.where(codes > present, codes, R))
+            gradient = added_product(gradient, slopes * inverse[None, :], others, PRECISION, HALF)
+            j = next_mixed(tile_code, run_end, i, j + tl.num_programs(1), tiles_y)
+    place = (part * pad_x + rows).to(tl.int64)[:, None] * D + tl.arange(0, D)[None, :]
     tl.store(out + place, gradient)
 
 
