@@ -1,6 +1,8 @@
 """Intervals and tests of retrieval count each sample as a query and as a result."""
 
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -8,7 +10,7 @@ import torch
 from scipy.sparse import csr_array
 from torch import Tensor
 
-from labeltree.evaluation import EvaluationSettings, compare, evaluate
+from labeltree.evaluation import EvaluationSettings, blocks_left_out, compare, evaluate
 from labeltree.evaluation.blocks_left_out import (
     WithoutBlocks,
     draw_blocks,
@@ -18,7 +20,9 @@ from labeltree.evaluation.blocks_left_out import (
 from labeltree.evaluation.columns import Column, Place, ResamplingUnits, estimate
 from labeltree.evaluation.outcomes import Outcomes
 from labeltree.evaluation.statistics import Resampling
+from labeltree.geometry import Sphere
 from labeltree.metrics.functional import retrieval_metrics
+from labeltree.metrics.search.ranking import RankedChunk, ranked_chunks
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 
@@ -52,6 +56,50 @@ def test_blocks_are_of_whole_units_and_even() -> None:
     np.testing.assert_array_equal(draw_blocks(renumbered, order), blocks[order])
 
 
+def ranking(points: Tensor) -> Callable[[Tensor, int], Iterator[RankedChunk]]:
+    return lambda rows, most: ranked_chunks(points[rows], points, geometry=Sphere(), chunk_rows=most)
+
+
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("rough", [False, True])
+def test_values_without_blocks_are_those_of_searches_without_them(several: bool, rough: bool) -> None:
+    """Of every number, with ties and with groups that lie across blocks; the samples are ranked once."""
+    generator = torch.Generator().manual_seed(3)
+    points = torch.randn(90, 3, generator=generator)
+    points = points.round() + 0.5 if rough else points
+    nodes = torch.randint(1, len(TREE), (90,), generator=generator)
+    own = np.arange(90) // (3 if several else 1)
+    blocks, every = np.random.default_rng(0).permutation(90) % 7, np.arange(90)
+    common = {"ks": (1, 5), "ahp_k": 20, "depths": (1, 2), "graded": True, "reduction": "none"}
+
+    def searched(queries: Tensor, keys: Tensor, **known: Tensor) -> dict[str, Tensor]:
+        groups = {"query_groups": torch.from_numpy(own)[queries], "key_groups": torch.from_numpy(own)[keys]}
+        sides = (points[queries], nodes[queries], TREE, points[keys], nodes[keys])
+        found = retrieval_metrics(*sides, **groups, **known, **common)  # type: ignore[arg-type]
+        return {name: value for name, value in found.items() if value.shape == queries.shape}
+
+    def without(queries: Tensor, keys: Tensor, order: Tensor) -> dict[str, Tensor]:
+        return searched(queries, keys, order=order)
+
+    with patch.object(blocks_left_out, "_RANKED", 90 * 40):
+        found = values_without_blocks(without, ranking(points), blocks, own, every, seed=0)
+    assert {"recall@1", "map@r", "map/depth1", "ahp@20", "h_ap", "asi", "ndcg", "ap/depth2"} <= set(found)
+    for block in range(7):
+        rest = torch.from_numpy(np.flatnonzero(blocks != block))
+        for name, values in searched(rest, rest).items():
+            np.testing.assert_allclose(found[name].values[rest, block], values.numpy(), atol=1e-6)
+            assert np.isnan(found[name].values[blocks == block, block]).all()
+
+
+def test_known_rankings_have_every_query_and_no_missing_label() -> None:
+    points, nodes = torch.eye(3), TREE.leaves[:3]
+    order = torch.tensor([[1, 2], [0, 2], [0, 1]])
+    with pytest.raises(ValueError, match=r"order has 2 rows and query_nodes 3"):
+        retrieval_metrics(points, nodes, TREE, order=order[:2])
+    with pytest.raises(ValueError, match=r"query_nodes has missing labels"):
+        retrieval_metrics(points, torch.tensor([-1, *nodes[1:]]), TREE, order=order)
+
+
 def test_pseudo_values_are_those_of_a_jackknife() -> None:
     """By its definition: every block is left out, and everything computed anew."""
     table = drawn(60, 1)
@@ -61,12 +109,13 @@ def test_pseudo_values_are_those_of_a_jackknife() -> None:
     def of(rows: Tensor) -> Tensor:
         return retrieval_metrics(points[rows], nodes[rows], TREE, reduction="none")["map@r"]
 
-    def without(queries: Tensor, keys: Tensor) -> dict[str, Tensor]:
+    def without(queries: Tensor, keys: Tensor, order: Tensor) -> dict[str, Tensor]:
         return {"map@r": of(keys)[torch.searchsorted(keys, queries)]}
 
     values = of(torch.arange(60)).numpy()
     assert not np.isnan(values).any()
-    found = values_without_blocks(without, blocks, torch.arange(60), seed=0)["map@r"]
+    every = np.arange(60)
+    found = values_without_blocks(without, ranking(points), blocks, every, every, seed=0)["map@r"]
     sums, counts = found.sums(csr_array(np.ones((1, 60))), values)
     assert (counts == 3).all()
     left_out = np.array([float(of(torch.from_numpy(np.flatnonzero(blocks != b))).mean()) for b in range(20)])

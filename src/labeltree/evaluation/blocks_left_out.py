@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,12 +12,14 @@ from scipy.sparse import csr_array
 from torch import Tensor
 
 from labeltree.evaluation.statistics.interval_ends import Floats, binomial_ends, divided
+from labeltree.metrics.search.ranking import RankedChunk
 from labeltree.progress import Progress
 
 __all__ = ["WithoutBlocks", "draw_blocks", "ends_of_search", "values_without_blocks"]
 
 _BLOCKS = 20
 _QUERIES = 512  # of which the values without a block are computed
+_RANKED = 2**23  # pairs whose order is kept at a time
 
 
 def draw_blocks(units: NDArray[np.int64], ids: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -148,33 +150,59 @@ def ends_of_search(
 
 
 def values_without_blocks(
-    measure: Callable[[Tensor, Tensor], Mapping[str, Tensor]],
+    measure: Callable[[Tensor, Tensor, Tensor], Mapping[str, Tensor]],
+    rank: Callable[[Tensor, int], Iterable[RankedChunk]],
     blocks: NDArray[np.int64],
-    among: Tensor,
+    own: NDArray[np.int64],
+    among: NDArray[np.int64],
     seed: int,
     progress: Progress | None = None,
 ) -> dict[str, WithoutBlocks]:
     """Every number of a search among the samples without each block of samples.
 
+    The samples are ranked once: without a block the others stay in their order.
+
     Args:
-        measure: gives the numbers of queries ``(q,)`` searched among the samples ``(k,)``, which hold them: a
-            value ``(q,)`` of each, NaN where it does not count; both are positions of samples.
+        measure: gives the numbers of queries ``(q,)`` searched among the samples ``(k,)``, both positions of
+            samples, whose rankings are ``(q, w)`` positions among the k: a value ``(q,)`` of each number, NaN
+            where it does not count.
+        rank: gives the rankings of queries ``(q,)`` among all samples, so many queries at a time.
         blocks: ``(n,)`` block of each sample, see `draw_blocks`.
+        own: ``(n,)`` samples of a query's number are no results of it.
         among: ``(c,)`` positions of the queries that all numbers count; the values are computed for 512 of
             them, drawn at random.
         seed: random seed of that draw.
         progress: called as ``progress(message, done, total)``.
     """
     count = int(blocks.max(initial=-1)) + 1
-    rows = np.sort(np.random.default_rng(seed).permutation(among.numpy())[:_QUERIES])
+    rows = np.sort(np.random.default_rng(seed).permutation(among)[:_QUERIES])
     found: dict[str, NDArray[np.float32]] = {}
-    for block in range(count if count > 1 else 0):
-        rest = np.flatnonzero(blocks[rows] != block)
-        values = measure(torch.from_numpy(rows[rest]), torch.from_numpy(np.flatnonzero(blocks != block)))
-        for name, value in values.items():
-            empty = np.full((len(rows), count), np.nan, dtype=np.float32)
-            found.setdefault(name, empty)[rest, block] = value.numpy()
+    if count < 2:
+        return {}
+    rests = [np.flatnonzero(blocks != block) for block in range(count)]
+    for start, ranked in rank(torch.from_numpy(rows), max(1, _RANKED // len(blocks))):
+        order = ranked.numpy()
+        some = rows[start : start + len(order)]
+        results = own[order] != own[some][:, None]
+        of_block = blocks[order]
+        for block, rest in enumerate(rests):
+            there = np.flatnonzero(blocks[some] != block)
+            place = np.cumsum(blocks != block) - 1
+            kept = _compressed(place[order[there]], results[there] & (of_block[there] != block))
+            values = measure(torch.from_numpy(some[there]), torch.from_numpy(rest), torch.from_numpy(kept))
+            for name, value in values.items():
+                if name not in found:
+                    found[name] = np.full((len(rows), count), np.nan, dtype=np.float32)
+                found[name][start + there, block] = value.numpy()
         if progress is not None:
-            progress("without blocks of results", block + 1, count)
+            progress("without blocks of results", start + len(order), len(rows))
     one = np.zeros(count, dtype=np.int64)
     return {name: WithoutBlocks(blocks, rows, values, one) for name, values in found.items()}
+
+
+def _compressed(rows: NDArray[np.int64], kept: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """The entries of rows ``(q, w)`` that are kept, in order, with zeros after the last of a row."""
+    counts = kept.sum(axis=1)
+    found = np.zeros((len(rows), int(counts.max(initial=0))), dtype=np.int64)
+    found[np.arange(found.shape[1]) < counts[:, None]] = rows[kept]
+    return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -50,6 +50,7 @@ from labeltree.metrics.functional import (
     set_overlap,
     tree_accuracy,
 )
+from labeltree.metrics.search.ranking import RankedChunk, ranked_chunks
 from labeltree.progress import Progress
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import AnyTaxonomy
@@ -410,7 +411,7 @@ class Inputs:
             }
         without = dict[str, WithoutBlocks]()
         if gallery is None and not bool(values["map@r"].isnan().all()):
-            without = self._without_blocks(measure, queries, asked, progress)
+            without = self._without_blocks(measure, reading, queries, asked, progress)
 
         def column(name: str, key: str, *, known: bool = True, **changes: Any) -> Column:
             of_search: dict[str, Any] = {"among": gallery is None, "without": without.get(key)}
@@ -440,6 +441,7 @@ class Inputs:
     def _without_blocks(
         self,
         measure: Callable[..., dict[str, Tensor]],
+        reading: Reading,
         queries: Tensor,
         asked: bool | Tensor,
         progress: Progress | None,
@@ -450,14 +452,20 @@ class Inputs:
         own = torch.arange(len(queries))  # a query is no result of its own
         if groups is not None:
             own = torch.where(groups >= 0, groups, groups.max() + 1 + own)
+        points = reading.points[queries]
 
-        def without(some: Tensor, keys: Tensor) -> dict[str, Tensor]:
-            among = {"query_groups": own[some], "key_groups": own[keys]}
+        def rank(rows: Tensor, most: int) -> Iterator[RankedChunk]:
+            return ranked_chunks(points[rows], points, geometry=reading.geometry, chunk_rows=most)
+
+        def without(some: Tensor, keys: Tensor, order: Tensor) -> dict[str, Tensor]:
+            among = {"query_groups": own[some], "key_groups": own[keys], "order": order}
             found = measure(queries[some], queries[keys], asked is not False, **among)
             return {name: value for name, value in found.items() if value.shape == some.shape}
 
         graded = asked.nonzero()[:, 0] if isinstance(asked, Tensor) else torch.arange(len(queries))
-        return values_without_blocks(without, blocks, graded, self.settings.seed, progress)
+        return values_without_blocks(
+            without, rank, blocks, own.numpy(), graded.numpy(), self.settings.seed, progress
+        )
 
     def _drawn(self, count: int) -> bool | Tensor:
         """The queries (count,) that graded scores are computed for; true where all are."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from labeltree.geometry import Geometry
@@ -175,6 +177,7 @@ def retrieval_metrics(
     geometry: Geometry | str | None = None,
     query_groups: Tensor | None = None,
     key_groups: Tensor | None = None,
+    order: Tensor | None = None,
     reduction: str = "mean",
     shard: bool = False,
     progress: Progress | None = None,
@@ -198,6 +201,9 @@ def retrieval_metrics(
         geometry: geometry of the embeddings, or its name; default `Sphere()`.
         query_groups: see `hierarchical_precision_at_k`.
         key_groups: see `hierarchical_precision_at_k`.
+        order: (n, w) int64 rows of the database, best first, without what a query leaves out: whole rankings
+            that are known already. A query with fewer than w results has them first, and any rows after
+            them. None ranks by the embeddings.
         reduction: "mean", or "none" for (n,) values, one per query, in place of scalars; NaN where a query is
             left out.
         shard: see `hierarchical_precision_at_k`.
@@ -215,7 +221,7 @@ def retrieval_metrics(
 
     Raises:
         ValueError: for wrong shapes or dtypes, embeddings that are not finite, labels outside the taxonomy, a
-            k below 1, a depth outside the taxonomy.
+            k below 1, a depth outside the taxonomy, an `order` of another length or with missing labels.
 
     Example:
         >>> import torch
@@ -247,7 +253,8 @@ def retrieval_metrics(
     if isinstance(graded, Tensor):
         check_same_length("graded", graded, "query_nodes", query_nodes)
         chosen = graded[search.takes_part].nonzero()[:, 0].cpu().numpy()
-    score = partial(score_rankings, search, geometry=geometry, shard=shard, progress=progress)
+    known = None if order is None else _known_rankings(order, query_nodes, key_nodes)
+    score = partial(score_rankings, search, geometry=geometry, order=known, shard=shard, progress=progress)
     score(list(flat.values()), hierarchical, scored if chosen is None else None)
     if chosen is not None:
         score((), None, scored, queries=chosen)
@@ -273,6 +280,16 @@ def retrieval_metrics(
     results["queries_missing_label"] = (~search.takes_part).sum()
     results["database"] = torch.tensor(search.size)
     return {name: value.to(query_nodes.device) for name, value in results.items()}
+
+
+def _known_rankings(order: Tensor, query_nodes: Tensor, key_nodes: Tensor | None) -> NDArray[np.int64]:
+    if len(order) != len(query_nodes):
+        raise ValueError(f"order has {len(order)} rows and query_nodes {len(query_nodes)}; expected as many")
+    for name, nodes in (("query_nodes", query_nodes), ("key_nodes", key_nodes)):
+        if nodes is not None and bool((nodes < 0).any()):
+            raise ValueError(f"{name} has missing labels; with order every row needs one")
+    found: NDArray[np.int64] = order.cpu().numpy()
+    return found
 
 
 def _search(

@@ -181,6 +181,7 @@ def score_rankings(
     geometry: Geometry | str | None = None,
     reach: int | None = None,
     queries: NDArray[np.int64] | None = None,
+    order: NDArray[np.int64] | None = None,
     shard: bool = False,
     progress: Progress | None = None,
 ) -> None:
@@ -194,6 +195,8 @@ def score_rankings(
         geometry: geometry of the embeddings, or its name; default `Sphere()`.
         reach: number of results that `relevance` reads; None for all.
         queries: the queries to rank the database for; None: all of them.
+        order: (n, w) the rankings of all queries, where they are known; entries after a query's last result
+            are not read. None: they are made.
         shard: divide the queries over the ranks of `torch.distributed`.
         progress: see `ranked_chunks`.
 
@@ -207,7 +210,7 @@ def score_rankings(
         rows = own_share(rows)
     ranks = None
     top: int | None = few
-    if graded is not None:
+    if graded is not None or order is not None:
         top = None
     elif relevance and reach is None:
         ranks = _relevant_ranks(search, relevance, few)
@@ -220,16 +223,19 @@ def score_rankings(
             out = search.left_out
             ranks.add(rows[chunk], scores, None if out is None else out.subset(rows[chunk]))
 
-    for start, order in ranked_chunks(
-        *_sides(search, rows),
-        geometry=as_geometry(geometry),
-        top=top,
-        watch=None if ranks is None else watch,
-        progress=progress,
-    ):
-        step = max(1, _BLOCK // max(order.shape[1], 1))
-        for first in range(0, len(order), step):
-            part = order[first : first + step]
+    chunks: Iterable[tuple[int, Tensor]] = [] if order is None else [(0, torch.from_numpy(order[rows]))]
+    if order is None:
+        chunks = ranked_chunks(
+            *_sides(search, rows),
+            geometry=as_geometry(geometry),
+            top=top,
+            watch=None if ranks is None else watch,
+            progress=progress,
+        )
+    for start, ranked in chunks:
+        step = max(1, _BLOCK // max(ranked.shape[1], 1))
+        for first in range(0, len(ranked), step):
+            part = ranked[first : first + step]
             some, codes = rows[start + first : start + first + len(part)], search.codes(part)
             if hierarchical is not None:
                 hierarchical.add(some, codes)
