@@ -96,9 +96,10 @@ campaign-bulk: $(READY)
 campaign-index: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/index_kills.py
 
-# Whether intervals of retrieval hold, and equal encoders differ in 5 of 100 comparisons: hours; it goes on where it
+# Whether intervals of shares and of retrieval hold, and equal encoders differ in 5 of 100 comparisons: hours; it goes on where it
 # was stopped.
 campaign-statistics: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/proportions.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/retrieval_intervals.py --repetitions 4000 --raw runs/retrieval_intervals.json
 
 clean:

@@ -107,21 +107,21 @@ def test_nmi_is_never_below_zero_but_ami_may_be() -> None:
 
 def test_intervals_rest_on_the_groups_that_count() -> None:
     """Further groups, none of whose samples counts, do not make the interval narrower."""
-    n, groups = 120, np.arange(120) // 10
+    n, groups = 120, np.arange(120) // 5
     rng = np.random.default_rng(1)
-    rows = np.arange(30)  # three groups of twelve
-    samples = {"labels": rng.integers(0, 3, 30), "clusters": rng.integers(0, 3, 30)}
+    rows = np.arange(40)  # eight groups of 24
+    samples = {"labels": rng.integers(0, 3, 40), "clusters": rng.integers(0, 3, 40)}
     mine = Statistic("agreement", ("ami",), rows, samples)
     other = Statistic("agreement", ("ami",), rows, samples | {"clusters": rng.permutation(samples["labels"])})
     many = {name: outcomes("x", each, n, groups) for name, each in (("a", mine), ("b", other))}
     found = compare(many, metrics=["x.*"], resamples=500).metric("ami")
     part, estimate = found.differences["b"], found.estimates["a"]
-    values = Statistic.drawn(mine, groups[rows], 3, TREE, Resampling(500))[1][0]
-    expected = np.nanstd(values) * np.sqrt(3 / 2)
+    values = Statistic.drawn(mine, groups[rows], 8, TREE, Resampling(500))[1][0]
+    expected = np.nanstd(values) * np.sqrt(8 / 7)
     assert estimate.error == pytest.approx(expected, rel=1e-6)
-    draws = Statistic.drawn(other, groups[rows], 3, TREE, Resampling(500))[1][0] - values
-    error = np.nanstd(draws) * np.sqrt(3 / 2)
-    assert part.p == pytest.approx(across_runs(np.array([part.value]), [], np.array([error]), 3).p[0])
+    draws = Statistic.drawn(other, groups[rows], 8, TREE, Resampling(500))[1][0] - values
+    error = np.nanstd(draws) * np.sqrt(8 / 7)
+    assert part.p == pytest.approx(across_runs(np.array([part.value]), [], np.array([error]), 8).p[0])
     units = ResamplingUnits(Resampling(500), groups[rows])
     (number,) = estimate_statistics([mine], torch.from_numpy(rows), units, TREE).values()
     assert number.error == pytest.approx(expected, rel=1e-6)

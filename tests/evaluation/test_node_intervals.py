@@ -93,16 +93,16 @@ def test_all_places_of_nodes_get_intervals() -> None:
 
 
 def test_where_all_pairs_are_right_the_interval_is_that_of_so_many_pairs() -> None:
-    target = TREE.encode(["b"] * 4 + ["a/x"] * 9 + ["a/y"] * 9)
-    risk = torch.cat([torch.full((4,), 0.9), torch.full((18,), 0.2)]).double()
+    target = TREE.encode(["b"] * 6 + ["a/x"] * 9 + ["a/y"] * 9)
+    risk = torch.cat([torch.full((6,), 0.9), torch.full((18,), 0.2)]).double()
     probabilities = torch.stack([(1 - risk) / 2, (1 - risk) / 2, risk], dim=1)
     classes = TREE.encode(["a/x", "a/y", "b"])
-    units = ResamplingUnits(Resampling(50), np.arange(22))
+    units = ResamplingUnits(Resampling(50), np.arange(24))
     counted = dict.fromkeys(("auroc", "average_precision"), np.ones(TREE.num_nodes, dtype=bool))
     result = every_node(())
     result.put(Place("by_node", "auroc", "b"), Number(1.0))
     NodeIntervals(result, units, TREE).add_ranking(probabilities, target, classes, counted)
-    assert result.node_intervals["auroc"]["b"] == pytest.approx((0.025 ** (1 / 4), 1.0))
+    assert result.node_intervals["auroc"]["b"] == pytest.approx((0.025 ** (1 / 6), 1.0))
     assert "b" not in result.node_intervals["average_precision"]
 
 

@@ -54,6 +54,8 @@ def loop(
     metric: Callable[[torch.Tensor], float], groups: torch.Tensor, count: int, counted: int
 ) -> tuple[float, float]:
     """The interval of any metric of rows (a tensor of positions), measured anew in every draw."""
+    if counted < 6:
+        return math.nan, math.nan
     rows = torch.arange(len(groups))
     counts = np.concatenate(list(draw_counts(count, 200, 3))).astype(int)
     draws = [metric(rows.repeat_interleave(torch.from_numpy(drawn)[groups])) for drawn in counts]
@@ -116,7 +118,7 @@ def test_intervals_of_means_equal_a_loop(taxonomy: Taxonomy, grouped: bool) -> N
             return mean(rows[here[rows]])
 
         expected = loop(below, groups, count, groups_of(here.nonzero()[:, 0]))
-        assert found[Place("by_node", "mean", name)] == pytest.approx(expected, abs=1e-9)
+        assert found[Place("by_node", "mean", name)] == pytest.approx(expected, abs=1e-9, nan_ok=True)
 
 
 def test_sparse_columns_are_those_of_the_bootstrap() -> None:

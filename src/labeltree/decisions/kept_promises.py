@@ -38,8 +38,7 @@ def is_kept(
 ) -> bool | None:
     """Whether a coverage may be the promised one; None if nobody can tell.
 
-    That is so of fewer than 20 answers, and of fewer than six groups, which are too few to draw from: the
-    interval is one over samples then, although samples of a group go wrong together.
+    That is so of fewer than 20 answers, and of fewer than six groups, which are too few for an interval.
 
     Args:
         promised: see `may_be_kept`.

@@ -17,6 +17,7 @@ from labeltree.errors import DataError
 from labeltree.evaluation.blocks_left_out import WithoutBlocks, ends_of_search
 from labeltree.evaluation.samples import GROUPS, ClassFrequency
 from labeltree.evaluation.statistics import (
+    FEWEST_GROUPS,
     Bootstrap,
     GroupSums,
     JointBootstrap,
@@ -36,7 +37,6 @@ __all__ = [
     "Place",
     "ResamplingUnits",
     "class_means",
-    "drawn_groups",
     "estimate",
     "estimate_statistics",
     "few_groups_note",
@@ -45,9 +45,6 @@ __all__ = [
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Kind = Literal["scores", "by_depth", "by_node", "curves"]
-
-FEWEST_GROUPS = 6
-"""With fewer groups no sign-flip test can reach 5 % (2 / 2⁵ = 6.25 %), and few bootstrap draws differ."""
 
 
 class Place(NamedTuple):
@@ -87,8 +84,8 @@ class Column:
         labels: ``(m,)`` nodes of the tree, for means by node and class; None = the labels of the table.
         weights: ``(m,)`` non-negative sample weights; None = 1 for every sample.
         larger_is_better: whether a larger number is better.
-        share: whether the number lies between 0 and 1. If so, its interval is the exact binomial one where
-            all samples agree on 0 or 1; otherwise there is no interval where all samples agree.
+        share: whether the number lies between 0 and 1. If so, its interval is exact where every value is 0 or
+            1 and all weigh the same; a number that is no share has no interval where all samples agree.
         kind: the part of the result that holds the number: ``scores``, ``by_depth`` or ``curves``; None = the
             number is not reported and serves comparisons only.
         at: depth − 1, or the position in the curve.
@@ -411,26 +408,14 @@ class ResamplingUnits:
         self.count = int(self.groups.max()) + 1 if len(units) else 0
 
 
-def drawn_groups(table: EmbeddingTable, tested: Tensor) -> Tensor | None:
-    """The groups ``(n,)`` of all rows; None without groups, or with fewer than six among the tested rows.
-
-    Args:
-        table: table whose ``groups`` mark dependent rows; a row with −1 is a group of its own.
-        tested: ``(t,)`` rows of the evaluated split.
-    """
-    few = 0 < _count(table, tested) < FEWEST_GROUPS
-    return None if few else table.groups
-
-
 def few_groups_note(table: EmbeddingTable, tested: Tensor) -> list[str]:
-    """A note if there are too few groups to resample; else an empty list."""
+    """A note if there are too few groups for intervals; else an empty list."""
     count = _count(table, tested)
     if not 0 < count < FEWEST_GROUPS:
         return []
-    groups, these = ("groups", "these groups") if count > 1 else ("group", "this group")
     return [
-        f"The test samples are of {count} {groups}, too few to draw from: intervals and tests draw single "
-        f"samples. They hold for more samples of {these} and say nothing of other groups."
+        f"The test samples are of {count} group{'s' if count > 1 else ''}: too few for intervals, which need "
+        f"{FEWEST_GROUPS}; and no test of them can fall below 0.05."
     ]
 
 

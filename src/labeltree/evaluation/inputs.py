@@ -24,7 +24,6 @@ from labeltree.evaluation.columns import (
     Column,
     Number,
     ResamplingUnits,
-    drawn_groups,
     estimate,
     estimate_statistics,
 )
@@ -229,8 +228,7 @@ class Inputs:
     @cached_property
     def units(self) -> Tensor | None:
         """Resampling unit ``(n,)`` of each row: its group, else its instance; None = every row is a unit."""
-        groups = drawn_groups(self.table, self.samples.test)
-        return self.table.instances if groups is None else groups
+        return self.table.instances if self.table.groups is None else self.table.groups
 
     def units_of(self, rows: Tensor) -> ResamplingUnits:
         """Resampling units of the rows ``(m,)``: rows of one group or one instance are drawn together."""

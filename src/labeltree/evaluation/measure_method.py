@@ -16,7 +16,7 @@ from torch import Tensor
 from labeltree.decisions.classifiers import ChosenClassifier, Classifiers
 from labeltree.errors import DataError
 from labeltree.evaluation.by_attribute import by_attribute
-from labeltree.evaluation.columns import Column, Floats, class_means, drawn_groups
+from labeltree.evaluation.columns import Column, Floats, class_means
 from labeltree.evaluation.error_tree import tree_errors
 from labeltree.evaluation.inputs import Inputs
 from labeltree.evaluation.judging_taxonomy import JudgingTaxonomy
@@ -249,7 +249,7 @@ def _outcomes(
     rows_of = [column.rows for several in parts.values() for column in several if column.rows is not None]
     rows_of += [torch.from_numpy(each.rows) for several in statistics.values() for each in several]
     rows = torch.unique(torch.cat([samples.test, samples.plan.queries, *rows_of]))
-    nodes, groups = table.nodes[rows], drawn_groups(table, samples.test)
+    nodes, groups = table.nodes[rows], table.groups
     place = torch.full((len(table),), -1)
     place[rows] = torch.arange(len(rows))
     answers = {}

@@ -97,7 +97,7 @@ def pool_outcomes(folds: Sequence[Outcomes]) -> Outcomes:
 
 
 def _groups(folds: Sequence[Outcomes]) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """The groups of all folds; those of a fold with too few groups to draw from are single samples."""
+    """The groups of all folds; without groups, samples are single."""
     parts, beyond = [], 0
     for each in folds:
         groups = np.full(len(each), -1) if each.groups is None else each.groups

@@ -12,7 +12,7 @@ from torch import Tensor
 from labeltree.decisions import Promise, holds_truth
 from labeltree.decisions.conformal import count_groups
 from labeltree.decisions.kept_promises import group_coverage, is_kept
-from labeltree.evaluation.columns import Column, ResamplingUnits, drawn_groups, estimate
+from labeltree.evaluation.columns import Column, ResamplingUnits, estimate
 from labeltree.evaluation.statistics import Resampling
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
@@ -160,8 +160,7 @@ def measure_coverage(
     if not len(rows):
         return None
     holds = holds_truth(answers[rows], table.nodes[rows], taxonomy)
-    drawn = drawn_groups(table, rows)
-    units = rows if drawn is None else drawn[rows]
+    units = rows if table.groups is None else table.groups[rows]
     masks: dict[str, Tensor] = {"": torch.ones(len(rows), dtype=torch.bool)}
     left_out = []
     for name, column in table.attributes.items():

@@ -7,6 +7,7 @@ from labeltree.evaluation.statistics.bootstrap import (
     Resampling,
     draw_counts,
 )
+from labeltree.evaluation.statistics.interval_ends import FEWEST_GROUPS
 from labeltree.evaluation.statistics.joint_statistics import (
     JointBootstrap,
     Partition,
@@ -18,6 +19,7 @@ from labeltree.evaluation.statistics.paired_tests import Parts, across_runs, hol
 from labeltree.evaluation.statistics.ratio_intervals import RatioColumns
 
 __all__ = [
+    "FEWEST_GROUPS",
     "Bootstrap",
     "GroupSums",
     "Interval",

@@ -20,6 +20,7 @@ from labeltree.evaluation.statistics.interval_ends import (
     jackknife_acceleration,
     without_flat,
 )
+from labeltree.evaluation.statistics.proportions import Clusters, count_outcomes, proportion_interval
 from labeltree.runs.columns import number_groups
 
 __all__ = [
@@ -50,10 +51,13 @@ class GroupSums:
     Attributes:
         numerators: ``(G, r, m)`` sums of w·v for G groups, r runs and m metrics.
         denominators: ``(G, r, m)`` sums of w.
+        outcomes: ``(r, m)`` number of samples of a metric that is a share of them, NaN for any other, see
+            `count_outcomes`; None = no metric is known to be one.
     """
 
     numerators: Floats
     denominators: Floats
+    outcomes: Floats | None = None
 
     @classmethod
     def of(
@@ -79,14 +83,16 @@ class GroupSums:
         if weight.size and weight.min() < 0:
             raise ValueError(f"weights hold {weight.min()}; expected 0 or more")
         weighted = np.where(counted, values, 0.0) * weight
+        outcomes = count_outcomes(values, weight, counted)
         if groups is None:
-            return cls(weighted, weight)
+            return cls(weighted, weight, outcomes)
         if len(groups) != len(values):
             raise ValueError(f"groups name {len(groups)} samples and values {len(values)}; expected as many")
         numbers = number_groups(groups)
         order = np.argsort(numbers, kind="stable")
         starts = np.flatnonzero(np.diff(numbers[order], prepend=-1))
-        return cls(np.add.reduceat(weighted[order], starts), np.add.reduceat(weight[order], starts))
+        numerators, denominators = (np.add.reduceat(part[order], starts) for part in (weighted, weight))
+        return cls(numerators, denominators, outcomes)
 
     def __len__(self) -> int:
         return len(self.numerators)
@@ -108,7 +114,8 @@ class GroupSums:
 
     def runs(self, chosen: list[int]) -> GroupSums:
         """The sums of the chosen runs."""
-        return GroupSums(self.numerators[:, chosen], self.denominators[:, chosen])
+        outcomes = None if self.outcomes is None else self.outcomes[chosen]
+        return GroupSums(self.numerators[:, chosen], self.denominators[:, chosen], outcomes)
 
 
 class Bootstrap:
@@ -176,8 +183,10 @@ class Bootstrap:
         too early. Both intervals are widened for few groups as in Hesterberg (2015, Section 5.2): normal
         quantiles are replaced by √(G/(G−1)) times those of t with G − 1 degrees of freedom.
 
-        If all groups agree on 0 or on 1, resampling has no variance; the exact binomial interval of G groups
-        (Clopper and Pearson) is used instead. Other metrics have no interval (NaN) if all draws agree.
+        A share of samples of a single run has its exact interval, see `proportion_interval`. If all groups
+        agree on 0 or on 1 in another metric between 0 and 1, resampling has no variance; the exact binomial
+        interval of G groups (Clopper and Pearson) is used instead. Other metrics have no interval (NaN) if
+        all draws agree, and none has one with fewer than six groups.
 
         Args:
             contrast: ``(r,)`` weights of the runs: ``[1, -1]`` for a difference; None for a single run.
@@ -209,7 +218,15 @@ class Bootstrap:
             acceleration=acceleration,
             share=share,
         )
-        return without_flat(found, share)
+        found, outcomes = without_flat(found, share), self.sums.outcomes
+        if outcomes is None or not np.any(share):
+            return found
+        (run,) = used
+        hits, sizes = self.sums.numerators[:, run], self.sums.denominators[:, run]
+        metric = np.broadcast_to(np.arange(len(value)), hits.shape)
+        clusters = Clusters.of(metric.ravel(), hits.ravel(), sizes.ravel(), len(value))
+        exact = proportion_interval(value, outcomes[run], clusters, confidence)
+        return exact.where(np.asarray(share) & ~np.isnan(outcomes[run]), found)
 
     def groups(self, used: NDArray[np.int64]) -> Floats:
         """Number ``(m,)`` of groups that count in each metric, in any of the runs ``used``."""

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import beta, norm, t
+from scipy.stats import norm, t
 
 __all__ = [
+    "FEWEST_GROUPS",
     "SAME",
     "Floats",
     "Interval",
     "acceleration_of",
-    "binomial_ends",
     "centred_ends",
     "divided",
     "interval_ends",
@@ -22,6 +22,9 @@ __all__ = [
 ]
 
 Floats = NDArray[np.float64]
+
+FEWEST_GROUPS = 6
+"""With fewer groups no sign-flip test can reach 5 % (2 / 2⁵ = 6.25 %), and few bootstrap draws differ."""
 
 # estimates closer than this are equal up to the rounding of another order of summation
 SAME = 1e-12
@@ -33,7 +36,7 @@ class Interval:
 
     Attributes:
         value: ``(m,)`` estimates.
-        low: ``(m,)`` lower ends; NaN where a metric is not defined, or there are fewer than two groups.
+        low: ``(m,)`` lower ends; NaN where a metric is not defined, or there are too few groups.
         high: ``(m,)`` upper ends.
         error: ``(m,)`` standard errors.
     """
@@ -42,6 +45,11 @@ class Interval:
     low: Floats
     high: Floats
     error: Floats
+
+    def where(self, chosen: NDArray[np.bool_], other: Interval) -> Interval:
+        """These where ``chosen`` ``(m,)``, the others elsewhere."""
+        pairs = zip(vars(self).values(), vars(other).values(), strict=True)
+        return Interval(*(np.where(chosen, mine, theirs) for mine, theirs in pairs))
 
 
 def interval_ends(
@@ -57,7 +65,8 @@ def interval_ends(
     """The intervals of `Bootstrap.interval` (see there for the methods), from bootstrap draws of any kind.
 
     Every interval contains its estimate. With few groups, or for a ratio whose denominator is 0 in some
-    draws, the estimate may be the last of the draws or beyond them; the interval is then widened to it.
+    draws, the estimate may be the last of the draws or beyond them; the interval is then widened to it. With
+    fewer than six groups there is none.
 
     Args:
         draws: ``(R, m)`` the metrics in each draw, NaN where one is not defined.
@@ -82,7 +91,7 @@ def interval_ends(
     if np.any(share):
         exact = _of_one_mind(value, low, high, draws, groups if agreeing is None else agreeing, tail)
         low, high = (np.where(share, *pair) for pair in zip(exact, (low, high), strict=True))
-    unsure = np.isnan(value) | (groups < 2)
+    unsure = np.isnan(value) | (groups < FEWEST_GROUPS)
     low, high, error = (np.where(unsure, np.nan, part) for part in (low, high, error))
     return Interval(value, low, high, error)
 
@@ -95,15 +104,6 @@ def without_flat(found: Interval, share: bool | NDArray[np.bool_] = False) -> In
     flat = (found.high - found.low <= SAME) & ((np.abs(found.error) <= SAME) | ~np.asarray(share))
     low, high = (np.where(flat, np.nan, part) for part in (found.low, found.high))
     return Interval(found.value, low, high, found.error)
-
-
-def binomial_ends(value: Floats, count: Floats, confidence: float) -> tuple[Floats, Floats]:
-    """Ends of the exact binomial interval (Clopper & Pearson 1934) of shares ``(m,)`` of so many units."""
-    tail = (1 - confidence) / 2
-    hits, misses = value * count, (1 - value) * count
-    low = np.where(hits > 0, beta.ppf(tail, hits, misses + 1), 0.0)
-    high = np.where(misses > 0, beta.ppf(1 - tail, hits + 1, misses), 1.0)
-    return low, high
 
 
 def centred_ends(

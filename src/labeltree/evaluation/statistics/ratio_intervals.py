@@ -18,6 +18,7 @@ from labeltree.evaluation.statistics.interval_ends import (
     divided,
     jackknife_acceleration,
 )
+from labeltree.evaluation.statistics.proportions import Clusters, proportion_interval
 
 __all__ = ["RatioColumns"]
 
@@ -35,11 +36,14 @@ class RatioColumns:
             counts.
         denominators: ``(m, G)`` sums of w, with entries in the same places.
         means: ``(a, m)`` weights of the metrics in each mean, which is taken over the defined metrics.
+        outcomes: ``(m,)`` number of samples of a metric that is a share of them, as in `count_outcomes`; NaN
+            for any other.
     """
 
     numerators: csr_array
     denominators: csr_array
     means: csr_array
+    outcomes: Floats
 
     @classmethod
     def of(
@@ -68,7 +72,14 @@ class RatioColumns:
         places = np.concatenate([np.empty(0, dtype=np.int64), *(places for places, _ in means)])
         averaged = np.concatenate([np.empty(0), *(parts for _, parts in means)])
         matrix = coo_array((averaged, (rows, places)), shape=(len(means), shape[0])).tocsr()
-        return cls(numerators=sums, denominators=counts, means=matrix)
+        plain, weighed = np.ones((2, shape[0]), dtype=bool)
+        plain[column[(values != 0) & (values != 1)]] = False
+        some = np.zeros(shape[0])
+        some[column] = weights
+        weighed[column[weights != some[column]]] = False
+        number = np.bincount(column, minlength=shape[0])
+        outcomes = np.where(plain & weighed & (some > 0), number, np.nan)
+        return cls(numerators=sums, denominators=counts, means=matrix, outcomes=outcomes)
 
     @property
     def values(self) -> tuple[Floats, Floats]:
@@ -104,13 +115,20 @@ class RatioColumns:
         value, mean = self.values
         present = _present(self.denominators)
         groups = np.asarray(present.sum(axis=1), dtype=np.float64).reshape(-1)
+        outcomes = np.where(share, self.outcomes, np.nan)
+        hits, sizes = self.numerators.data, self.denominators.data
+        clusters = Clusters.of(_rows(self.denominators), hits, sizes, count)
+        exact = proportion_interval(value, outcomes, clusters, resampling.confidence)
+        metrics = np.stack([exact.low, exact.high, exact.error])
+        if not averages and not np.isnan(outcomes).any():
+            return metrics, np.empty((3, 0))
         skew = self._accelerations(value)
-        metrics = np.empty((3, count))
         sums, known = np.zeros((2, averages, resampling.resamples))
         for rows in _blocks(count, resampling.resamples):
             draws = self.draws(resampling, rows)
             found = resampling.ends(draws, value[rows], groups[rows], skew[rows], None, share[rows])
-            metrics[:, rows] = found.low, found.high, found.error
+            other = np.isnan(outcomes[rows])
+            metrics[:, rows][:, other] = np.stack([found.low, found.high, found.error])[:, other]
             if averages:
                 part = self.means[:, rows]
                 sums += part @ np.nan_to_num(draws)
