@@ -29,6 +29,7 @@ SCRIPTS = (
     "probe",
     "intervals",
     "paired_difference",
+    "proportions",
     "evaluation",
     "sampler",
     "gpu",

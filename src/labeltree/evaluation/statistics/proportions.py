@@ -74,7 +74,8 @@ def proportion_interval(value: Floats, outcomes: Floats, of: Clusters, confidenc
     the variance is less certain than that, and theirs held the true share in 88 % only (30 groups of ten,
     share 0.97, correlation 0.6); so d is at most twice the number of these groups, and the number of outcomes
     no less than that of groups of equal sizes (``even``) and no more than there are. This held it in at least
-    92 % at 6 to 100 groups (`benchmarks/proportions.py`). There is none with fewer than six groups of several outcomes.
+    92 % at 6 to 100 groups (`benchmarks/proportions.py`). There is none with fewer than six groups of several
+    outcomes.
 
     Args:
         value: ``(m,)`` shares.
