@@ -147,6 +147,19 @@ def test_batches_without_a_correlation(geometry):
         assert z.grad.isfinite().all()
 
 
+@pytest.mark.parametrize("geometry", GEOMETRIES, ids=lambda g: g.name)
+@pytest.mark.parametrize("length", [0.01, 0.3, 0.9, 1.5, 40.0])
+def test_equal_embeddings_have_no_correlation(geometry, length):
+    """Their distances are of rounding alone, in the ball above all; the gradient was 1e15."""
+    tree = even_tree(2, 2)
+    one = torch.randn(1, 8, generator=torch.Generator().manual_seed(0))
+    z = (length * one / one.norm()).repeat(12, 1).requires_grad_()
+    value = CPCCLoss(tree, centre=0.0, geometry=geometry)(z, tree.leaves.repeat(3))
+    value.backward()
+    assert value == 0
+    assert not z.grad.any()
+
+
 def test_nearly_equal_distances_have_no_correlation_in_float32():
     """Rounding must not be taken for an order: its gradient would be a million times too large."""
     tree = even_tree(2, 2)

@@ -4,8 +4,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
+from labeltree.geometry.hand_written import differentiable_once
 from labeltree.geometry.precision import answer_dtype, widen
 
 __all__ = ["pairwise_distance"]
@@ -93,7 +93,7 @@ class _PairwiseDistance(torch.autograd.Function):
         return distance
 
     @staticmethod
-    @once_differentiable
+    @differentiable_once
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, y, x_factor, y_factor, slope, share = ctx.saved_tensors
         need_x, need_y, need_x_factor, need_y_factor, _ = ctx.needs_input_grad

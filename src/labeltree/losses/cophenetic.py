@@ -130,7 +130,11 @@ class CPCCLoss(Loss):
         u, v = torch.triu_indices(len(present), len(present), offset=1, device=points.device)
         distances = self.geometry.pairwise_distance(means, means)[u, v]
         tree = self._tree_distances(present)[u, v]
-        return _correlation_of(distances, tree, rounding)
+        return _correlation_of(distances, tree, rounding, self._error_of(means.detach(), rounding))
+
+    def _error_of(self, means: Tensor, rounding: float) -> Tensor:
+        """How far apart equal means may seem as embeddings are rounded, which is farther near the rim."""
+        return self.geometry.pairwise_distance(means, means * (1 - rounding)).diagonal().amax()
 
     def _groups(self, nodes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The rows that belong to a node, the nodes that have rows, and the place among these of each row."""
@@ -168,9 +172,16 @@ class CPCCLoss(Loss):
         return safe_sqrt(squared_norm(mean))[0]
 
 
-def _correlation_of(x: Tensor, y: Tensor, rounding: float) -> Tensor:
-    """Pearson's correlation of x and y, `(n,)`; 0 where one is constant, for x up to this relative error."""
-    constant = rounding**2 * x.detach().square().sum()
+def _correlation_of(x: Tensor, y: Tensor, rounding: float, error: Tensor) -> Tensor:
+    """Pearson's correlation of x and y, `(n,)`; 0 where one is constant, for x up to errors.
+
+    Args:
+        x: compared with y.
+        y: compared with x.
+        rounding: relative error of x.
+        error: absolute error of each of x.
+    """
+    constant = rounding**2 * x.detach().square().sum() + len(x) * error.square()
     x, y = x - x.mean(), y.to(x.dtype) - y.to(x.dtype).mean()
     across, along = x.square().sum(), y.square().sum()
     flat = (across.detach() <= constant) | (along == 0)

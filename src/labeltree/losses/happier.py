@@ -7,9 +7,9 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from labeltree.geometry import Sphere
+from labeltree.geometry.hand_written import differentiable_once
 from labeltree.losses.batch import check_batch, check_choice, follow_device
 from labeltree.losses.h_ap_surrogate import SmoothRank, h_ap_surrogate
 from labeltree.losses.normalised_softmax import NormalisedSoftmaxLoss
@@ -191,11 +191,11 @@ class _Ranked(torch.autograd.Function):
                 count += int((ranked & (depth > 0)).any(1).sum())
                 gradient[rows] += slopes @ exact
                 gradient += slopes.T @ exact[rows]
-        ctx.save_for_backward((gradient / max(count, 1)).to(points.dtype))
+        ctx.save_for_backward((gradient / max(count, 1)).to(points.dtype), points)
         return total / max(count, 1)
 
     @staticmethod
-    @once_differentiable
+    @differentiable_once
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None]:
-        (gradient,) = ctx.saved_tensors
+        gradient, _ = ctx.saved_tensors
         return gradient * grads[0], None, None, None

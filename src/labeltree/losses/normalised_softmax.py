@@ -6,9 +6,9 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
 from labeltree.geometry import Sphere
+from labeltree.geometry.hand_written import differentiable_once
 from labeltree.losses.batch import check_batch, follow_device
 from labeltree.losses.classes import node_log_likelihood
 from labeltree.losses.reduction import propagate_nan
@@ -157,7 +157,7 @@ class _Streamed(torch.autograd.Function):
         return of_own - of_every
 
     @staticmethod
-    @once_differentiable
+    @differentiable_once
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None]:
         points, proxies, scale, ranges, of_every, of_own = ctx.saved_tensors
         by_row = grads[0][:, None]

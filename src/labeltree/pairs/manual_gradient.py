@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from labeltree.geometry.hand_written import single_backward
 from labeltree.geometry.smooth import to_safe_length
 from labeltree.pairs.plan import planned
 from labeltree.pairs.similarity import full_precision, working_dtype
@@ -18,7 +19,6 @@ __all__ = [
     "gradient_alone",
     "manual_gradient",
     "normalise_backward",
-    "single_backward",
     "unit_rows",
     "with_gradient",
 ]
@@ -32,31 +32,6 @@ def manual_gradient(device: torch.device) -> Iterator[None]:
     """Context of a hand-written backward: no graph, and full precision also under autocast."""
     with torch.no_grad(), full_precision(device):
         yield
-
-
-def single_backward(gradient: Tensor) -> Tensor:
-    """Mark a hand-written gradient so that differentiating it again raises an error.
-
-    For the backward of a function whose gradient has no graph. It matters only if that backward runs under
-    `create_graph=True` and its result is differentiated.
-    """
-    if not torch.is_grad_enabled():
-        return gradient
-    tied: Tensor = _SingleBackward.apply(gradient.detach().requires_grad_())
-    return tied
-
-
-class _SingleBackward(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, gradient: Tensor) -> Tensor:
-        return gradient.view_as(gradient)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Tensor:
-        raise RuntimeError(
-            "pair statistics that are streamed over tiles can be differentiated once, not twice; evaluate "
-            'the loss within `with labeltree.pairs.implementation("dense"):`, which holds all pairs'
-        )
 
 
 def unit_rows(z: Tensor, order: Tensor | None = None) -> tuple[Tensor, Tensor]:
@@ -93,15 +68,15 @@ def with_gradient(rows: Tensor, values: Tensor, gradients: Tensor) -> Tensor:
 class _WithGradient(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, rows: Tensor, values: Tensor, gradients: Tensor) -> Tensor:
-        ctx.save_for_backward(gradients)
+        ctx.save_for_backward(gradients, rows)
         return values.view_as(values)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        (gradients,) = ctx.saved_tensors
+        gradients, rows = ctx.saved_tensors
         with manual_gradient(grad.device):
             grad_rows = torch.einsum("nt,ntd->nd", grad, gradients)
-        return single_backward(grad_rows), None, None
+        return single_backward(grad_rows, grad, rows), None, None
 
 
 def eager_gradient(loss: Callable[[Tensor], Tensor], embeddings: Tensor) -> Tensor:
@@ -130,12 +105,12 @@ def eager_gradient(loss: Callable[[Tensor], Tensor], embeddings: Tensor) -> Tens
 class _EagerGradient(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, embeddings: Tensor, value: Tensor, gradient: Tensor) -> Tensor:
-        ctx.save_for_backward(gradient)
+        ctx.save_for_backward(gradient, embeddings)
         return value.view_as(value)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        (gradient,) = ctx.saved_tensors
+        gradient, embeddings = ctx.saved_tensors
         with manual_gradient(grad.device):
             grad_embeddings = gradient * grad
-        return single_backward(grad_embeddings), None, None
+        return single_backward(grad_embeddings, grad, embeddings), None, None

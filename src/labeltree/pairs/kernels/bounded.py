@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 
 from labeltree.geometry import Sphere
+from labeltree.geometry.hand_written import single_backward
 from labeltree.pairs.kernels.launch import COLUMN, ROW, Pairs, pairs_of, splits, turns
 from labeltree.pairs.kernels.layout import Side, tiles_between
-from labeltree.pairs.manual_gradient import manual_gradient, single_backward
+from labeltree.pairs.manual_gradient import manual_gradient
 from labeltree.pairs.relation import PairRelation
 from labeltree.pairs.tiles.bounded import least_own
 
@@ -57,12 +58,12 @@ class _Bounded(torch.autograd.Function):
         least = least_own(offset, bound, work.temperature)
         (total,), (own, held) = (work.pairs.from_ranks(tables) for tables in _sums(work, offset, least))
         ctx.work = work
-        ctx.save_for_backward(offset, least, own, held)
+        ctx.save_for_backward(offset, least, own, held, x, y)
         return total + torch.where(held > 0, held * bound, 0.0)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        offset, least, own, held = ctx.saved_tensors
+        offset, least, own, held, *sides = ctx.saved_tensors
         work: _Work = ctx.work
         pairs, (needs_x, needs_y, *_) = work.pairs, ctx.needs_input_grad
         with manual_gradient(grad.device):
@@ -75,7 +76,8 @@ class _Bounded(torch.autograd.Function):
                 grad_y = _gradient(work, tables, COLUMN) if needs_y else None
             wanted = (grad_x, grad_y, grad * own, (grad * held).sum(0))
         needed = zip(wanted, ctx.needs_input_grad[:4], strict=True)
-        return *(single_backward(g) if need and g is not None else None for g, need in needed), None
+        inputs = grad, *sides, offset
+        return *(single_backward(g, *inputs) if need and g is not None else None for g, need in needed), None
 
 
 def _sums(work: _Work, offset: Tensor, least: Tensor) -> tuple[list[Tensor], list[Tensor]]:

@@ -22,9 +22,10 @@ from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from labeltree.geometry import Sphere
+from labeltree.geometry.hand_written import single_backward
 from labeltree.pairs.kernels.launch import COLUMN, ROW, SMALL, Problem, pairs_of, splits, turns
 from labeltree.pairs.kernels.layout import Side, tiles_between
-from labeltree.pairs.manual_gradient import manual_gradient, single_backward
+from labeltree.pairs.manual_gradient import manual_gradient
 from labeltree.pairs.relation import PairRelation
 from labeltree.pairs.results import PairStatistics, Statistic
 
@@ -175,7 +176,10 @@ class _Statistics(torch.autograd.Function):
             if pairs.alike:
                 grad_y = None
         found = zip((grad_x, grad_y), ctx.needs_input_grad[:2], strict=True)
-        return *(single_backward(g) if needed and g is not None else None for g, needed in found), None
+        inputs = (*grads, x, y)
+        return *(
+            single_backward(g, *inputs) if needed and g is not None else None for g, needed in found
+        ), None
 
 
 @dataclass(frozen=True, eq=False)

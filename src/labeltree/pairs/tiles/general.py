@@ -19,9 +19,10 @@ import torch
 from torch import Tensor
 
 from labeltree.geometry import Geometry
+from labeltree.geometry.hand_written import single_backward
 from labeltree.geometry.precision import widen
 from labeltree.pairs import dense
-from labeltree.pairs.manual_gradient import manual_gradient, single_backward
+from labeltree.pairs.manual_gradient import manual_gradient
 from labeltree.pairs.ranks import num_ranks, rows_of_all_ranks
 from labeltree.pairs.relation import PairRelation
 from labeltree.pairs.results import PairStatistics, PairWeight, Statistic
@@ -149,7 +150,8 @@ class _Chunked(torch.autograd.Function):
             grad_scale = grad_scale * num_ranks()  # of this rank's share, as DDP takes the mean over ranks
         wanted = (sums.of_queries, sums.of_keys, grad_scale, sums.grad_temperature)
         needed = zip(wanted, ctx.needs_input_grad[:4], strict=True)
-        return *(single_backward(g) if g is not None and need else None for g, need in needed), None
+        inputs = (*grads, queries, keys, scale)
+        return *(single_backward(g, *inputs) if g is not None and need else None for g, need in needed), None
 
 
 def _from_all_ranks(found: _Found, shard: slice, want: frozenset[Statistic]) -> _Found:

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from labeltree.geometry import Geometry
-from labeltree.pairs.manual_gradient import manual_gradient, single_backward
+from labeltree.geometry.hand_written import single_backward
+from labeltree.pairs.manual_gradient import manual_gradient
 from labeltree.pairs.ranks import rows_of_all_ranks
 from labeltree.pairs.relation import PairRelation
 from labeltree.pairs.similarity import Similarity, pair_similarity
@@ -108,4 +109,5 @@ class _Bounded(torch.autograd.Function):
                 sums.add(s, slope, rows, cols)
             wanted = (sums.of_queries, sums.of_keys, grad * own, (grad * held).sum(0), sums.grad_temperature)
         needed = zip(wanted, ctx.needs_input_grad[:5], strict=True)
-        return *(single_backward(g) if g is not None and need else None for g, need in needed), None
+        inputs = grad, queries, keys, offset
+        return *(single_backward(g, *inputs) if g is not None and need else None for g, need in needed), None

@@ -11,9 +11,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from labeltree.geometry import Geometry, Sphere
+from labeltree.geometry.hand_written import differentiable_once
 from labeltree.geometry.precision import answer_dtype, widen
 from labeltree.geometry.smooth import squared_norm, to_safe_length, unit
 from labeltree.pairs.manual_gradient import manual_gradient, with_gradient
@@ -116,17 +116,16 @@ class _Chords(torch.autograd.Function):
             row, place = close.nonzero(as_tuple=True)
             square[row, place] = (x[row] - c[column[row, place]]).square_().sum(1)
         chord = square.sqrt_()
-        ctx.save_for_backward(x, inverse, c, column, chord)
-        ctx.dtype = points.dtype
+        ctx.save_for_backward(x, inverse, c, column, chord, points)
         return chord.to(dtype)
 
     @staticmethod
-    @once_differentiable
+    @differentiable_once
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
-        x, inverse, c, column, chord = ctx.saved_tensors
+        x, inverse, c, column, chord, points = ctx.saved_tensors
         with manual_gradient(grad.device):
             slope = (grad / chord).masked_fill_(chord == 0, 0.0)  # of −x·c
             weight = x.new_zeros(len(x), len(c)).scatter_add_(1, column, slope)
             of_x = torch.mm(weight, c).neg_()  # what goes along x is taken off, as that of x·x would be
             of_x.addcmul_((of_x * x).sum(1, keepdim=True), x, value=-1.0).mul_(inverse)
-        return of_x.to(ctx.dtype), None, None, None
+        return of_x.to(points.dtype), None, None, None

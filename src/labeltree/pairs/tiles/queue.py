@@ -17,8 +17,9 @@ import torch
 from torch import Tensor
 
 from labeltree.geometry import Sphere
+from labeltree.geometry.hand_written import single_backward
 from labeltree.geometry.precision import answer_dtype, widen
-from labeltree.pairs.manual_gradient import manual_gradient, normalise_backward, single_backward, unit_rows
+from labeltree.pairs.manual_gradient import manual_gradient, normalise_backward, unit_rows
 from labeltree.pairs.plan import Plan
 from labeltree.pairs.relation import PairRelation
 from labeltree.pairs.results import QueueContrast
@@ -126,17 +127,19 @@ class _OfQueries(torch.autograd.Function):
     def forward(
         ctx: Any, queries: Tensor, own: Tensor, walk: _Walk, met: _Met, inverse: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        ctx.walk, ctx.met, ctx.inverse, ctx.own, ctx.dtype = walk, met, inverse, own.detach(), queries.dtype
+        ctx.walk, ctx.met, ctx.inverse, ctx.own = walk, met, inverse, own.detach()
+        ctx.save_for_backward(queries)
         return own.clone(), met.lse.to(own.dtype), met.pull.clone()
 
     @staticmethod
     def backward(
         ctx: Any, grad_own: Tensor, grad_lse: Tensor, grad_pull: Tensor
     ) -> tuple[Tensor | None, ...]:
+        (queries,) = ctx.saved_tensors
         with manual_gradient(grad_own.device):
             grad_z = ctx.walk.pull_back(ctx.own, ctx.met, grad_own, grad_lse, grad_pull)
-            of_queries = normalise_backward(grad_z, ctx.walk.z, ctx.inverse).to(ctx.dtype)
-        return single_backward(of_queries), None, None, None, None
+            of_queries = normalise_backward(grad_z, ctx.walk.z, ctx.inverse).to(queries.dtype)
+        return single_backward(of_queries, grad_own, grad_lse, grad_pull, queries), None, None, None, None
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,12 +17,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from labeltree.pairs.manual_gradient import (
-    manual_gradient,
-    normalise_backward,
-    single_backward,
-    unit_rows,
-)
+from labeltree.geometry.hand_written import single_backward
+from labeltree.pairs.manual_gradient import manual_gradient, normalise_backward, unit_rows
 from labeltree.pairs.relation import PairRelation
 from labeltree.pairs.tiles.bounded import least_own
 from labeltree.pairs.tiles.grid import scratch
@@ -136,7 +132,7 @@ class _SmallBatch(torch.autograd.Function):
             pairs[work.flat] -= grad_s  # a cosine is that of its pair both ways
             pairs[work.transposed] -= grad_s
             grad_z = normalise_backward((slopes @ u).div_(work.temperature), u, inverse)
-        return single_backward(grad_z.to(z.dtype)), None
+        return single_backward(grad_z.to(z.dtype), grad, z), None
 
 
 class _LabelPairs:
@@ -387,4 +383,4 @@ class _BoundedBatch(torch.autograd.Function):
             for place in (work.flat, work.transposed):  # a cosine is that of its pair both ways
                 pairs.scatter_add_(0, torch.from_numpy(place), of_pairs)
             grad_z = normalise_backward((slopes @ u).div_(work.temperature), u, inverse)
-        return single_backward(grad_z.to(z.dtype)), None
+        return single_backward(grad_z.to(z.dtype), grad, z), None

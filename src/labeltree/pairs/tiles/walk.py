@@ -13,12 +13,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from labeltree.pairs.manual_gradient import (
-    manual_gradient,
-    normalise_backward,
-    single_backward,
-    unit_rows,
-)
+from labeltree.geometry.hand_written import single_backward
+from labeltree.pairs.manual_gradient import manual_gradient, normalise_backward, unit_rows
 from labeltree.pairs.tiles.grid import Grid, Tile, scratch
 
 __all__ = ["Cosines", "Slope", "TileLoss", "walk"]
@@ -112,4 +108,4 @@ class _Walk(torch.autograd.Function):
             normalise_backward(grad_u, u, inverse)
             del u
             grad_z = grid.unsorted(grad_u).to(z.dtype)
-        return single_backward(grad_z), None, None, None
+        return single_backward(grad_z, *grads, z), None, None, None
