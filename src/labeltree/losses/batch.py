@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from labeltree.geometry import Geometry
+from labeltree.losses.ranks_agree import watch_parameters
 from labeltree.taxonomy.nodes import trusted, warn_of_class_numbers
 
 __all__ = ["LabelSets", "Loss", "check_batch", "check_choice", "describe", "follow_device", "shown_settings"]
@@ -19,7 +20,7 @@ _MOST = 16  # entries of a tensor that are shown
 
 
 class Loss(nn.Module):
-    """Base of the losses: `repr` shows the settings.
+    """Base of the losses: `repr` shows the settings; parameters must be the same on all ranks.
 
     Attributes:
         label_sets: how training gives the loss samples with several labels. `"relation"`: as `nodes (n, k)`,
@@ -30,6 +31,10 @@ class Loss(nn.Module):
     """
 
     label_sets: LabelSets | None = None
+
+    def __init__(self) -> None:
+        super().__init__()
+        watch_parameters(self)
 
     def extra_repr(self) -> str:
         """The number of classes of the loss, and its settings."""

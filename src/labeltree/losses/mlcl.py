@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from labeltree.geometry import Geometry, Sphere, as_geometry
 from labeltree.losses.batch import check_batch, shown_settings
 from labeltree.losses.classifier import ClassifierLoss
+from labeltree.losses.ranks_agree import watch_parameters
 from labeltree.losses.ratings import JaccardSupConLoss
 from labeltree.losses.reduction import Reduction, labelled_mean
 from labeltree.losses.supcon import SupConLoss
@@ -211,6 +212,7 @@ class MLCLLoss(nn.Module):
         undecided: Undecided = "ignore",
     ) -> None:
         super().__init__()
+        watch_parameters(self)
         taxonomies = [taxonomy] if isinstance(taxonomy, Taxonomy) else list(taxonomy)
         if not taxonomies:
             raise ValueError("taxonomy must be a taxonomy, or a sequence of one per aspect; got an empty one")
