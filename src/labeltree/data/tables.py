@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from labeltree.data.copies import connected_groups
 from labeltree.data.images.files import ImageSettings
 from labeltree.data.images.stores import SomeImages
 from labeltree.data.label_columns import LabelColumns, find_label_columns
@@ -510,7 +511,7 @@ def _groups(
         keys.append(cells.codes[samples.rows])
         texts = _texts(table, column)[samples.rows]
         names = np.where(names == "", texts, names)
-    groups = _joined(*keys)
+    groups = connected_groups(*keys)
     if groups is None and not columns:
         return None, None
     return torch.full((len(names),), -1) if groups is None else torch.from_numpy(groups), names
@@ -542,38 +543,3 @@ def _split(table: DataTable, columns: Sequence[str]) -> Array | None:
             )
     of_rows: Array = np.array([*splits, ""], dtype=str)[cells.codes]
     return of_rows
-
-
-def _joined(*keys: Array) -> Array | None:
-    """Groups ``(n,)`` of samples connected by equal values in any of the keys.
-
-    Args:
-        keys: Arrays ``(n,)``; -1 equals no other value.
-
-    Returns:
-        Groups, -1 for a sample without a group; None if no sample has one.
-
-    Example:
-        >>> _joined(np.array([0, 0, 1, -1, 2]), np.array([5, 6, 6, 8, 9])).tolist()
-        [0, 0, 0, -1, -1]
-    """
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
-    n = len(keys[0])
-    edges, values = [], 0
-    for key in keys:
-        _, code, counts = np.unique(key, return_inverse=True, return_counts=True)
-        shared = np.flatnonzero((key >= 0) & (counts[code] > 1))
-        edges.append(np.stack([shared, n + values + code[shared]]))
-        values += len(counts)
-    samples, nodes = np.concatenate(edges, axis=1)
-    if not len(samples):
-        return None
-    graph = coo_array((np.ones(len(samples), bool), (samples, nodes)), shape=(n + values, n + values))
-    component = connected_components(graph, directed=False)[1][:n]
-    _, first, code, counts = np.unique(component, return_index=True, return_inverse=True, return_counts=True)
-    place = np.full(len(first), -1)
-    several = np.flatnonzero(counts > 1)
-    place[several[np.argsort(first[several])]] = np.arange(len(several))
-    return place[code]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Literal
 
 import torch
+from torch import Tensor
 
 from labeltree.geometry import Geometry
 from labeltree.losses.pairwise import RelationLoss
@@ -31,7 +33,7 @@ class NTXentLoss(RelationLoss):
         reduction: see `reduce_terms`.
 
     Call with `embeddings (n, d)`, `nodes` (ignored) and `instances (n,)`: rows of one id are views of one
-    sample.
+    sample; without them, none has a positive and the loss is 0.
 
     Example:
         >>> import torch
@@ -57,6 +59,21 @@ class NTXentLoss(RelationLoss):
             similarity=similarity,
             reduction=reduction,
         )
+        self._warned = False
+
+    def forward(
+        self, embeddings: Tensor, nodes: Tensor | None = None, instances: Tensor | None = None
+    ) -> Tensor:
+        """The loss of a batch; see the class. It warns of labels without instances."""
+        if nodes is not None and instances is None and not self._warned:
+            self._warned = True
+            warnings.warn(
+                "NTXentLoss got labels and no instances: labels play no part in it, and without views of one "
+                "sample it is 0. Give the sample of each row, as instances=torch.arange(n).repeat(2) for two "
+                "views of n samples; for positives by label take SupConLoss",
+                stacklevel=2,
+            )
+        return super().forward(embeddings, nodes, instances)
 
 
 class SupConLoss(RelationLoss):

@@ -32,6 +32,7 @@ from labeltree.evaluation import (
     save_outcomes,
     translate,
 )
+from labeltree.evaluation.equal_rows import group_equal_rows
 from labeltree.evaluation.samples import with_usual_splits
 from labeltree.index.reading import rows_of_embeddings
 from labeltree.inference.calibrate import open_decider
@@ -404,7 +405,7 @@ def evaluate_embeddings(
     table = EmbeddingTable.load(
         embeddings, labelled_in, by_name=change is not None and own is None, group_column=group_column
     )
-    table = with_usual_splits(table, split)
+    table, copies = group_equal_rows(with_usual_splits(table, split), split)
     corrected = plain = None
     if corrections is not None:
         rows, _ = rows_of_embeddings(embeddings, labelled_in)
@@ -418,6 +419,8 @@ def evaluate_embeddings(
         plain = None if plain is None else _carried(plain, labelled_in, judge, change, taxonomy)
     with RunFolder(out).locked():
         result = evaluate(table, judge, name=name, split=split, settings=settings, progress=progress)
+        if copies:
+            result = replace(result, notes=[*result.notes, copies], cautions=[*result.cautions, copies])
         if change is not None:
             result = _with_changes(result, change, before, Path(taxonomy).name)
         if corrected is not None:

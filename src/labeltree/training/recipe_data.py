@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from labeltree.data import Source, hold_out_fold, ignore_cache, make_splits, open_source
+from labeltree.data.copies import keep_copies_together
 from labeltree.data.correction_rounds import CorrectionRounds
 from labeltree.errors import DataError
 from labeltree.models import encoder_modality, usual_images, usually_pretrained
@@ -67,7 +68,7 @@ def open_recipe_data(
         raise DataError(
             f"no label of '{recipe.data}' is called {names}; leave missing_labels out, or correct it"
         )
-    return source
+    return keep_copies_together(source)
 
 
 def _expected_images(recipe: Recipe) -> ImageInput:

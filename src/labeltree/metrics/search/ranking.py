@@ -18,7 +18,7 @@ from labeltree.metrics.search.left_out import LeftOut
 from labeltree.metrics.search.topk_candidates import TopkCandidates, falling_order
 from labeltree.progress import Progress, silent
 
-__all__ = ["RankedChunk", "Similarities", "chunk_slices", "ranked_chunks"]
+__all__ = ["RankedChunk", "Similarities", "chunk_slices", "ranked_chunks", "repeated_rows"]
 
 _KNOWN = (Sphere, Euclidean, PoincareBall)
 _COLUMNS = 2**10
@@ -61,7 +61,7 @@ class Similarities:
     def __init__(self, queries: Tensor, keys: Tensor, geometry: Geometry) -> None:
         self.size = keys.shape[0]
         self._known = type(geometry) in _KNOWN
-        self._repetitions = _repetitions(keys) if self._known else None
+        self._repetitions = repeated_rows(keys) if self._known else None
         self.tiled = self._known and self._repetitions is None
         self._geometry = geometry
         self._queries, self._keys = queries, keys
@@ -95,7 +95,7 @@ class Similarities:
         return tile
 
 
-def _repetitions(points: Tensor) -> tuple[Tensor, Tensor] | None:
+def repeated_rows(points: Tensor) -> tuple[Tensor, Tensor] | None:
     """Rows of `points` that equal an earlier row, and the first row equal to each; None if there are none."""
     bits = points.contiguous().view({8: torch.int64, 4: torch.int32, 2: torch.int16}[points.element_size()])
     odd = 2 * torch.arange(points.shape[1], device=points.device) + 1

@@ -1,0 +1,110 @@
+"""Copies of a file among the samples: they are one group, which no split divides."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from typing import Any
+
+import numpy as np
+import torch
+
+from labeltree.data.source import SPLITS, Source
+
+__all__ = ["connected_groups", "keep_copies_together"]
+
+Array = np.ndarray[Any, Any]
+_log = logging.getLogger("labeltree.data")
+
+
+def keep_copies_together(source: Source) -> Source:
+    """The samples with groups of those whose files have equal bytes, joined with the groups that they have.
+
+    The data set's own splits may divide copies. Such copies stay apart, and a warning counts them. So do
+    copies of a file that is more than half of the samples: they could not be divided.
+    """
+    if source.digests is None or getattr(source.store, "unchecked", None) or not len(source):
+        return source
+    digests = np.ascontiguousarray(source.digests[source.rows.numpy()])
+    _, content, counts = np.unique(
+        digests.view(f"V{digests.shape[1]}")[:, 0], return_inverse=True, return_counts=True
+    )
+    copied = (counts[content] > 1) & digests.any(axis=1)  # zeros: a file that could not be read
+    if not copied.any():
+        return source
+    divided, told = np.zeros(len(counts), bool), ""
+    if source.split is not None:
+        divided, told = _divided(source, content, copied)
+    most = int(counts.argmax())
+    filler = counts[most] > len(source) / 2  # one picture of which a split would need a part
+    together = np.where(copied & ~divided[content] & ~(filler & (content == most)), content, -1)
+    notes = [told] if told else []
+    if filler:
+        notes.append(f"{counts[most]:,} of {len(source):,} samples are one and the same file")
+    copies = int((together >= 0).sum()) - len(np.unique(together[together >= 0]))
+    if (together >= 0).any():
+        are = "sample is a copy of another" if copies == 1 else "samples are copies of others"
+        notes.append(f"{copies:,} {are} (files of equal bytes): copies are one group, and stay in one split")
+    groups = connected_groups(together, *([] if source.groups is None else [source.groups.numpy()]))
+    return dataclasses.replace(
+        source,
+        groups=source.groups if groups is None else torch.from_numpy(groups),
+        notes=(*source.notes, *notes),
+    )
+
+
+def _divided(source: Source, content: Array, copied: Array) -> tuple[Array, str]:
+    """Which contents ``(c,)`` lie in several of the given splits, and a sentence about those of a test."""
+    split = np.where(np.asarray(source.split) == "", "train", np.asarray(source.split))
+    kinds = np.unique(np.stack([content[copied], np.unique(split[copied], return_inverse=True)[1]]), axis=1)[
+        0
+    ]
+    divided = np.bincount(kinds, minlength=int(content.max()) + 1) > 1
+    told = ""
+    for name in reversed(SPLITS):
+        here = copied & divided[content] & (split == name)
+        if here.any():
+            others = " and ".join(other for other in SPLITS if other != name and (split == other).any())
+            of, total = int(here.sum()), int((split == name).sum())
+            told = (
+                f"{of:,} of {total:,} samples of {name} are copies of samples of {others} (files of equal "
+                "bytes), by the data set's own splits: what is right for them says little about new samples"
+            )
+            _log.warning("%s", told)
+            break
+    return divided, told
+
+
+def connected_groups(*keys: Array) -> Array | None:
+    """Groups ``(n,)`` of samples connected by equal values in any of the keys.
+
+    Args:
+        keys: Arrays ``(n,)``; -1 equals no other value.
+
+    Returns:
+        Groups, -1 for a sample without a group; None if no sample has one.
+
+    Example:
+        >>> connected_groups(np.array([0, 0, 1, -1, 2]), np.array([5, 6, 6, 8, 9])).tolist()
+        [0, 0, 0, -1, -1]
+    """
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    n = len(keys[0])
+    edges, values = [], 0
+    for key in keys:
+        _, code, counts = np.unique(key, return_inverse=True, return_counts=True)
+        shared = np.flatnonzero((key >= 0) & (counts[code] > 1))
+        edges.append(np.stack([shared, n + values + code[shared]]))
+        values += len(counts)
+    samples, nodes = np.concatenate(edges, axis=1)
+    if not len(samples):
+        return None
+    graph = coo_array((np.ones(len(samples), bool), (samples, nodes)), shape=(n + values, n + values))
+    component = connected_components(graph, directed=False)[1][:n]
+    _, first, code, counts = np.unique(component, return_index=True, return_inverse=True, return_counts=True)
+    place = np.full(len(first), -1)
+    several = np.flatnonzero(counts > 1)
+    place[several[np.argsort(first[several])]] = np.arange(len(several))
+    return place[code]

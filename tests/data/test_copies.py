@@ -1,0 +1,96 @@
+"""Files of equal bytes are one group: no split divides them, unless the data set's own does."""
+
+import logging
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from labeltree.data.copies import connected_groups, keep_copies_together
+from labeltree.data.folders import open_folder
+from labeltree.data.splits import make_splits
+
+
+def photos(folder: Path, copied: int, splits: tuple[str, ...] = ("",)) -> Path:
+    """Pictures of noise in two classes, and copies of the first of each class and split."""
+    random = np.random.default_rng(0)
+    for split in splits:
+        for name in ("a", "b"):
+            where = folder / split / name
+            where.mkdir(parents=True)
+            for i in range(12):
+                pixels = random.integers(0, 255, (8, 8, 3), dtype="uint8")
+                Image.fromarray(pixels).save(where / f"{i:02d}.png")
+            for i in range(copied):
+                shutil.copy(where / f"{i:02d}.png", where / f"{i:02d} (copy).png")
+    return folder
+
+
+def test_copies_are_one_group_which_no_split_divides(tmp_path: Path) -> None:
+    plain = open_folder(photos(tmp_path, 6), image_size=8)
+    source = keep_copies_together(plain)
+    assert plain.groups is None
+    groups = source.groups.numpy()
+    names = [Path(name).name.split(" ")[0].removesuffix(".png") for name in source.sample_names()]
+    whole = [f"{Path(name).parent}/{short}" for name, short in zip(source.sample_names(), names, strict=True)]
+    for group in set(groups.tolist()) - {-1}:
+        assert len({whole[at] for at in np.flatnonzero(groups == group)}) == 1
+    assert sorted(np.bincount(groups[groups >= 0]).tolist()) == [2] * 12
+    assert source.notes[-1].startswith("12 samples are copies of others (files of equal bytes)")
+    for seed in range(5):
+        split = np.asarray(make_splits(source, val=0.2, test=0.3, seed=seed).split)
+        assert all(len(set(split[groups == group])) == 1 for group in set(groups.tolist()) - {-1})
+
+
+def test_copies_join_groups_that_are_given(tmp_path: Path) -> None:
+    plain = open_folder(photos(tmp_path, 1), image_size=8)
+    patients = torch.arange(len(plain)) // 3
+    source = keep_copies_together(replace(plain, groups=patients))
+    names = source.sample_names()
+    for name in ("a/00.png", "b/00.png"):
+        copy = name.replace(".png", " (copy).png")
+        assert source.groups[names.index(name)] == source.groups[names.index(copy)]
+    together = patients == patients[names.index("a/00.png")]
+    assert len(source.groups[together].unique()) == 1
+
+
+def test_the_data_sets_own_splits_stay_and_copies_across_them_are_counted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = photos(tmp_path, 0, ("train", "test"))
+    for i in range(5):
+        shutil.copy(folder / f"train/a/{i:02d}.png", folder / f"test/a/again{i}.png")
+    shutil.copy(folder / "train/a/07.png", folder / "train/a/07 (copy).png")
+    with caplog.at_level(logging.WARNING, "labeltree.data"):
+        source = keep_copies_together(open_folder(folder, image_size=8))
+    told = "5 of 29 samples of test are copies of samples of train (files of equal bytes)"
+    assert any(note.startswith(told) for note in source.notes)
+    assert told in caplog.text
+    assert np.bincount(source.groups[source.groups >= 0].numpy()).tolist() == [2]  # those within a split
+    assert set(make_splits(source).split) == {"train", "val", "test"}
+
+
+def test_a_file_that_is_most_of_the_samples_is_no_group(tmp_path: Path) -> None:
+    """Placeholders: as one group they could not be divided among the splits."""
+    folder = photos(tmp_path, 2)
+    for i in range(40):
+        shutil.copy(folder / "a/11.png", folder / f"b/empty {i}.png")
+    source = keep_copies_together(open_folder(folder, image_size=8))
+    assert "41 of 68 samples are one and the same file" in source.notes
+    assert np.bincount(source.groups[source.groups >= 0].numpy()).tolist() == [2] * 4
+    assert source.notes[-1].startswith("4 samples are copies of others")
+
+
+def test_without_copies_nothing_changes(tmp_path: Path) -> None:
+    source = open_folder(photos(tmp_path, 0), image_size=8)
+    assert keep_copies_together(source) is source
+
+
+def test_connected_groups_go_from_one_key_to_another() -> None:
+    first, second = np.array([0, 0, 1, 2, -1, 3]), np.array([5, 6, 6, -1, -1, 7])
+    assert connected_groups(first, second).tolist() == [0, 0, 0, -1, -1, -1]
+    assert connected_groups(np.arange(3), np.arange(3)) is None
