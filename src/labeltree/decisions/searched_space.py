@@ -47,8 +47,8 @@ class SearchedSpace:
             return ""
         ours, theirs = (self.hierarchical_f1[name] for name in get_args(SpaceName))
         return (
-            f"Search uses the encoder's features, because the head made it worse: on {self.samples:,} "
-            f"validation samples, the nearest training sample has a hierarchical F1 of {theirs:.3f} by "
+            f"Search uses the encoder's features, which were better on {self.samples:,} validation samples "
+            f"than the embeddings: the nearest training sample has a hierarchical F1 of {theirs:.3f} by "
             f"features and {ours:.3f} by embeddings."
         )
 

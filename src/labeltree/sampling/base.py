@@ -1,8 +1,10 @@
 """The base class of batch samplers: exact sizes, disjoint ranks, resumable; and random batches."""
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from operator import index
+from types import FrameType
 from typing import Any, Self
 
 import numpy as np
@@ -26,6 +28,8 @@ class BatchSampler(Sampler[list[int]], ABC):
 
     The sampler itself divides the samples among the processes of `torch.distributed`. Lightning must not
     divide them again: `Trainer(use_distributed_sampler=False)`; it then calls `set_epoch` at every epoch.
+    Accelerate, and the Trainer of transformers, divide batches themselves: make the sampler with `rank=0,
+    world_size=1`.
 
     Args:
         nodes: (n,) the label of every sample, -1 where it is missing.
@@ -94,11 +98,22 @@ class BatchSampler(Sampler[list[int]], ABC):
     def __iter__(self) -> Iterator[list[int]]:
         """The batches of the next epoch, lists of B positions in `nodes`; see `set_epoch`."""
         # A pass begins with its first batch, as a loader makes iterators that it never uses.
+        self._refuse_to_be_divided(sys._getframe(1))
         epoch, start = self._next
         found = self.batches(epoch, start)
         self._next = (epoch + 1, 0)
         for batch in found:
             yield batch.tolist()
+
+    def _refuse_to_be_divided(self, caller: FrameType) -> None:
+        """Raise an error if Accelerate divides this process's batches among the processes once more."""
+        self._find_place()
+        if self.world_size > 1 and type(caller.f_locals.get("self")).__name__ == "BatchSamplerShard":
+            raise RuntimeError(
+                f"Accelerate divides the batches of this {type(self).__name__} among {self.world_size} "
+                "processes, which it has done itself: half of every epoch or more would be left out. "
+                "Make the sampler with rank=0, world_size=1, or leave its loader out of prepare()"
+            )
 
     @property
     def repeats(self) -> bool:
