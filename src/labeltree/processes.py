@@ -29,7 +29,7 @@ _AGAIN_AFTER_S = 0.01
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM was received; unwinds the stack as Ctrl-C does."""
+    """SIGTERM or SIGHUP was received; unwinds the stack as Ctrl-C does."""
 
 
 class Stop:
@@ -43,7 +43,8 @@ class Stop:
 def stop_signals() -> Iterator[Stop]:
     """Within the block, SIGTERM raises `Terminated` as Ctrl-C raises KeyboardInterrupt; both are recorded.
 
-    Ignored signals, such as Ctrl-C in a background job, stay ignored. Works in the main thread only. Where
+    SIGHUP, as of a terminal that is closed, is passed on as SIGTERM. Ignored signals, such as Ctrl-C in a
+    background job and SIGHUP under nohup, stay ignored. Works in the main thread only. Where
     Python swallows the exception, as in callbacks of garbage collection and imports, the signal is sent
     again a moment later.
     """
@@ -64,15 +65,18 @@ def stop_signals() -> Iterator[Stop]:
 
     swallowed, sys.unraisablehook = sys.unraisablehook, again
     before = {}
-    for number in (signal.SIGINT, signal.SIGTERM):
+    handlers = {signal.SIGINT: raises, signal.SIGTERM: raises}
+    if hasattr(signal, "SIGHUP"):
+        handlers[signal.SIGHUP] = lambda *_: os.kill(os.getpid(), signal.SIGTERM)
+    for number, handler in handlers.items():
         if signal.getsignal(number) is not signal.SIG_IGN:
-            before[number] = signal.signal(number, raises)
+            before[number] = signal.signal(number, handler)
     try:
         yield stop
     finally:
         sys.unraisablehook = swallowed
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, previous in before.items():
+            signal.signal(number, previous)
 
 
 def available_cores() -> int:

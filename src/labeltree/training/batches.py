@@ -161,12 +161,13 @@ class _Training(Sampler[_Key]):
 
 
 def _in_loader_process(_: int) -> None:
-    """Leave SIGINT and SIGTERM to the trainer, which ends its loader processes; end if the trainer is killed.
+    """Leave signals to the trainer, which ends its loader processes; end if the trainer is killed.
 
     Torch also watches the parent, but misses a parent that dies while this process starts.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     if parent is not None and parent.pid is not None:
         end_with_parent(parent.pid)
