@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import os
+import re
 import stat
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -48,11 +49,13 @@ Modality = Literal["image", "text"]
 DIGEST_BYTES = 16
 """Length of a content digest: the first half of a SHA-256, enough to rule out collisions by chance."""
 _DIGESTED_AT_ONCE = 1024
+_OBEYED = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")  # controls, changes of direction
 
 
 def printable(path: str) -> str:
-    """Make a path printable: bytes that are not UTF-8 become escapes."""
-    return os.fsencode(path).decode("utf-8", "backslashreplace")
+    """Make a path printable: bytes that are not UTF-8, and what a terminal would obey, become escapes."""
+    text = os.fsencode(path).decode("utf-8", "backslashreplace")
+    return _OBEYED.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
 
 
 class ImageStore(Protocol):

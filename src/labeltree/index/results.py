@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from labeltree.data.source import printable
 from labeltree.index.hits import Hits
 from labeltree.taxonomy import Taxonomy
 
@@ -197,5 +198,5 @@ def _table(answer: Answer, taxonomy: Taxonomy) -> str:
 
 
 def _short(text: str, widest: int = _WIDEST) -> str:
-    words = " ".join(text.split())
+    words = printable(" ".join(text.split()))
     return words if len(words) <= widest else f"…{words[1 - widest :]}"
