@@ -132,20 +132,24 @@ def test_within_the_block_sigterm_raises_and_then_no_more() -> None:
     assert signal.getsignal(signal.SIGTERM) is before
 
 
+def _hung_up() -> None:
+    """Send SIGHUP, and wait for what comes of it."""
+    os.kill(os.getpid(), signal.SIGHUP)
+    time.sleep(0.5)
+
+
 def test_a_closed_terminal_ends_it_as_sigterm_does() -> None:
     """SIGHUP killed a training at once: everything since the last saved state was lost."""
     before = signal.getsignal(signal.SIGHUP)
     with stop_signals() as stop:
         with pytest.raises(Terminated):
-            os.kill(os.getpid(), signal.SIGHUP)
-            time.sleep(5)
+            _hung_up()
         assert stop.signal == signal.SIGTERM
     assert signal.getsignal(signal.SIGHUP) is before
     try:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # nohup
         with stop_signals():
-            os.kill(os.getpid(), signal.SIGHUP)
-            time.sleep(0.05)
+            _hung_up()
     finally:
         signal.signal(signal.SIGHUP, before)
 
