@@ -29,7 +29,7 @@ from hatchling.builders.wheel import WheelBuilder
 root, out = sys.argv[1:]
 (sdist,) = SdistBuilder(root).build(directory=out)
 with tarfile.open(sdist) as archive:
-    archive.extractall(out, filter="data")
+    archive.extractall(out, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
 (wheel,) = WheelBuilder(sdist.removesuffix(".tar.gz")).build(directory=out, versions=["standard"])
 print(sdist, wheel, sep="\\n")
 """
