@@ -61,7 +61,7 @@ def test_copies_join_groups_that_are_given(tmp_path: Path) -> None:
 def test_the_data_sets_own_splits_stay_and_copies_across_them_are_counted(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    folder = photos(tmp_path, 0, ("train", "test"))
+    folder = photos(tmp_path, 0, ("train", "val", "test"))  # nothing of val is copied, and none is said to be
     for i in range(5):
         shutil.copy(folder / f"train/a/{i:02d}.png", folder / f"test/a/again{i}.png")
     shutil.copy(folder / "train/a/07.png", folder / "train/a/07 (copy).png")

@@ -56,15 +56,17 @@ def keep_copies_together(source: Source) -> Source:
 def _divided(source: Source, content: Array, copied: Array) -> tuple[Array, str]:
     """Which contents ``(c,)`` lie in several of the given splits, and a sentence about those of a test."""
     split = np.where(np.asarray(source.split) == "", "train", np.asarray(source.split))
-    kinds = np.unique(np.stack([content[copied], np.unique(split[copied], return_inverse=True)[1]]), axis=1)[
-        0
-    ]
+    named = np.unique(split, return_inverse=True)[1]
+    kinds = np.unique(np.stack([content[copied], named[copied]]), axis=1)[0]
     divided = np.bincount(kinds, minlength=int(content.max()) + 1) > 1
     told = ""
     for name in reversed(SPLITS):
         here = copied & divided[content] & (split == name)
         if here.any():
-            others = " and ".join(other for other in SPLITS if other != name and (split == other).any())
+            same = np.isin(content, content[here])
+            others = " and ".join(
+                other for other in SPLITS if other != name and (same & (split == other)).any()
+            )
             of, total = int(here.sum()), int((split == name).sum())
             told = (
                 f"{of:,} of {total:,} samples of {name} are copies of samples of {others} (files of equal "
