@@ -94,7 +94,7 @@ def test_values_without_blocks_are_those_of_searches_without_them(several: bool,
 def test_known_rankings_have_every_query_and_no_missing_label() -> None:
     points, nodes = torch.eye(3), TREE.leaves[:3]
     order = torch.tensor([[1, 2], [0, 2], [0, 1]])
-    with pytest.raises(ValueError, match=r"order has 2 rows and query_nodes 3"):
+    with pytest.raises(ValueError, match=r"order has 2 rows, query_nodes 3; expected equal numbers"):
         retrieval_metrics(points, nodes, TREE, order=order[:2])
     with pytest.raises(ValueError, match=r"query_nodes has missing labels"):
         retrieval_metrics(points, torch.tensor([-1, *nodes[1:]]), TREE, order=order)

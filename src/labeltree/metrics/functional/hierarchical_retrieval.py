@@ -283,8 +283,7 @@ def retrieval_metrics(
 
 
 def _known_rankings(order: Tensor, query_nodes: Tensor, key_nodes: Tensor | None) -> NDArray[np.int64]:
-    if len(order) != len(query_nodes):
-        raise ValueError(f"order has {len(order)} rows and query_nodes {len(query_nodes)}; expected as many")
+    check_same_length("order", order, "query_nodes", query_nodes)
     for name, nodes in (("query_nodes", query_nodes), ("key_nodes", key_nodes)):
         if nodes is not None and bool((nodes < 0).any()):
             raise ValueError(f"{name} has missing labels; with order every row needs one")

@@ -223,8 +223,10 @@ def score_rankings(
             out = search.left_out
             ranks.add(rows[chunk], scores, None if out is None else out.subset(rows[chunk]))
 
-    chunks: Iterable[tuple[int, Tensor]] = [] if order is None else [(0, torch.from_numpy(order[rows]))]
-    if order is None:
+    chunks: Iterable[tuple[int, Tensor]]
+    if order is not None:
+        chunks = [(0, torch.from_numpy(order[rows]))]
+    else:
         chunks = ranked_chunks(
             *_sides(search, rows),
             geometry=as_geometry(geometry),
