@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from labeltree.curation.out_of_fold import OutOfFold
+from labeltree.data.stratified import group_numbers
 from labeltree.decisions.class_nodes import ClassNodes
 from labeltree.geometry import Geometry
 from labeltree.metrics.search.left_out import LeftOut
@@ -15,9 +16,10 @@ from labeltree.metrics.search.ranking import ranked_chunks
 from labeltree.progress import Progress
 from labeltree.taxonomy import Taxonomy
 
-__all__ = ["Evidence", "Neighbours", "nearest_labelled", "weigh"]
+__all__ = ["Evidence", "Neighbours", "nearest_labelled", "weigh", "winnable"]
 
 _LEAST = 1e-3
+_FEW_VOTES = 5  # up to so many others of a class may all vote
 _ROWS = 2**22  # node probabilities of a part of the samples that are in memory at once
 
 
@@ -71,6 +73,35 @@ def nearest_labelled(
         found[torch.arange(order.shape[1]) >= there[part, None]] = -1
         rows[asked[part], : order.shape[1]] = found
     return Neighbours(rows, torch.where(rows >= 0, nodes[rows.clamp(min=0)], -1) if len(nodes) else rows)
+
+
+def winnable(
+    neighbours: Neighbours, judged: Tensor, nodes: Tensor, taxonomy: Taxonomy, groups: Tensor | None = None
+) -> Neighbours:
+    """Let at most as many neighbours vote on a label as there are other samples of its class.
+
+    A class of 4 cannot win a vote of 20 neighbours, however far it is from all other classes.
+
+    Args:
+        neighbours: of all n samples.
+        judged: ``(n,)`` node at which each label is judged; −1 for none.
+        nodes: ``(n,)`` labels, −1 where missing.
+        taxonomy: taxonomy of the labels.
+        groups: ``(n,)`` groups whose samples do not answer each other, −1 for a sample without one.
+    """
+    numbers = torch.from_numpy(group_numbers(groups, len(nodes)))
+    there, node = nodes > 0, judged.clamp(min=0)
+    end = taxonomy.subtree_end[node]
+
+    def between(keys: Tensor, low: Tensor, high: Tensor) -> Tensor:
+        ordered = keys[there].sort().values
+        return torch.searchsorted(ordered, high) - torch.searchsorted(ordered, low)
+
+    first = numbers * (taxonomy.num_nodes + 1)
+    others = between(nodes, node, end) - between(first + nodes, first + node, first + end)
+    most = torch.maximum(others // 2, others.clamp(1, _FEW_VOTES))
+    voting = torch.arange(neighbours.rows.shape[1]) < most[:, None]
+    return Neighbours(neighbours.rows.where(voting, -1), neighbours.nodes.where(voting, -1))
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from labeltree.atomic import atomic_write
-from labeltree.curation.evidence import Evidence, Neighbours, nearest_labelled, weigh
+from labeltree.curation.evidence import Evidence, Neighbours, nearest_labelled, weigh, winnable
 from labeltree.curation.expected_errors import ExpectedErrors, expected_errors
 from labeltree.curation.out_of_fold import OutOfFold, out_of_fold
 from labeltree.data.corrections import CONTENT, is_decided
@@ -210,8 +210,8 @@ def find_suspects(
     """Find the labels that look wrong.
 
     The weight of a node is the mean of its out-of-fold probability (`out_of_fold`, on the features) and of
-    the share of the k nearest samples at or below it (`nearest_labelled`, on the points); neither knows the
-    sample itself, nor others of its group. At each depth of the label's path the label's weight is held
+    the share of the k nearest samples at or below it (`nearest_labelled`, on the points; fewer than k where
+    the label's class is smaller, `winnable`); neither knows the sample itself, nor others of its group. At each depth of the label's path the label's weight is held
     against that of its strongest rival. The score is r/(r + w), for the rival's weight r and the label's
     weight w at the label's own depth (``labels``), or with the geometric mean of r/w over all depths
     (``branches``), which prefers labels in a wrong branch and hardly sees wrong leaves. Where groups and
@@ -228,7 +228,7 @@ def find_suspects(
         contents: fingerprint of each sample that is named by its row, see `sample_contents`; None if unknown.
         groups: ``(n,)`` groups, −1 for a sample without one.
         ranking: ``labels`` or ``branches``.
-        k: number of neighbours.
+        k: most neighbours.
         folds: number of folds.
         fewest: number of samples (or groups) that a label needs to be judged by itself.
         least_score: suspects have a higher score.
@@ -264,6 +264,7 @@ def find_suspects(
         features, nodes, taxonomy, groups=groups, folds=folds, fewest=fewest, seed=seed, progress=progress
     )
     neighbours = nearest_labelled(points, nodes, geometry, groups=groups, k=k, progress=progress)
+    neighbours = winnable(neighbours, found.judged, nodes, taxonomy, groups)
     evidence = weigh(found, neighbours)
     scores = score_labels(evidence, ranking)
     expected = expected_errors(found, evidence, groups, seed=seed)
