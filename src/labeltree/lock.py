@@ -18,12 +18,14 @@ from pathlib import Path
 
 from labeltree.atomic import take_lock, writing
 from labeltree.errors import FolderInUseError
+from labeltree.links import refuse_link
 
 __all__ = ["LOCK", "lock_folder", "writer_of"]
 
 LOCK = ".lock"
 """Name of the lock file, which is locked while a process writes in the folder, and deleted at the end."""
 
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 _LONGEST = 200  # characters of a command
 _ATTEMPTS, _PAUSE_S = 3, 0.05  # a process that only checks holds the lock for a moment
 
@@ -41,6 +43,7 @@ def lock_folder(folder: str | Path) -> Iterator[None]:
     Raises:
         FolderInUseError: if another process holds the lock; the message says which one, where and since when.
         WriteError: if the folder cannot be written to.
+        DataError: if the lock file is a link.
     """
     place = Path(os.path.realpath(folder))
     key, me = str(place), threading.get_ident()
@@ -64,7 +67,7 @@ def lock_folder(folder: str | Path) -> Iterator[None]:
 def writer_of(folder: str | Path) -> str | None:
     """Description of the process that is writing in a folder; None if there is none."""
     try:
-        handle = os.open(Path(folder) / LOCK, os.O_RDWR)
+        handle = os.open(Path(folder) / LOCK, os.O_RDWR | _NO_LINK)
     except OSError:
         return None
     try:
@@ -76,7 +79,8 @@ def writer_of(folder: str | Path) -> str | None:
 def _take(place: Path, name: str) -> int | None:
     path = place / LOCK
     for attempt in range(_ATTEMPTS):
-        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        refuse_link(path)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | _NO_LINK, 0o666)
         taken = take_lock(handle)
         if taken is None:
             os.close(handle)

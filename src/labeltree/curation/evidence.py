@@ -78,7 +78,7 @@ def nearest_labelled(
 def winnable(
     neighbours: Neighbours, judged: Tensor, nodes: Tensor, taxonomy: Taxonomy, groups: Tensor | None = None
 ) -> Neighbours:
-    """Let at most as many neighbours vote on a label as there are other samples of its class.
+    """Let half as many neighbours vote on a label as there are other samples of its class, but up to 5 all.
 
     A class of 4 cannot win a vote of 20 neighbours, however far it is from all other classes.
 

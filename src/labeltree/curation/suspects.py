@@ -210,12 +210,13 @@ def find_suspects(
     """Find the labels that look wrong.
 
     The weight of a node is the mean of its out-of-fold probability (`out_of_fold`, on the features) and of
-    the share of the k nearest samples at or below it (`nearest_labelled`, on the points; fewer than k where
-    the label's class is smaller, `winnable`); neither knows the sample itself, nor others of its group. At each depth of the label's path the label's weight is held
-    against that of its strongest rival. The score is r/(r + w), for the rival's weight r and the label's
-    weight w at the label's own depth (``labels``), or with the geometric mean of r/w over all depths
-    (``branches``), which prefers labels in a wrong branch and hardly sees wrong leaves. Where groups and
-    labels coincide, as with photographs of products, groups are ignored.
+    the share of the k nearest samples at or below it (`nearest_labelled`, on the points; fewer than k vote
+    where the label's class is small, see `winnable`); neither knows the sample itself, nor others of its
+    group. At each depth of the label's path the label's weight is held against that of its strongest rival.
+    The score is r/(r + w), for the rival's weight r and the label's weight w at the label's own depth
+    (``labels``), or with the geometric mean of r/w over all depths (``branches``), which prefers labels in a
+    wrong branch and hardly sees wrong leaves. Where groups and labels coincide, as with photographs of
+    products, groups are ignored.
 
     Args:
         features: ``(n, f)`` what the classifier reads.

@@ -18,6 +18,7 @@ from labeltree.index.filters import Filter
 from labeltree.index.lance_search import LanceSearch
 from labeltree.index.rows import count_texts
 from labeltree.index.store import IndexSettings, Store
+from labeltree.links import refuse_links
 from labeltree.lock import lock_folder
 
 if TYPE_CHECKING:
@@ -79,10 +80,11 @@ class LanceStore:
             earlier: see the class.
 
         Raises:
-            DataError: if there is none, or it cannot be read.
+            DataError: if there is none, it cannot be read, or a file in it is a link.
         """
         if not cls.exists(folder):
             raise DataError(f"there is no index at '{folder}'; make one with 'labeltree index'")
+        refuse_links(folder)
         state = _state(folder)
         try:
             table = _connect(folder).open_table(_TABLE)

@@ -18,6 +18,7 @@ import torch
 
 from labeltree.atomic import atomic_write, clear_leftovers, new_folder_in, writing
 from labeltree.errors import FolderInUseError, RunError, WriteError
+from labeltree.links import refuse_links
 from labeltree.lock import LOCK, lock_folder, writer_of
 from labeltree.runs.samples import SampleRecord
 from labeltree.safe_files import Reader, fits, read_json, read_tensors, read_text, read_torch
@@ -26,6 +27,7 @@ from labeltree.taxonomy import Taxonomy
 __all__ = ["RunFolder", "plain_json"]
 
 _EXTENSIONS = "extensions"
+_FOLDERS = {"checkpoints", "embeddings", "encoder_config", _EXTENSIONS, "logs"}
 _VERSION = r"\d+(\.\d+){0,4}((a|b|rc|\.?dev|\.post)\d+)?(\+[a-z0-9.]+)?"
 _STATE: dict[str, Any] = {  # entries of every training state, written by Lightning or labeltree
     "pytorch-lightning_version": str,
@@ -283,7 +285,11 @@ class RunFolder:
         return self.path / "embeddings" / f"{name}.npz"
 
     def require(self) -> RunFolder:
-        """Return self, or raise a `RunError` that says why this is not the folder of a run."""
+        """Return self, or raise a `RunError` that says why this is not the folder of a run.
+
+        Raises:
+            DataError: if a file in it is a link; see `refuse_links`.
+        """
         if not self.path.is_dir():
             raise RunError(f"no run at '{self.path}': the folder does not exist")
         if self.folds.is_file():
@@ -293,6 +299,7 @@ class RunFolder:
             )
         if not self.recipe.is_file() and not self.description.is_file():
             raise RunError(f"'{self.path}' is not a run folder: it has no {self.recipe.name}")
+        refuse_links(self.home.path)
         return self
 
     def keep_encoder_config(self, write: Callable[[Path], object]) -> None:
@@ -317,7 +324,9 @@ class RunFolder:
         Raises:
             FolderInUseError: if another process writes there.
             WriteError: if the folder cannot be written to.
+            DataError: if a file of the run is a link; see `refuse_links`.
         """
+        refuse_links(self.path, _FOLDERS | {LOCK})
         with lock_folder(self.path):
             files = (self.recipe, self.taxonomy, self.training_taxonomy, self.description, self.samples,
                      self.corrections, self.last_checkpoint, self.best_checkpoint, self.encoder, self.history,
@@ -326,6 +335,7 @@ class RunFolder:
                      self.decisions, self.classifier, self.chosen_classifier, self.reference,
                      self.embeddings("*"),
                      *map(self.correction_file, range(2, 2 + len(self.correction_files))))  # fmt: skip
+            refuse_links(self.path, {file.name for file in files})
             clear_leftovers(*files, self.embeddings("*").with_suffix(".parquet"))
             yield
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from labeltree.atomic import atomic_write, clear_leftovers
 from labeltree.errors import DataError, OtherSettingsError, RunError
+from labeltree.links import refuse_links
 from labeltree.lock import lock_folder
 from labeltree.runs.columns import read_columns
 from labeltree.safe_files import Reader, read_json, value_from_json
@@ -61,7 +62,8 @@ class PartFolder:
         return self.manifest.is_file()
 
     def locked(self) -> AbstractContextManager[None]:
-        """Lock the folder for writing; see `lock_folder`."""
+        """Lock the folder for writing; see `lock_folder` and `refuse_links`."""
+        refuse_links(self.path)
         return lock_folder(self.path)
 
     def part(self, number: int) -> Path:

@@ -11,6 +11,7 @@ from typing import Any
 
 from labeltree.atomic import atomic_write
 from labeltree.evaluation.json_numbers import from_json, without_nan
+from labeltree.links import refuse_links
 from labeltree.safe_files import Reader, read_json
 from labeltree.studies.plan import Method, Study, StudyError, changed_defaults
 from labeltree.studies.run import Task, run_tasks_of, state_of, trial_tasks_of
@@ -21,6 +22,7 @@ from labeltree.training.recipe import Recipe
 
 __all__ = ["Book", "Listing", "list_study"]
 
+_OURS = {"README.md", "figures", "results.json", "runs", "table.csv", "table.html"}
 _MANY = 10**6  # training samples, where a study does not say how many: as many as change no epochs
 _RESULTS = Reader("the results of a study", "move it away to begin anew", StudyError)
 
@@ -39,6 +41,7 @@ class Book:
     """
 
     def __init__(self, path: Path, study: Study) -> None:
+        refuse_links(path.parent, _OURS)
         self.path = path.parent / "results.json"
         self._study = study
         content: dict[str, Any] = {}
