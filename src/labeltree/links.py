@@ -1,7 +1,8 @@
-"""In a folder that labeltree writes nothing is read, written or locked through a link."""
+"""No link out of a folder that labeltree writes is followed, and no pipe is read."""
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections import Counter
@@ -10,7 +11,9 @@ from pathlib import Path
 
 from labeltree.errors import DataError
 
-__all__ = ["refuse_link", "refuse_links"]
+__all__ = ["SPECIAL", "check_regular", "refuse_link", "refuse_links"]
+
+SPECIAL = "it is not a file but a pipe, socket or device"
 
 
 def refuse_links(folder: str | Path, names: Collection[str] | None = None) -> None:
@@ -47,6 +50,16 @@ def refuse_link(path: str | Path) -> None:
     _refuse(Path(path), about)
     if stat.S_ISREG(about.st_mode) and about.st_nlink > 1:
         raise DataError(_refusal(Path(path), "a hard link to another file"))
+
+
+def check_regular(path: str | Path) -> None:
+    """Raise an `OSError` for a pipe, socket or device, or a link to one: reading it may never end."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:  # said by whoever opens it
+        return
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+        raise OSError(errno.EINVAL, SPECIAL, str(path))
 
 
 def _entries(folder: Path, names: Collection[str] | None) -> Iterator[tuple[Path, os.stat_result]]:

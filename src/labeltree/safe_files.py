@@ -24,6 +24,7 @@ from typing import IO, TYPE_CHECKING, Any, Literal, Union, get_args, get_origin,
 import numpy as np
 
 from labeltree.errors import DataError, LabeltreeError
+from labeltree.links import check_regular
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -80,6 +81,7 @@ class Reader:
             otherwise: reason to give if the error has no plain explanation.
         """
         try:
+            check_regular(path)
             yield
         except LabeltreeError:
             raise

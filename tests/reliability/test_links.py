@@ -6,14 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from labeltree.errors import DataError
+from labeltree.errors import DataError, TaxonomyError
 from labeltree.index.lance import LanceStore
-from labeltree.links import refuse_links
+from labeltree.links import check_regular, refuse_links
 from labeltree.lock import LOCK, lock_folder, writer_of
 from labeltree.runs import RunFolder
 from labeltree.runs.parts import PartFolder
+from labeltree.safe_files import Reader, read_arrays, read_json, read_parquet, read_tensors, read_torch
 from labeltree.studies.book import Book
 from labeltree.studies.study_file import read_study
+from labeltree.taxonomy import load_taxonomy
 
 STUDY = """
 title: T
@@ -145,3 +147,20 @@ def test_an_index_and_parts_with_a_link(
     with pytest.raises(DataError, match="part-00000"), PartFolder(rows).locked():
         pass
     assert victim.read_text() == "secret"
+
+
+@pytest.mark.parametrize("read", [read_json, read_arrays, read_parquet, read_tensors, read_torch])
+def test_a_pipe_is_not_waited_for(tmp_path: Path, read: Callable[[Path, Reader], object]) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to(tmp_path / "pipe")
+    for name in ("pipe", "link"):
+        with pytest.raises(DataError, match="not a file but a pipe"):
+            read(tmp_path / name, Reader("a file", "take another"))
+
+
+def test_a_taxonomy_that_is_a_pipe(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "tree.yaml")
+    with pytest.raises(TaxonomyError, match="not a file but a pipe"):
+        load_taxonomy(tmp_path / "tree.yaml")
+    check_regular(tmp_path)
+    check_regular(tmp_path / "none")

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from labeltree.atomic import atomic_write
 from labeltree.errors import TaxonomyError
+from labeltree.links import check_regular
 from labeltree.taxonomy.breadcrumbs import (
     BETWEEN_SPACES,
     Breadcrumbs,
@@ -87,6 +88,7 @@ def read_text(path: PathLike) -> str:
     """
     path = Path(path)
     try:
+        check_regular(path)
         text = _decode(path.read_bytes())
         if not text.strip():
             raise TaxonomyError("the file is empty")

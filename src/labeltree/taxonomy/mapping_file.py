@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 
 from labeltree.atomic import atomic_write
 from labeltree.errors import TaxonomyError
+from labeltree.links import check_regular
 from labeltree.taxonomy.changes import KINDS, Change, Guess
 from labeltree.taxonomy.naming import join_path, some, split_path
 from labeltree.taxonomy.tree import Taxonomy
@@ -159,6 +160,7 @@ def _parsed(path: Path) -> tuple[dict[str, dict[str, str]], list[_Line]]:
     import yaml
 
     try:
+        check_regular(path)
         text = path.read_text("utf-8-sig")
     except FileNotFoundError:
         raise TaxonomyError("there is no such file; 'labeltree taxonomy map OLD NEW' writes one") from None

@@ -134,7 +134,7 @@ def train(
     if not is_first_rank():
         _end_with_first_rank()
     elif finished:
-        folder.clear_after_kill()
+        folder.require().clear_after_kill()
     # A finished run is only checked.
     with folder.locked() if is_first_rank() and not finished else nullcontext():
         known = read_recipe(folder.recipe) if folder.recipe.is_file() else recipe

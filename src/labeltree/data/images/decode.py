@@ -22,6 +22,7 @@ from labeltree.data.images.dicom import (
     is_dicom,
 )
 from labeltree.errors import DataError
+from labeltree.links import SPECIAL
 from labeltree.preprocessing import Preprocessing
 
 if TYPE_CHECKING:
@@ -263,7 +264,7 @@ def check_file(file: Path | bytes) -> int:
     if stat.S_ISDIR(status.st_mode):
         raise DataError("it is a directory")
     if not stat.S_ISREG(status.st_mode):
-        raise DataError("it is not a file but a pipe, socket or device")
+        raise DataError(SPECIAL)
     if status.st_size == 0:
         raise DataError("the file is empty")
     return status.st_size
