@@ -26,8 +26,8 @@ from torch import Tensor
 
 from kept import Results, Row, Table, write
 from labeltree.cache import data_home
-from labeltree.curation.evidence import nearest_labelled, weigh
-from labeltree.curation.expected_errors import expected_errors
+from labeltree.curation.contradicted import count_contradicted
+from labeltree.curation.evidence import nearest_labelled, weigh, winnable
 from labeltree.curation.out_of_fold import out_of_fold
 from labeltree.curation.suspects import score_labels
 from labeltree.data import Source, make_splits, open_source
@@ -119,7 +119,7 @@ def trained(source: Source, seed: int, epochs: int) -> tuple[Tensor, Tensor, str
 def judge(
     features: Tensor, points: Tensor, geometry: str, source: Source, labels: Tensor, wrong: Tensor
 ) -> dict[str, Any]:
-    """Precision at the number planted of every method, the suggestions, and the expected number of errors."""
+    """Precision at the number planted of every method, the suggestions, and the number contradicted."""
     from cleanlab.filter import find_label_issues
     from cleanlab.rank import get_label_quality_scores
 
@@ -127,7 +127,7 @@ def judge(
     groups = source.groups if leaves_group_out("auto", labels, source.groups) else None
     found = out_of_fold(features, labels, taxonomy, groups=groups)
     neighbours = nearest_labelled(points, labels, get_geometry(geometry), groups=groups)
-    evidence = weigh(found, neighbours)
+    evidence = weigh(found, winnable(neighbours, found.judged, labels, taxonomy, groups))
     place = found.classes.place[found.judged.clamp(min=0)]
     flat = ((found.judged > 0) & (place >= 0)).numpy()
     given, probabilities = place.numpy()[flat], found.probabilities.numpy()[flat].astype(np.float64)
@@ -157,8 +157,7 @@ def judge(
             result["suggested true or coarser"] = float(
                 ((said > 0) & (taxonomy.lca(said, truth) == said)).double().mean()
             )
-    expected = expected_errors(found, evidence, groups)
-    result["expected"] = [expected.count, expected.low, expected.high]
+    result["contradicted"] = count_contradicted(found, evidence).count
     return result
 
 
@@ -230,8 +229,7 @@ def tables() -> Results:
         data, representation, rate, how = kind
         name = f"{data}, {representation}, {rate:.0%} {how}"
         precision.append([name, len(found), *(_spread([e[m] for e in found]) for m in METHODS)])
-        counts = [e["expected"] for e in found]
-        holds = [e["expected"][1] <= e["planted"] <= e["expected"][2] for e in found if e["expected"][0]]
+        counts = [e["contradicted"] for e in found]
         others.append(
             [
                 name,
@@ -240,13 +238,12 @@ def tables() -> Results:
                 _spread([e["suggested true label"] for e in found]),
                 _spread([e["suggested true or coarser"] for e in found]),
                 found[0]["planted"],
-                _spread([count for count, _, _ in counts], 0) if len(holds) == len(found) else "not given",
-                f"{sum(holds)} of {len(holds)}" if holds else "–",
+                "not given" if None in counts else _spread(counts, 0),
             ]
         )
     columns = ["errors", "seeds", "classifier agrees", "suggested: the true label"]
-    columns += ["the true label or an ancestor", "planted", "expected", "interval holds the number planted"]
-    about = "Suggestions for the errors that were found, and the expected number of errors"
+    columns += ["the true label or an ancestor", "planted", "contradicted"]
+    about = "Suggestions for the errors that were found, and the number of labels contradicted"
     return Results(
         [
             Table("Precision at the number planted", ["errors", "seeds", *METHODS.values()], precision),

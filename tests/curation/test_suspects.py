@@ -13,8 +13,8 @@ import torch
 
 import labeltree as lt
 from labeltree.cli.main import main
-from labeltree.curation.evidence import nearest_labelled, weigh
-from labeltree.curation.expected_errors import confident_classes, expected_errors
+from labeltree.curation.contradicted import confident_classes, count_contradicted
+from labeltree.curation.evidence import Neighbours, nearest_labelled, weigh, winnable
 from labeltree.curation.out_of_fold import out_of_fold
 from labeltree.curation.suspects import COLUMNS, Suspects, find_suspects, write_suspects
 from labeltree.data.corrections import Corrections
@@ -70,7 +70,7 @@ def test_wrong_leaves_and_wrong_branches_come_first_with_the_truth() -> None:
     assert found.judged == 40
     assert "2 of 40 labels look wrong" in found.summary()
     assert "animal/mammal/dog" in found.table()
-    assert "cannot be estimated" in found.summary()  # 40 labels are too few
+    assert "cannot be said" in found.summary()  # 40 labels are too few
 
 
 def test_evidence_that_reaches_no_further_suggests_an_inner_node() -> None:
@@ -158,13 +158,10 @@ def test_cleanlab_as_an_oracle() -> None:
     quality = get_label_quality_scores(place, found.probabilities.numpy(), method="self_confidence")
     assert np.allclose(found.of_nodes(nodes).numpy(), quality, atol=1e-6)
     near = nearest_labelled(vectors, nodes, get_geometry("euclidean"), k=10)
-    expected = expected_errors(found, weigh(found, near))
-    assert expected.count is not None
-    assert expected.low is not None
-    assert expected.high is not None
-    assert expected.low <= expected.count <= expected.high
-    assert 2 <= expected.count <= 12  # 6 of 120 are wrong
-    assert "by resampling" in expected.sentence()
+    contradicted = count_contradicted(found, weigh(found, near))
+    assert contradicted.count is not None
+    assert 2 <= contradicted.count <= 12  # 6 of 120 are wrong
+    assert "no estimate" in contradicted.sentence()
 
 
 def test_no_count_where_the_classifier_is_mostly_wrong() -> None:
@@ -173,9 +170,9 @@ def test_no_count_where_the_classifier_is_mostly_wrong() -> None:
     nodes = TREE.encode(LEAVES)[torch.randint(4, (200,), generator=generator)]
     found = out_of_fold(vectors, nodes, TREE)
     near = nearest_labelled(vectors, nodes, get_geometry("euclidean"), k=10)
-    expected = expected_errors(found, weigh(found, near))
-    assert expected.count is None
-    assert "too often wrong itself" in expected.sentence()
+    contradicted = count_contradicted(found, weigh(found, near))
+    assert contradicted.count is None
+    assert "too often wrong itself" in contradicted.sentence()
 
 
 def test_ranking_by_branches_prefers_wrong_branches() -> None:
@@ -292,3 +289,40 @@ def test_from_python(tmp_path: Path) -> None:
 def test_help_is_short(capsys: pytest.CaptureFixture[str]) -> None:
     main(["suspects", "--help"])
     assert len(capsys.readouterr().out.splitlines()) <= 60
+
+
+def test_small_classes_far_from_all_others_are_not_suspected() -> None:
+    """A class of 4 cannot win a vote of 20 neighbours, however far it is from all others."""
+    sizes = {"dog": 150, "cat": 150, "oak": 150, "r3": 3, "r4": 4, "r5": 5, "r8": 8}
+    tree = Taxonomy.from_paths(
+        [("animal", "dog"), ("animal", "cat"), ("plant", "oak"), *(("rare", f"r{n}") for n in (3, 4, 5, 8))]
+    )
+    names = [name for name, count in sizes.items() for _ in range(count)]
+    generator = torch.Generator().manual_seed(0)
+    centres = 8 * torch.eye(len(sizes), 32)
+    vectors = centres[[list(sizes).index(name) for name in names]]
+    vectors = vectors + torch.randn(len(names), 32, generator=generator)
+    ids = [str(row) for row in range(len(names))]
+    nodes = tree.encode(names)
+    options: dict[str, Any] = {"geometry": get_geometry("euclidean"), "ids": ids}
+    assert find_suspects(vectors, vectors, nodes, tree, **options).found == ()
+    wrong = nodes.clone()
+    wrong[[0, 200]] = tree.find("rare/r8")  # a dog and a cat
+    found = find_suspects(vectors, vectors, wrong, tree, **options).found
+    assert {one.row for one in found} == {0, 200}
+
+
+def test_neighbours_that_vote() -> None:
+    """Half of the others of the class, at least five or all of them; those of the own group do not count."""
+    nodes = TREE.encode(["dog"] * 30 + ["cat"] * 9 + ["trout"] * 4 + ["oak"])
+    rows = torch.arange(20).repeat(44, 1)
+    near = Neighbours(rows, nodes[rows])
+    votes = (winnable(near, nodes, nodes, TREE).rows >= 0).sum(1)
+    assert votes.tolist() == [14] * 30 + [5] * 9 + [3] * 4 + [1]
+    groups = torch.full((44,), -1)
+    groups[:10] = 0
+    votes = (winnable(near, nodes, nodes, TREE, groups).rows >= 0).sum(1)
+    assert votes[:30].tolist() == [10] * 10 + [14] * 20
+    mammals = torch.where(nodes == TREE.find("oak"), nodes, TREE.find("mammal"))  # 39 are below it
+    votes = (winnable(near, mammals, nodes, TREE).rows >= 0).sum(1)
+    assert votes[:39].tolist() == [19] * 39

@@ -73,6 +73,15 @@ def test_what_is_said() -> None:
     assert "; leave out epochs, or" in str(length_warning(Recipe(data="made", epochs=1), 131))
 
 
+def test_the_steps_are_those_of_the_sampler() -> None:
+    """One that balances classes can make a single batch where there are samples for seven."""
+    recipe = Recipe(data="made", epochs=2)
+    assert "2 epochs of batches of 32, 2 steps;" in str(length_note(recipe, 249, steps_per_epoch=1))
+    assert str(length_warning(recipe, 249, steps_per_epoch=1)).endswith(
+        "leave out epochs, or take --epochs 300 --batch_size 32"
+    )
+
+
 @pytest.fixture
 def open_recipe(image_folder: Path) -> Callable[..., Recipe]:
     """Make a recipe over the small image folder that does not say how long it trains."""

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from labeltree.atomic import atomic_write
+from labeltree.curation.contradicted import Contradicted, count_contradicted
 from labeltree.curation.evidence import Evidence, Neighbours, nearest_labelled, weigh, winnable
-from labeltree.curation.expected_errors import ExpectedErrors, expected_errors
 from labeltree.curation.out_of_fold import OutOfFold, out_of_fold
 from labeltree.data.corrections import CONTENT, is_decided
 from labeltree.errors import DataError
@@ -82,7 +82,7 @@ class Suspects:
         found: the suspects, most suspicious first.
         scores: ``(n,)`` float64 score of every sample, NaN where nothing can be judged.
         suggested: ``(n,)`` int64 suggested node of every sample; 0 where no branch is likely.
-        expected: how many labels are expected to be wrong.
+        contradicted: how many labels classifier and neighbours contradict together.
         judged: number of labels that could be judged.
         unlabelled: number of samples without a label.
         ranking: what the score is about.
@@ -92,7 +92,7 @@ class Suspects:
     found: tuple[Suspect, ...]
     scores: Tensor
     suggested: Tensor
-    expected: ExpectedErrors
+    contradicted: Contradicted
     judged: int
     unlabelled: int
     ranking: Ranking
@@ -109,16 +109,12 @@ class Suspects:
 
     def to_dict(self) -> dict[str, Any]:
         """The suspects as plain values, for JSON."""
-        expected = {
-            "count": self.expected.count,
-            "interval": None if self.expected.count is None else [self.expected.low, self.expected.high],
-            "reason": self.expected.reason or None,
-        }
+        contradicted = {"count": self.contradicted.count, "reason": self.contradicted.reason or None}
         return {
             "ranking": self.ranking,
             "judged": self.judged,
             "unlabelled": self.unlabelled,
-            "expected_errors": expected,
+            "contradicted": contradicted,
             "notes": list(self.notes),
             "suspects": [
                 {name: value for name, value in vars(one).items() if name != "row"} for one in self.found
@@ -126,12 +122,12 @@ class Suspects:
         }
 
     def summary(self) -> str:
-        """For people: how many there are, by kind, and how many errors are expected."""
+        """For people: how many there are, by kind, and how many labels are contradicted."""
         kinds = Counter(one.kind for one in self.found)
         listed = ", ".join(f"{count:,} {kind}" for kind, count in kinds.most_common())
         lines = [
             f"{len(self.found):,} of {self.judged:,} labels look wrong{f' ({listed})' if listed else ''}",
-            self.expected.sentence(),
+            self.contradicted.sentence(),
             *self.notes,
         ]
         return "\n".join(lines)
@@ -268,7 +264,7 @@ def find_suspects(
     neighbours = winnable(neighbours, found.judged, nodes, taxonomy, groups)
     evidence = weigh(found, neighbours)
     scores = score_labels(evidence, ranking)
-    expected = expected_errors(found, evidence, groups, seed=seed)
+    contradicted = count_contradicted(found, evidence)
     if rare := found.sentence():
         notes.append(rare)
     listed = _listed(scores, evidence, taxonomy, least_score, nodes, within)
@@ -282,7 +278,7 @@ def find_suspects(
         tuple(suspects),
         scores,
         evidence.suggested,
-        expected,
+        contradicted,
         int((found.judged > 0).sum()),
         int((nodes <= 0).sum()),
         ranking,

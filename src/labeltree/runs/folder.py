@@ -326,16 +326,18 @@ class RunFolder:
             WriteError: if the folder cannot be written to.
             DataError: if a file of the run is a link; see `refuse_links`.
         """
-        refuse_links(self.path, _FOLDERS | {LOCK})
+        files = (self.recipe, self.taxonomy, self.training_taxonomy, self.description, self.samples,
+                 self.corrections, self.last_checkpoint, self.best_checkpoint, self.encoder, self.history,
+                 self.versions, self.metrics, self.outcomes, self.measured_on, self.comparison,
+                 self.comparison_text, self.comparison_table, self.comparison_page, self.report,
+                 self.decisions, self.classifier, self.chosen_classifier, self.reference,
+                 self.embeddings("*"),
+                 *map(self.correction_file, range(2, 2 + len(self.correction_files))))  # fmt: skip
+        if self.home.path == self.path:
+            refuse_links(self.path, _FOLDERS | {LOCK} | {file.name for file in files})
+        else:
+            refuse_links(self.home.path)
         with lock_folder(self.path):
-            files = (self.recipe, self.taxonomy, self.training_taxonomy, self.description, self.samples,
-                     self.corrections, self.last_checkpoint, self.best_checkpoint, self.encoder, self.history,
-                     self.versions, self.metrics, self.outcomes, self.measured_on, self.comparison,
-                     self.comparison_text, self.comparison_table, self.comparison_page, self.report,
-                     self.decisions, self.classifier, self.chosen_classifier, self.reference,
-                     self.embeddings("*"),
-                     *map(self.correction_file, range(2, 2 + len(self.correction_files))))  # fmt: skip
-            refuse_links(self.path, {file.name for file in files})
             clear_leftovers(*files, self.embeddings("*").with_suffix(".parquet"))
             yield
 

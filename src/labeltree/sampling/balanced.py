@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from labeltree.sampling.base import BatchSampler, IntArray
-from labeltree.sampling.grouping import classes_at_depth, shuffle_within
+from labeltree.sampling.grouping import SampleClasses, classes_at_depth, describe_unused, shuffle_within
 
 if TYPE_CHECKING:
     from labeltree.taxonomy import Taxonomy
@@ -95,6 +95,10 @@ class BalancedBatchSampler(BatchSampler):
         self.samples_per_class = self._choose_samples_per_class()
         self.num_classes = self.batch_size // self.samples_per_class
         kept = self._sizes >= self.samples_per_class
+        self._without_class = self.num_samples - len(classes.members)
+        self._small = SampleClasses(
+            classes.nodes[~kept], classes.members, classes.firsts[~kept], classes.sizes[~kept]
+        )
         self._firsts, self._sizes = self._firsts[kept], self._sizes[kept]
         self._chunks = self._sizes // self.samples_per_class
         self.num_left_out = self.num_samples - int(self._sizes.sum())
@@ -107,6 +111,12 @@ class BalancedBatchSampler(BatchSampler):
                 f"another depth or another samples_per_class"
             )
         return full, 0
+
+    def describe_unused(self) -> str:
+        """A sentence on small classes, and samples without a class; empty if there are none."""
+        fewest = self.samples_per_class
+        said = describe_unused(self._tree, self.depth, self._without_class, self._small, fewest)
+        return f"{said}; a smaller batch_size, or --sampler class-balanced, uses more of them" if said else ""
 
     def _choose_samples_per_class(self) -> int:
         size = self.batch_size

@@ -120,6 +120,10 @@ class BatchSampler(Sampler[list[int]], ABC):
         """Whether a sample may occur more than once in an epoch."""
         return False
 
+    def describe_unused(self) -> str:
+        """A sentence on samples that no epoch uses; empty if each is used in some epoch."""
+        return ""
+
     @property
     def num_samples(self) -> int:
         """Number of samples in the data, used or not."""

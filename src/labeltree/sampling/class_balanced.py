@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from labeltree.sampling.base import BatchSampler, IntArray
-from labeltree.sampling.grouping import SampleClasses, classes_at_depth, shuffle_within
+from labeltree.sampling.grouping import SampleClasses, classes_at_depth, describe_unused, shuffle_within
 
 if TYPE_CHECKING:
     from labeltree.taxonomy import Taxonomy
@@ -123,6 +123,10 @@ class ClassBalancedBatchSampler(BatchSampler):
             weight = sizes / -np.expm1(sizes * np.log(self.beta)) if self.beta > 0 else sizes
         shares: NDArray[np.float64] = weight / weight.sum()
         return shares
+
+    def describe_unused(self) -> str:
+        """A sentence on samples without a class; empty if there are none."""
+        return describe_unused(self._tree, self.depth, self.num_left_out)
 
     def _count_batches(self) -> tuple[int, int]:
         self._sorted = classes_at_depth(self._tree, self.nodes, self.depth)

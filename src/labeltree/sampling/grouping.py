@@ -9,11 +9,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeltree.sampling.base import IntArray
+from labeltree.taxonomy.naming import some
 
 if TYPE_CHECKING:
     from labeltree.taxonomy import Taxonomy
 
-__all__ = ["SampleClasses", "classes_at_depth", "key_dtype", "shuffle_within", "stable_order"]
+__all__ = [
+    "SampleClasses",
+    "classes_at_depth",
+    "describe_unused",
+    "key_dtype",
+    "shuffle_within",
+    "stable_order",
+]
 
 LARGE_GROUP = 64  # entries; mean group size from which shuffling group by group is faster
 
@@ -59,6 +67,28 @@ def classes_at_depth(taxonomy: Taxonomy, nodes: IntArray, depth: int) -> SampleC
     members = order[np.searchsorted(classes[order], 0) :]
     found, firsts, sizes = np.unique(classes[members], return_index=True, return_counts=True)
     return SampleClasses(found, members, firsts, sizes)
+
+
+def describe_unused(
+    taxonomy: Taxonomy, depth: int, without_class: int, small: SampleClasses | None = None, fewest: int = 1
+) -> str:
+    """A sentence on samples that a sampler never uses; empty if there are none.
+
+    Args:
+        taxonomy: the tree.
+        depth: depth of the classes.
+        without_class: number of samples whose label is missing or coarser than the depth.
+        small: the classes with fewer than ``fewest`` samples.
+        fewest: see ``small``.
+    """
+    parts = []
+    if small is not None and len(small.nodes):
+        names = some((taxonomy.path_name(int(node)) for node in small.nodes), 3)
+        classes = f"{len(small.nodes):,} class{'es' * (len(small.nodes) > 1)}"
+        parts.append(f"{classes} with fewer than {fewest} samples ({names}; {small.sizes.sum():,} in all)")
+    if without_class:
+        parts.append(f"{without_class:,} sample{'s' * (without_class > 1)} without a label at depth {depth}")
+    return f"the sampler never uses {' and '.join(parts)}" if parts else ""
 
 
 def key_dtype(num_keys: int) -> type[np.unsignedinteger]:

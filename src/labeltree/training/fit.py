@@ -83,6 +83,8 @@ from labeltree.training.resolution import left_open, training_size
 if TYPE_CHECKING:
     from lightning.pytorch.loggers import Logger
 
+    from labeltree.training.batches import SourceDataModule
+
 __all__ = ["train"]
 
 _FIRST_RANK = "LABELTREE_FIRST_RANK"  # process id of the first rank, for the ranks it starts
@@ -178,13 +180,13 @@ def train(
         if recipe.objective == AUTO_OBJECTIVE:
             objective = choose_objective(recipe, source)
             summary = replace(summary, notes=(f"objective: {objective}", *summary.notes))
-        summary = _with_length(summary, recipe, training_size(source))
+        experiment = prepare(recipe, source)
+        summary = _with_length(summary, recipe, training_size(source), experiment.batches)
         if data.unread:
             listed = f"unreadable.csv in the run folder lists the {len(data.unread):,} that cannot be read"
             summary = replace(summary, notes=(*summary.notes, listed))
         if is_first_rank():
             (on_data or _log_warnings)(summary)
-        experiment = prepare(recipe, source)
         if experiment.carried is not None and is_first_rank() and not folder.last_checkpoint.is_file():
             logging.getLogger("labeltree.training").warning(experiment.carried)
         if source.label_sets is not None:
@@ -368,13 +370,16 @@ def _end_with_first_rank() -> None:
         end_with_parent(int(first))
 
 
-def _with_length(summary: DataSummary, recipe: Recipe, samples: int) -> DataSummary:
-    """The summary with what was chosen of epochs and batches, and a warning if a choice gives few steps."""
-    note, warning = length_note(recipe, samples), length_warning(recipe, samples)
+def _with_length(
+    summary: DataSummary, recipe: Recipe, samples: int, batches: SourceDataModule
+) -> DataSummary:
+    """The summary with what was chosen of epochs and batches, and warnings of what is too few or not used."""
+    steps, unused = batches.steps_per_epoch, batches.sampler.describe_unused()
+    note, warning = length_note(recipe, samples, steps), length_warning(recipe, samples, steps)
     return replace(
         summary,
         notes=(*summary.notes, *([note] if note else [])),
-        warnings=(*summary.warnings, *([warning] if warning else [])),
+        warnings=(*summary.warnings, *filter(None, [warning, unused])),
     )
 
 

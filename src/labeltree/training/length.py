@@ -98,38 +98,51 @@ def epochs_and_batch_size(recipe: Recipe) -> tuple[int, int]:
     return recipe.epochs, recipe.batch_size
 
 
-def length_note(recipe: Recipe, samples: int) -> str | None:
-    """A sentence on what was chosen; None if the recipe leaves nothing open."""
+def length_note(recipe: Recipe, samples: int, steps_per_epoch: int | None = None) -> str | None:
+    """A sentence on what was chosen; None if the recipe leaves nothing open.
+
+    Args:
+        recipe: the recipe.
+        samples: number of training samples.
+        steps_per_epoch: batches that the sampler makes of them; None: about as many as `steps_of` says.
+    """
     if recipe.epochs is not None and recipe.batch_size is not None:
         return None
     both = recipe.epochs is None and recipe.batch_size is None
     name = "epochs and batch_size" if both else "epochs" if recipe.epochs is None else "batch_size"
-    return f"{_said(with_length(recipe, samples), samples)}; set {name} to choose yourself"
+    return f"{_said(with_length(recipe, samples), samples, steps_per_epoch)}; set {name} to choose yourself"
 
 
-def length_warning(recipe: Recipe, samples: int) -> str | None:
+def length_warning(recipe: Recipe, samples: int, steps_per_epoch: int | None = None) -> str | None:
     """A sentence on what to do instead, if the recipe's own choice gives fewer than `FEW_STEPS` steps.
 
-    None if there are enough, or the recipe chooses nothing.
+    None if there are enough, or the recipe chooses nothing. The arguments are those of `length_note`.
     """
     resolved = with_length(recipe, samples)
     if recipe.epochs is None and recipe.batch_size is None:
         return None
-    if steps_of(samples, *epochs_and_batch_size(resolved)) >= FEW_STEPS:
+    if _steps(resolved, samples, steps_per_epoch) >= FEW_STEPS:
         return None
     usual = with_length(dataclasses.replace(recipe, epochs=None, batch_size=None), samples)
     names = [name for name in ("epochs", "batch_size") if getattr(recipe, name) is not None]
     epochs, batch_size = epochs_and_batch_size(usual)
+    if steps_per_epoch is not None and batch_size == resolved.batch_size:
+        epochs = max(_LEAST_EPOCHS, -(-ENOUGH_STEPS // steps_per_epoch))
     return (
-        f"{_said(resolved, samples)}, in which an encoder learns little; leave out {' and '.join(names)}, or "
-        f"take --epochs {epochs} --batch_size {batch_size}"
+        f"{_said(resolved, samples, steps_per_epoch)}, in which an encoder learns little; leave out "
+        f"{' and '.join(names)}, or take --epochs {epochs} --batch_size {batch_size}"
     )
 
 
-def _said(recipe: Recipe, samples: int) -> str:
+def _said(recipe: Recipe, samples: int, steps_per_epoch: int | None) -> str:
     epochs, batch_size = epochs_and_batch_size(recipe)
-    steps = steps_of(samples, epochs, batch_size)
+    steps = _steps(recipe, samples, steps_per_epoch)
     return (
         f"{samples:,} training samples: {epochs:,} epoch{'s' * (epochs != 1)} of batches of {batch_size}, "
-        f"about {steps:,} step{'s' * (steps != 1)}"
+        f"{'about ' * (steps_per_epoch is None)}{steps:,} step{'s' * (steps != 1)}"
     )
+
+
+def _steps(recipe: Recipe, samples: int, steps_per_epoch: int | None) -> int:
+    epochs, batch_size = epochs_and_batch_size(recipe)
+    return steps_of(samples, epochs, batch_size) if steps_per_epoch is None else epochs * steps_per_epoch
