@@ -108,7 +108,7 @@ def wait_until_deaf(address: Address) -> None:
 
 def head(length: int) -> bytes:
     return (
-        f"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Type: image/png\r\nContent-Length: {length}\r\n\r\n"
+        f"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: image/png\r\nContent-Length: {length}\r\n\r\n"
     ).encode()
 
 
@@ -194,6 +194,29 @@ def test_requests_in_progress_are_answered_before_the_end(
         client.sendall(image[50:])
         reply = client.recv(4096)
         assert reply.startswith(b"HTTP/1.1 200")
+        assert service.end()[0] == 0
+
+
+def test_other_names_and_other_pages(image_run: Path, photos: Path, tmp_path: Path) -> None:
+    """A page of a stranger reaches it neither by a name that leads here, nor by a form."""
+    image = min(photos.rglob("*.png")).read_bytes()
+    with serving(image_run, tmp_path / "here", "--name", "Mine.test") as service:
+        at = service.address
+        here = f"{at[0]}:{at[1]}"
+        assert ask(at, "/predict", image, Host="strange.test")[0] == 421
+        assert ask(at, "/taxonomy", Host="strange.test")[0] == 421
+        assert ask(at, "/predict", image, Host="mine.test")[0] == 200
+        for headers in ({"Origin": "http://strange.test"}, {"Sec-Fetch-Site": "cross-site"}):
+            assert ask(at, "/predict", image, **headers)[0] == 403
+            assert ask(at, "/health", **headers)[0] == 200
+        assert ask(at, "/predict", image, Origin=f"http://{here}")[0] == 200
+        service.signal(signal.SIGINT)
+        assert service.end()[0] == 0
+    with serving(image_run, tmp_path / "everywhere", "--host", "0.0.0.0") as service:
+        at = ("127.0.0.1", service.address[1])
+        assert ask(at, "/predict", image, Host="any.test")[0] == 200
+        assert ask(at, "/predict", image, Host="any.test", Origin="http://strange.test")[0] == 403
+        service.signal(signal.SIGINT)
         assert service.end()[0] == 0
 
 

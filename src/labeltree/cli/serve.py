@@ -58,6 +58,7 @@ def run(arguments: list[str]) -> None:
         threads=options.threads,
         token=token,
         access_log=options.access_log,
+        names=options.name,
         say=say,
     )
 
@@ -129,6 +130,9 @@ def _parser() -> argparse.ArgumentParser:
         "--host", default="127.0.0.1", help="address to listen on (default 127.0.0.1: this machine only)"
     )
     parser.add_argument("--port", type=int, default=8000, help="default 8000; 0: any that is free")
+    parser.add_argument(
+        "--name", nargs="+", default=[], help="names by which clients may reach it besides localhost"
+    )
     parser.add_argument(
         "--device",
         nargs="+",

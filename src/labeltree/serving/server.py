@@ -19,6 +19,8 @@ from labeltree.serving.settings import ServiceSettings
 
 __all__ = ["bound", "is_loopback", "run_app", "serve"]
 
+_PAGES = ("/", "/docs", "/redoc", "/health")  # a link on another page may lead there
+
 
 def serve(
     run: str | Path,
@@ -30,6 +32,7 @@ def serve(
     threads: int | None = None,
     token: str | None = None,
     access_log: bool = False,
+    names: Sequence[str] = (),
     say: Callable[[str], None] = print,
 ) -> None:
     """Serve a run over HTTP until Ctrl-C or SIGTERM; requests in progress are still answered.
@@ -43,6 +46,8 @@ def serve(
         threads: see `labeltree.serving.engine.Engine`.
         token: a bearer token that clients must send.
         access_log: print a line for every request.
+        names: of this machine, which requests may use besides ``localhost`` and addresses. Asked only if the
+            service is reached from this machine alone: pages of strangers could reach it by a name of theirs.
         say: is told once the service answers, and where.
 
     Raises:
@@ -56,11 +61,14 @@ def serve(
     with bound(host, port) as listener:
         from labeltree.serving.app import create_app
         from labeltree.serving.engine import Engine
+        from labeltree.serving.guard import Guard
 
         keep_freed_memory()
         engine = Engine(run, settings, devices=devices, threads=threads)
         try:
-            run_app(create_app(engine, token=token), listener, settings, access_log=access_log, say=say)
+            known = names if names or is_loopback(host) else None
+            app = Guard(create_app(engine, token=token), None, known, pages=_PAGES)
+            run_app(app, listener, settings, access_log=access_log, say=say)
         finally:
             engine.close(settings.timeout)
 

@@ -16,7 +16,6 @@ from labeltree.errors import DataError, LabeltreeError
 from labeltree.serving.app import Service, add_errors
 from labeltree.serving.bodies import read_json
 from labeltree.serving.engine import Engine, Question
-from labeltree.serving.explorer.guard import Guard
 from labeltree.serving.explorer.pages import page_html, page_style
 from labeltree.serving.explorer.pictures import SIZES
 from labeltree.serving.explorer.replies import (
@@ -35,6 +34,7 @@ from labeltree.serving.explorer.replies import (
 )
 from labeltree.serving.explorer.review import Conflict
 from labeltree.serving.explorer.show import Show
+from labeltree.serving.guard import Guard
 from labeltree.serving.replies import Problem
 
 __all__ = ["create_explorer"]

@@ -7,7 +7,7 @@ import hmac
 import ipaddress
 import json
 import secrets
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
 from urllib.parse import urlsplit
@@ -24,7 +24,8 @@ class Guard:
     """An ASGI application in front of another one.
 
     - The Host must be an address, ``localhost``, or one of the names. A page of a stranger whose name was
-      made to point here (DNS rebinding) sends its own name, and learns nothing.
+      made to point here (DNS rebinding) sends its own name, and learns nothing. With ``names`` None any
+      name is taken: a service that others reach has names that it does not know.
     - Browsers say where a request comes from; requests from other pages are refused.
     - With a token, everything under ``/api``, and ``/docs``, needs it: as a bearer token, or as the cookie
       that ``POST /api/session`` gives for it. Page, script and style hold no data. Browsers send a cookie to
@@ -33,13 +34,23 @@ class Guard:
     Args:
         app: what is guarded.
         token: None: no authentication.
-        names: further names of this host.
+        names: further names of this host; None: any.
+        pages: paths that other pages may lead to.
     """
 
-    def __init__(self, app: Any, token: str | None, names: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        app: Any,
+        token: str | None,
+        names: Iterable[str] | None = (),
+        *,
+        pages: Collection[str] = ("/",),
+    ) -> None:
         self._app = app
         self._token = token
-        self._names = {"localhost", *(name.lower().rstrip(".") for name in names)}
+        self._any_name = names is None
+        self._names = {"localhost", *(name.lower().rstrip(".") for name in names or ())}
+        self._pages = pages
         self._key = secrets.token_bytes(32)  # a cookie ends with the process
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -89,14 +100,14 @@ class Guard:
     def refusal(self, path: str, method: str, headers: Headers) -> tuple[int, str] | None:
         host = headers.get("host", "")
         name = host_of(host)
-        if name is None or not (name in self._names or _is_address(name)):
+        if name is None or not (self._any_name or name in self._names or _is_address(name)):
             return 421, (
                 "this host is not known by the name in the address; use its address, localhost, or start "
-                "the explorer with --name NAME"
+                "it with --name NAME"
             )
         site, origin = headers.get("sec-fetch-site", ""), headers.get("origin")
         elsewhere = origin is not None and urlsplit(origin).netloc.lower() != host.lower()
-        if path != "/" and (elsewhere or site in ("cross-site", "same-site")):
+        if path not in self._pages and (elsewhere or site in ("cross-site", "same-site")):
             return 403, "requests from other pages are refused"
         guarded = path.startswith(("/api/", "/docs", "/redoc", "/openapi")) and path not in _NO_TOKEN
         if self._token is not None and guarded and not self._knows(headers):
