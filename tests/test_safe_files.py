@@ -16,6 +16,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from labeltree import safe_files
 from labeltree.errors import DataError, RunError
 from labeltree.safe_files import (
     Reader,
@@ -267,3 +268,20 @@ def test_text(tmp_path: Path) -> None:
         empty.truncate(1 << 40)  # takes no room on the disk
     with pytest.raises(DataError, match="1,099,511,627,776 bytes"):
         read_text(file, Reader("a list", "write it so"))
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_parquet_file_of_one_long_text_many_times(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: bool
+) -> None:
+    """A dictionary holds it once, so the file says nothing of the space that the rows take."""
+    path = tmp_path / "bomb.parquet"
+    texts = pa.DictionaryArray.from_arrays(pa.array([0] * 40_000, pa.int32()), pa.array(["x" * 500]))
+    pq.write_table(pa.table({"text": texts if kept else texts.cast(pa.string())}), path, compression="zstd")
+    reader = Reader("a table", "take another")
+    assert len(read_parquet(path, reader)) == 40_000
+    monkeypatch.setattr(safe_files, "_UNPACKED", 1 << 20)
+    with pytest.raises(DataError, match="would become more than"):
+        read_parquet(path, reader)
+    pq.write_table(pa.table({"text": pa.array([], pa.string())}), path)
+    assert read_parquet(path, reader).schema.names == ["text"]

@@ -28,6 +28,7 @@ from labeltree.links import check_regular
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    import pyarrow.parquet as pq
     from torch import Tensor
 
 __all__ = [
@@ -51,6 +52,7 @@ _LONGEST_YAML = 16 << 20
 _DEEPEST = 100  # levels of nesting in YAML
 _MOST_VALUES = 200_000  # in a YAML file, with aliases expanded
 _UNPACKED = 4 << 30  # unpacked bytes that are always allowed
+_ROWS = 8192  # of a Parquet file that are read at once
 _RATIO = 100  # allowed ratio of unpacked to packed size beyond that
 
 
@@ -431,6 +433,23 @@ def read_parquet(path: str | Path, reader: Reader) -> pa.Table:
             cells = 8 * file.metadata.num_rows * file.metadata.num_columns
             if cells > max(_UNPACKED, _RATIO * size):
                 raise _Unfit(f"its {size:,} bytes would become {cells:,} or more")
-            table = file.read()
+            table = _within(file, max(_UNPACKED, _RATIO * size), size)
         table.validate(full=True)
         return table
+
+
+def _within(file: pq.ParquetFile, limit: int, size: int) -> pa.Table:
+    """Read a table in parts: a long text that many rows have takes little space in the file."""
+    import pyarrow as pa
+
+    parts, read = [], 0
+    for batch in file.iter_batches(batch_size=_ROWS):
+        columns = [
+            column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+            for column in batch.columns
+        ]
+        parts.append(pa.RecordBatch.from_arrays(columns, batch.schema.names))
+        read += parts[-1].nbytes
+        if read > limit:
+            raise _Unfit(f"its {size:,} bytes would become more than {limit:,}")
+    return pa.Table.from_batches(parts, None if parts else file.schema_arrow)

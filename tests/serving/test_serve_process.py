@@ -108,7 +108,8 @@ def wait_until_deaf(address: Address) -> None:
 
 def head(length: int) -> bytes:
     return (
-        f"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: image/png\r\nContent-Length: {length}\r\n\r\n"
+        "POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: image/png\r\n"
+        f"Content-Length: {length}\r\n\r\n"
     ).encode()
 
 

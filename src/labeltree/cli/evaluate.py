@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -185,7 +186,7 @@ def _next(options: argparse.Namespace, written: Path) -> str:
     """One line that suggests next commands: a prediction, for a run, and a comparison."""
     from labeltree.runs import RunFolder
 
-    compare = f"labeltree compare {written} OTHER"
+    compare = f"labeltree compare {shlex.quote(str(written))} OTHER"
     if options.run is None or Path(options.run).is_file() or RunFolder(options.run).folds.is_file():
         return f"next:    {compare}"
-    return f"next:    labeltree predict {options.run} SAMPLES, or {compare}"
+    return f"next:    labeltree predict {shlex.quote(str(options.run))} SAMPLES, or {compare}"

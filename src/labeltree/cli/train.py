@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import re
+import shlex
 import sys
 from typing import TYPE_CHECKING
 
@@ -82,7 +83,7 @@ def run(arguments: list[str]) -> None:
         f"trained {trained} on {recipe.data}: {len(history)} epoch{'s' * (len(history) > 1)}, "
         f"best after {best['epoch'] + 1:.0f} with validation {monitor} "
         f"{best[f'val_{monitor}']:.4f}\n"
-        f"run folder: {folder.path}\nnext: labeltree evaluate {folder.path}"
+        f"run folder: {folder.path}\nnext: labeltree evaluate {shlex.quote(str(folder.path))}"
     )
     if closing := json.loads(folder.data.read_text("utf-8")).get("closing"):
         print(f"warning: {closing}", file=sys.stderr)
@@ -126,7 +127,8 @@ def _train_folds(recipe: Recipe, options: argparse.Namespace) -> None:
         verify=options.verify,
     )
     if is_first_rank():
-        print(f"trained {options.folds} folds: {folder.path}\nnext: labeltree evaluate {folder.path}")
+        print(f"trained {options.folds} folds: {folder.path}")
+        print(f"next: labeltree evaluate {shlex.quote(str(folder.path))}")
 
 
 def _tell(summary: DataSummary) -> None:
