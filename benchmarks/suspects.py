@@ -27,7 +27,7 @@ from torch import Tensor
 from kept import Results, Row, Table, write
 from labeltree.cache import data_home
 from labeltree.curation.contradicted import count_contradicted
-from labeltree.curation.evidence import nearest_labelled, weigh, winnable
+from labeltree.curation.evidence import nearest_labelled, weigh
 from labeltree.curation.out_of_fold import out_of_fold
 from labeltree.curation.suspects import score_labels
 from labeltree.data import Source, make_splits, open_source
@@ -127,7 +127,7 @@ def judge(
     groups = source.groups if leaves_group_out("auto", labels, source.groups) else None
     found = out_of_fold(features, labels, taxonomy, groups=groups)
     neighbours = nearest_labelled(points, labels, get_geometry(geometry), groups=groups)
-    evidence = weigh(found, winnable(neighbours, found.judged, labels, taxonomy, groups))
+    evidence = weigh(found, neighbours)
     place = found.classes.place[found.judged.clamp(min=0)]
     flat = ((found.judged > 0) & (place >= 0)).numpy()
     given, probabilities = place.numpy()[flat], found.probabilities.numpy()[flat].astype(np.float64)

@@ -109,7 +109,7 @@ def test_a_run_records_what_was_chosen_and_goes_on_with_it(
     assert len(history) == epochs
     steps = int(history[-1]["step"])
     assert steps - steps // epochs < 6 <= steps
-    assert f"{epochs} epochs of batches of {batch_size}, about {steps} steps" in said[0].notes[-1]
+    assert f"{epochs} epochs of batches of {batch_size}, {steps} steps" in said[0].notes[-1]
 
     monkeypatch.undo()  # another version of labeltree may choose another length: the run keeps its own
     folder.encoder.unlink()

@@ -206,13 +206,13 @@ def find_suspects(
     """Find the labels that look wrong.
 
     The weight of a node is the mean of its out-of-fold probability (`out_of_fold`, on the features) and of
-    the share of the k nearest samples at or below it (`nearest_labelled`, on the points; fewer than k vote
-    where the label's class is small, see `winnable`); neither knows the sample itself, nor others of its
-    group. At each depth of the label's path the label's weight is held against that of its strongest rival.
-    The score is r/(r + w), for the rival's weight r and the label's weight w at the label's own depth
-    (``labels``), or with the geometric mean of r/w over all depths (``branches``), which prefers labels in a
-    wrong branch and hardly sees wrong leaves. Where groups and labels coincide, as with photographs of
-    products, groups are ignored.
+    the share of the k nearest samples at or below it (`nearest_labelled`, on the points); neither knows the
+    sample itself, nor others of its group. At each depth of the label's path the label's weight is held
+    against that of its strongest rival. The score is r/(r + w), for the rival's weight r and the label's
+    weight w at the label's own depth (``labels``), or with the geometric mean of r/w over all depths
+    (``branches``), which prefers labels in a wrong branch and hardly sees wrong leaves. Listed are scores
+    above ``least_score``, if they are so by a vote that the label's class can win, too (`winnable`). Where
+    groups and labels coincide, as with photographs of products, groups are ignored.
 
     Args:
         features: ``(n, f)`` what the classifier reads.
@@ -225,7 +225,7 @@ def find_suspects(
         contents: fingerprint of each sample that is named by its row, see `sample_contents`; None if unknown.
         groups: ``(n,)`` groups, −1 for a sample without one.
         ranking: ``labels`` or ``branches``.
-        k: most neighbours.
+        k: number of neighbours.
         folds: number of folds.
         fewest: number of samples (or groups) that a label needs to be judged by itself.
         least_score: suspects have a higher score.
@@ -261,13 +261,14 @@ def find_suspects(
         features, nodes, taxonomy, groups=groups, folds=folds, fewest=fewest, seed=seed, progress=progress
     )
     neighbours = nearest_labelled(points, nodes, geometry, groups=groups, k=k, progress=progress)
-    neighbours = winnable(neighbours, found.judged, nodes, taxonomy, groups)
     evidence = weigh(found, neighbours)
     scores = score_labels(evidence, ranking)
+    fair = weigh(found, winnable(neighbours, found.judged, nodes, taxonomy, groups))
+    rivalled = score_labels(fair, ranking) > least_score
     contradicted = count_contradicted(found, evidence)
     if rare := found.sentence():
         notes.append(rare)
-    listed = _listed(scores, evidence, taxonomy, least_score, nodes, within)
+    listed = _listed(scores.where(rivalled, 0.0), evidence, taxonomy, least_score, nodes, within)
     if only_split is not None:
         listed = listed[torch.from_numpy(np.asarray(split)[listed.numpy()] == only_split)]
     suspects = [
