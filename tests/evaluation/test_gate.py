@@ -11,7 +11,7 @@ import torch
 from labeltree.cli.main import main
 from labeltree.errors import DataError
 from labeltree.evaluation.compare_outcomes import compare
-from labeltree.evaluation.gate import check_gate, read_gate
+from labeltree.evaluation.gate import by_chance, check_gate, read_gate
 from labeltree.evaluation.outcomes import Outcomes
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
@@ -54,6 +54,23 @@ def test_a_regression_in_one_subtree_is_found(tmp_path: Path) -> None:
         assert {verdict.units for verdict in found if verdict.place == "all samples"} == {100}
         if failing:
             assert found[0].sentence().startswith("FAILS: top1, all samples (100): -0.")
+
+
+def test_the_rate_of_many_nodes_is_said(tmp_path: Path) -> None:
+    text = "rules: [{metric: top1, where: nodes, fewest: 1}, {metric: top1}]"
+    gate = read_gate(gate_of(tmp_path, text))
+    result = compare(
+        {"new": outcomes({}, 2), "old": outcomes({}, 1)}, baseline="old", resamples=99, permutations=99
+    )
+    verdicts = check_gate(gate, result, "new")
+    assert by_chance(gate, verdicts) == [
+        "top1 is checked at 6 nodes: a model that is as good as the old one fails at one of them or more in "
+        "about 14% of all cases (in 2.5% at each); 'confidence: 0.9917' makes it 2.5% in all"
+    ]
+    excluded = read_gate(gate_of(tmp_path, "rules: [{metric: top1, where: nodes, fails_if: not excluded}]"))
+    assert by_chance(excluded, check_gate(excluded, result, "new")) == []
+    many = verdicts[:1] * 45
+    assert "about 68% of all cases" in by_chance(gate, many)[0]
 
 
 def test_what_is_not_excluded_fails_if_asked_for(tmp_path: Path) -> None:
@@ -120,6 +137,7 @@ def test_the_command_ends_with_one(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "gate: new against old" in said
     assert "FAILS: top1, b/u" in said
     assert "FAILS: top1, a" not in said
+    assert "top1 is checked at 6 nodes: a model that loses exactly 0.1 fails at one of them or more" in said
     assert main([*words, old, new, *gate]) == 0
     assert "0 failed" in capsys.readouterr().out
     assert main([*words, old, "--name", f"both={new}", "--name", f"third={new}", *gate]) == 2

@@ -113,7 +113,7 @@ def run(arguments: list[str]) -> None:
         f"report:     {page}\ncomparison: {done.json}\nas text:    {done.markdown}\nas a table: {done.table}"
     )
     if gate is not None:
-        from labeltree.evaluation.gate import check_gate
+        from labeltree.evaluation.gate import by_chance, check_gate
 
         (new,) = (name for name in methods if name != options.baseline)
         verdicts = check_gate(gate, done.result, new)
@@ -123,7 +123,8 @@ def run(arguments: list[str]) -> None:
             *(verdict for verdict in verdicts if verdict.rule.where == "all" and verdict.passed),
         ]
         print(f"\ngate: {new} against {options.baseline}, {len(verdicts)} checks, {len(failed)} failed")
-        print("".join(f"  {verdict.sentence()}\n" for verdict in shown), end="")
+        said = [verdict.sentence() for verdict in shown] + by_chance(gate, verdicts)
+        print("".join(f"  {sentence}\n" for sentence in said), end="")
         if failed:
             raise SystemExit(1)
 

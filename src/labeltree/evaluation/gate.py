@@ -12,7 +12,7 @@ from labeltree.errors import DataError
 from labeltree.evaluation.comparison import Comparison, Difference, MetricComparison, StratumComparison
 from labeltree.safe_files import Reader, read_yaml
 
-__all__ = ["Gate", "GateRule", "Verdict", "check_gate", "read_gate"]
+__all__ = ["Gate", "GateRule", "Verdict", "by_chance", "check_gate", "read_gate"]
 
 Where = Literal["all", "nodes"]
 FailsIf = Literal["shown", "not excluded"]
@@ -200,6 +200,29 @@ def check_gate(gate: Gate, comparison: Comparison, new: str) -> list[Verdict]:
             passed = _holds(rule, part, entry.larger_is_better)
             verdicts.append(Verdict(rule, place, units, part, passed))
     return verdicts
+
+
+def by_chance(gate: Gate, verdicts: Sequence[Verdict]) -> list[str]:
+    """A sentence for each rule that is checked at several nodes: how often it fails without cause.
+
+    At each of m nodes the interval of a model that has lost exactly ``at_most`` lies beyond it with
+    probability α = (1 − confidence)/2. That it does so somewhere has probability 1 − (1 − α)^m if the nodes
+    were independent, and at most mα.
+    """
+    said = []
+    for rule in dict.fromkeys(verdict.rule for verdict in verdicts):
+        count = sum(verdict.rule == rule for verdict in verdicts)
+        if count < 2 or rule.fails_if != "shown":
+            continue
+        alpha = (1 - gate.confidence) / 2
+        enough = 1 - 2 * alpha / count
+        loss = f"loses exactly {rule.at_most:g}" if rule.at_most else "is as good as the old one"
+        said.append(
+            f"{rule.metric} is checked at {count} nodes: a model that {loss} fails at one of them or more in "
+            f"about {1 - (1 - alpha) ** count:.0%} of all cases (in {alpha:.1%} at each); 'confidence: "
+            f"{enough:.4f}' makes it {alpha:.1%} in all"
+        )
+    return said
 
 
 def _named(
