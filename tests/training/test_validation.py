@@ -2,10 +2,12 @@
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import pytest
 import torch
 
+from labeltree.cli.main import main
 from labeltree.data import ArrayStore, Source
 from labeltree.taxonomy import Taxonomy
 from labeltree.training.batches import validation_samples
@@ -128,3 +130,22 @@ def test_queries_are_searched_for_in_the_gallery(
     module.on_validation_epoch_end()
     assert logged["val_recall_at_1"] == logged["val_embeddings_recall_at_1"] == 1.0
     assert not module._validation
+
+
+@pytest.mark.slow
+def test_an_undefined_monitor_is_said_to_be_so(
+    tmp_path: Path, few_words: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The validation sample's class has no other sample."""
+    rows = [
+        f"{name} {number},{label},train"
+        for number in range(8)
+        for name, label in (("w", "a/x"), ("m", "b/y"))
+    ]
+    rows += ["w,a/z,val", "w,a/x,test", "m,b/y,test"]
+    (tmp_path / "texts.csv").write_text("\n".join(["text,label,split", *rows]))
+    words = ["--encoder", "small-text", "--objective", "supcon", "--epochs", "1"]
+    assert main(["train", "--data", str(tmp_path / "texts.csv"), *words, "--out", str(tmp_path / "run")]) == 0
+    said = capsys.readouterr().out
+    assert "1 epoch, the last is kept, as validation map_at_r is undefined on these samples" in said
+    assert "best after" not in said

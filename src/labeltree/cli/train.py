@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import re
 import shlex
@@ -79,11 +80,15 @@ def run(arguments: list[str]) -> None:
     chosen = ModelDescription.load(folder.description).settings
     trained, monitor = chosen["objective"], chosen["monitor"]
     best = best_row(history, f"val_{monitor}")
+    value = best.get(f"val_{monitor}", math.nan)
     print(
         f"trained {trained} on {recipe.data}: {len(history)} epoch{'s' * (len(history) > 1)}, "
-        f"best after {best['epoch'] + 1:.0f} with validation {monitor} "
-        f"{best[f'val_{monitor}']:.4f}\n"
-        f"run folder: {folder.path}\nnext: labeltree evaluate {shlex.quote(str(folder.path))}"
+        + (
+            f"best after {best['epoch'] + 1:.0f} with validation {monitor} {value:.4f}\n"
+            if math.isfinite(value)
+            else f"the last is kept, as validation {monitor} is undefined on these samples\n"
+        )
+        + f"run folder: {folder.path}\nnext: labeltree evaluate {shlex.quote(str(folder.path))}"
     )
     if closing := json.loads(folder.data.read_text("utf-8")).get("closing"):
         print(f"warning: {closing}", file=sys.stderr)
