@@ -285,3 +285,15 @@ def test_a_parquet_file_of_one_long_text_many_times(
         read_parquet(path, reader)
     pq.write_table(pa.table({"text": pa.array([], pa.string())}), path)
     assert read_parquet(path, reader).schema.names == ["text"]
+
+
+def test_a_parquet_file_keeps_its_schema(tmp_path: Path) -> None:
+    """Geometry and classes of a table are in the metadata of its schema and of its fields."""
+    field = pa.field("label", pa.int64(), metadata={"names": "a,b"})
+    kinds = pa.DictionaryArray.from_arrays(pa.array([0, 1], pa.int8()), ["x", "y"])
+    schema = pa.schema([field, pa.field("kind", kinds.type)], metadata={"geometry": "poincare"})
+    pq.write_table(pa.table([pa.array([1, 2]), kinds], schema=schema), tmp_path / "table.parquet")
+    table = read_parquet(tmp_path / "table.parquet", Reader("a table", "take another"))
+    assert table.schema.metadata[b"geometry"] == b"poincare"
+    assert table.schema.field("label").metadata[b"names"] == b"a,b"
+    assert table.to_pydict() == {"label": [1, 2], "kind": ["x", "y"]}

@@ -442,14 +442,20 @@ def _within(file: pq.ParquetFile, limit: int, size: int) -> pa.Table:
     """Read a table in parts: a long text that many rows have takes little space in the file."""
     import pyarrow as pa
 
+    written = file.schema_arrow
+    fields = [
+        field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field
+        for field in written
+    ]
+    schema = pa.schema(fields, written.metadata)
     parts, read = [], 0
     for batch in file.iter_batches(batch_size=_ROWS):
         columns = [
             column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
             for column in batch.columns
         ]
-        parts.append(pa.RecordBatch.from_arrays(columns, batch.schema.names))
+        parts.append(pa.RecordBatch.from_arrays(columns, schema=schema))
         read += parts[-1].nbytes
         if read > limit:
             raise _Unfit(f"its {size:,} bytes would become more than {limit:,}")
-    return pa.Table.from_batches(parts, None if parts else file.schema_arrow)
+    return pa.Table.from_batches(parts, schema)
