@@ -38,7 +38,7 @@ class Contradicted:
             return f"how many labels are wrong in all cannot be said: {self.reason}"
         return (
             f"classifier and neighbours confidently agree on another class for {self.count:,} of "
-            f"{self.samples:,} labels; that is no estimate of how many are wrong (in our trials 0.65 to 1.9 "
+            f"{self.samples:,} labels; that is no estimate of how many are wrong (in our trials 0.9 to 1.9 "
             "times as many as were planted)"
         )
 

@@ -215,12 +215,13 @@ def by_chance(gate: Gate, verdicts: Sequence[Verdict]) -> list[str]:
         if count < 2 or rule.fails_if != "shown":
             continue
         alpha = (1 - gate.confidence) / 2
-        enough = 1 - 2 * alpha / count
+        apart = 2 * alpha / count
+        digits = max(4, 1 - math.floor(math.log10(apart)))  # never 1.0000
         loss = f"loses exactly {rule.at_most:g}" if rule.at_most else "is as good as the old one"
         said.append(
             f"{rule.metric} is checked at {count} nodes: a model that {loss} fails at one of them or more in "
             f"about {1 - (1 - alpha) ** count:.0%} of all cases (in {alpha:.1%} at each); 'confidence: "
-            f"{enough:.4f}' makes it {alpha:.1%} in all"
+            f"{1 - apart:.{digits}f}' makes it {alpha:.1%} in all"
         )
     return said
 

@@ -46,8 +46,8 @@ def serve(
         threads: see `labeltree.serving.engine.Engine`.
         token: a bearer token that clients must send.
         access_log: print a line for every request.
-        names: of this machine, which requests may use besides ``localhost`` and addresses. Asked only if the
-            service is reached from this machine alone: pages of strangers could reach it by a name of theirs.
+        names: of this machine, which requests may use besides ``localhost`` and addresses, so that no page of
+            a stranger reaches it by a name of its own. None, on a host that others reach: any name.
         say: is told once the service answers, and where.
 
     Raises:
