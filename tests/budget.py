@@ -11,7 +11,6 @@ _KEY = "cpu_seconds"
 _mark = 0.0
 _living = 0.0
 _tests: dict[str, float] = {}
-_processes = 0.0
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -47,9 +46,14 @@ def _of_living() -> float:
     return found
 
 
-def pytest_collection_finish() -> None:
+def begin() -> None:
+    """What is used from now on is used by tests."""
     global _mark
     _mark = cpu_seconds()
+
+
+def pytest_collection_finish() -> None:
+    begin()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -82,28 +86,15 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
             _tests[report.nodeid] = _tests.get(report.nodeid, 0.0) + float(str(value))
 
 
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    output = getattr(session.config, "workeroutput", None)
-    if output is not None:
-        output[_KEY] = cpu_seconds()
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_testnodedown(node: object) -> None:
-    global _processes
-    _processes += getattr(node, "workeroutput", {}).get(_KEY, 0.0)
-
-
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    if hasattr(config, "workeroutput") or not _tests:
+    if not _tests:
         return
     rooms, files = Counter[str](), Counter[str]()
     for test, seconds in _tests.items():
         file = test.split("::")[0]
         rooms[room_of(file)] += seconds
         files[file] += seconds
-    # With workers, their time is in _processes, and in that of this process once they have ended.
-    whole = max(cpu_seconds(look=False), _processes)
+    whole = cpu_seconds(look=False)
     rooms["start, collection"] = whole - sum(rooms.values())
     terminalreporter.section("CPU seconds")
     for name, seconds in rooms.most_common():

@@ -15,7 +15,7 @@ from PIL import Image
 
 from labeltree.runs import versions
 
-pytest_plugins = ["budget"]
+pytest_plugins = ["budget", "workers"]
 
 LEAVES = ("animal/dog/poodle", "animal/dog/beagle", "animal/cat/tabby", "plant/rose", "plant/fern")
 

@@ -1,6 +1,11 @@
 """Processes of their own for tests, forked from one that has imported the libraries and done nothing else."""
 
+import itertools
 import multiprocessing
+import multiprocessing.forkserver
+import multiprocessing.process
+import multiprocessing.resource_tracker
+import multiprocessing.util
 import os
 import socket
 import subprocess
@@ -10,11 +15,41 @@ from collections.abc import Callable, Sequence
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import torch.multiprocessing
 
 _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(["labeltree.training.fit", "labeltree.inference.bulk", "labeltree.cli.main"])
+
+
+def fork_the_server() -> None:
+    """Fork the server of `multiprocessing` from this process, in which all libraries are imported.
+
+    It would be started anew, and import them once more.
+    """
+
+    def start(_: object, arguments: Sequence[str], handles: Sequence[int]) -> int:
+        number = os.fork()
+        if number:
+            return number
+        try:
+            kept = [-1, 0, 1, 2, *sorted(handles), os.sysconf("SC_OPEN_MAX")]
+            for before, after in itertools.pairwise(kept):
+                os.closerange(before + 1, after)
+            multiprocessing.process._children.clear()  # type: ignore[attr-defined] # of the parent
+            exec(arguments[-1])
+        finally:
+            os._exit(0)
+
+    multiprocessing.resource_tracker.ensure_running()  # which is started in the same way
+    with mock.patch.object(multiprocessing.util, "spawnv_passfds", start):
+        multiprocessing.forkserver.ensure_running()
+
+
+def end_the_server() -> None:
+    """And wait for it, so that its time is counted as this process's."""
+    multiprocessing.forkserver._forkserver._stop()  # type: ignore[attr-defined]
 
 
 def start_forked(

@@ -1,8 +1,6 @@
 """What the package exports to do what the commands do."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -112,10 +110,3 @@ def test_anybodys_embeddings(runs: dict[str, Path], tmp_path: Path) -> None:
         lt.evaluate(tmp_path / "missing.npz", tmp_path / "tree.json")
     with pytest.raises(ValueError, match="does not go with the embeddings"):
         lt.evaluate(tmp_path / "table.npz", "tree.json", beside=["a"])
-
-
-def test_the_package_is_loaded_when_it_is_used() -> None:
-    code = "import sys, labeltree; print('torch' in sys.modules, callable(labeltree.train), dir(labeltree))"
-    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert printed.startswith("False True")
-    assert all(f"'{name}'" in printed for name in ("compare", "evaluate", "load", "open_data", "train"))

@@ -6,6 +6,8 @@ import pytest
 import torch
 from torch import distributed
 
+from forked import start_ranks
+
 pytestmark = pytest.mark.slow
 
 
@@ -30,7 +32,8 @@ def test_collectives_are_counted(tmp_path) -> None:
     assert counted(lambda: x + 1)[1] == 0
 
 
-def test_two_ranks() -> None:
+def test_two_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ranks.spawn", start_ranks)
     found = importlib.import_module("ranks").on_ranks(2, 24, ["hwc"])
     assert [len(rank["hwc"][1]) for rank in found] == [8, 16]
     assert all(rank["hwc"][0].dtype == torch.float64 for rank in found)

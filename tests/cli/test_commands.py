@@ -3,8 +3,6 @@
 import csv
 import io
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -281,25 +279,6 @@ def test_changed_samples_are_noticed(
     np.savez(folder / "samples.npz", **columns)
     assert run("train", "--config", folder / "recipe.yaml", "--out", folder, "--quiet") == 2
     assert "have changed" in capsys.readouterr().err
-
-
-def test_import_costs_little() -> None:
-    """Importing labeltree, and asking for help, loads none of the heavy libraries, nor torch."""
-    script = (
-        "import sys, labeltree, labeltree.cli.main as m; m.usage();"
-        "heavy = {'torch', 'lightning', 'sklearn', 'torchmetrics', 'pandas', 'timm'};"
-        "print(sorted(heavy & set(sys.modules)))"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
-    script = (
-        "import sys, labeltree as lt; [getattr(lt, n) for n in ('Taxonomy', 'losses', 'metrics', 'geometry',"
-        " 'pairs', 'sampling', 'data', 'models', 'runs')];"
-        "heavy = {'lightning', 'sklearn', 'torchmetrics', 'pandas', 'torchvision', 'timm'};"
-        "print(sorted(heavy & set(sys.modules)))"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
 
 
 def test_run_folder_is_complete_enough_to_repeat(trained: Path) -> None:

@@ -7,7 +7,6 @@ import importlib
 import json
 import posixpath
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from urllib.parse import unquote
 import pytest
 
 import labeltree
+from forked import run_forked
 from labeltree.cli.main import COMMANDS
 from labeltree.training.registry import list_objectives
 
@@ -46,7 +46,7 @@ class Site:
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
     out = tmp_path_factory.mktemp("site")
-    built = subprocess.run([sys.executable, str(BUILDER), str(out)], capture_output=True, text=True)
+    built = run_forked(f"import runpy; runpy.run_path({str(BUILDER)!r}, run_name='__main__')", [str(out)])
     assert built.returncode == 0, built.stderr[-6000:]
     folder = out / "html"
     pages = {page.relative_to(folder).as_posix(): page.read_text("utf-8") for page in folder.rglob("*.html")}

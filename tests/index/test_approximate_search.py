@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from labeltree.index import Index, IndexRows, approximate, upkeep
 from labeltree.index.approximate import Tuning, approximate_pays
 from labeltree.taxonomy import Taxonomy, TaxonomyMapping
 
-pytest.importorskip("lancedb")
+pytestmark = pytest.mark.skipif(find_spec("lancedb") is None, reason="lancedb is not installed")
 
 TREE = Taxonomy.from_paths([f"branch {i}/leaf {j}" for i in range(4) for j in range(5)])
 LEAVES = [node for node in range(TREE.num_nodes) if TREE.subtree_end[node] == node + 1]

@@ -2,8 +2,6 @@
 
 import math
 import pickle
-import subprocess
-import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -371,19 +369,6 @@ def test_two_processes_equal_one(tmp_path: Path) -> None:
         for share in SHARES:
             for rank in range(2):
                 same(found[rank][share, name], expected)
-
-
-def test_torchmetrics_is_imported_with_the_first_class() -> None:
-    program = (
-        "import sys, labeltree.metrics as m\n"
-        "heavy = {'torchmetrics', 'sklearn', 'lightning', 'pandas'}\n"
-        "assert not heavy & {name.split('.')[0] for name in sys.modules}\n"
-        "m.functional.map_at_r, m.LinearProbe\n"
-        "assert 'torchmetrics' not in sys.modules\n"
-        "m.HierarchicalF1\n"
-        "assert 'torchmetrics' in sys.modules\n"
-    )
-    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_every_public_name_exists() -> None:

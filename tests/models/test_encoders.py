@@ -1,6 +1,5 @@
 """Encoders: shapes, names, channels, stages, the libraries behind them."""
 
-import subprocess
 import sys
 
 import pytest
@@ -223,13 +222,3 @@ def test_others_can_register_encoders(tiny):
         register_encoder("tiny", summary="again")
     with pytest.raises(ValueError, match="without ':'"):
         register_encoder("timm:tiny", summary="no")
-
-
-def test_importing_models_loads_no_library_of_encoders():
-    code = (
-        "import sys, labeltree.models as models;"
-        "models.build_encoder('small-conv'), models.build_encoder('small-text');"
-        "print({'timm', 'torchvision', 'transformers', 'sentence_transformers'} & set(sys.modules))"
-    )
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert run.stdout == "set()\n"

@@ -1,8 +1,6 @@
 """`import_quickly` leaves garbage collection as it was; what is slow to import is not imported early."""
 
 import gc
-import subprocess
-import sys
 from collections.abc import Iterator
 
 import pytest
@@ -33,13 +31,3 @@ def test_a_failing_import_leaves_the_collector_on() -> None:
     with pytest.raises(ImportError), import_quickly():
         raise ImportError
     assert gc.isenabled()
-
-
-def test_what_a_run_was_trained_on_is_read_without_lightning() -> None:
-    """It takes seconds, and half a gigabyte, to import."""
-    code = (
-        "import sys, labeltree.training.record, labeltree.training.recipe_data;"
-        "print({'lightning', 'torchmetrics', 'torchvision'} & {*sys.modules})"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "set()"

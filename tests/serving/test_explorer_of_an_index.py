@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
 
@@ -12,7 +13,6 @@ from explorer_inputs import COLOURS, make_collection, square
 from PIL import Image
 
 pytest.importorskip("fastapi")
-pytest.importorskip("lancedb")
 from fastapi.testclient import TestClient
 
 import labeltree as lt
@@ -23,6 +23,8 @@ from labeltree.serving import ServiceSettings
 from labeltree.serving.explorer.app import create_explorer
 from labeltree.serving.explorer.opening import open_collection, open_show
 from labeltree.training.recipe_data import open_recipe_data
+
+pytestmark = pytest.mark.skipif(find_spec("lancedb") is None, reason="lancedb is not installed")
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -126,18 +125,6 @@ def test_what_only_trials_need_may_be_left_out(image_folder: Path, tmp_path: Pat
     file.write_text(yaml.safe_dump(content), "utf-8")
     with pytest.raises(StudyError, match="it has no 'title', which must be text; and no 'seeds', which"):
         read_study(file)
-
-
-def test_a_file_is_checked_before_much_is_loaded(tmp_path: Path) -> None:
-    (tmp_path / "study.yaml").write_text("title: Nothing else", "utf-8")
-    code = (
-        "import sys; from labeltree.cli.main import main; code = main(sys.argv[1:]); "
-        'sys.exit(f\'{code} {sorted({*sys.modules} & {"torch", "lightning"})}\')'
-    )
-    words = ["study", str(tmp_path / "study.yaml")]
-    ended = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True)
-    assert "it has no 'shared', which must be settings by name; and no 'methods', which" in ended.stderr
-    assert ended.stderr.splitlines()[-1] == "2 []"
 
 
 def test_the_page_lists_the_settings_of_each_method(

@@ -40,6 +40,7 @@ def test_an_error_in_a_loader_process_is_raised_as_it_is(
     assert not (tmp_path / "run" / "recipe.yaml").exists()  # nothing was learned: nothing bars the way
 
 
+@pytest.mark.usefixtures("forked_loaders")
 def test_texts_in_a_loader_process(tmp_path: Path, recipe_of: Callable[..., Recipe]) -> None:
     table = tmp_path / "texts.csv"
     with table.open("w", newline="") as file:

@@ -20,7 +20,7 @@ __all__ = ["WithoutBlocks", "draw_blocks", "ends_of_search", "values_without_blo
 
 _BLOCKS = 20
 _QUERIES = 512  # of which the values without a block are computed
-_RANKED = 2**23  # pairs whose order is kept at a time
+_RANKED = 2**21  # results of queries without a block that are kept at a time
 
 
 def draw_blocks(units: NDArray[np.int64], ids: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -151,7 +151,7 @@ def ends_of_search(
 
 
 def values_without_blocks(
-    measure: Callable[[Tensor, Tensor, Tensor], Mapping[str, Tensor]],
+    measure: Callable[[Tensor, Tensor], Mapping[str, Tensor]],
     rank: Callable[[Tensor, int], Iterable[RankedChunk]],
     blocks: NDArray[np.int64],
     own: NDArray[np.int64],
@@ -164,9 +164,8 @@ def values_without_blocks(
     The samples are ranked once: without a block the others stay in their order.
 
     Args:
-        measure: gives the numbers of queries ``(q,)`` searched among the samples ``(k,)``, both positions of
-            samples, whose rankings are ``(q, w)`` positions among the k: a value ``(q,)`` of each number, NaN
-            where it does not count.
+        measure: gives the numbers of queries ``(q,)``, positions of samples, whose rankings are the samples
+            ``(q, w)``, best first, then −1: a value ``(q,)`` of each number, NaN where it does not count.
         rank: gives the rankings of queries ``(q,)`` among all samples, so many queries at a time.
         blocks: ``(n,)`` block of each sample, see `draw_blocks`.
         own: ``(n,)`` samples of a query's number are no results of it.
@@ -180,21 +179,17 @@ def values_without_blocks(
     found: dict[str, NDArray[np.float32]] = {}
     if count < 2:
         return {}
-    rests = [np.flatnonzero(blocks != block) for block in range(count)]
-    for start, ranked in rank(torch.from_numpy(rows), max(1, _RANKED // len(blocks))):
+    for start, ranked in rank(torch.from_numpy(rows), max(1, _RANKED // (count * len(blocks)))):
         order = ranked.numpy()
         some = rows[start : start + len(order)]
-        results = own[order] != own[some][:, None]
-        of_block = blocks[order]
-        for block, rest in enumerate(rests):
-            there = np.flatnonzero(blocks[some] != block)
-            place = np.cumsum(blocks != block) - 1
-            kept = _compressed(place[order[there]], results[there] & (of_block[there] != block))
-            values = measure(torch.from_numpy(some[there]), torch.from_numpy(rest), torch.from_numpy(kept))
-            for name, value in values.items():
-                if name not in found:
-                    found[name] = np.full((len(rows), count), np.nan, dtype=np.float32)
-                found[name][start + there, block] = value.numpy()
+        query, block = np.nonzero(blocks[some][:, None] != np.arange(count))
+        results, of_block = own[order] != own[some][:, None], blocks[order]
+        kept = results[query] & (of_block[query] != block[:, None])
+        values = measure(torch.from_numpy(some[query]), torch.from_numpy(_compressed(order[query], kept)))
+        for name, value in values.items():
+            if name not in found:
+                found[name] = np.full((len(rows), count), np.nan, dtype=np.float32)
+            found[name][start + query, block] = value.numpy()
         if progress is not None:
             progress("without blocks of results", start + len(order), len(rows))
     one = np.zeros(count, dtype=np.int64)
@@ -202,8 +197,8 @@ def values_without_blocks(
 
 
 def _compressed(rows: NDArray[np.int64], kept: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """The entries of rows ``(q, w)`` that are kept, in order, with zeros after the last of a row."""
+    """The entries of rows ``(q, w)`` that are kept, in order, with −1 after the last of a row."""
     counts = kept.sum(axis=1)
-    found = np.zeros((len(rows), int(counts.max(initial=0))), dtype=np.int64)
+    found = np.full((len(rows), int(counts.max(initial=0))), -1)
     found[np.arange(found.shape[1]) < counts[:, None]] = rows[kept]
     return found

@@ -455,9 +455,8 @@ class Inputs:
         def rank(rows: Tensor, most: int) -> Iterator[RankedChunk]:
             return ranked_chunks(points[rows], points, geometry=reading.geometry, chunk_rows=most)
 
-        def without(some: Tensor, keys: Tensor, order: Tensor) -> dict[str, Tensor]:
-            among = {"query_groups": own[some], "key_groups": own[keys], "order": order}
-            found = measure(queries[some], queries[keys], asked is not False, **among)
+        def without(some: Tensor, order: Tensor) -> dict[str, Tensor]:
+            found = measure(queries[some], queries, asked is not False, order=order)
             return {name: value for name, value in found.items() if value.shape == some.shape}
 
         graded = asked.nonzero()[:, 0] if isinstance(asked, Tensor) else torch.arange(len(queries))

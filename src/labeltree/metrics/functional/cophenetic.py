@@ -93,7 +93,9 @@ def cophenetic_correlation(
         return undefined if reduction == "mean" else spread(undefined.expand(len(points)), labelled)
     if reduction == "mean":
         return found
-    (influence,) = torch.autograd.grad(means, weights, _gradient(means.detach(), pairs, geometry, slope))
+    slopes = _gradient(means.detach(), pairs, geometry, slope)
+    with torch.enable_grad():
+        (influence,) = torch.autograd.grad((means * slopes).sum(), weights)
     return spread(found + len(points) * influence, labelled)
 
 
@@ -126,7 +128,7 @@ def _gradient(means: Tensor, pairs: Tensor, geometry: Geometry, slope: Tensor) -
         with torch.enable_grad():
             leaf = means.clone().requires_grad_()
             distance = _distances(leaf, part, geometry)
-            (gradient,) = torch.autograd.grad(distance, leaf, here)
+            (gradient,) = torch.autograd.grad((distance * here).sum(), leaf)
         total += gradient
     return total
 

@@ -22,6 +22,7 @@ from labeltree.metrics.checks import (
 from labeltree.metrics.functional.retrieval import nodes_at_depth
 from labeltree.metrics.search.graded import GradedScores
 from labeltree.metrics.search.hierarchical_precision import HierarchicalPrecisionScores
+from labeltree.metrics.search.left_out import LeftOut
 from labeltree.metrics.search.score_rankings import Search, score_rankings
 from labeltree.progress import Progress
 from labeltree.taxonomy import AnyTaxonomy
@@ -201,9 +202,8 @@ def retrieval_metrics(
         geometry: geometry of the embeddings, or its name; default `Sphere()`.
         query_groups: see `hierarchical_precision_at_k`.
         key_groups: see `hierarchical_precision_at_k`.
-        order: (n, w) int64 rows of the database, best first, without what a query leaves out: whole rankings
-            that are known already. A query with fewer than w results has them first, and any rows after
-            them. None ranks by the embeddings.
+        order: (n, w) int64 rows of the database, best first, then -1: whole rankings that are known already.
+            Rows that a ranking does not have are not in that query's database. None ranks by the embeddings.
         reduction: "mean", or "none" for (n,) values, one per query, in place of scalars; NaN where a query is
             left out.
         shard: see `hierarchical_precision_at_k`.
@@ -221,7 +221,8 @@ def retrieval_metrics(
 
     Raises:
         ValueError: for wrong shapes or dtypes, embeddings that are not finite, labels outside the taxonomy, a
-            k below 1, a depth outside the taxonomy, an `order` of another length or with missing labels.
+            k below 1, a depth outside the taxonomy, an `order` of another length, beside groups, or of rows
+            that are not there or have no label.
 
     Example:
         >>> import torch
@@ -241,6 +242,10 @@ def retrieval_metrics(
     search = _search(
         query_embeddings, query_nodes, taxonomy, key_embeddings, key_nodes, query_groups, key_groups
     )
+    known = None
+    if order is not None:
+        known = _known_rankings(order, query_nodes, search, query_groups, key_groups)
+        search.left_out = LeftOut.outside(known, search.size)
     reduced = mean_of_counted if reduction == "mean" else partial(spread, takes_part=search.takes_part)
     hierarchical = _scores(search, taxonomy, ahp_k, ks)
     flat = {"": search.relevance()}
@@ -253,7 +258,6 @@ def retrieval_metrics(
     if isinstance(graded, Tensor):
         check_same_length("graded", graded, "query_nodes", query_nodes)
         chosen = graded[search.takes_part].nonzero()[:, 0].cpu().numpy()
-    known = None if order is None else _known_rankings(order, query_nodes, key_nodes)
     score = partial(score_rankings, search, geometry=geometry, order=known, shard=shard, progress=progress)
     score(list(flat.values()), hierarchical, scored if chosen is None else None)
     if chosen is not None:
@@ -282,12 +286,18 @@ def retrieval_metrics(
     return {name: value.to(query_nodes.device) for name, value in results.items()}
 
 
-def _known_rankings(order: Tensor, query_nodes: Tensor, key_nodes: Tensor | None) -> NDArray[np.int64]:
+def _known_rankings(
+    order: Tensor, query_nodes: Tensor, search: Search, *groups: Tensor | None
+) -> NDArray[np.int64]:
     check_same_length("order", order, "query_nodes", query_nodes)
-    for name, nodes in (("query_nodes", query_nodes), ("key_nodes", key_nodes)):
-        if nodes is not None and bool((nodes < 0).any()):
-            raise ValueError(f"{name} has missing labels; with order every row needs one")
+    if any(given is not None for given in groups):
+        raise ValueError("order is given beside groups; expected rankings without what a query leaves out")
+    if not search.all_labelled:
+        raise ValueError("some rows have missing labels; with order every query and item needs one")
     found: NDArray[np.int64] = order.cpu().numpy()
+    least, most = found.min(initial=-1), found.max(initial=-1)
+    if least < -1 or most >= search.size:
+        raise ValueError(f"order has rows {least} to {most}; the database has {search.size}")
     return found
 
 

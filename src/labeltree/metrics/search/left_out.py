@@ -27,7 +27,7 @@ class LeftOut:
 
     Attributes:
         numbers: as given.
-        items: as given.
+        items: as given; of `outside` nothing more than the number of items.
         counts: (n,) int64 number of items that each query leaves out.
         single: whether no query leaves out more than one item.
         fewest: the smallest of `counts`; a `subset` keeps the value of all queries.
@@ -38,9 +38,12 @@ class LeftOut:
     """
 
     def __init__(self, numbers: Integers, items: Integers) -> None:
-        self.items = items
-        self._members = np.argsort(items, kind="stable")
-        self._rising = items[self._members]
+        members = np.argsort(items, kind="stable")
+        self._fill(numbers, items, items[members], members)
+
+    def _fill(self, numbers: Integers, items: Integers, rising: Integers, members: Integers) -> None:
+        self.items, self._rising, self._members = items, rising, members
+        self._shared = True  # by several queries
         self._set(numbers)
         self.fewest = int(self.counts.min(initial=len(items)))
         self.alike = self.fewest == int(self.counts.max(initial=0))
@@ -58,6 +61,16 @@ class LeftOut:
         """Each query leaves out one of `size` items: its own row."""
         found = cls(own, np.arange(size))
         found.own = True
+        return found
+
+    @classmethod
+    def outside(cls, rankings: Integers, size: int) -> LeftOut:
+        """Each query leaves out the items of `size` that are not in its ranking (n, w), whose end is -1."""
+        absent = np.ones((len(rankings), size + 1), dtype=np.bool_)
+        np.put_along_axis(absent, rankings, False, axis=1)
+        found = object.__new__(cls)
+        found._fill(np.arange(len(rankings)), np.arange(size), *np.nonzero(absent[:, :size]))
+        found._shared = False
         return found
 
     @classmethod
@@ -85,6 +98,7 @@ class LeftOut:
         """Restrict to some of the queries, with the same items."""
         part = object.__new__(LeftOut)
         part.items, part._members, part._rising = self.items, self._members, self._rising
+        part._shared = self._shared
         part._set(self.numbers[rows])
         part.fewest, part.alike, part.own = self.fewest, self.alike, self.own
         return part
@@ -109,13 +123,13 @@ class LeftOut:
 
     def of_class(self, query_classes: NDArray[np.integer], item_classes: NDArray[np.integer]) -> Integers:
         """(n,) number of items left out of each query that have the query's class."""
-        if self.single:
-            found = np.zeros(len(self.numbers), dtype=np.int64)
+        if self.single or not self._shared:
             queries, items = self.pairs()
-            found[queries] = item_classes[items] == query_classes[queries]
-            return found
+            alike = queries[item_classes[items] == query_classes[queries]]
+            return np.bincount(alike, minlength=len(self.numbers))
         width = int(max(query_classes.max(initial=0), item_classes.max(initial=0))) + 2
-        kinds, counts = np.unique(self.items * width + item_classes + 1, return_counts=True)
+        codes = self._rising * width + item_classes[self._members] + 1
+        kinds, counts = np.unique(codes, return_counts=True)
         wanted = self.numbers * width + query_classes + 1
         places = np.minimum(np.searchsorted(kinds, wanted), len(kinds) - 1)
         return np.where((kinds[places] == wanted) & (self.counts > 0), counts[places], 0)

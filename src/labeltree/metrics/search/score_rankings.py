@@ -48,6 +48,7 @@ class Search:
         code_nodes: (c,) the distinct labels of the database.
         key_codes: (m,) int32 index of each item's label in `code_nodes`.
         left_out: the items left out of each query's ranking; None if there are none.
+        all_labelled: whether every query and item has a label.
 
     Raises:
         ValueError: for wrong shapes or dtypes, embeddings that are not finite, or key embeddings without key
@@ -70,6 +71,9 @@ class Search:
         self.keys: Tensor | None = None
         self.key_nodes = self.query_nodes
         self._add_keys(query_embeddings, key_embeddings, key_nodes)
+        given = len(query_nodes) + (0 if key_nodes is None else len(key_nodes))
+        left = len(self.query_nodes) + (0 if self.keys is None else len(self.key_nodes))
+        self.all_labelled = given == left
         self.code_nodes, codes = torch.unique(self.key_nodes, return_inverse=True)
         self.key_codes: NDArray[np.int32] = codes.numpy().astype(np.int32)
         self.left_out: LeftOut | None = None
@@ -195,8 +199,8 @@ def score_rankings(
         geometry: geometry of the embeddings, or its name; default `Sphere()`.
         reach: number of results that `relevance` reads; None for all.
         queries: the queries to rank the database for; None: all of them.
-        order: (n, w) the rankings of all queries, where they are known; entries after a query's last result
-            are not read. None: they are made.
+        order: (n, w) the rankings of all queries, where they are known; what follows a query's last result is
+            not read. None: they are made.
         shard: divide the queries over the ranks of `torch.distributed`.
         progress: see `ranked_chunks`.
 
