@@ -60,7 +60,7 @@ test: style
 # In the order of names: by number of tests, files of one long test would come last, when the other cores are idle.
 # A thread for each process: there are more of them than processors.
 tests: $(READY)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --workers $(WORKERS)
 
 # Time, memory and accuracy beside the goals of docs/performance.md; bench-full makes the committed results.
 bench: $(READY)

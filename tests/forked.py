@@ -1,6 +1,7 @@
 """Processes of their own for tests, forked from one that has imported the libraries and done nothing else."""
 
-import itertools
+import contextlib
+import logging
 import multiprocessing
 import multiprocessing.forkserver
 import multiprocessing.process
@@ -8,9 +9,11 @@ import multiprocessing.resource_tracker
 import multiprocessing.util
 import os
 import socket
+import stat
 import subprocess
 import sys
 import tempfile
+import traceback
 from collections.abc import Callable, Sequence
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
@@ -34,17 +37,29 @@ def fork_the_server() -> None:
         if number:
             return number
         try:
-            kept = [-1, 0, 1, 2, *sorted(handles), os.sysconf("SC_OPEN_MAX")]
-            for before, after in itertools.pairwise(kept):
-                os.closerange(before + 1, after)
+            _close_pipes({0, 1, 2, *handles})
+            for handler in logging._handlerList:  # type: ignore[attr-defined] # of streams that are captured
+                if type(found := handler()) is logging.StreamHandler:
+                    found.stream = sys.stderr
             multiprocessing.process._children.clear()  # type: ignore[attr-defined] # of the parent
             exec(arguments[-1])
+        except Exception:
+            traceback.print_exc()
         finally:
             os._exit(0)
 
     multiprocessing.resource_tracker.ensure_running()  # which is started in the same way
     with mock.patch.object(multiprocessing.util, "spawnv_passfds", start):
         multiprocessing.forkserver.ensure_running()
+
+
+def _close_pipes(kept: set[int]) -> None:
+    """Close those of the process that this one was forked from: it would not be seen to end."""
+    for number in map(int, os.listdir("/proc/self/fd")):
+        with contextlib.suppress(OSError):  # that of the listing itself
+            mode = os.fstat(number).st_mode
+            if number not in kept and (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
+                os.close(number)
 
 
 def end_the_server() -> None:
@@ -113,7 +128,7 @@ def run_two_ranks(code: str, arguments: Sequence[str], out: Path, *, ends_well: 
             rank.kill()
     errors = [(out / f"errors{rank}.txt").read_text() for rank in range(2)]
     if ends_well:
-        assert ended == [0, 0], "\n".join(errors)
+        assert ended == [0, 0], "\n".join([str(ended), *errors])
     return errors
 
 

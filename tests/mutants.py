@@ -140,7 +140,7 @@ class Trial:
 
     def fail(self, tree: Path) -> bool:
         """Whether the tests of a tree fail with the source as it is."""
-        words = ["-m", "pytest", "-x", "-p", "no:cacheprovider", "-p", "no:xdist"]
+        words = ["-m", "pytest", "-x", "-p", "no:cacheprovider"]
         files = [f"{tree}/tests/{name}" for name in self.tests]
         paths = os.pathsep.join([str(self.source / "src"), os.environ.get("PYTHONPATH", "")])
         environment = os.environ | {

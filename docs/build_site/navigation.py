@@ -20,6 +20,7 @@ NAVIGATION: dict[str, list[str]] = {
         "encoders",
         "images-and-texts",
         "own-loop",
+        "several-devices",
         "add-your-own-objective",
         "python",
         "Evaluate a model or embeddings <evaluation>",

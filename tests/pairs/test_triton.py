@@ -35,7 +35,7 @@ FILES = [path for path in Path(__file__).parent.glob("test_triton*.py") if "buil
 @pytest.mark.skipif(INTERPRETED, reason="this is that process")
 def test_in_the_interpreter():
     environment = {**os.environ, "TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", *FILES]
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *FILES]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
     assert " passed" in done.stdout

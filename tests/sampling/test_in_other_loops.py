@@ -55,6 +55,29 @@ def test_a_pass_is_an_epoch(sampler: BatchSampler) -> None:
         sampler.set_epoch(-1)
 
 
+def test_a_state_goes_on_where_a_pass_was(sampler: BatchSampler) -> None:
+    assert sampler.state_dict() == {"epoch": 0, "done": 0}
+    list(sampler)
+    assert sampler.state_dict() == {"epoch": 1, "done": 0}
+    batches = iter(sampler)
+    seen = [next(batches) for _ in range(2)]
+    state = sampler.state_dict()
+    assert state == {"epoch": 1, "done": 2}
+    for sets_epoch in (False, True):
+        again = MAKERS[next(name for name in MAKERS if type(MAKERS[name]()) is type(sampler))]()
+        again.load_state_dict(state)
+        assert again.state_dict() == state
+        if sets_epoch:
+            again.set_epoch(1)
+        assert seen + list(again) == drawn(sampler, 1)
+        assert list(again) == drawn(sampler, 2)
+        again.set_epoch(1)
+        assert list(again) == drawn(sampler, 1)
+    again.load_state_dict(state)
+    again.set_epoch(0)
+    assert list(again) == drawn(sampler, 0)
+
+
 @pytest.mark.parametrize("workers", [0, 1])
 def test_in_a_data_loader(sampler: BatchSampler, workers: int) -> None:
     if workers and not isinstance(sampler, HierarchicalBatchSampler):
@@ -140,6 +163,48 @@ def test_lightning_on_two_devices(tmp_path: Path) -> None:
     for rank in range(2):
         sampler = HierarchicalBatchSampler(TREE_OF_LIGHTNING, tree_nodes, 8, rank=rank, world_size=2)
         assert seen[rank] == [(epoch, batch) for epoch in range(2) for batch in drawn(sampler, epoch)]
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_lightning_goes_on_within_an_epoch(workers: int, tmp_path: Path) -> None:
+    """With the loader of torchdata, which keeps its place in the checkpoint."""
+    import lightning as L
+    from lightning.pytorch.callbacks import ModelCheckpoint
+    from torchdata.stateful_dataloader import StatefulDataLoader
+
+    class Module(L.LightningModule):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer, self.seen = torch.nn.Linear(1, 1), list[list[int]]()
+
+        def training_step(self, batch: list[torch.Tensor]) -> torch.Tensor:
+            self.seen.append(batch[0].tolist())
+            return self.layer(batch[0][:, None].float()).square().mean()
+
+        def configure_optimizers(self) -> torch.optim.Optimizer:
+            return torch.optim.SGD(self.parameters(), 1e-9)
+
+    def fitted(name: str, checkpoint: Path | None = None, **settings: int) -> list[list[int]]:
+        sampler = HierarchicalBatchSampler(TREE, NODES, 12)  # six batches
+        loader = StatefulDataLoader(
+            TensorDataset(torch.arange(72)), batch_sampler=sampler, num_workers=workers,
+            multiprocessing_context="fork" if workers else None,
+        )  # fmt: skip
+        saving = ModelCheckpoint(tmp_path / name, every_n_train_steps=1, save_top_k=-1)
+        trainer = L.Trainer(
+            accelerator="cpu", logger=False, enable_progress_bar=False, enable_model_summary=False,
+            use_distributed_sampler=False, callbacks=[saving], max_epochs=3, **settings,
+        )  # fmt: skip
+        module = Module()
+        trainer.fit(module, loader, ckpt_path=checkpoint)
+        return module.seen
+
+    whole, start = fitted("whole"), fitted("cut", max_steps=9)
+    (checkpoint,) = (tmp_path / "cut").glob("*step=9*")
+    assert whole[:9] == start
+    assert whole[9:] == fitted("on", checkpoint)
+    sampler = HierarchicalBatchSampler(TREE, NODES, 12)
+    assert whole == [batch for epoch in range(3) for batch in drawn(sampler, epoch)]
 
 
 TREE_OF_LIGHTNING = type(TREE).from_nested({"a": ["b", "c"], "d": ["e", "f"]})

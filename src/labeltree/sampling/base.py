@@ -71,7 +71,8 @@ class BatchSampler(Sampler[list[int]], ABC):
         self.seed = _at_least("seed", seed, 0)
         self.drop_last = bool(drop_last)
         self._asks = rank is None and world_size is None
-        self._next = (0, 0)
+        self._next = self._place = (0, 0)
+        self._loaded = False
         self._drawn: tuple[int, Any] | None = None
         self.rank, self.world_size = _place()
         if not self._asks:
@@ -86,14 +87,27 @@ class BatchSampler(Sampler[list[int]], ABC):
         """The sampler itself: where Lightning looks for `set_epoch`."""
         return self
 
-    def set_epoch(self, epoch: int, start: int = 0) -> None:
+    def set_epoch(self, epoch: int, start: int | None = None) -> None:
         """Make the next pass yield `batches(epoch, start)`.
 
         Args:
             epoch: counted from 0.
-            start: the number of batches of this epoch that are already consumed.
+            start: the number of batches of this epoch that are already consumed. None: those of a state that
+                was loaded, if it is of this epoch, as Lightning sets the epoch once more; else 0.
         """
-        self._next = (_at_least("epoch", epoch, 0), _at_least("start", start, 0))
+        if start is None:
+            start = self._next[1] if self._loaded and epoch == self._next[0] else 0
+        self._next = self._place = (_at_least("epoch", epoch, 0), _at_least("start", start, 0))
+
+    def state_dict(self) -> dict[str, int]:
+        """Where the current pass is: the `epoch` and the number of its batches that were yielded, `done`."""
+        epoch, done = self._place
+        return {"epoch": epoch + 1, "done": 0} if done >= len(self) else {"epoch": epoch, "done": done}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        """Let the next pass go on there."""
+        self.set_epoch(state["epoch"], state["done"])
+        self._loaded = True
 
     def __iter__(self) -> Iterator[list[int]]:
         """The batches of the next epoch, lists of B positions in `nodes`; see `set_epoch`."""
@@ -101,8 +115,9 @@ class BatchSampler(Sampler[list[int]], ABC):
         self._refuse_to_be_divided(sys._getframe(1))
         epoch, start = self._next
         found = self.batches(epoch, start)
-        self._next = (epoch + 1, 0)
-        for batch in found:
+        self._next, self._loaded = (epoch + 1, 0), False
+        for done, batch in enumerate(found, start + 1):
+            self._place = (epoch, done)
             yield batch.tolist()
 
     def _refuse_to_be_divided(self, caller: FrameType) -> None:

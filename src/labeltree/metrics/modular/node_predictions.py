@@ -4,28 +4,32 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from labeltree.metrics import functional
 from labeltree.metrics.checks import check_tree
-from labeltree.metrics.functional.classification import Undecided, correct_by_depth
-from labeltree.metrics.functional.node_decisions import node_decision_counts, node_rates
-from labeltree.metrics.modular.state import CountedPredictions, SampleMean
+from labeltree.metrics.functional.classification import Undecided
+from labeltree.metrics.modular.state import CollectedPredictions
 from labeltree.taxonomy import AnyTaxonomy
 
 __all__ = ["AccuracyByDepth", "HierarchicalF1", "MistakeSeverity", "NodeDecisionMetrics", "TreeAccuracy"]
 
 
-class _PredictionMean(SampleMean):
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        nothing = torch.empty(0, dtype=torch.int64)
-        self.add(nothing, nothing)  # so that invalid settings raise an error at once
+class _PredictionMean(CollectedPredictions):
+    def _values(self) -> Tensor:
+        return type(self).function(
+            self.rows("predicted"), self.rows("target"), **self.settings, reduction="none"
+        )
 
-    def update(self, predicted_nodes: Tensor, target_nodes: Tensor) -> None:
-        """Add predictions (b,) and labels (b,)."""
-        self.add(predicted_nodes, target_nodes)
+    @property
+    def count(self) -> Tensor:
+        """Number of samples that count."""
+        return (~self._values().isnan()).sum()
+
+    @property
+    def left_out(self) -> Tensor:
+        """Number of samples that are left out."""
+        return self._values().isnan().sum()
 
 
 class HierarchicalF1(_PredictionMean):
@@ -111,7 +115,7 @@ class MistakeSeverity(_PredictionMean):
         super().__init__(settings={"taxonomy": taxonomy, "undecided": undecided}, **kwargs)
 
 
-class AccuracyByDepth(CountedPredictions):
+class AccuracyByDepth(CollectedPredictions):
     """Accuracy at every depth; see `labeltree.metrics.functional.accuracy_by_depth`.
 
     Args:
@@ -127,21 +131,13 @@ class AccuracyByDepth(CountedPredictions):
 
     """
 
-    states = ("correct", "decided")
-    counts = staticmethod(correct_by_depth)
-    correct: Tensor
-    decided: Tensor
+    function = staticmethod(functional.accuracy_by_depth)
 
     def __init__(self, taxonomy: AnyTaxonomy, **kwargs: Any) -> None:
-        super().__init__(check_tree("accuracies by depth", taxonomy), taxonomy.max_depth, **kwargs)
-
-    @staticmethod
-    def rates(correct: Tensor, decided: Tensor) -> Tensor:
-        """(L,) float64, coarse to fine; NaN at a depth that no label decides."""
-        return correct.double() / decided.double()
+        super().__init__({"taxonomy": check_tree("accuracies by depth", taxonomy)}, **kwargs)
 
 
-class NodeDecisionMetrics(CountedPredictions):
+class NodeDecisionMetrics(CollectedPredictions):
     """Sensitivity, specificity, PPV, NPV and balanced accuracy of predicted nodes; see
     `labeltree.metrics.functional.node_decision_metrics`.
 
@@ -160,9 +156,7 @@ class NodeDecisionMetrics(CountedPredictions):
 
     """
 
-    states = ("true_positives", "false_positives", "positives", "negatives")
-    counts = staticmethod(node_decision_counts)
-    rates = staticmethod(node_rates)
+    function = staticmethod(functional.node_decision_metrics)
 
     def __init__(self, taxonomy: AnyTaxonomy, **kwargs: Any) -> None:
-        super().__init__(taxonomy, taxonomy.num_nodes, **kwargs)
+        super().__init__({"taxonomy": taxonomy}, **kwargs)

@@ -1,7 +1,8 @@
-"""Base classes: they keep sums over samples, or the rows of all samples, over batches and ranks.
+"""Base classes: they keep the rows of all samples, over batches and ranks.
 
 A class sets its `function` in `labeltree.metrics.functional` and its direction. The other arguments of the
-function are the settings, which are attributes of the metric.
+function are the settings, which are attributes of the metric. No sums are kept: metrics that read the same
+rows may then share them in a `MetricCollection`, whatever the first batch is.
 
 Rows are kept in the order of rank, then of arrival. A sample counts once: where one may arrive several times
 (`DistributedSampler` repeats samples to make ranks even), `update` takes the `instances` of the rows, and
@@ -11,7 +12,7 @@ only the first row of each instance counts. Otherwise a sample would find itself
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -23,7 +24,7 @@ from torchmetrics.utilities.distributed import gather_all_tensors
 from labeltree.metrics.checks import check_embeddings, check_labels, check_same_length
 from labeltree.taxonomy import AnyTaxonomy
 
-__all__ = ["Collected", "CollectedSamples", "CountedPredictions", "FunctionMetric", "SampleMean"]
+__all__ = ["Collected", "CollectedPredictions", "CollectedSamples", "FunctionMetric"]
 
 
 class FunctionMetric(Metric):
@@ -54,74 +55,6 @@ class FunctionMetric(Metric):
     def settings(self) -> dict[str, Any]:
         """The current settings."""
         return {name: getattr(self, name) for name in self._settings}
-
-
-class SampleMean(FunctionMetric):
-    """Mean of values per sample, NaN where a sample is left out.
-
-    State: `total` and `count` over the counted samples, and the number `left_out`.
-    """
-
-    total: Tensor
-    count: Tensor
-    left_out: Tensor
-
-    def __init__(self, settings: Mapping[str, Any], **kwargs: Any) -> None:
-        super().__init__(settings, **kwargs)
-        self.add_state("total", torch.tensor(0.0, dtype=torch.float64), dist_reduce_fx="sum")
-        self.add_state("count", torch.tensor(0), dist_reduce_fx="sum")
-        self.add_state("left_out", torch.tensor(0), dist_reduce_fx="sum")
-
-    def add(self, samples: Tensor, nodes: Tensor) -> None:
-        """Add samples (b, ...) and their labels (b,)."""
-        values = type(self).function(samples, nodes, **self.settings, reduction="none")
-        left_out = values.isnan()
-        self.total += values.nansum()
-        self.count += (~left_out).sum()
-        self.left_out += left_out.sum()
-
-    def compute(self) -> Tensor:
-        """Float64 scalar; NaN if no sample counts."""
-        return self.total / self.count
-
-
-class CountedPredictions(Metric):
-    """Rates of predicted nodes, from counts that add up over batches.
-
-    Attributes:
-        states: the names of the counts.
-        counts: function of (predicted nodes, target nodes, taxonomy) that returns the counts.
-        rates: function of the counts that returns the rates.
-
-    Args:
-        taxonomy: the taxonomy of the nodes.
-        size: length of each count.
-        **kwargs: arguments of `torchmetrics.Metric`.
-
-    """
-
-    is_differentiable = False
-    full_state_update = False
-    higher_is_better = True
-    states: ClassVar[Sequence[str]]
-    counts: ClassVar[Callable[..., Iterable[Tensor]]]
-    rates: ClassVar[Callable[..., Any]]
-
-    def __init__(self, taxonomy: AnyTaxonomy, size: int, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.taxonomy = taxonomy
-        for name in self.states:
-            self.add_state(name, torch.zeros(size, dtype=torch.int64), dist_reduce_fx="sum")
-
-    def update(self, predicted_nodes: Tensor, target_nodes: Tensor) -> None:
-        """Add predictions (b,) and labels (b,)."""
-        counts = type(self).counts(predicted_nodes, target_nodes, self.taxonomy)
-        for name, count in zip(self.states, counts, strict=True):
-            setattr(self, name, getattr(self, name) + count)
-
-    def compute(self) -> Any:
-        """The rates of all predictions so far."""
-        return type(self).rates(*(getattr(self, name) for name in self.states))
 
 
 class Collected(FunctionMetric):
@@ -180,6 +113,8 @@ class Collected(FunctionMetric):
     def _no_rows(self, name: str, dimension: int) -> Tensor:
         if name == "embeddings":
             return torch.empty(0, dimension, device=self.device)
+        if name == "values":
+            return torch.empty(0, dtype=torch.float64, device=self.device)
         return torch.empty(0, dtype=torch.int64, device=self.device)
 
     def _sync_dist(
@@ -196,6 +131,35 @@ class Collected(FunctionMetric):
             row = rows[name] if len(rows[name]) else self._no_rows(name, width)
             setattr(self, name, [row.double() if wide else row])
         super()._sync_dist(dist_sync_fn, process_group)
+
+
+class CollectedPredictions(Collected):
+    """Collects predicted nodes and labels.
+
+    Args:
+        settings: as in `FunctionMetric`, with the `taxonomy` of the nodes; checked at once.
+        **kwargs: arguments of `torchmetrics.Metric`.
+
+    """
+
+    taxonomy: AnyTaxonomy
+    predicted: list[Tensor]
+    target: list[Tensor]
+
+    def __init__(self, settings: Mapping[str, Any], **kwargs: Any) -> None:
+        super().__init__(("predicted", "target"), settings, **kwargs)
+        nothing = torch.empty(0, dtype=torch.int64)
+        self.value(nothing, nothing)
+
+    def update(
+        self, predicted_nodes: Tensor, target_nodes: Tensor, *, instances: Tensor | None = None
+    ) -> None:
+        """Add predictions (b,) and labels (b,); rows with equal `instances` (b,) count once."""
+        check_same_length("predicted_nodes", predicted_nodes, "target_nodes", target_nodes)
+        self.value(predicted_nodes, target_nodes)  # so that a bad batch is refused when it comes
+        self.predicted.append(predicted_nodes.long())
+        self.target.append(target_nodes.long())
+        self.add_instances(instances, target_nodes)
 
 
 class CollectedSamples(Collected):

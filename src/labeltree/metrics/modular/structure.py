@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from typing import Any
+from zlib import crc32
 
 import torch
 from torch import Tensor
 
 from labeltree.geometry import Geometry, as_geometry
 from labeltree.metrics import functional
-from labeltree.metrics.checks import check_labels, check_same_length
-from labeltree.metrics.modular.state import Collected, CollectedSamples, SampleMean
+from labeltree.metrics.checks import check_labels, check_same_length, mean_of_counted
+from labeltree.metrics.modular.state import Collected, CollectedSamples
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy
 
 __all__ = [
@@ -22,7 +23,7 @@ __all__ = [
 ]
 
 
-class ParentViolations(SampleMean):
+class ParentViolations(Collected):
     """Parent violations against given prototypes; see `labeltree.metrics.functional.parent_violations`.
 
     Args:
@@ -57,13 +58,22 @@ class ParentViolations(SampleMean):
         **kwargs: Any,
     ) -> None:
         settings = {"taxonomy": taxonomy, "prototypes": prototypes, "distance": distance}
-        super().__init__({**settings, "geometry": as_geometry(geometry)}, **kwargs)
+        super().__init__(("values",), {**settings, "geometry": as_geometry(geometry)}, **kwargs)
         # a sample without a label, so that invalid settings raise an error at once
-        self.function(torch.zeros(1, prototypes.shape[-1]), torch.tensor([-1]), **self.settings)
+        nothing = torch.zeros(1, prototypes.shape[-1]), torch.tensor([-1])
+        self.function(*nothing, **self.settings)
+        # values of other settings may be alike in a first batch: a MetricCollection must not take them for one
+        own = repr((distance, self.geometry, prototypes.double().sum().item(), len(taxonomy)))
+        self.add_state("of_settings", torch.tensor(crc32(own.encode())), dist_reduce_fx="max")
 
-    def update(self, embeddings: Tensor, nodes: Tensor) -> None:
-        """Add embeddings (b, d) and labels (b,)."""
-        self.add(embeddings, nodes)
+    def update(self, embeddings: Tensor, nodes: Tensor, *, instances: Tensor | None = None) -> None:
+        """Add embeddings (b, d) and labels (b,); rows with equal `instances` (b,) count once."""
+        self.values.append(self.function(embeddings, nodes, **self.settings, reduction="none"))
+        self.add_instances(instances, nodes)
+
+    def compute(self) -> Tensor:
+        """Float64 scalar; NaN if no sample counts."""
+        return mean_of_counted(self.rows("values"))
 
 
 class ParentOrderAccuracy(ParentViolations):
