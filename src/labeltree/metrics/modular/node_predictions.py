@@ -17,9 +17,9 @@ __all__ = ["AccuracyByDepth", "HierarchicalF1", "MistakeSeverity", "NodeDecision
 
 class _PredictionMean(CollectedPredictions):
     def _values(self) -> Tensor:
-        return type(self).function(
-            self.rows("predicted"), self.rows("target"), **self.settings, reduction="none"
-        )
+        pair = self.rows("predicted"), self.rows("target")
+        values: Tensor = type(self).function(*pair, **self.settings, reduction="none")
+        return values
 
     @property
     def count(self) -> Tensor:

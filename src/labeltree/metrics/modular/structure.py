@@ -47,6 +47,7 @@ class ParentViolations(Collected):
 
     higher_is_better = False
     function = staticmethod(functional.parent_violations)
+    values: list[Tensor]
 
     def __init__(
         self,
@@ -62,7 +63,7 @@ class ParentViolations(Collected):
         # a sample without a label, so that invalid settings raise an error at once
         nothing = torch.zeros(1, prototypes.shape[-1]), torch.tensor([-1])
         self.function(*nothing, **self.settings)
-        # values of other settings may be alike in a first batch: a MetricCollection must not take them for one
+        # values of other settings may be alike in a first batch, and a MetricCollection takes them for one
         own = repr((distance, self.geometry, prototypes.double().sum().item(), len(taxonomy)))
         self.add_state("of_settings", torch.tensor(crc32(own.encode())), dist_reduce_fx="max")
 
