@@ -4,6 +4,7 @@ import math
 import pickle
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -350,9 +351,8 @@ def test_metrics_of_a_collection_stay_their_own_whatever_the_first_batch_is() ->
     for name, value in together.compute().items():
         torch.testing.assert_close(value, alone[name].compute(), equal_nan=True)
     ways = (None, "raw")
-    pair = MetricCollection(
-        {str(way): metrics.ParentViolations(TAXONOMY, PROTOTYPES, distance=way) for way in ways}
-    )
+    of_parents = partial(metrics.ParentViolations, TAXONOMY, PROTOTYPES)
+    pair = MetricCollection({str(way): of_parents(distance=way) for way in ways})
     for rows in (slice(0, 0), slice(0, COUNT)):
         pair.update(DATA["embeddings"][rows], DATA["nodes"][rows])
     for way in ways:
