@@ -38,10 +38,12 @@ def fork_the_server() -> None:
             return number
         try:
             _close_pipes({0, 1, 2, *handles})
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             for handler in logging._handlerList:  # type: ignore[attr-defined] # of streams that are captured
                 if type(found := handler()) is logging.StreamHandler:
                     found.stream = sys.stderr
             multiprocessing.process._children.clear()  # type: ignore[attr-defined] # of the parent
+            multiprocessing.forkserver._forkserver.__init__()  # type: ignore[attr-defined,misc] # it was locked
             exec(arguments[-1])
         except Exception:
             traceback.print_exc()
@@ -79,7 +81,7 @@ def start_forked(
     Its folder is the one in which the tests were started, wherever they are now.
 
     Args:
-        output: where stdout goes; None = where that of the tests goes.
+        output: where stdout goes; None = nowhere.
     """
     words = list(arguments), str(errors), os.environ | (environment or {}), output and str(output)
     process = _context.Process(target=_run, args=(code, *words), daemon=True)

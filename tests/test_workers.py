@@ -60,7 +60,7 @@ def ran(tests: Path, *words: str) -> str:
 
 def test_all_is_reported_of_two_processes(tests: Path) -> None:
     said = ran(tests, "--workers", "2")
-    assert re.search(r"2 failed, 5 passed, 1 skipped, \d+ warnings", said)
+    assert re.search(r"2 failed, 5 passed, 1 skipped, \d+ warning", said), said
     assert "PASSED test_a.py::test_the_same_folder" in said
     assert "FAILED test_a.py::test_fails - AssertionError" in said
     assert "what was printed" in said
