@@ -197,6 +197,31 @@ def slow_error(confidence: list[float], right: list[bool], bins: int) -> float:
     return sum(gaps) / len(right)
 
 
+@pytest.mark.parametrize(("n", "bins"), [(30, 15), (400, 15), (50, 4)])
+def test_the_error_by_chance_is_that_of_perfectly_calibrated_answers(n: int, bins: int) -> None:
+    """0.2 on 30 samples in 15 bins: that error says nothing against a classifier."""
+    generator = torch.Generator().manual_seed(0)
+    confidence = torch.rand(n, generator=generator).double().sqrt()
+    curve = expected_calibration_error(confidence, confidence > 0, bins)
+    errors = [
+        expected_calibration_error(confidence, torch.rand(n, generator=generator) < confidence, bins).error
+        for _ in range(2000)
+    ]
+    drawn = sum(errors) / len(errors)
+    assert curve.by_chance == pytest.approx(drawn, rel=0.03 if n > 30 else 0.05)
+    if n == 30:
+        assert 0.15 < drawn < 0.3
+
+
+def test_the_error_by_chance_at_its_ends() -> None:
+    sure = torch.ones(5, dtype=torch.float64)
+    assert expected_calibration_error(sure, sure.bool(), 3).by_chance == 0
+    assert expected_calibration_error(0 * sure, sure.bool(), 3).by_chance == 0
+    half = expected_calibration_error(sure[:1] / 2, sure[:1].bool(), 3)
+    assert half.by_chance == pytest.approx(0.5)
+    assert math.isnan(expected_calibration_error(sure[:0], sure[:0].bool()).by_chance)
+
+
 def test_ties_and_order_do_not_matter_to_the_error() -> None:
     confidence = torch.tensor([0.5, 0.7, 0.7, 0.7, 0.9, 0.9], dtype=torch.float64)
     correct = torch.tensor([1, 0, 1, 1, 1, 0]).bool()
@@ -268,7 +293,7 @@ def test_a_calibration_shows_why_a_depth_has_no_number() -> None:
         "Promises rest on something.",
     )
     row = next(line for line in text.splitlines() if line.startswith("1 "))
-    assert row.split() == ["1", "–", "–", "–"]
+    assert row.split() == ["1", "–", "–", "–", "–"]
     assert "All classes lie at or below 'life'" in text
     assert "at depth 1 are not defined, for nothing can be wrong there" in text
 

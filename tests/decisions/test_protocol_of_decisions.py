@@ -57,6 +57,7 @@ def test_coverage_is_near_what_was_asked_for(classifier: str) -> None:
         "Answers come from ",
         "Promises rest on 7",
         "The calibration by",
+        "A calibration erro",
         "The intervals hold",
     ]
 

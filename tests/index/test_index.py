@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import labeltree as lt
-from labeltree.errors import DataError, TaxonomyError
+from labeltree.errors import DataError, TaxonomyError, WriteError
 from labeltree.geometry import get_geometry
 from labeltree.index import Filter, Index, IndexRows, exact
 from labeltree.index.distances import distances, lorentz, lorentz_queries
@@ -541,6 +541,27 @@ def test_a_change_is_done_although_tuning_fails(index: Index, monkeypatch: pytes
     with pytest.warns(UserWarning, match="was changed, but .* --tune"):
         index.delete(["s1"])
     assert index.size == 59
+
+
+@pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="this system cannot allocate a file's place")
+def test_a_disk_that_gets_full_is_told_before_its_file_is_mapped(
+    index: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Writing to a mapped file for which there is no place kills the process (SIGBUS)."""
+    sizes = []
+
+    def full(_: int, start: int, size: int) -> None:
+        sizes.append((start, size))
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(WriteError, match=r"exact': no space left .*free some space"):
+        index.search(points("cosine", 1), k=1)
+    ((start, size),) = sizes
+    assert start == 0
+    assert size > 60 * 6 * 4
+    monkeypatch.undo()
+    assert len(index.search(points("cosine", 1), k=1)) == 1
 
 
 def test_damaged_settings_and_tables_are_named(index: Index, tmp_path: Path) -> None:

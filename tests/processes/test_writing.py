@@ -288,6 +288,33 @@ def test_a_run_that_may_only_be_read_is_evaluated_elsewhere(
     assert json.loads((tmp_path / "out" / "metrics.json").read_text())["methods"] == old
 
 
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (RuntimeError("lance error: LanceError(IO): No space left on device (os error 28)"), "no space"),
+        (RuntimeError("[enforce fail at inline_container.cc:664] . PytorchStreamWriter failed writing file"
+                      " data/3: file write failed"), "no space"),
+        (OSError("Error writing bytes to file. Detail: [errno 28] No space left on device"), "no space"),
+        (RuntimeError("[enforce fail at alloc_cpu.cpp:118] DefaultCPUAllocator: can't allocate memory: you"
+                      " tried to allocate 4000000000000 bytes."), "more memory"),
+        (RuntimeError("CUDA out of memory. Tried to allocate 20.00 GiB"), "more memory"),
+        (MemoryError(), "more memory"),
+    ],
+)  # fmt: skip
+def test_what_libraries_say_of_full_disks_and_memory_is_put_into_words(
+    error: Exception, sentence: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(_: list[str]) -> None:
+        raise error
+
+    monkeypatch.setattr("labeltree.cli.index.run", fails)
+    assert main(["index", "info", "x"]) == 2
+    said = capsys.readouterr().err
+    assert sentence in said
+    assert "report it" not in said
+    assert len(said.splitlines()) == 1
+
+
 def test_a_full_cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with (
         no_room(),

@@ -6,6 +6,7 @@ import io
 import json
 import random
 import struct
+import tempfile
 import threading
 import time
 import zlib
@@ -86,6 +87,20 @@ def detail(reply: Any, status: int) -> str:
     assert "\n" not in sentence
     assert len(sentence) < 500
     return sentence
+
+
+def test_a_form_does_not_pass_through_the_temporary_folder(
+    image_run: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Files of a megabyte and more did, and a full one was a traceback."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+    file = io.BytesIO()
+    noise = np.random.default_rng(0).integers(0, 256, (700, 700, 3), dtype=np.uint8)
+    Image.fromarray(noise).save(file, "PNG")
+    assert len(file.getvalue()) > 1024 * 1024
+    with service(image_run) as client:
+        reply = client.post("/predict", files=[("files", ("large.png", file.getvalue()))])
+    assert reply.status_code == 200, reply.text
 
 
 def test_all_ways_of_sending_get_the_models_answers(

@@ -81,6 +81,7 @@ def assert_same(first: RunFolder, second: RunFolder) -> None:
     assert ours.keys() == theirs.keys()
     different = [name for name in ours if not torch.equal(ours[name], theirs[name])]
     assert not different
+    assert first.encoder.read_bytes() == second.encoder.read_bytes()
     keep = lambda rows: [{k: v for k, v in row.items() if k != "seconds"} for row in rows]  # noqa: E731
     assert keep(first.read_history()) == keep(second.read_history())
     states = [torch.load(f.last_checkpoint, weights_only=True)["state_dict"] for f in (first, second)]

@@ -58,6 +58,9 @@ _ELSEWHERE = {
     "taxonomy": "name another file",
 }
 _STOPPED = {2: "interrupted", 15: "terminated"}
+# What libraries say in errors of their own kinds: lance, pyarrow and safetensors; torch.
+_FULL = r"os error 28\b|[Nn]o space left on device|StorageFull|PytorchStreamWriter failed writing"
+_NO_MEMORY = r"can't allocate memory|[Cc]annot allocate memory|out of memory|os error 12\b"
 
 EPILOG = """a first run:
   labeltree train --data photos/                         nested folders are the taxonomy
@@ -164,6 +167,7 @@ def _unknown(command: str) -> str:
 def _words(command: str, error: BaseException) -> str:
     """The message of an error; errors of the operating system about files get a readable sentence."""
     import errno
+    import re
 
     from labeltree.errors import LabeltreeError, WriteError
 
@@ -179,10 +183,14 @@ def _words(command: str, error: BaseException) -> str:
         if error.filename is None:
             return f"{error.strerror.lower()}: for the output, or for a file that the system does not name"
         return f"'{error.filename}': {error.strerror.lower()}"
-    if isinstance(error, LabeltreeError | ValueError | OSError | ImportError):
-        return str(error)
-    if isinstance(error, MemoryError):
+    text = str(error)
+    foreign = not isinstance(error, LabeltreeError)
+    if foreign and re.search(_FULL, text):
+        return f"no space left on the disk that it writes to{_elsewhere(command, '')}"
+    if isinstance(error, MemoryError) or (foreign and re.search(_NO_MEMORY, text)):
         return "this needs more memory than there is; take fewer samples at a time, or smaller settings"
+    if isinstance(error, LabeltreeError | ValueError | OSError | ImportError):
+        return text
     return f"unexpected {type(error).__name__}: {error}; run it again with --debug and report it"
 
 

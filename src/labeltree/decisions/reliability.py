@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
+import numpy as np
 import torch
+from scipy.stats import binom
 from torch import Tensor
 
 from labeltree.decisions.calibrators import Calibration, fit_calibrator
@@ -48,6 +50,18 @@ class Reliability:
         gaps = (self.accuracy - self.confidence).abs()
         return float((self.count * gaps).sum() / self.count.sum())
 
+    @property
+    def by_chance(self) -> float:
+        """The error that perfectly calibrated answers have on average, as so few samples are measured.
+
+        Each bin is taken for a binomial variable X of its n samples and its mean confidence p, whose mean
+        deviation E|X − n p| is 2 k (1 − p) P(X = k) with k = ⌊n p⌋ + 1 (De Moivre 1730). Samples that vary
+        within a bin deviate a little less, samples that are alike in groups more.
+        """
+        n, p = self.count.numpy(), self.confidence.numpy().clip(0, 1)
+        k = np.floor(n * p) + 1
+        return float((2 * k * (1 - p) * binom.pmf(k, n, p)).sum() / n.sum()) if n.sum() else math.nan
+
 
 @dataclass(frozen=True)
 class DepthCalibration:
@@ -75,6 +89,11 @@ class DepthCalibration:
     nll: float
     curve: Reliability
     of_samples: SampleCalibration | None = None
+
+    @property
+    def by_chance(self) -> float:
+        """The `error` that perfectly calibrated answers have on average, see `Reliability`."""
+        return self.curve.by_chance
 
 
 class SampleCalibration(NamedTuple):
@@ -236,7 +255,7 @@ class CalibrationCheck:
     @property
     def errors(self) -> tuple[float, float]:
         """Calibration error before and after, mean over depths; NaN if there was no check."""
-        return _mean_error(self.before), _mean_error(self.after)
+        return _mean_of(self.before, "error"), _mean_of(self.after, "error")
 
     @property
     def sentence(self) -> str:
@@ -256,9 +275,11 @@ class CalibrationCheck:
         before, after = self.errors
         moved = f"the mean calibration error over depths from {before:.4f} to {after:.4f}"
         where = f"on {self.samples} held-out calibration samples"
+        chance = _mean_of(self.after, "by_chance")
+        perfect = f"Perfectly calibrated probabilities have {chance:.4f} on so many samples."
         if self.applied:
-            return f"The {what} is applied: {where} it brings {moved}."
-        return f"The {what} is not applied: {where} it would raise {moved}."
+            return f"The {what} is applied: {where} it brings {moved}. {perfect}"
+        return f"The {what} is not applied: {where} it would raise {moved}. {perfect}"
 
     def to_dict(self) -> dict[str, Any]:
         """The check as a JSON-serialisable dictionary."""
@@ -269,6 +290,7 @@ class CalibrationCheck:
             "held_out_samples": self.samples,
             "error_before": before,
             "error_after": after,
+            "error_by_chance": _mean_of(self.after, "by_chance"),
             "sentence": self.sentence,
         }
 
@@ -315,7 +337,7 @@ def check_calibration(
             tried[rows] = fitted(scores[rows], classes).exp()
     bins = max(1, min(_BINS, count // _PER_BIN))
     before, after = (_by_depth(p[decides], labels[decides], classes, bins) for p in (raw, tried))
-    worse = _mean_error(after) > _mean_error(before)
+    worse = _mean_of(after, "error") > _mean_of(before, "error")
     return CalibrationCheck(kind, not worse, count, before, after)
 
 
@@ -328,6 +350,6 @@ def _by_depth(p: Tensor, labels: Tensor, classes: ClassNodes, bins: int) -> list
     return [_calibration_of(p[column >= 0], column[column >= 0], bins)]
 
 
-def _mean_error(depths: list[DepthCalibration]) -> float:
-    found = [depth.error for depth in depths if not math.isnan(depth.error)]
+def _mean_of(depths: list[DepthCalibration], name: Literal["error", "by_chance"]) -> float:
+    found = [value for depth in depths if not math.isnan(value := getattr(depth, name))]
     return sum(found) / len(found) if found else math.nan

@@ -246,7 +246,7 @@ def _write(store: Store, folder: Path) -> None:
     order = np.argsort(columns["rows"], kind="stable")
     columns = {name: column[order] for name, column in columns.items()}
     squares = np.empty(n)
-    vectors = np.lib.format.open_memmap(folder / "vectors.npy", mode="w+", dtype=np.float32, shape=(n, dim))
+    vectors = _allocated(folder / "vectors.npy", (n, dim))
     for batch in store.scan(["row", "vector"]):
         if len(batch):
             values = vectors_from_arrow(batch.column("vector"))
@@ -263,6 +263,18 @@ def _write(store: Store, folder: Path) -> None:
     for path in folder.iterdir():
         with path.open("rb") as file:
             os.fsync(file.fileno())
+
+
+def _allocated(path: Path, shape: tuple[int, int]) -> Array:
+    """A mapped file that has its place on the disk: one that got full later would kill the process."""
+    found = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=shape)
+    if hasattr(os, "posix_fallocate"):
+        with path.open("r+b") as file:
+            try:
+                os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
+            except OSError as error:
+                raise OSError(error.errno, error.strerror, str(path)) from error
+    return found
 
 
 def _write_columns(store: Store, rows: Array, path: Path) -> None:

@@ -614,7 +614,7 @@ def _before_and_after(
             depths = calibration_by_depth(p, labels, rule.classes.taxonomy, classes=rule.classes.nodes)
         found[name] = {
             key: [float(getattr(here, key)) for here in depths]
-            for key in ("accuracy", "confidence", "error", "brier", "nll")
+            for key in ("accuracy", "confidence", "error", "by_chance", "brier", "nll")
         }
     return found
 

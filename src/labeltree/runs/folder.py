@@ -425,13 +425,14 @@ class RunFolder:
             return []
         return [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
 
-    def save_weights(self, state: Mapping[str, torch.Tensor], metadata: Mapping[str, str]) -> None:
-        """Write the weights of the encoder and heads as safetensors."""
+    def save_weights(self, state: Mapping[str, torch.Tensor], epoch: int) -> None:
+        """Write the weights of encoder and heads as safetensors; those of equal trainings are equal files."""
         from safetensors.torch import save
 
         tensors = {name: value.detach().cpu().contiguous() for name, value in state.items()}
         with atomic_write(self.encoder) as temporary:
-            temporary.write_bytes(save(tensors, dict(metadata)))
+            # One entry alone: safetensors writes several in an order that differs from process to process.
+            temporary.write_bytes(save(tensors, {"epoch": str(epoch)}))
 
     def load_weights(self) -> dict[str, torch.Tensor]:
         """Read what `save_weights` wrote."""

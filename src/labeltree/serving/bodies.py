@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from fastapi import HTTPException, Request
 from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, ValidationError
-from starlette.exceptions import HTTPException as FormError
+from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import ClientDisconnect
 
 from labeltree.serving.replies import Images, Texts
@@ -211,14 +211,17 @@ def _limited(receive: Receive, lease: Lease) -> Receive:
 
 
 async def _from_multipart(request: Request, settings: ServiceSettings) -> Samples:
+    parser = MultiPartParser(
+        request.headers, request.stream(), max_files=settings.max_samples + 1, max_fields=0
+    )
+    # As all bodies, it is in memory, which the lease counts: the system's temporary folder may be full.
+    parser.spool_max_size = settings.max_upload + 1
     try:
-        form = await request.form(max_files=settings.max_samples + 1, max_fields=0)
-    except FormError as error:  # fastapi's own are of this kind, too
-        if isinstance(error, HTTPException):
-            raise
-        if "Too many files" in error.detail:
+        form = await parser.parse()
+    except MultiPartException as error:
+        if "Too many files" in error.message:
             raise too_many(settings) from None
-        if "Too many fields" in error.detail:
+        if "Too many fields" in error.message:
             raise HTTPException(
                 422,
                 "the form has a field that is no file; options go into the address: /predict?coverage=0.9",

@@ -427,7 +427,7 @@ def _keep_best(folder: RunFolder, module: RepresentationModule) -> None:
     module.load_state_dict(state["state_dict"])
     weights = {f"encoder.{k}": v for k, v in merged_state(module.evaluated_encoder).items()}
     weights |= {f"objective.{k}": v for k, v in module.objective.state_dict().items()}
-    folder.save_weights(weights, {"epoch": str(state["epoch"]), "objective": module.recipe.objective})
+    folder.save_weights(weights, state["epoch"])
 
 
 def _load_state(folder: RunFolder, module: RepresentationModule, path: Path) -> dict[str, Any]:

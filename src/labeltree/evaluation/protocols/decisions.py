@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
@@ -135,6 +136,11 @@ def decisions(inputs: Inputs, options: DecisionOptions) -> ProtocolResult:
             "sample is like them, so that answers hold the truth less often than is promised, and nll is as "
             "large as numbers allow."
         )
+    if not math.isnan(chance := result.scores["ece_by_chance"]):
+        result.notes.append(
+            f"A calibration error of {chance:.3f} is what perfectly calibrated probabilities have on so many "
+            "samples (ece_by_chance)."
+        )
     if inputs.resampling is not None:
         result.notes.append(
             "The intervals hold the classifier and its calibration fixed. Calibration errors have none: "
@@ -252,6 +258,8 @@ def _add_calibration(
         if name == "after":
             result.by_depth["accuracy"] = [here.accuracy for here in depths]
             result.by_depth["confidence"] = [here.confidence for here in depths]
+            result.by_depth["ece_by_chance"] = [here.by_chance for here in depths]
+            result.scores["ece_by_chance"] = depths[-1].by_chance
         for level, here in enumerate(depths[shared:], start=shared + 1):
             result.curves[f"reliability_{name}_depth_{level}"] = here.curve.accuracy.tolist()
             result.axes[f"reliability_{name}_depth_{level}"] = here.curve.confidence.tolist()
