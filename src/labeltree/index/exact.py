@@ -265,7 +265,7 @@ def _write(store: Store, folder: Path) -> None:
             os.fsync(file.fileno())
 
 
-def _allocated(path: Path, shape: tuple[int, int]) -> Array:
+def _allocated(path: Path, shape: tuple[int, int]) -> np.memmap[Any, Any]:
     """A mapped file that has its place on the disk: one that got full later would kill the process."""
     found = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=shape)
     if hasattr(os, "posix_fallocate"):
