@@ -260,7 +260,12 @@ def _unseen(source: Source, name: str, split: SplitSummary, finest: Tensor, lear
         return []
     trained = _distinct(tree.ancestors[_distinct(source.of_split("train").nodes)])
     at_depths = [tree.ancestors[nodes, depth] for depth in range(tree.max_depth + 1)]
-    depths = [d for d, at in enumerate(at_depths) if d and bool(torch.isin(at[at >= 0], trained).all())]
+    nothing = {0, *_agreed_depths(source)}
+    depths = [
+        d
+        for d, at in enumerate(at_depths)
+        if d not in nothing and bool(torch.isin(at[at >= 0], trained).all())
+    ]
     count = f"{len(classes):,} of {split.classes:,} classes of the {name} split"
     if len(classes) == split.classes:
         count = f"all {split.classes:,} classes of the {name} split" if split.classes > 1 else count
@@ -320,13 +325,18 @@ def _why(source: Source, classes: Tensor) -> str:
 
 def _agreed(source: Source) -> list[str]:
     """Depths at which all labels agree, where they differ at others."""
+    agreed = _agreed_depths(source)
+    if not agreed or len(_distinct(source.nodes[source.nodes > 0])) == 1:
+        return []
+    names = [source.taxonomy.path_name(node) for node in agreed.values()]
+    return [
+        f"all labels agree at depth {_numbers([*agreed])} ({some(names)}): there is nothing to measure there"
+    ]
+
+
+def _agreed_depths(source: Source) -> dict[int, int]:
+    """The depths at which all labels agree, with the node that they all are of."""
     tree = source.taxonomy
     used = _distinct(source.nodes[source.nodes > 0])
     at_depths = [_distinct(tree.ancestors[used, depth]) for depth in range(tree.max_depth + 1)]
-    agreed = [depth for depth, at in enumerate(at_depths) if depth and len(at) == 1]
-    if not agreed or len(used) == 1:
-        return []
-    names = [tree.path_name(int(at_depths[depth][0])) for depth in agreed]
-    return [
-        f"all labels agree at depth {_numbers(agreed)} ({some(names)}): there is nothing to measure there"
-    ]
+    return {depth: int(at[0]) for depth, at in enumerate(at_depths) if depth and len(at) == 1}
