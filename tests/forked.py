@@ -57,7 +57,7 @@ def fork_the_server() -> None:
 
 def _close_pipes(kept: set[int]) -> None:
     """Close those of the process that this one was forked from: it would not be seen to end."""
-    for number in map(int, os.listdir("/proc/self/fd")):
+    for number in map(int, os.listdir("/dev/fd")):
         with contextlib.suppress(OSError):  # that of the listing itself
             mode = os.fstat(number).st_mode
             if number not in kept and (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
