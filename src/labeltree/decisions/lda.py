@@ -27,7 +27,7 @@ def shrinkage(centred: Tensor) -> float:
     norm, mean = float(smaller.square().sum()) / n**2, float(squares.sum()) / (n * d)
     spread = float(norm - d * mean**2) / d
     noise = min((float(squares.square().sum()) / n - norm) / (d * n), spread)
-    return noise / spread if spread > 0 and noise > 0 else 0.0
+    return noise / spread if noise > 0 else 0.0  # it is at most the spread
 
 
 def fit_discriminants(vectors: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
