@@ -100,7 +100,7 @@ campaign-index: $(READY)
 # was stopped.
 campaign-statistics: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/proportions.py
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/retrieval_intervals.py --repetitions 4000 --raw runs/retrieval_intervals.json
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/coverage.py --repetitions 4000 --raw runs/coverage.json
 
 clean:
 	rm -rf build $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -1,13 +1,13 @@
-"""Intervals and tests of retrieval: do they hold, how wide are they, and how often do equal encoders differ?
+"""Intervals and tests of `evaluate` and `compare`: do they hold, how wide are they, do equals differ?
 
-    python benchmarks/retrieval_intervals.py [--repetitions 300] [--seconds 1200] [--processes 2]
+    python benchmarks/coverage.py [--repetitions 300] [--seconds 1200] [--processes 2] [--raw FILE]
 
 In every repetition test samples are drawn from one world, embedded with noise by three encoders, and
 evaluated and compared by labeltree. What a number would be on average, at this number of samples and with
-this encoder, is its mean over all repetitions: an interval of 95 % should hold it in 95 % of them, and be as
-wide as the true spread asks for; p should be 0.05 or less in 5 % of the comparisons of two encoders with
-equal noise. Power is the share of p ≤ 0.05 against an encoder with more noise. *Queries* are the same figures
-with queries resampled as if each were no result of the others.
+this encoder and these training samples, is its mean over all repetitions: an interval of 95 % should hold it
+in 95 % of them, and be as wide as the true spread asks for; p should be 0.05 or less in 5 % of the
+comparisons of two encoders with equal noise. Power is the share of p ≤ 0.05 against an encoder with more
+noise. *Queries* are the same figures with queries resampled as if each were no result of the others.
 
 The worlds have 18 classes in a tree of three depths. *tail*: classes as frequent as 1/rank; *apart*: classes
 so far apart that nearly all is right; *groups*: samples in fives, each five with a shift of its own. With
@@ -23,7 +23,6 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -31,20 +30,27 @@ from scipy.stats import binom
 
 from labeltree.atomic import atomic_write
 from labeltree.evaluation import EvaluationSettings, compare, evaluate
+from labeltree.evaluation.comparison import MetricComparison
 from labeltree.evaluation.outcomes import Outcomes
 from labeltree.evaluation.statistics import Bootstrap, GroupSums, sign_flip_test
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 
-COLUMNS = ("recall_at_1", "map_at_r", "mean_average_precision", "ahp", "h_ap", "ndcg", "asi")
+SEARCHED = ("recall_at_1", "map_at_r", "mean_average_precision", "ahp", "h_ap", "ndcg", "asi")
+MEASURED = (
+    *SEARCHED,
+    *("ap_at_depth_1", "cpcc", "pair_violations", "parent_violations"),
+    *("top1", "hierarchical_f1", "mistake_severity", "accuracy_at_depth_1"),
+)
+NODES = ("auroc", "average_precision", "decision_sensitivity", "point_specificity")  # means over the nodes
 TREE = Taxonomy.from_paths([(a, a + b, a + b + c) for a in "abc" for b in "uv" for c in "xyz"])
 BRANCH = "recall_at_1 of branch a"
-ROWS = (*COLUMNS, BRANCH)
+ROWS = (*MEASURED, BRANCH, *(f"{name} of nodes" for name in NODES))
 OUT = Path(__file__).parent / "results"
 CONFIDENCE = 0.95
 _DIM, _NOISE, _MORE = 6, 0.5, 0.65
 _KEPT_EVERY = 100  # repetitions
-_KNOWN = 90  # samples that classifiers learn from; retrieval needs none
+_KNOWN = 270  # samples that classifiers learn from and are set by
 
 
 @dataclass(frozen=True)
@@ -56,10 +62,11 @@ class World:
     tail: bool = False
     apart: float = 1.0
     group: int = 1
+    dear: int = 1  # one repetition of it for so many of the others
 
     def draw(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
         """Points, classes, and groups of test samples."""
-        centres = self._centres()
+        centres = self.centres()
         shares = 1 / np.arange(1, len(centres) + 1) if self.tail else np.ones(len(centres))
         items = self.samples // self.group
         of = np.repeat(rng.choice(len(centres), items, p=shares / shares.sum()), self.group)
@@ -69,7 +76,8 @@ class World:
         points += np.repeat(0.7 * rng.normal(size=(items, _DIM)), self.group, axis=0)
         return points, of, np.repeat(np.arange(items), self.group)
 
-    def _centres(self) -> np.ndarray:
+    def centres(self) -> np.ndarray:
+        """The mean of every class."""
         rng = np.random.default_rng(7)
         above = {}
         rows = []
@@ -89,59 +97,92 @@ WORLDS = (
     World("plain", 50),
     World("plain", 150),
     World("plain", 500),
+    World("plain", 5000, dear=40),
+    World("tail", 50, tail=True),
     World("tail", 150, tail=True),
+    World("apart", 50, apart=4.0),
     World("apart", 150, apart=4.0),
+    World("groups", 30, group=5),
     World("groups", 100, group=5),
     World("groups", 300, group=5),
+    World("groups", 500, group=5),
 )
 
 
 def _table(
-    points: np.ndarray, of: np.ndarray, groups: np.ndarray | None, noise: float, rng: np.random.Generator
+    world: World,
+    points: np.ndarray,
+    of: np.ndarray,
+    groups: np.ndarray | None,
+    noise: float,
+    rng: np.random.Generator,
 ) -> EmbeddingTable:
+    """Embeddings of the points, and of the same training and validation samples every time."""
     fixed = np.random.default_rng(11)
     known = np.arange(_KNOWN) % TREE.num_leaves
-    everything = np.concatenate(
-        [points + noise * rng.normal(size=points.shape), fixed.normal(size=(_KNOWN, _DIM))]
-    )
+    learnt = world.centres()[known] + fixed.normal(size=(_KNOWN, _DIM))
+    learnt += noise * fixed.normal(size=learnt.shape)
     return EmbeddingTable(
-        torch.from_numpy(everything).float(),
+        torch.from_numpy(np.concatenate([points + noise * rng.normal(size=points.shape), learnt])).float(),
         TREE.leaves[torch.from_numpy(np.concatenate([of, known]))],
-        split=np.array(["test"] * len(points) + ["train"] * _KNOWN),
+        split=np.array(["test"] * len(points) + ["train"] * (_KNOWN * 2 // 3) + ["val"] * (_KNOWN // 3)),
         groups=None if groups is None else torch.from_numpy(np.concatenate([groups, np.full(_KNOWN, -1)])),
     )
 
 
-def repetition(world: World, seed: int) -> dict[str, Any]:
-    """The numbers, intervals and p-values of one draw of test samples."""
+def repetition(world: World, seed: int) -> dict[str, list[float]]:
+    """Value, ends and p-values of every number for one draw of test samples."""
     rng = np.random.default_rng((WORLDS.index(world), seed))
     points, of, groups = world.draw(rng)
-    settings = EvaluationSettings(resamples=500, leave_group_out="never", seed=seed)
+    settings = EvaluationSettings(
+        resamples=500,
+        leave_group_out="never",
+        seed=seed,
+        protocols=("node-scores",),
+        options={"node-scores": {"roles": ["embeddings"]}},
+        classifier="probe",
+    )
     noises = {"one": _NOISE, "other": _NOISE, "worse": _MORE}
     results = {
-        name: evaluate(_table(points, of, groups, noise, rng), TREE, name=name, settings=settings)
+        name: evaluate(_table(world, points, of, groups, noise, rng), TREE, name=name, settings=settings)
         for name, noise in noises.items()
     }
     outcomes = {name: result.outcomes[name] for name, result in results.items()}
-    metrics = [f"embeddings.{name}" for name in COLUMNS]
-    how: dict[str, Any] = {"strata_metrics": ["recall_at_1"], "min_samples": 10}
-    how |= {"resamples": 500, "permutations": 1000, "seed": seed}
-    found = compare(outcomes, baseline="one", metrics=metrics, **how)
+    found = compare(
+        outcomes,
+        baseline="one",
+        metrics=[f"embeddings.{name}" for name in MEASURED]
+        + [f"node-scores.embeddings.{name}" for name in NODES[:2]],
+        strata_metrics=["recall_at_1"],
+        min_samples=10,
+        resamples=500,
+        permutations=1000,
+        seed=seed,
+    )
     main = results["one"].main
-    row: dict[str, Any] = {}
-    for name in COLUMNS:
-        entry = found.metric(name, "embeddings")
-        low, high = main.interval(name) or (np.nan, np.nan)
-        before = _by_queries(outcomes, name, seed)
-        row[name] = [
-            main.score(name), low, high, entry.differences["other"].p, entry.differences["worse"].p, *before
-        ]  # fmt: skip
+    row: dict[str, list[float]] = {}
+    for name in MEASURED:
+        depth = name.startswith("accuracy_at_depth_")
+        ends = main.depth_intervals["probe"][0] if depth else main.interval(name)
+        value = main.by_depth["probe"][0] if depth else main.score(name)
+        before = _by_queries(outcomes, name, seed) if name in SEARCHED else [np.nan] * 4
+        row[name] = [value, *(ends or (np.nan, np.nan)), *_tests(found.metric(name, "embeddings")), *before]
+    for name in NODES:
+        key, of_nodes = f"embeddings.{name}", main.protocols["node-scores"]
+        ends = of_nodes.intervals.get(key, (np.nan, np.nan))
+        compared = name in NODES[:2]  # their outcomes are kept
+        tests = _tests(found.metric(f"embeddings.{name}", "node-scores")) if compared else [np.nan] * 2
+        row[f"{name} of nodes"] = [of_nodes.scores[key], *ends, *tests, *[np.nan] * 4]
     for part in found.strata:
         if part.name == "a":
-            mine, differences = part.estimates["one"], part.differences
-            ends = [mine.value, mine.low, mine.high, differences["other"].p, differences["worse"].p]
-            row[BRANCH] = [*ends, np.nan, np.nan, np.nan, np.nan]
+            mine = part.estimates["one"]
+            row[BRANCH] = [mine.value, mine.low, mine.high, *_tests(part), *[np.nan] * 4]
     return row
+
+
+def _tests(entry: MetricComparison) -> list[float]:
+    found = entry.differences
+    return [found[name].p if name in found else np.nan for name in ("other", "worse")]
 
 
 def _by_queries(outcomes: dict[str, Outcomes], name: str, seed: int) -> list[float]:
@@ -159,12 +200,12 @@ def _by_queries(outcomes: dict[str, Outcomes], name: str, seed: int) -> list[flo
     return [float(ends.low[0]), float(ends.high[0]), *tests]
 
 
-def _one(task: tuple[World, int]) -> tuple[World, dict[str, Any]]:
+def _one(task: tuple[World, int]) -> tuple[World, dict[str, list[float]]]:
     torch.set_num_threads(1)
     return task[0], repetition(*task)
 
 
-def tables(rows: dict[World, list[dict[str, Any]]]) -> Iterator[str]:
+def tables(rows: dict[World, list[dict[str, list[float]]]]) -> Iterator[str]:
     """A table for every world."""
     for world, several in rows.items():
         if len(several) < 2:
@@ -196,7 +237,7 @@ def tables(rows: dict[World, list[dict[str, Any]]]) -> Iterator[str]:
         yield ""
 
 
-def failures(rows: dict[World, list[dict[str, Any]]]) -> list[str]:
+def failures(rows: dict[World, list[dict[str, list[float]]]]) -> list[str]:
     """Cells whose coverage is below .93 or whose false alarms are above .06, by exact binomial tests."""
     cells = [(world, name, part) for world, part in rows.items() for name in ROWS]
     level, found = 0.05 / max(2 * len(cells), 1), []
@@ -215,7 +256,7 @@ def failures(rows: dict[World, list[dict[str, Any]]]) -> list[str]:
     return found
 
 
-def keep(path: Path, rows: dict[World, list[dict[str, Any]]]) -> None:
+def keep(path: Path, rows: dict[World, list[dict[str, list[float]]]]) -> None:
     """Write the figures of all repetitions, for a later call to go on from."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(path) as temporary:
@@ -230,15 +271,19 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after this time")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--raw", type=Path, help="JSON of all repetitions, which a later call goes on from")
-    parser.add_argument("--out", type=Path, default=OUT / "retrieval_intervals.md")
+    parser.add_argument("--out", type=Path, default=OUT / "coverage.md")
     options = parser.parse_args()
-    rows: dict[World, list[dict[str, Any]]] = {world: [] for world in WORLDS}
+    rows: dict[World, list[dict[str, list[float]]]] = {world: [] for world in WORLDS}
     if options.raw is not None and options.raw.is_file():
         kept = json.loads(options.raw.read_text("utf-8"))
         rows = {world: kept.get(f"{world.name} {world.samples}", []) for world in WORLDS}
     tasks = sorted(
-        ((world, seed) for world in WORLDS for seed in range(len(rows[world]), options.repetitions)),
-        key=lambda task: task[1],
+        (
+            (world, seed)
+            for world in WORLDS
+            for seed in range(len(rows[world]), -(-options.repetitions // world.dear))
+        ),
+        key=lambda task: (task[1] * task[0].dear, WORLDS.index(task[0])),
     )
     until = time.monotonic() + options.seconds
     with multiprocessing.get_context("forkserver").Pool(options.processes) as pool:
@@ -251,7 +296,7 @@ def main() -> None:
                 break
     if options.raw is not None:
         keep(options.raw, rows)
-    text = "\n".join(["`python benchmarks/retrieval_intervals.py`\n", *tables(rows)])
+    text = "\n".join(["`python benchmarks/coverage.py`\n", *tables(rows)])
     wrong = failures(rows)
     text += (
         "\nCells that fail (coverage below .93 or false alarms above .06, tested exactly at .05 / cells): "
