@@ -144,4 +144,5 @@ def test_a_service_watches_what_it_is_asked(run: Path, other: Path) -> None:
         found = client.get("/health").json()["drift"]
     assert found["alarm"]
     assert found["samples"] >= WINDOW
+    assert found["evidence"] >= 20
     assert "calibrate RUN --data" in found["says"]

@@ -151,11 +151,9 @@ def test_later_batches_are_not_looked_at() -> None:
     assert not said(lambda n: other(Z, n), NUMBERS)
 
 
-def test_compiled_losses_and_copies() -> None:
+def test_copies() -> None:
     loss = losses.HWCLoss(tree(), 0.5, 0.5)
     good = tree().leaves.repeat(2)
-    compiled = torch.compile(loss, backend="eager")
-    torch.testing.assert_close(compiled(Z, good), loss(Z, good))
     assert torch.equal(pickle.loads(pickle.dumps(loss))(Z, good), loss(Z, good))
 
 

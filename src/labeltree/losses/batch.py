@@ -22,6 +22,9 @@ _MOST = 16  # entries of a tensor that are shown
 class Loss(nn.Module):
     """Base of the losses: `repr` shows the settings; parameters must be the same on all ranks.
 
+    In a function that `torch.compile` compiles, losses run as they are: most of their work is done by
+    hand-written kernels and gradients, which the compiler would cut into dozens of graphs.
+
     Attributes:
         label_sets: how training gives the loss samples with several labels. `"relation"`: as `nodes (n, k)`,
             for pairs to be related as their closest two labels (`labeltree.pairs.SetRelation`). `"rows"`: a
@@ -35,6 +38,12 @@ class Loss(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         watch_parameters(self)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The loss; arguments as those of `forward`."""
+        if torch.compiler.is_compiling():
+            return torch.compiler.disable(super().__call__)(*args, **kwargs)
+        return super().__call__(*args, **kwargs)
 
     def extra_repr(self) -> str:
         """The number of classes of the loss, and its settings."""

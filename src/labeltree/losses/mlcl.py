@@ -12,9 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from labeltree.geometry import Geometry, Sphere, as_geometry
-from labeltree.losses.batch import check_batch, shown_settings
+from labeltree.losses.batch import Loss, check_batch, shown_settings
 from labeltree.losses.classifier import ClassifierLoss
-from labeltree.losses.ranks_agree import watch_parameters
 from labeltree.losses.ratings import JaccardSupConLoss
 from labeltree.losses.reduction import Reduction, labelled_mean
 from labeltree.losses.supcon import SupConLoss
@@ -141,7 +140,7 @@ def _per_head(
     return [float(value) for value in found]
 
 
-class MLCLLoss(nn.Module):
+class MLCLLoss(Loss):
     """Multi-level contrastive learning (Ghanooni et al., Eq. 2 and 3): SupCon on several projection heads.
 
         L = Σ_h α_h·L_h + (1 − Σ_h α_h)·CE
@@ -212,7 +211,6 @@ class MLCLLoss(nn.Module):
         undecided: Undecided = "ignore",
     ) -> None:
         super().__init__()
-        watch_parameters(self)
         taxonomies = [taxonomy] if isinstance(taxonomy, Taxonomy) else list(taxonomy)
         if not taxonomies:
             raise ValueError("taxonomy must be a taxonomy, or a sequence of one per aspect; got an empty one")

@@ -138,13 +138,14 @@ def create_app(engine: Engine, *, token: str | None = None) -> FastAPI:
 
 def _drift_reply(engine: Engine) -> DriftReply | None:
     found = None if engine.drift is None else engine.drift.last
-    if found is None:
+    if engine.drift is None or found is None:
         return None
     if isinstance(found, str):
         return DriftReply(p_value=None, alarm=False, samples=WINDOW, says=f"not tested: {found}")
     alarm = found.alarms()
     says = found.sentence() if alarm else None
-    return DriftReply(p_value=found.p_value, alarm=alarm, samples=found.count, says=says)
+    evidence = engine.drift.evidence.value
+    return DriftReply(p_value=found.p_value, alarm=alarm, samples=found.count, says=says, evidence=evidence)
 
 
 def _add_pages(app: FastAPI, engine: Engine, guards: list[Any]) -> None:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from labeltree.decisions.drift import NO_GROUPS, Drift, DriftRule, Seen
+from labeltree.decisions.drift_evidence import DriftEvidence
 from labeltree.runs import EmbeddingTable
 
 __all__ = ["WINDOW", "DriftWatch"]
@@ -20,16 +21,20 @@ _log = logging.getLogger("labeltree.serving")
 
 
 class DriftWatch:
-    """Compares every `WINDOW` answered samples with the held-out ones, in a thread of its own.
+    """Compares every `WINDOW` answered samples, and all of them, with the held-out ones, in its own thread.
 
     The embeddings of at most one window are held, and no sample; nothing is written.
 
     Args:
         rule: the held-out samples.
+
+    Attributes:
+        evidence: that of all full windows since the start.
     """
 
     def __init__(self, rule: DriftRule) -> None:
         self._rule = rule
+        self.evidence = DriftEvidence(rule)
         self._lock = threading.Lock()
         self._tables: list[tuple[EmbeddingTable, Tensor]] = []
         self._count = 0
@@ -72,7 +77,11 @@ class DriftWatch:
             torch.cat([each.embeddings for each in seen if each.embeddings is not None]),
         )
         found = self._rule.cannot_test(whole) or self._rule.test(whole)
+        known = self.evidence.alarms()
+        self.evidence.add(whole)
         with self._lock:
             self._last = found
         if isinstance(found, Drift) and found.alarms():
-            _log.warning("drift: %s", found.sentence())
+            _log.warning("drift: %s; 1 in 20 windows without any drift says so, too", found.sentence())
+        if self.evidence.alarms() and not known:
+            _log.warning("drift: %s", self.evidence.sentence())

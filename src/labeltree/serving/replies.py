@@ -134,6 +134,11 @@ class DriftReply(BaseModel):
     alarm: bool = Field(description="whether they differ: of windows that do not, at most 5 % are said to")
     samples: int = Field(description="samples of the window")
     says: str | None = Field(None, description="how they differ and what to do, or why there is no test")
+    evidence: float | None = Field(
+        None,
+        description="highest so far that samples since the start differ: 20 or more in at most 5 % of "
+        "services without drift",
+    )
 
 
 class Health(BaseModel):
