@@ -12,7 +12,8 @@ from labeltree import losses, metrics
 from labeltree.errors import TaxonomyError
 from labeltree.metrics import functional
 from labeltree.models import KeyQueue
-from labeltree.taxonomy import Taxonomy
+from labeltree.sampling import BalancedBatchSampler, ClassBalancedBatchSampler, HierarchicalBatchSampler
+from labeltree.taxonomy import Taxonomy, TaxonomyDAG
 
 pytestmark = pytest.mark.slow
 
@@ -173,3 +174,51 @@ def test_nodes_of_class_numbers() -> None:
     ):
         with pytest.raises(TaxonomyError, match=message):
             taxonomy.nodes_of(wrong)
+
+
+def test_what_is_no_tree() -> None:
+    dag = TaxonomyDAG.from_edges([("x", "y"), ("x", "z"), ("y", "w"), ("z", "w")])
+    for make in (
+        lambda first: losses.HWCLoss(first, 0.5, 0.5),
+        losses.MLCLLoss,
+        lambda first: losses.CrossEntropyLoss(taxonomy=first),
+        lambda first: losses.HAPPIERLoss(first, 4),
+        lambda first: BalancedBatchSampler(first, NUMBERS, 4),
+        lambda first: HierarchicalBatchSampler(first, NUMBERS, 4),
+        lambda first: ClassBalancedBatchSampler(first, NUMBERS, 4),
+    ):
+        with pytest.raises(TaxonomyError, match=r"need a tree: .*project the DAG"):
+            make(dag)
+        with pytest.raises(TypeError, match=r"got 'tree\.yaml'; load_taxonomy reads one from a file"):
+            make("tree.yaml")
+        with pytest.raises(TypeError, match=r"need a labeltree\.Taxonomy, got Tensor"):
+            make(Z)
+    for wrong, said in ((tree(), "Taxonomy"), (Z, r"float32 of shape \(8, 4\)"), ("0.1", "str")):
+        with pytest.raises(TypeError, match=f"NTXentLoss takes temperature, a number, first; got {said}"):
+            losses.NTXentLoss(wrong)
+
+
+def test_samplers_of_classes_say_it_once() -> None:
+    for sampler in (BalancedBatchSampler, HierarchicalBatchSampler, ClassBalancedBatchSampler):
+        taxonomy = tree()
+        with pytest.warns(UserWarning, match="nodes are exactly 0 to 3, as class numbers are"):
+            sampler(taxonomy, NUMBERS, 4)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            sampler(tree(), tree().leaves.repeat(2), 4)
+
+
+def test_transforms_of_torch_func_are_refused() -> None:
+    nodes = tree().leaves.repeat(2)
+    hwc, cpcc, happier = (
+        losses.HWCLoss(tree(), 0.5, 0.5),
+        losses.CPCCLoss(tree()),
+        losses.HAPPIERLoss(tree(), 4),
+    )
+    for loss in (
+        lambda z: hwc(z, nodes),
+        lambda z: cpcc(z, nodes),
+        lambda z: happier(z, nodes, INSTANCES),
+    ):
+        with pytest.raises(RuntimeError, match="hand-written gradients, which torch"):
+            torch.func.grad(loss)(Z)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from labeltree.decisions.class_nodes import ClassNodes
-from labeltree.metrics.checks import check_tree
+from labeltree.taxonomy.dag import check_tree
 
 __all__ = [
     "CALIBRATIONS",

@@ -18,8 +18,9 @@ from torch import Tensor
 
 from labeltree.decisions.answers import Paths
 from labeltree.errors import DataError
-from labeltree.metrics.checks import check_nodes, check_same_length, check_tree
+from labeltree.metrics.checks import check_nodes, check_same_length
 from labeltree.taxonomy import AnyTaxonomy
+from labeltree.taxonomy.dag import check_tree
 
 __all__ = [
     "Promise",

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable
-from typing import Any, Literal, get_args
+from numbers import Real
+from typing import Any, Literal, Self, get_args
 
 import torch
 from torch import Tensor, nn
 
 from labeltree.geometry import Geometry
 from labeltree.losses.ranks_agree import watch_parameters
+from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy.dag import check_tree
 from labeltree.taxonomy.nodes import trusted, warn_of_class_numbers
 
 __all__ = ["LabelSets", "Loss", "check_batch", "check_choice", "describe", "follow_device", "shown_settings"]
 
 LabelSets = Literal["relation", "rows"]
 _MOST = 16  # entries of a tensor that are shown
+_FUNCTORCH = (
+    "functorch transforms",
+    "Tensor that doesn't have storage",
+)  # in torch's errors under torch.func
 
 
 class Loss(nn.Module):
@@ -35,15 +42,38 @@ class Loss(nn.Module):
 
     label_sets: LabelSets | None = None
 
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """Raise an error if the first argument is a taxonomy where a number belongs, or the reverse."""
+        first = next(iter(inspect.signature(cls).parameters.values()), None)
+        if first is not None and (args or first.name in kwargs):
+            given = args[0] if args else kwargs[first.name]
+            if first.annotation in ("Taxonomy", Taxonomy):
+                check_tree(f"losses such as {cls.__name__}", given)
+            elif first.annotation in ("float", "int") and not _is_number(given):
+                raise TypeError(f"{cls.__name__} takes {first.name}, a number, first; got {describe(given)}")
+        return super().__new__(cls)
+
     def __init__(self) -> None:
         super().__init__()
         watch_parameters(self)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The loss; arguments as those of `forward`."""
+        """The loss; arguments as those of `forward`.
+
+        Raises:
+            RuntimeError: under `torch.func.grad` or `vmap`, where the gradients are hand-written.
+        """
         if torch.compiler.is_compiling():
             return torch.compiler.disable(super().__call__)(*args, **kwargs)
-        return super().__call__(*args, **kwargs)
+        try:
+            return super().__call__(*args, **kwargs)
+        except RuntimeError as error:
+            if not any(words in str(error) for words in _FUNCTORCH):
+                raise
+            raise RuntimeError(
+                f"{type(self).__name__} has hand-written gradients, which torch.func (grad, vmap, jacrev) "
+                "cannot see; use backward() or torch.autograd.grad, and a loop in place of vmap"
+            ) from error
 
     def extra_repr(self) -> str:
         """The number of classes of the loss, and its settings."""
@@ -134,6 +164,10 @@ def _ids(name: str, ids: Tensor | None, embeddings: Tensor, sets: bool = False) 
             f"got {tuple(ids.shape)}"
         )
     return ids.to(embeddings.device, torch.int64)
+
+
+def _is_number(value: object) -> bool:
+    return value.ndim == 0 if isinstance(value, Tensor) else isinstance(value, Real)
 
 
 def describe(value: object) -> str:

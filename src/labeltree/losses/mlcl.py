@@ -20,6 +20,7 @@ from labeltree.losses.supcon import SupConLoss
 from labeltree.losses.table import Undecided
 from labeltree.pairs import PairRelation, Similarity, eager_gradient
 from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy.dag import check_tree
 
 __all__ = ["HeadContrast", "HeadPlan", "MLCLLoss", "plan_heads"]
 
@@ -211,7 +212,8 @@ class MLCLLoss(Loss):
         undecided: Undecided = "ignore",
     ) -> None:
         super().__init__()
-        taxonomies = [taxonomy] if isinstance(taxonomy, Taxonomy) else list(taxonomy)
+        several = isinstance(taxonomy, Sequence) and not isinstance(taxonomy, str)
+        taxonomies = [check_tree("heads", each) for each in (taxonomy if several else [taxonomy])]
         if not taxonomies:
             raise ValueError("taxonomy must be a taxonomy, or a sequence of one per aspect; got an empty one")
         if reduction == "none" and ce:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from labeltree.taxonomy import AnyTaxonomy, Taxonomy, TaxonomyError
+from labeltree.taxonomy import AnyTaxonomy
 from labeltree.taxonomy.nodes import warn_of_class_numbers
 
 __all__ = [
@@ -18,7 +18,6 @@ __all__ = [
     "check_positive",
     "check_reduction",
     "check_same_length",
-    "check_tree",
     "mean_of_counted",
     "spread",
 ]
@@ -85,16 +84,6 @@ def check_positive(name: str, value: int) -> None:
     """Raise ``ValueError`` unless `value` is an integer of at least 1."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise ValueError(f"{name} is {value!r}; expected an integer of at least 1")
-
-
-def check_tree(what: str, taxonomy: AnyTaxonomy) -> Taxonomy:
-    """Return the taxonomy if it is a tree; else raise ``TaxonomyError``, saying that `what` needs one."""
-    if not isinstance(taxonomy, Taxonomy):
-        raise TaxonomyError(
-            f"{what} need a tree: on a DAG a node may have several parents, and several ancestors at one "
-            "depth; project the DAG, and give labels as nodes of the tree"
-        )
-    return taxonomy
 
 
 def check_reduction(reduction: str) -> None:

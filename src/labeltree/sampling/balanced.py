@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+import torch
 from numpy.typing import ArrayLike
 
 from labeltree.sampling.base import BatchSampler, IntArray
 from labeltree.sampling.grouping import SampleClasses, classes_at_depth, describe_unused, shuffle_within
-
-if TYPE_CHECKING:
-    from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy.dag import check_tree
+from labeltree.taxonomy.nodes import warn_of_class_numbers
 
 __all__ = ["BalancedBatchSampler"]
 
@@ -76,11 +75,13 @@ class BalancedBatchSampler(BatchSampler):
         world_size: int | None = None,
         drop_last: bool = True,
     ) -> None:
+        check_tree("samplers of classes", taxonomy)
         self._tree = taxonomy
         self.depth = taxonomy.max_depth if depth is None else int(depth)
         self.repeat = bool(repeat)
         self._wanted = samples_per_class
         super().__init__(nodes, batch_size, seed=seed, rank=rank, world_size=world_size, drop_last=drop_last)
+        warn_of_class_numbers(taxonomy, "nodes", torch.from_numpy(self.nodes))
         if not self.drop_last:
             raise ValueError("drop_last is False, expected True: every batch has m classes × k samples")
 

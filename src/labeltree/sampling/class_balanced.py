@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
 
 from labeltree.sampling.base import BatchSampler, IntArray
 from labeltree.sampling.grouping import SampleClasses, classes_at_depth, describe_unused, shuffle_within
-
-if TYPE_CHECKING:
-    from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy.dag import check_tree
+from labeltree.taxonomy.nodes import warn_of_class_numbers
 
 __all__ = ["ClassBalancedBatchSampler"]
 
@@ -86,6 +85,7 @@ class ClassBalancedBatchSampler(BatchSampler):
         world_size: int | None = None,
         drop_last: bool = True,
     ) -> None:
+        check_tree("samplers of classes", taxonomy)
         if not 0 <= power <= 1:
             raise ValueError(f"power is {power}, expected 0 (classes alike) to 1 (as they are)")
         if beta is not None and not 0 <= beta < 1:
@@ -97,6 +97,7 @@ class ClassBalancedBatchSampler(BatchSampler):
         self.power = float(power)
         self.beta = None if beta is None else float(beta)
         super().__init__(nodes, batch_size, seed=seed, rank=rank, world_size=world_size, drop_last=drop_last)
+        warn_of_class_numbers(taxonomy, "nodes", torch.from_numpy(self.nodes))
 
     @property
     def repeats(self) -> bool:

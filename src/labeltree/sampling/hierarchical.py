@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
 
 from labeltree.sampling.base import BatchSampler, IntArray
 from labeltree.sampling.sample_tree import Layout, SampleTree, match
-
-if TYPE_CHECKING:
-    from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy.dag import check_tree
+from labeltree.taxonomy.nodes import warn_of_class_numbers
 
 __all__ = ["EpochPlan", "HierarchicalBatchSampler"]
 
@@ -102,7 +102,9 @@ class HierarchicalBatchSampler(BatchSampler):
         world_size: int | None = None,
         drop_last: bool = True,
     ) -> None:
+        check_tree("samplers of classes", taxonomy)
         super().__init__(nodes, batch_size, seed=seed, rank=rank, world_size=world_size, drop_last=drop_last)
+        warn_of_class_numbers(taxonomy, "nodes", torch.from_numpy(self.nodes))
         self._depth = taxonomy.depth.numpy()
         self._tree = SampleTree(taxonomy, self.nodes)
 

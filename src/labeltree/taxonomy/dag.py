@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from os import PathLike
 from typing import Self
 
 import torch
@@ -19,7 +20,7 @@ from labeltree.taxonomy.nodes import NodesLike
 from labeltree.taxonomy.projection import PROJECTIONS, ProjectionRule, keep_parents, nearest_root, yolo9000
 from labeltree.taxonomy.tree import Taxonomy
 
-__all__ = ["TaxonomyDAG"]
+__all__ = ["TaxonomyDAG", "check_tree"]
 
 
 class TaxonomyDAG(Graph):
@@ -160,3 +161,26 @@ class TaxonomyDAG(Graph):
             max_children: largest number of children of each node shown (None: all).
         """
         return render(self, max_depth, max_children)
+
+
+def check_tree(what: str, taxonomy: object) -> Taxonomy:
+    """Return the taxonomy if it is a tree.
+
+    Args:
+        what: what needs one, in the plural.
+        taxonomy: what was given.
+
+    Raises:
+        TaxonomyError: if it is a DAG.
+        TypeError: if it is no taxonomy.
+    """
+    if isinstance(taxonomy, Taxonomy):
+        return taxonomy
+    if isinstance(taxonomy, TaxonomyDAG):
+        raise TaxonomyError(
+            f"{what} need a tree: on a DAG a node may have several parents, and several ancestors at one "
+            "depth; project the DAG, and give labels as nodes of the tree"
+        )
+    given = f"'{taxonomy}'" if isinstance(taxonomy, str) else type(taxonomy).__name__
+    file = "; load_taxonomy reads one from a file" if isinstance(taxonomy, str | PathLike) else ""
+    raise TypeError(f"{what} need a labeltree.Taxonomy, got {given}{file}")

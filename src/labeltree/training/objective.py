@@ -23,6 +23,7 @@ from labeltree.sampling import (
     RandomBatchSampler,
 )
 from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy.nodes import trust_labels
 from labeltree.training.recipe import Recipe
 from labeltree.training.registry import ObjectiveEntry, default_options, get_sum, head_layers, objective_terms
 from labeltree.training.resolution import check_terms, chosen_geometry
@@ -496,6 +497,7 @@ class Objective(nn.Module):
         self, nodes: Tensor, batch_size: int, *, seed: int, rank: int = 0, world_size: int = 1
     ) -> BatchSampler:
         """The batch sampler for training samples with labels ``(n,)``."""
+        trust_labels(self._taxonomy)  # the labels were read from names
         labels = nodes.numpy()
         # Fewer samples than a batch: one short batch per epoch rather than none.
         drop_last = len(labels) >= batch_size * world_size

@@ -20,11 +20,11 @@ from labeltree.metrics.checks import (
     check_nodes,
     check_reduction,
     check_same_length,
-    check_tree,
     mean_of_counted,
     spread,
 )
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy
+from labeltree.taxonomy.dag import check_tree
 
 __all__ = [
     "Undecided",

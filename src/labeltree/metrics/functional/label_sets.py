@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 from labeltree.geometry import Geometry, Sphere
-from labeltree.metrics.checks import check_embeddings, check_nodes, check_same_length, check_tree
+from labeltree.metrics.checks import check_embeddings, check_nodes, check_same_length
 from labeltree.taxonomy import AnyTaxonomy
+from labeltree.taxonomy.dag import check_tree
 
 __all__ = ["nearest_labels", "set_overlap", "set_retrieval"]
 

@@ -11,10 +11,10 @@ from labeltree.metrics.checks import (
     check_nodes,
     check_reduction,
     check_same_length,
-    check_tree,
     mean_of_counted,
 )
 from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy.dag import check_tree
 
 __all__ = ["class_prototypes", "parent_metrics", "parent_order_accuracy", "parent_violations"]
 

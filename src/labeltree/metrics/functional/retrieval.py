@@ -17,13 +17,13 @@ from labeltree.metrics.checks import (
     check_nodes,
     check_positive,
     check_reduction,
-    check_tree,
     mean_of_counted,
     spread,
 )
 from labeltree.metrics.search.score_rankings import Search, score_rankings
 from labeltree.progress import Progress
 from labeltree.taxonomy import AnyTaxonomy
+from labeltree.taxonomy.dag import check_tree
 
 __all__ = ["map_at_r", "mean_average_precision", "nodes_at_depth", "recall_at_k"]
 

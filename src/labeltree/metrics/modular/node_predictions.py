@@ -7,10 +7,10 @@ from typing import Any
 from torch import Tensor
 
 from labeltree.metrics import functional
-from labeltree.metrics.checks import check_tree
 from labeltree.metrics.functional.classification import Undecided
 from labeltree.metrics.modular.state import CollectedPredictions
 from labeltree.taxonomy import AnyTaxonomy
+from labeltree.taxonomy.dag import check_tree
 
 __all__ = ["AccuracyByDepth", "HierarchicalF1", "MistakeSeverity", "NodeDecisionMetrics", "TreeAccuracy"]
 
