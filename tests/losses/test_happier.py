@@ -212,3 +212,34 @@ def test_many_rows_are_ranked_a_few_anchors_at_a_time(monkeypatch: pytest.Monkey
 def test_bad_settings(options: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         HAPPIERLoss(TREE, 4, **options)
+
+
+@pytest.mark.parametrize(
+    ("relevance", "value", "first", "last"),
+    [
+        (
+            "pop",
+            0.5308235674449051,
+            [0.11486744761550968, -0.06277882650379163, -0.14842481878154606],
+            [0.029468824674646794, -0.04393763520605188, 0.0010578580533841322],
+        ),
+        (
+            "map",
+            0.5135158093871199,
+            [0.0947738947041467, -0.05650033975372436, -0.13358090866091343],
+            [0.031787043172427226, -0.046876829913258845, 0.0014342286820129627],
+        ),
+    ],
+)
+def test_the_reference_variant_is_the_published_code(
+    relevance: str, value: float, first: list[float], last: list[float]
+) -> None:
+    """Its loss and gradients, computed once in float64, with its step function taken as constant."""
+    tree = Taxonomy.from_paths([(a, a + b, a + b + c) for a in "ab" for b in "uv" for c in "xy"])
+    nodes = tree.leaves[torch.tensor([0, 0, 1, 2, 3, 3, 4, 4, 5, 6, 7, 2])]
+    place = torch.arange(36).double().view(12, 3)
+    z = torch.sin(1.7 * place + 0.3 * place * place / 7).requires_grad_()
+    loss = HAPPIERLoss(tree, 3, 0.0, relevance=relevance, variant="reference")(z, nodes)
+    loss.backward()
+    assert loss.item() == pytest.approx(value, abs=1e-7)
+    torch.testing.assert_close(z.grad[[0, -1]], torch.tensor([first, last]).double(), atol=1e-6, rtol=0)

@@ -69,6 +69,8 @@ def h_ap_surrogate(
     known: Tensor,
     relevance: Tensor,
     step: SmoothRank,
+    *,
+    by_depth: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """1 − the surrogate of H-AP for every anchor, and its gradient.
 
@@ -86,6 +88,7 @@ def h_ap_surrogate(
         known: `(b, n)` bool, whether they share this depth and no more.
         relevance: `(b, L + 1)` float64 rel of each depth, 0 at depth 0.
         step: H⁻.
+        by_depth: a result is less relevant than k if it shares less depth, whatever its rel.
 
     Returns:
         `(b,)`, 0 for an anchor without a relevant result, and `(b, n)`, its derivative by the similarity.
@@ -102,7 +105,7 @@ def h_ap_surrogate(
         if not bool(target.any()):
             continue
         within = ranked & (known | (depth >= level))
-        less = within & (own < wanted)
+        less = within & ((depth < level) if by_depth else (own < wanted))
         at = target.reshape(-1).nonzero()[:, 0]
         rank, fall = sums.ranks(less, at)
         rank = rank + sums.at_least(within & ~less, at)

@@ -20,6 +20,7 @@ from labeltree.taxonomy import Taxonomy
 __all__ = ["HAPPIERLoss"]
 
 Relevance = Literal["pop", "map"]
+Variant = Literal["paper", "reference"]
 
 _MOST_ANCHORS = 128
 _PAIRS = 2**16
@@ -55,6 +56,9 @@ class HAPPIERLoss(NormalisedSoftmaxLoss):
         slope: ρ ≥ 0.
         delta: δ.
         offset: the step at δ.
+        variant: "paper", or "reference", as in the published code: each anchor is its own first result, and
+            what shares less depth than k is less relevant. With "pop" that is not the same: of many results
+            at a depth each may have less relevance than a single one above.
 
     Attributes:
         proxies: `(num_leaves, dim)` parameter, in the order of `classes`.
@@ -91,15 +95,18 @@ class HAPPIERLoss(NormalisedSoftmaxLoss):
         slope: float = 100.0,
         delta: float = 0.05,
         offset: float = 1.44,
+        variant: Variant = "paper",
     ) -> None:
         super().__init__(taxonomy, dim, temperature)
         if not 0 <= weight <= 1:
             raise ValueError(f"weight must lie between 0 and 1; got {weight}")
         check_choice("relevance", relevance, Relevance)
+        check_choice("variant", variant, Variant)
         if not 0 <= alpha < math.inf:
             raise ValueError(f"alpha must be at least 0; got {alpha}")
         self.weight = weight
         self.relevance = relevance
+        self.variant = variant
         self.alpha = alpha
         self.step = SmoothRank(rank_temperature, slope, delta, offset)
         self.rank_temperature, self.slope, self.delta, self.offset = rank_temperature, slope, delta, offset
@@ -153,7 +160,10 @@ class HAPPIERLoss(NormalisedSoftmaxLoss):
             depth = torch.where(same, last, depth)
             known, ranked = known | same, ranked | same
         place = torch.arange(len(nodes), device=nodes.device)
-        return depth, ranked & (place[rows, None] != place), known
+        itself = place[rows, None] == place
+        if self.variant == "paper":
+            return depth, ranked & ~itself, known
+        return depth.masked_fill(itself & ranked, last), ranked, known | itself
 
     def relevances(self, depth: Tensor, ranked: Tensor) -> Tensor:
         """`(b, L + 1)` float64 relevance of each depth for each anchor; see `shared`."""
@@ -186,7 +196,15 @@ class _Ranked(torch.autograd.Function):
                 depth, ranked, known = loss.shared(nodes, instances, rows)
                 relevance = loss.relevances(depth, ranked)
                 similarity = (exact[rows] @ exact.T).clamp(-1, 1)
-                values, slopes = h_ap_surrogate(similarity, depth, ranked, known, relevance, loss.step)
+                values, slopes = h_ap_surrogate(
+                    similarity,
+                    depth,
+                    ranked,
+                    known,
+                    relevance,
+                    loss.step,
+                    by_depth=loss.variant == "reference",
+                )
                 total += values.sum()
                 count += int((ranked & (depth > 0)).any(1).sum())
                 gradient[rows] += slopes @ exact
