@@ -13,6 +13,7 @@ from PIL import Image
 from labeltree.data.copies import connected_groups, keep_copies_together
 from labeltree.data.folders import open_folder
 from labeltree.data.splits import make_splits
+from labeltree.data.tables import open_table
 
 
 def photos(folder: Path, copied: int, splits: tuple[str, ...] = ("",)) -> Path:
@@ -94,3 +95,14 @@ def test_connected_groups_go_from_one_key_to_another() -> None:
     first, second = np.array([0, 0, 1, 2, -1, 3]), np.array([5, 6, 6, -1, -1, 7])
     assert connected_groups(first, second).tolist() == [0, 0, 0, -1, -1, -1]
     assert connected_groups(np.arange(3), np.arange(3)) is None
+
+
+def test_texts_that_are_the_same_but_for_case_and_blanks_are_one_group(tmp_path: Path) -> None:
+    texts = ["A fine film", "a  fine FILM ", "another", "Another", "STRASSE", "straße", "a fine film!"]
+    table = tmp_path / "reviews.csv"
+    table.write_text("text,label\n" + "".join(f"{text},{'ab'[i % 2]}\n" for i, text in enumerate(texts)))
+    groups = open_table(table).groups
+    assert groups is not None
+    assert [groups[i].tolist() for i in (1, 3, 5)] == [groups[i].tolist() for i in (0, 2, 4)]
+    assert len({int(group) for group in groups if group >= 0}) == 3
+    assert int(groups[6]) == -1 or int(groups[6]) not in groups[:6].tolist()

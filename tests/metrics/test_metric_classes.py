@@ -451,7 +451,7 @@ def test_two_ranks_with_the_same_samples(tmp_path: Path) -> None:
         assert told == one
         assert silent == 1  # nothing says that these are one another, but that is remarked
         (message,) = [m for m in messages if "bit by bit" in m]
-        assert message.startswith("12 of 24 samples of all ranks")
+        assert message.startswith("12 of 24 samples have the embedding of another one")
         assert "RecallAtK.update(..., instances=ids) counts them once" in message
 
 
@@ -507,3 +507,23 @@ def test_log_dict_takes_what_retrieval_metrics_compute() -> None:
     few.update(DATA["embeddings"], DATA["nodes"])
     assert set(few.compute()) == {"recall@1", "recall@3", "ahp@250"}
     assert few.compute()["ahp@250"] == values["ahp@250"]
+
+
+def test_copies_without_instances_or_groups_are_told() -> None:
+    points = torch.randn(12, 3, generator=torch.Generator().manual_seed(0))
+    points[9:] = points[:3]
+    nodes, ids = TAXONOMY.leaves[:3].repeat(4), torch.arange(12)
+    ids[9:] = ids[:3]
+
+    def measured(points: torch.Tensor, **ids: torch.Tensor) -> float:
+        metric = metrics.RecallAtK(TAXONOMY)
+        metric.update(points, nodes, **ids)
+        return float(metric.compute())
+
+    with pytest.warns(UserWarning, match="3 of 12 samples have the embedding of another one"):
+        measured(points)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        measured(points, instances=ids)
+        measured(points, groups=ids)
+        measured(torch.ones(12, 3))

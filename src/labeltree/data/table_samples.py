@@ -49,7 +49,8 @@ class TableSamples:
         instances: Stable ids ``(n,)``: row · ``per_row`` + column.
         files: Absolute path of each sample's image, or parts of files; None if there are no images.
         texts: Text of each sample; None if there are no texts.
-        alike: Integers ``(n,)``, equal for samples with the same image or, without images, the same text.
+        alike: Integers ``(n,)``, equal for samples with the same image or, without images, texts that are
+            the same but for case and blanks.
         image_columns: Image columns that were read.
         text_column: Text column that was read.
         notes: Sentences about other columns that could have been read.
@@ -141,12 +142,19 @@ def find_samples(
         instances = rows * per_row + column
         files = [named[code] for code in alike.tolist()] if isinstance(named, list) else named.take(alike)
     elif words is not None:
-        alike = words.codes[rows]
+        alike = _codes_but_for_case(words.texts, words.codes[rows])
     texts = None if words is None else [words.texts[code] for code in words.codes[rows].tolist()]
     notes = [] if image_column or text_column or rule else _also_possible(table, images, text)
     return TableSamples(
         rows, instances, files, texts, alike, tuple(images), text, tuple(notes), unused, per_row=per_row
     )
+
+
+def _codes_but_for_case(texts: Sequence[str], codes: Array) -> Array:
+    """The codes of texts, equal for those that differ in case and blanks alone."""
+    places: dict[str, int] = {}
+    found = [places.setdefault(" ".join(text.casefold().split()), place) for place, text in enumerate(texts)]
+    return np.array(found, dtype=codes.dtype)[codes]
 
 
 def _either(

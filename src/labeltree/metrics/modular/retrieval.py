@@ -77,6 +77,9 @@ class _Retrieval(CollectedSamples):
         super().update(embeddings, nodes, instances=instances)
         self.groups.append(torch.full_like(nodes, -1).long() if groups is None else groups.long())
 
+    def _told_apart(self) -> bool:
+        return super()._told_apart() or bool((self._arrived("groups") >= 0).any())
+
     def value(self, samples: Tensor, labels: Tensor) -> Any:
         """Compute the metric from embeddings (n, d) and labels (n,)."""
         groups = self.rows("groups")

@@ -22,6 +22,7 @@ from torchmetrics import Metric
 from torchmetrics.utilities.distributed import gather_all_tensors
 
 from labeltree.metrics.checks import check_embeddings, check_labels, check_same_length
+from labeltree.metrics.search.ranking import repeated_rows
 from labeltree.taxonomy import AnyTaxonomy
 
 __all__ = ["Collected", "CollectedPredictions", "CollectedSamples", "FunctionMetric"]
@@ -199,24 +200,23 @@ class CollectedSamples(Collected):
 
     def compute(self) -> Any:
         """The metric of all collected samples."""
-        if self._is_synced:
-            self._tell_of_repetitions()
+        self._tell_of_repetitions()
         return super().compute()
 
+    def _told_apart(self) -> bool:
+        """Whether it was said which rows are of one sample."""
+        return bool((self._arrived("instances") >= 0).any())
+
     def _tell_of_repetitions(self) -> None:
-        """Warn if ranks have identical rows and no `instances` were given."""
-        if bool((self._arrived("instances") >= 0).any()):
-            return
+        """Warn of identical rows if nothing tells them apart, unless all embeddings have collapsed."""
         points = self._arrived("embeddings")
-        bits = points.contiguous().view(torch.int64 if points.dtype == torch.float64 else torch.int32).long()
-        mix = torch.arange(1, bits.shape[1] + 1, device=bits.device) * 0x9E3779B1 + 0x632BE5A5
-        sums = (bits * mix).sum(1) + self._arrived("nodes") * 0x85EBCA6B
-        repeated = len(sums) - len(sums.unique())  # type: ignore[no-untyped-call]
-        if repeated:
+        found = None if self._told_apart() else repeated_rows(points)
+        if found is not None and 2 * len(found[0]) <= len(points):
             warnings.warn(
-                f"{repeated} of {len(sums)} samples of all ranks have the label and the embedding of another "
-                "one, bit by bit: a DistributedSampler repeats samples to make ranks even, and each then "
-                f"finds itself; {type(self).__name__}.update(..., instances=ids) counts them once",
+                f"{len(found[0])} of {len(points)} samples have the embedding of another one, bit by bit. If "
+                f"a DistributedSampler repeats samples to make ranks even, {type(self).__name__}.update(..., "
+                "instances=ids) counts them once; if the data have copies, equal groups keep them from being "
+                "each other's results",
                 stacklevel=2,
             )
 
