@@ -367,7 +367,7 @@ async function showNode(node) {
     const table = element("table"), judged = facts.splits.some((split) => split.judged);
     table.append(line("th", ["split", "samples", ...(judged ? ["predicted", "right"] : [])]));
     facts.splits.forEach((split) => table.append(line("td", [split.split, whole(split.samples), ...(judged ? [whole(split.judged),
-      split.judged ? `${percent(split.right / split.judged)}${split.judged < 10 ? " (few)" : ""}` : "–"] : [])])));
+      split.judged ? (split.judged < 10 ? `${split.right} of ${split.judged}` : percent(split.right / split.judged)) : "–"] : [])])));
     parts.push(table);
   }
   const wall = (title, about, samples) => {
@@ -662,7 +662,8 @@ const start = guarded(async () => {
   by("choose").hidden = !info.reads.includes("image");
   if (info.why_not) by("query").title = info.why_not;
   if (!info.judged) by("tree").classList.add("unjudged");
-  else by("judged").title = `share of right predictions, of ${info.judged === "all" ? "all samples" : `the split ${info.judged}`}`;
+  else if (info.judged !== "all") by("judged").textContent = `right (${info.judged})`;
+  by("judged").title = `share of right predictions, of ${info.judged === "all" ? "all samples" : `the split ${info.judged}`}`;
   if (info.problems.length) tell(`${info.problems[0]}${info.problems.length > 1 ? `; and ${whole(info.problems.length - 1)} more` : ""}. Such rows stay as they are.`);
   if (info.changed) tell("The index has changed since the explorer was started; start it again to see the change.");
   for (const option of [...by("colour").options]) {

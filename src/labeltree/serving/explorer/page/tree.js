@@ -1,7 +1,7 @@
 // The tree: a list of the open nodes, of which only those in sight are in the page, used by mouse and keys.
 import { element, percent, whole } from "./cards.js";
 
-const FEW = 10;  // accuracies of fewer samples are set pale
+const FEW = 10;  // of fewer samples stands how many are right, in place of a share
 
 export class TreeView {
   // box: the scrolling element; tree: reply of /api/tree; told.pick(node): a node was chosen
@@ -78,8 +78,9 @@ export class TreeView {
     dot.style.background = node ? colours[node] : "transparent";
     const label = element("b", { textContent: node ? names[node] : "All samples", title: node ? names[node] : "All samples" });
     name.append(element("span", { className: "fold", textContent: inner ? (this.open.has(node) ? "▾" : "▸") : "" }), dot, label);
-    const share = element("span", { textContent: judged[node] ? percent(right[node] / judged[node]) : "",
-      className: judged[node] < FEW ? "few" : "", title: judged[node] ? `${right[node]} of ${judged[node]}` : "" });
+    const counts = `${right[node]}/${judged[node]}`, few = judged[node] < FEW;
+    const share = element("span", { textContent: judged[node] ? (few ? counts : percent(right[node] / judged[node])) : "",
+      className: few ? "few" : "", title: judged[node] ? counts.replace("/", " of ") : "" });
     row.append(name, element("span", { textContent: whole(node ? samples[node] : this.told.total) }), share,
       element("span", { className: "flag", textContent: suspects[node] ? whole(suspects[node]) : "" }));
     return row;
