@@ -308,3 +308,15 @@ def test_few_groups_are_not_drawn(table: EmbeddingTable, taxonomy: Taxonomy, cou
     else:
         assert mine != plain.methods["mine"].intervals
         assert not notes
+
+
+def test_labels_that_look_like_class_numbers_are_told() -> None:
+    tree = Taxonomy.from_paths([("animal", "dog"), ("animal", "cat"), ("plant", "oak"), ("plant", "fir")])
+    numbers = torch.arange(4).repeat(20)
+    vectors = torch.randn(80, 4, generator=torch.Generator().manual_seed(0)) + 3 * torch.eye(4)[numbers]
+    settings = EvaluationSettings(resamples=0)
+    told = evaluate(EmbeddingTable(vectors, numbers), tree, settings=settings)
+    assert told.cautions[0].startswith("The labels are exactly the nodes 0 to 3, as class numbers are")
+    assert told.cautions[0] in told.notes
+    right = evaluate(EmbeddingTable(vectors, tree.leaves[numbers]), tree, settings=settings)
+    assert not any("class numbers" in note for note in (*right.cautions, *right.notes))

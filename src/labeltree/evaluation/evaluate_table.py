@@ -23,6 +23,7 @@ from labeltree.progress import Progress
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy
 from labeltree.taxonomy.label_sets import common_ancestors, distinct_labels
+from labeltree.taxonomy.nodes import last_class_number
 
 __all__ = ["evaluate"]
 
@@ -127,6 +128,7 @@ def evaluate(
         measured[key] = measure(inputs, entries, (classifiers or {}).get(key))
     methods = {key: entry.method for key, entry in measured.items()}
     few_groups = few_groups_note(tables[name], samples.test)
+    numbers = _class_numbers_note(table)
     return EvaluationResult(
         name=name,
         split=samples.split,
@@ -138,17 +140,29 @@ def evaluate(
             *judging.notes(),
             *samples.notes,
             *few_groups,
+            *numbers,
             *dict.fromkeys(note for entry in measured.values() for note in entry.notes),
             *dict.fromkeys(note for entry in measured.values() for note in entry.aspect_notes),
             *_different_samples(tables, chosen, name),
         ],
-        cautions=[*samples.cautions, *few_groups],
+        cautions=[*numbers, *samples.cautions, *few_groups],
         search=samples.plan.described(),
         settings=settings,
         outcomes={key: entry.outcomes for key, entry in measured.items()},
         samples=samples,
         classifiers=measured[name].classifiers,
     )
+
+
+def _class_numbers_note(table: EmbeddingTable) -> list[str]:
+    last = last_class_number(table.nodes)
+    if not last:
+        return []
+    return [
+        f"The labels are exactly the nodes 0 to {last}, as class numbers are, and node 0 is the root. If "
+        "they number the classes of a data set, nothing here is right: write nodes = "
+        "taxonomy.nodes_of(class_names)[class_numbers], or the names of the classes as 'labels'."
+    ]
 
 
 def _check_nodes(name: str, table: EmbeddingTable, taxonomy: AnyTaxonomy) -> None:

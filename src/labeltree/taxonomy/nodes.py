@@ -15,6 +15,7 @@ __all__ = [
     "NodesLike",
     "as_node",
     "as_nodes",
+    "last_class_number",
     "moved_nodes",
     "trust_labels",
     "trusted",
@@ -84,6 +85,12 @@ def trusted(owner: object) -> bool:
     return seen >= _CALLS_CHECKED
 
 
+def last_class_number(nodes: Tensor) -> int:
+    """The greatest of labels (n,) that are exactly 0, 1, 2, …, as class numbers are; 0 if they are others."""
+    distinct = nodes[nodes >= 0].unique()  # type: ignore[no-untyped-call]
+    return len(distinct) - 1 if len(distinct) > 1 and int(distinct[-1]) == len(distinct) - 1 else 0
+
+
 def warn_of_class_numbers(owner: object, name: str, nodes: Tensor) -> None:
     """Warn once if labels contain node 0, the root: class numbers such as `torch.arange(4)` contain 0.
 
@@ -101,10 +108,8 @@ def warn_of_class_numbers(owner: object, name: str, nodes: Tensor) -> None:
     if not bool((nodes == 0).any()):
         return
     owner.__dict__[_SEEN] = _CALLS_CHECKED
-    distinct = nodes[nodes >= 0].unique()  # type: ignore[no-untyped-call]
-    last = len(distinct) - 1
-    alike = last > 0 and int(distinct[-1]) == last
-    which = f"are exactly 0 to {last}, as class numbers are" if alike else "hold node 0"
+    last = last_class_number(nodes)
+    which = f"are exactly 0 to {last}, as class numbers are" if last else "hold node 0"
     warnings.warn(
         f"{name} {which}, and node 0 is the root, which says nothing about a sample; if these are the class "
         "numbers of a data set, use taxonomy.nodes_of(class_names)[class_numbers], and for names "
