@@ -1,6 +1,8 @@
 """Errors of labeltree, with messages that say what is wrong, where, and what to do instead."""
 
 import errno
+import re
+import shlex
 
 __all__ = [
     "DataError",
@@ -11,6 +13,7 @@ __all__ = [
     "RunError",
     "TaxonomyError",
     "WriteError",
+    "typed",
 ]
 
 
@@ -65,3 +68,11 @@ _REMEDIES = {
     errno.EACCES: _NOT_PERMITTED,
     errno.EPERM: _NOT_PERMITTED,
 }
+
+
+def typed(path: object) -> str:
+    """A path within a command of a message, as a shell reads it: in double quotes if it needs any."""
+    text = str(path)
+    if shlex.quote(text) == text:
+        return text
+    return '"' + re.sub(r'(["$`\\\\])', r"\\\1", text) + '"'

@@ -6,6 +6,7 @@ import argparse
 import sys
 
 from labeltree.cli.run_options import add_classifier, add_verify
+from labeltree.errors import typed
 
 
 def run(arguments: list[str]) -> None:
@@ -83,8 +84,8 @@ def run(arguments: list[str]) -> None:
     folder = RunFolder(options.run)
     if (folder.path / "model.onnx").is_file():
         print(
-            f"model.onnx and predict.py in '{folder.path}' answer as before; 'labeltree export {folder.path} "
-            "--out NEW' writes them with this calibration",
+            f"model.onnx and predict.py in '{folder.path}' answer as before; 'labeltree export "
+            f"{typed(folder.path)} --out NEW' writes them with this calibration",
             file=sys.stderr,
         )
     print(f"decisions: {folder.decisions}")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from labeltree.errors import typed
+
 
 def run(arguments: list[str]) -> None:
     """Extend a run as the arguments say, or list its extensions, and print what they did."""
@@ -71,7 +73,5 @@ def run(arguments: list[str]) -> None:
         seed=options.seed,
     )
     print(extension_text(found))
-    print(
-        f"'labeltree predict {options.run}' answers with it; 'labeltree extend {options.run} --undo' takes "
-        "it back"
-    )
+    run = typed(options.run)
+    print(f"'labeltree predict {run}' answers with it; 'labeltree extend {run} --undo' takes it back")

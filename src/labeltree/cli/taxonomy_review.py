@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from labeltree.cli.taxonomy_changes import Touched
 from labeltree.cli.taxonomy_reading import add_column, open_taxonomy, open_tree
+from labeltree.errors import typed
 
 if TYPE_CHECKING:
     from labeltree.taxonomy import Taxonomy
@@ -81,8 +82,8 @@ def run_review(options: argparse.Namespace) -> None:
         if options.column is not None:
             given = "OLD.json"
             form = f"--form breadcrumbs --column {shlex.quote(options.column)}"
-            print(f"  labeltree taxonomy convert {options.taxonomy} {given} {form}")
-        print(f"  labeltree taxonomy apply {options.out} {given} --out NEW.json")
+            print(f"  labeltree taxonomy convert {typed(options.taxonomy)} {given} {form}")
+        print(f"  labeltree taxonomy apply {typed(options.out)} {given} --out NEW.json")
         print("and review NEW.json: once these are carried out, there may be more to propose")
     elif guesses:
         print("--out changes.yaml writes them down, to be accepted one by one")

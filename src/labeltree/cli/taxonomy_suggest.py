@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from labeltree.cli.taxonomy_changes import refuse_inputs
+from labeltree.errors import typed
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -113,8 +114,9 @@ def _of_labels(path: Path) -> Taxonomy:
         raise DataError(f"no embeddings at '{path}'")
     if path.suffix.casefold() in (".txt", ".csv", ".tsv"):
         raise DataError(
-            f"'{path}' holds no embeddings. Of class names, 'labeltree taxonomy from-wordnet {path} --out "
-            f"FILE' makes a taxonomy; of codes, 'labeltree taxonomy convert {path} FILE --form codes'"
+            f"'{path}' holds no embeddings. Of class names, 'labeltree taxonomy from-wordnet {typed(path)} "
+            f"--out FILE' makes a taxonomy; of codes, 'labeltree taxonomy convert {typed(path)} FILE --form "
+            "codes'"
         )
     columns = read_columns(path)
     labels = columns.get("labels", columns.get("label"))

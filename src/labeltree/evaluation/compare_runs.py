@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from labeltree.errors import DataError, RunError
+from labeltree.errors import DataError, RunError, typed
 from labeltree.evaluation.compare_outcomes import BY_STRATUM, compare
 from labeltree.evaluation.comparison import Comparison
 from labeltree.evaluation.evaluate_table import evaluate
@@ -189,7 +189,8 @@ def _read(
     if not file.is_file():
         what = "" if path.is_dir() else ": the folder does not exist"
         raise RunError(
-            f"'{path}' has no {file.name}{what}; run 'labeltree evaluate {path}' first, then compare again"
+            f"'{path}' has no {file.name}{what}; run 'labeltree evaluate {typed(path)}' first, then "
+            "compare again"
         )
     return next(iter(load_outcomes(file).values())), _result(RunFolder(path).metrics)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from labeltree.errors import DataError
+from labeltree.errors import DataError, typed
 
 if TYPE_CHECKING:
     from labeltree.inference.model import Model
@@ -51,6 +51,6 @@ def open_model(run: str | None, digest: str | None, where: str) -> Model:
     if digest is not None and weights_digest(run) != digest:
         raise DataError(
             f"the weights of '{run}' are not those that made the vectors of the index '{where}'; make the "
-            f"index anew with 'labeltree index {run}'"
+            f"index anew with 'labeltree index {typed(run)}'"
         )
     return Model(run)

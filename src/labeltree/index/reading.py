@@ -13,7 +13,7 @@ import torch
 from labeltree.data.corrections import sample_ids
 from labeltree.decisions.classifiers import classify
 from labeltree.decisions.searched_space import SpaceName
-from labeltree.errors import DataError, TaxonomyError
+from labeltree.errors import DataError, TaxonomyError, typed
 from labeltree.evaluation import translate
 from labeltree.index.index import Index
 from labeltree.index.rows import KNOWN_COLUMNS, RESERVED, IndexRows
@@ -222,8 +222,8 @@ def rows_to_add(path: str | Path, index: Index) -> IndexRows:
             raise
         raise DataError(
             f"'{path}' has classes that the index does not have: {str(error).split(': ', 1)[1]}. For new "
-            f"classes, move the index to a taxonomy that has them first, 'labeltree index {index.where} "
-            "--move-to FILE'"
+            f"classes, move the index to a taxonomy that has them first, 'labeltree index "
+            f"{typed(index.where)} --move-to FILE'"
         ) from error
 
 

@@ -52,7 +52,7 @@ from labeltree.decisions.groups import GroupRule, fit_group_rule
 from labeltree.decisions.novelty import FALSE_ALARMS, check_false_alarms
 from labeltree.decisions.promise_samples import PromiseSamples, for_promises, kept_for_probabilities
 from labeltree.decisions.rule import rule_from_dict, rule_to_dict
-from labeltree.errors import DataError, RunError
+from labeltree.errors import DataError, RunError, typed
 from labeltree.inference.classifiers import run_classifiers
 from labeltree.inference.embeddings import OwnSamples, embed_source
 from labeltree.inference.loading import TrainedRun, keep_description, load_run
@@ -386,8 +386,9 @@ def _decider_on(run: TrainedRun, base: TrainedRun, asked: ClassifierChoice | Non
     except (DataError, RunError) as error:
         raise RunError(
             f"to answer on another taxonomy, the run in '{path}' is calibrated anew on its reference samples "
-            f"({run.folder.reference.name}), which it lacks: {error}. 'labeltree calibrate {path}' makes "
-            "them where its data are; of an exported model, 'labeltree export --with-reference' keeps them"
+            f"({run.folder.reference.name}), which it lacks: {error}. 'labeltree calibrate {typed(path)}' "
+            "makes them where its data are; of an exported model, 'labeltree export --with-reference' keeps "
+            "them"
         ) from error
     held = replace(held, predictions=None)
     validation = held.rows(torch.from_numpy(np.asarray(held.split) == "val"))
@@ -469,7 +470,7 @@ def _check_replaceable(record: dict[str, Any], path: Path, name: str) -> None:
     if given != _VALIDATION:
         raise RunError(
             f"the decisions of '{path}' were calibrated on '{given}' for other weights or another "
-            f"classifier than '{name}'; calibrate again: 'labeltree calibrate {path} --data DATA'"
+            f"classifier than '{name}'; calibrate again: 'labeltree calibrate {typed(path)} --data DATA'"
         )
 
 
@@ -622,5 +623,5 @@ def _before_and_after(
 def _read(folder: RunFolder) -> dict[str, Any] | None:
     if not folder.decisions.is_file():
         return None
-    again = f"'labeltree calibrate {folder.path}' makes it again"
+    again = f"'labeltree calibrate {typed(folder.path)}' makes it again"
     return read_json(folder.decisions, Reader("the decisions of a run", again, RunError))

@@ -26,7 +26,7 @@ from labeltree.decisions.classifiers import (
     fit_classifiers,
 )
 from labeltree.decisions.searched_space import choose_space
-from labeltree.errors import DataError, RunError
+from labeltree.errors import DataError, RunError, typed
 from labeltree.inference.embeddings import MOST_LEARNED, OwnSamples
 from labeltree.inference.loading import TrainedRun, file_digest
 from labeltree.runs import EmbeddingTable, RunFolder
@@ -220,7 +220,7 @@ def _read(run: TrainedRun, own: OwnScores | None) -> Classifiers | None:
     if not (folder.chosen_classifier.is_file() and folder.classifier.is_file()):
         return None
     reader = Reader(
-        "the classifiers of a run", f"'labeltree calibrate {folder.path}' makes them again", RunError
+        "the classifiers of a run", f"'labeltree calibrate {typed(folder.path)}' makes them again", RunError
     )
     content = read_json(folder.chosen_classifier, reader)
     if content.get("version") != _VERSION or content.get("encoder") != run.weights_digest:
@@ -249,7 +249,7 @@ def _read(run: TrainedRun, own: OwnScores | None) -> Classifiers | None:
     except (AttributeError, DataError, KeyError, TypeError, ValueError) as error:
         raise RunError(
             f"'{folder.classifier}' and '{folder.chosen_classifier.name}' do not hold the classifiers of a "
-            f"run; 'labeltree calibrate {folder.path}' makes them again"
+            f"run; 'labeltree calibrate {typed(folder.path)}' makes them again"
         ) from error
     linear = {kind: isinstance(each, LinearScores) for kind, each in fitted.items()}
     right = all(is_linear == (kind in ("lda", "probe")) for kind, is_linear in linear.items())
@@ -270,5 +270,5 @@ def other_report(path: str | Path, chosen: ChosenClassifier) -> str | None:
         return None
     return (
         f"{folder.metrics} and the report show classifier '{shown}', these answers are of '{chosen.name}'; "
-        f"'labeltree evaluate {folder.path}' brings them in line"
+        f"'labeltree evaluate {typed(folder.path)}' brings them in line"
     )

@@ -21,7 +21,7 @@ from labeltree.data.source import CALIB
 from labeltree.data.stratified import make_folds
 from labeltree.decisions.classifiers import ClassifierChoice, Classifiers, classify
 from labeltree.decisions.extending import extend_classifiers
-from labeltree.errors import DataError, RunError
+from labeltree.errors import DataError, RunError, typed
 from labeltree.inference.calibrate import Decider, fit_decider, open_decider
 from labeltree.inference.classifiers import run_classifiers, write_classifiers
 from labeltree.inference.embeddings import OwnSamples, embed_source
@@ -238,8 +238,8 @@ def _reference(before: Decider, home: RunFolder) -> EmbeddingTable:
     if known is None:
         raise RunError(
             f"'{run.folder.path}' keeps no reference samples, beside which new classes could be learned; "
-            f"'labeltree calibrate {home.path}' makes them where its data are, and an exported model keeps "
-            "them with --with-reference"
+            f"'labeltree calibrate {typed(home.path)}' makes them where its data are, and an exported model "
+            "keeps them with --with-reference"
         )
     theirs = load_calibration(run)
     if theirs is not None and before.record.get("calibrated_on") != "validation samples":
@@ -484,7 +484,7 @@ def _link(file: Path, target: Path) -> None:
 
 def _read(folder: RunFolder) -> Extension:
     home = folder.path.parent.parent
-    reader = Reader("the extension of a run", f"'labeltree extend {home} --undo' removes it", RunError)
+    reader = Reader("the extension of a run", f"'labeltree extend {typed(home)} --undo' removes it", RunError)
     record = read_json(folder.extension, reader)
     with reader.reading(folder.extension, "an entry is missing or damaged"):
         if record["format"] != _FORMAT:

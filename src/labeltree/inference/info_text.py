@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from labeltree.errors import typed
 from labeltree.inference.facts import Facts
 
 __all__ = ["file_sizes", "info_text", "number_text", "size_text", "threshold_text"]
@@ -48,7 +49,7 @@ def _parts(facts: Facts, folder: Path) -> list[tuple[str, str]]:
         *_training_parts(facts["training"]),
     ]
     if facts["classifier"] is None:
-        parts.append(("answers", f"none yet: 'labeltree calibrate {folder}' fits how it answers"))
+        parts.append(("answers", f"none yet: 'labeltree calibrate {typed(folder)}' fits how it answers"))
     else:
         parts += [("answers", facts["classifier"]["sentence"]), *_calibration_parts(facts["calibration"])]
     parts += _metric_parts(facts["metrics"], folder)
@@ -67,7 +68,7 @@ def _extension_parts(extension: Facts | None, folder: Path) -> list[tuple[str, s
     text = f"number {extension['number']}: {len(added):,} new classes"
     text += f" ({', '.join(added)})" if added else ""
     text += f", {len(retired):,} retired" if retired else ""
-    return [("extension", f"{text}; 'labeltree extend {folder}' tells more, --undo removes it")]
+    return [("extension", f"{text}; 'labeltree extend {typed(folder)}' tells more, --undo removes it")]
 
 
 def _data_parts(data: Mapping[str, Any] | None) -> list[tuple[str, str]]:
@@ -119,7 +120,8 @@ def _calibration_parts(calibration: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def _metric_parts(metrics: Mapping[str, Any] | None, folder: Path) -> list[tuple[str, str]]:
     if metrics is None:
-        return [("metrics", f"not evaluated: 'labeltree evaluate {folder}' measures it on its test samples")]
+        how = f"'labeltree evaluate {typed(folder)}'"
+        return [("metrics", f"not evaluated: {how} measures it on its test samples")]
     head = (
         f"{metrics['samples']:,} samples of split {metrics['split']}, classifier {metrics['classifier']}, "
         f"{metrics['confidence']:.0%} intervals"

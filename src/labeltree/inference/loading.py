@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from labeltree.data import Source
-from labeltree.errors import RunError
+from labeltree.errors import RunError, typed
 from labeltree.models import misfits
 from labeltree.preprocessing import ImageInput
 from labeltree.progress import Progress
@@ -335,8 +335,8 @@ def _own_samples(folder: RunFolder, progress: Progress | None, *, verify: bool) 
     if not data_exist(recipe.data):
         raise RunError(
             f"the data of the run in '{folder.path}' are no longer at '{recipe.data}'; put them back, or, if "
-            f"they were moved, say where: 'labeltree train --config {folder.recipe} --data PLACE --out "
-            f"{folder.path}' trains nothing anew"
+            f"they were moved, say where: 'labeltree train --config {typed(folder.recipe)} --data PLACE "
+            f"--out {typed(folder.path)}' trains nothing anew"
         )
     images = recorded_images(folder)
     if images is None and record.image_shape is not None:  # of a run before runs described their model

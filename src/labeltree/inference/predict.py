@@ -18,7 +18,7 @@ from labeltree.decisions.drift import FEWEST, Drift
 from labeltree.decisions.evidence import Step
 from labeltree.decisions.novelty import FALSE_ALARMS, check_false_alarms
 from labeltree.decisions.promise_samples import PromiseSamples
-from labeltree.errors import DataError
+from labeltree.errors import DataError, typed
 from labeltree.inference.calibrate import Decider, open_decider
 from labeltree.inference.classifiers import other_report, run_classifiers
 from labeltree.inference.explain import explain, explain_text
@@ -220,8 +220,8 @@ def _warning(decider: Decider, *, of_own_samples: bool) -> str | None:
     folder = decider.run.folder
     if of_own_samples and folder.extensions:
         return (
-            f"the run's own samples are answered as before its extension; 'labeltree extend {folder.path}' "
-            "says what that added"
+            f"the run's own samples are answered as before its extension; 'labeltree extend "
+            f"{typed(folder.path)}' says what that added"
         )
     return None if decider.run.base is not None else other_report(folder.path, decider.chosen)
 

@@ -19,7 +19,7 @@ from torch import Tensor
 from labeltree.atomic import atomic_write
 from labeltree.data.source import CALIB
 from labeltree.data.stratified import stratified_subsample
-from labeltree.errors import DataError, RunError, WriteError
+from labeltree.errors import DataError, RunError, WriteError, typed
 from labeltree.inference.embeddings import MOST_CALIBRATED, OwnSamples
 from labeltree.inference.loading import TrainedRun
 from labeltree.runs import EmbeddingTable, RunFolder
@@ -66,7 +66,7 @@ def validation_table(run: TrainedRun, own_samples: OwnSamples, *, anew: bool = F
     if not bool(rows.any()):
         raise DataError(
             f"run '{run.folder.path}' has no labelled validation samples to calibrate on; name some that it "
-            f"was not trained on: 'labeltree calibrate {run.folder.path} --data DATA'"
+            f"was not trained on: 'labeltree calibrate {typed(run.folder.path)} --data DATA'"
         )
     return known.rows(rows)
 

@@ -64,7 +64,8 @@ class Loss(nn.Module):
             RuntimeError: under `torch.func.grad` or `vmap`, where the gradients are hand-written.
         """
         if torch.compiler.is_compiling():
-            return torch.compiler.disable(super().__call__)(*args, **kwargs)
+            as_it_is: Any = torch.compiler.disable(super().__call__)  # type: ignore[no-untyped-call]
+            return as_it_is(*args, **kwargs)
         try:
             return super().__call__(*args, **kwargs)
         except RuntimeError as error:

@@ -212,8 +212,8 @@ class MLCLLoss(Loss):
         undecided: Undecided = "ignore",
     ) -> None:
         super().__init__()
-        several = isinstance(taxonomy, Sequence) and not isinstance(taxonomy, str)
-        taxonomies = [check_tree("heads", each) for each in (taxonomy if several else [taxonomy])]
+        given = taxonomy if isinstance(taxonomy, Sequence) and not isinstance(taxonomy, str) else [taxonomy]
+        taxonomies = [check_tree("heads", each) for each in given]
         if not taxonomies:
             raise ValueError("taxonomy must be a taxonomy, or a sequence of one per aspect; got an empty one")
         if reduction == "none" and ce:

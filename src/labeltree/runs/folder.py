@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from labeltree.atomic import atomic_write, clear_leftovers, new_folder_in, writing
-from labeltree.errors import FolderInUseError, RunError, WriteError
+from labeltree.errors import FolderInUseError, RunError, WriteError, typed
 from labeltree.links import refuse_links
 from labeltree.lock import LOCK, lock_folder, writer_of
 from labeltree.runs.samples import SampleRecord
@@ -266,7 +266,7 @@ class RunFolder:
         if ours.is_file() and not (theirs.is_file() and _same_content(ours, theirs)):
             raise RunError(
                 f"run '{self.path}' was extended when it had other weights, which the extension needs; "
-                f"'labeltree extend {self.path} --undo' removes it, then extend the run again"
+                f"'labeltree extend {typed(self.path)} --undo' removes it, then extend the run again"
             )
         return known[-1]
 

@@ -141,7 +141,9 @@ def _drift_reply(engine: Engine) -> DriftReply | None:
     if engine.drift is None or found is None:
         return None
     if isinstance(found, str):
-        return DriftReply(p_value=None, alarm=False, samples=WINDOW, says=f"not tested: {found}")
+        return DriftReply(
+            p_value=None, alarm=False, samples=WINDOW, says=f"not tested: {found}", evidence=None
+        )
     alarm = found.alarms()
     says = found.sentence() if alarm else None
     evidence = engine.drift.evidence.value

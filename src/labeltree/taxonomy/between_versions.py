@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from labeltree.errors import typed
 from labeltree.taxonomy.labels import Label, LabelIndex
 from labeltree.taxonomy.mapping import TaxonomyMapping
 from labeltree.taxonomy.naming import join_path
@@ -112,8 +113,8 @@ class VersionChange:
         return (
             f"{', '.join(names[:3])}{f' and {len(names) - 3} more' if len(names) > 3 else ''} "
             f"{'were' if many else 'was'} split, and nothing says which part a sample belongs to. Label some "
-            f"samples with {'their' if many else 'its'} parts; 'labeltree extend {run} --data DATA --retire "
-            f"{mapping.old.path_name(split[0])}' then tells the parts apart."
+            f"samples with {'their' if many else 'its'} parts; 'labeltree extend {typed(run)} --data DATA "
+            f"--retire {typed(mapping.old.path_name(split[0]))}' then tells the parts apart."
         )
 
     def counts(self, labels: Tensor) -> dict[str, ChangeCount]:

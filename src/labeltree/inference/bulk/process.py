@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from labeltree.data.streaming import StreamedSample
-from labeltree.errors import DataError, FolderInUseError
+from labeltree.errors import DataError, FolderInUseError, typed
 from labeltree.inference.bulk.job import BulkDone, BulkJob
 from labeltree.inference.bulk.likeness import tell_drift
 from labeltree.inference.bulk.rows import AnswerRows, EmbeddingRows, Encoded, Rows
@@ -164,7 +164,7 @@ def _decider(run: TrainedRun, job: BulkJob, place: Place) -> Decider:
                 raise FolderInUseError(
                     f"{error}; process {place.rank} of {place.world} has waited "
                     f"{_PATIENCE_S / 60:.0f} minutes for the run to be calibrated: run "
-                    f"'labeltree calibrate {job.run}' before"
+                    f"'labeltree calibrate {typed(job.run)}' before"
                 ) from error
             time.sleep(_PAUSE_S)
 

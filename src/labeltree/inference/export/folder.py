@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 
 from labeltree.cache import new_folder
 from labeltree.decisions.rule import rule_to_dict
-from labeltree.errors import RunError
+from labeltree.errors import RunError, typed
 from labeltree.inference.calibrate import Decider
 from labeltree.inference.classifiers import run_classifiers, save_classifiers
 from labeltree.inference.export.card import model_card
@@ -139,7 +139,7 @@ def _write_run(decider: Decider, folder: Path, with_reference: bool) -> None:
     if not run.description.is_file():
         raise RunError(
             f"run '{run.path}' was trained by a version before 0.1.0 and has no {run.description.name}; "
-            f"'labeltree calibrate {run.path}' completes it"
+            f"'labeltree calibrate {typed(run.path)}' completes it"
         )
     public_description(decider.run.description).save(new.description)
     decider.run.taxonomy.save(new.taxonomy)
