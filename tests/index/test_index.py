@@ -12,7 +12,7 @@ import pytest
 import labeltree as lt
 from labeltree.errors import DataError, TaxonomyError, WriteError
 from labeltree.geometry import get_geometry
-from labeltree.index import Filter, Index, IndexRows, exact
+from labeltree.index import Filter, Index, IndexRows, exact, lance
 from labeltree.index.distances import distances, lorentz, lorentz_queries
 from labeltree.index.filters import parse_where
 from labeltree.taxonomy import Taxonomy, TaxonomyDAG, TaxonomyMapping
@@ -584,6 +584,7 @@ def test_an_index_is_part_of_the_front_door(index: Index) -> None:
 
 
 def _add(where: str, number: int) -> None:
+    lance._PATIENCE_S = 600  # on a busy machine, others may take longer than users should wait
     index = Index.open(where)
     for step in range(3):
         index.add(IndexRows([f"p{number}-{step}"], np.ones((1, 6))))
