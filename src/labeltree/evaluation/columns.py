@@ -20,7 +20,7 @@ from labeltree.evaluation.statistics import (
     FEWEST_GROUPS,
     Bootstrap,
     GroupSums,
-    JointBootstrap,
+    JointJackknife,
     RatioColumns,
     Resampling,
     Statistic,
@@ -319,16 +319,16 @@ def estimate_statistics(
     order = np.argsort(rows.numpy(), kind="stable")
     for statistic in statistics:
         groups = units.groups[order[np.searchsorted(rows.numpy(), statistic.rows, sorter=order)]]
-        value, draws = statistic.drawn(groups, units.count, taxonomy, resampling)
+        value, left = statistic.without_blocks(groups, units.count, taxonomy)
         for number, name in enumerate(statistic.names):
-            found.setdefault(name, []).append((value[number], draws[number]))
+            found.setdefault(name, []).append((value[number], left[number]))
             present.setdefault(name, np.zeros(units.count, dtype=bool))[groups] = True
             lowest[name] = statistic.lowest[number]
     numbers = {}
     for name, parts in found.items():
-        value, draws = mean_of_parts(parts)
-        one = value.reshape(1, 1), draws.reshape(-1, 1, 1), present[name][:, None, None]
-        ends = JointBootstrap(*one, np.array([lowest[name]])).interval(
+        value, left = mean_of_parts(parts)
+        one = value.reshape(1, 1), left.reshape(-1, 1, 1), present[name][:, None, None]
+        ends = JointJackknife(*one, np.array([lowest[name]])).interval(
             np.ones(1), confidence=resampling.confidence
         )
         unsure = [np.nan] * 3 if units.resampling is None else [ends.low[0], ends.high[0], ends.error[0]]

@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from labeltree.decisions.classifiers import (
@@ -445,8 +447,7 @@ class Inputs:
         progress: Progress | None,
     ) -> dict[str, WithoutBlocks]:
         """The numbers of queries that are searched among each other, without blocks of them."""
-        ids = queries if self.table.instances is None else self.table.instances[queries]
-        blocks, groups = draw_blocks(self.units_of(queries).groups, ids.numpy()), self.left_out(queries)
+        blocks, groups = self._blocks(queries), self.left_out(queries)
         own = torch.arange(len(queries))  # a query is no result of its own
         if groups is not None:
             own = torch.where(groups >= 0, groups, groups.max() + 1 + own)
@@ -463,6 +464,26 @@ class Inputs:
         return values_without_blocks(
             without, rank, blocks, own.numpy(), graded.numpy(), self.settings.seed, progress
         )
+
+    def _blocks(self, rows: Tensor) -> NDArray[np.int64]:
+        ids = rows if self.table.instances is None else self.table.instances[rows]
+        return draw_blocks(self.units_of(rows).groups, ids.numpy())
+
+    def number_without_blocks(self, rows: Tensor, measure: Callable[[Tensor], float]) -> WithoutBlocks | None:
+        """One number of samples ``rows`` (n,), without each block of them; None if no intervals are wanted.
+
+        Args:
+            rows: ``(n,)`` rows of the table.
+            measure: gives the number of some of them, from their positions in ``rows``.
+        """
+        if not self.settings.resamples or not len(rows):
+            return None
+        blocks = self._blocks(rows)
+        count = int(blocks.max()) + 1
+        left = [measure(torch.from_numpy(np.flatnonzero(blocks != block))) for block in range(count)]
+        first = np.unique(blocks, return_index=True)[1]
+        values = np.where(blocks[first][:, None] == np.arange(count), np.nan, np.array(left))
+        return WithoutBlocks(blocks, first, values.astype(np.float32), np.zeros(count, dtype=np.int64))
 
     def _drawn(self, count: int) -> bool | Tensor:
         """The queries (count,) that graded scores are computed for; true where all are."""

@@ -18,14 +18,14 @@ from labeltree.evaluation.samples import GROUPS
 from labeltree.evaluation.statistics import (
     Bootstrap,
     GroupSums,
-    JointBootstrap,
-    Resampling,
+    JointJackknife,
     across_runs,
     mcnemar,
     mean_of_parts,
     sign_flip_test,
 )
 from labeltree.evaluation.statistics.interval_ends import Floats
+from labeltree.evaluation.statistics.left_out import block_counts
 from labeltree.runs.columns import number_groups
 
 __all__ = ["Found", "PairedEstimates", "Stratum", "common_samples", "strata", "tested_in_all"]
@@ -348,7 +348,7 @@ class PairedEstimates:
 
     def _found(
         self,
-        bootstrap: Bootstrap | JointBootstrap,
+        bootstrap: Bootstrap | JointJackknife,
         values: Floats | None,
         counted: NDArray[np.bool_],  # (n, r, m)
         place: Mapping[str, list[int]],
@@ -382,34 +382,33 @@ class PairedEstimates:
             )
         return found
 
-    def _joint(self, runs: Sequence[Outcomes], keys: Sequence[Key]) -> JointBootstrap:
-        """Metrics that are not means, on the same bootstrap draws as the means."""
+    def _joint(self, runs: Sequence[Outcomes], keys: Sequence[Key]) -> JointJackknife:
+        """Metrics that are not means, without the same blocks of samples in all runs."""
         units = runs[0].units
         groups = number_groups(np.arange(len(runs[0])) if units is None else units)
         count = int(groups.max()) + 1
-        resampling = Resampling(self.resamples, confidence=self.confidence, seed=self.seed)
         value = np.full((len(runs), len(keys)), np.nan)
-        draws = np.full((self.resamples, *value.shape), np.nan)
+        left = np.full((block_counts(count).shape[1], *value.shape), np.nan)
         present = np.zeros((count, *value.shape), dtype=bool)
         lowest = np.full(len(keys), -np.inf)
         for place, run in enumerate(runs):
-            drawn: dict[int, tuple[Floats, Floats]] = {}  # all numbers of one statistic are computed together
+            known: dict[int, tuple[Floats, Floats]] = {}  # all numbers of one statistic are computed together
             for column, key in enumerate(keys):
                 parts = []
                 for statistic in run.joint(key):
-                    if id(statistic) not in drawn:
-                        of = groups[statistic.rows], count, run.dag or run.taxonomy, resampling
-                        drawn[id(statistic)] = statistic.drawn(*of)
+                    if id(statistic) not in known:
+                        of = groups[statistic.rows], count, run.dag or run.taxonomy
+                        known[id(statistic)] = statistic.without_blocks(*of)
                     number = statistic.names.index(key[1])
-                    parts.append(tuple(each[number] for each in drawn[id(statistic)]))
+                    parts.append(tuple(each[number] for each in known[id(statistic)]))
                     present[groups[statistic.rows], place, column] = True
                     lowest[column] = statistic.lowest[number]
                 if parts:
-                    value[place, column], draws[:, place, column] = mean_of_parts(parts)
-        return JointBootstrap(value, draws, present, lowest)
+                    value[place, column], left[:, place, column] = mean_of_parts(parts)
+        return JointJackknife(value, left, present, lowest)
 
     def _estimates(
-        self, bootstrap: Bootstrap | JointBootstrap, runs: list[int], share: NDArray[np.bool_] | bool
+        self, bootstrap: Bootstrap | JointJackknife, runs: list[int], share: NDArray[np.bool_] | bool
     ) -> list[Estimate]:
         single = bootstrap.ratios[runs]
         contrast = _contrast(bootstrap, runs)
@@ -420,7 +419,7 @@ class PairedEstimates:
             groups = bootstrap.groups(np.array(runs))
             parts = across_runs(found.value, [single], error, groups, confidence=self.confidence)
             low, high, error, sd = parts.low, parts.high, parts.error, single.std(axis=0, ddof=1)
-        if isinstance(bootstrap, JointBootstrap):
+        if isinstance(bootstrap, JointJackknife):
             low, high = bootstrap.limited(low, high)
         rows = np.stack([found.value, low, high, error, sd], axis=1).tolist()
         return [
@@ -429,7 +428,7 @@ class PairedEstimates:
         ]
 
     def _differences(
-        self, bootstrap: Bootstrap | JointBootstrap, values: Floats | None, runs: list[int], base: list[int]
+        self, bootstrap: Bootstrap | JointJackknife, values: Floats | None, runs: list[int], base: list[int]
     ) -> list[Difference]:
         """Differences from the baseline; ``values`` of single samples allow McNemar's test, None omits it.
 
@@ -448,7 +447,7 @@ class PairedEstimates:
                 a, b = values[:, runs[0]], values[:, base[0]]
                 exact = np.array([mcnemar(a[:, k], b[:, k]) for k in range(len(low))])
         else:
-            test = ["bootstrap" if single else "runs and samples"] * len(low)
+            test = ["jackknife" if single else "runs and samples"] * len(low)
             spread = [bootstrap.ratios[runs], bootstrap.ratios[base]]
             groups = bootstrap.groups(np.flatnonzero(contrast))
             parts = across_runs(found.value, spread, found.error, groups, confidence=self.confidence)
@@ -529,7 +528,7 @@ def _weighed_alike(values: Floats, weights: Floats) -> NDArray[np.bool_]:
     return found
 
 
-def _contrast(bootstrap: Bootstrap | JointBootstrap, runs: list[int]) -> Floats:
-    weights = np.zeros(bootstrap.draws.shape[1])
+def _contrast(bootstrap: Bootstrap | JointJackknife, runs: list[int]) -> Floats:
+    weights = np.zeros(len(bootstrap.ratios))
     weights[runs] = 1 / len(runs)
     return weights

@@ -15,6 +15,7 @@ from labeltree.evaluation.columns import Place, ResamplingUnits
 from labeltree.evaluation.result import ProtocolResult
 from labeltree.evaluation.statistics import Statistic
 from labeltree.evaluation.statistics.interval_ends import Floats, acceleration_of, divided
+from labeltree.evaluation.statistics.left_out import block_counts, jackknife
 from labeltree.metrics.functional.node_resampling import CountedNodes, ranked_nodes
 from labeltree.taxonomy import AnyTaxonomy
 from labeltree.taxonomy.naming import some
@@ -22,7 +23,7 @@ from labeltree.taxonomy.naming import some
 __all__ = [
     "MOST_PROBABILITIES",
     "TOO_MANY_NOTE",
-    "MeanDraws",
+    "MeanWithoutBlocks",
     "NodeIntervals",
     "ReportedNodes",
     "counted_nodes",
@@ -131,38 +132,37 @@ def node_result(values: Mapping[str, Tensor], nodes: ReportedNodes) -> ProtocolR
     )
 
 
-class MeanDraws:
-    """The mean of several metrics, in each bootstrap draw over the metrics defined in this draw.
+class MeanWithoutBlocks:
+    """The mean of several metrics of all samples, and without each block over those defined without it.
+
+    Args:
+        blocks: B, number of blocks.
 
     Attributes:
         fewest: smallest number of groups that count in one of the metrics.
         count: number of metrics.
-        influence: ``(G,)`` derivative with respect to the count of each group.
     """
 
-    def __init__(self, resamples: int, groups: int) -> None:
-        self._sums, self._known = np.zeros((2, resamples))
-        self._influence = np.zeros(groups)
+    def __init__(self, blocks: int) -> None:
+        self._sums, self._known = np.zeros((2, blocks))
         self._total = 0.0
         self.fewest = np.inf
         self.count = 0
 
-    def add(self, value: Floats, draws: Floats, influence: Floats, groups: Floats) -> None:
-        """Add metrics ``(b,)``, none NaN, with draws ``(b, R)``, influences ``(b, G)``, groups ``(b,)``."""
+    def add(self, value: Floats, left: Floats, groups: Floats) -> None:
+        """Add metrics ``(b,)``, none NaN, their values without blocks ``(b, B)``, and groups ``(b,)``."""
         if not len(value):
             return
-        self._sums += np.nansum(draws, axis=0)
-        self._known += (~np.isnan(draws)).sum(axis=0)
-        self._influence += influence.sum(axis=0)
+        self._sums += np.nansum(left, axis=0)
+        self._known += (~np.isnan(left)).sum(axis=0)
         self._total += float(value.sum())
         self.count += len(value)
         self.fewest = min(self.fewest, float(groups.min()))
 
-    def add_mean(self, other: MeanDraws) -> None:
+    def add_mean(self, other: MeanWithoutBlocks) -> None:
         """Add a metric that is itself a mean; ignored if that mean is not defined."""
         if other.count:
-            agreeing = np.array([other.fewest * other.count])
-            self.add(np.array([other.value]), other.draws[None], other.influence[None], agreeing)
+            self.add(np.array([other.value]), other.left[None], np.array([other.fewest * other.count]))
 
     @property
     def value(self) -> float:
@@ -170,36 +170,30 @@ class MeanDraws:
         return self._total / self.count if self.count else np.nan
 
     @property
-    def draws(self) -> Floats:
-        """``(R,)`` the mean in each draw."""
+    def left(self) -> Floats:
+        """``(B,)`` the mean without each block."""
         return divided(self._sums, self._known)
-
-    @property
-    def influence(self) -> Floats:
-        """``(G,)`` derivative of the mean with respect to the count of each group."""
-        return self._influence / max(self.count, 1)
 
     def interval(self, units: ResamplingUnits, *, share: bool = True) -> tuple[float, float]:
         """The ends of the confidence interval; NaN if there is none."""
         if units.resampling is None or not self.count:
             return np.nan, np.nan
-        change = self.influence[None]
-        found = units.resampling.ends(
-            self.draws[None],
+        found = jackknife(
             np.array([self.value]),
+            self.left[:, None],
             np.array([float(units.count)]),
-            _acceleration(change),
-            np.array([self.fewest * self.count]),
-            share,
+            confidence=units.resampling.confidence,
+            agreeing=np.array([self.fewest * self.count]) if share else None,
         )
         return float(found.low[0]), float(found.high[0])
 
 
 class _Metrics(NamedTuple):
-    """One metric of several nodes: values, draws, influences, counts of groups and of independent groups."""
+    """One metric of several nodes: values, those without blocks, draws, influences, counts of groups."""
 
     nodes: NDArray[np.int64]
     value: Floats
+    left: Floats
     draws: Floats
     change: Floats
     groups: Floats
@@ -246,13 +240,21 @@ class NodeIntervals:
             for part, counts in resampling.batches(count, block.dtype):
                 draws[:, :, part] = block.weighted(counts)
             values = block.weighted(np.ones((count, 1)))
+            left = block.weighted(block_counts(count).astype(block.dtype))
             groups = block.groups()
             for number, (name, change) in enumerate(
                 zip(("auroc", "average_precision"), block.influence(), strict=True)
             ):
                 share = name == "auroc"  # a pair of a positive and a negative group is ranked right or wrong
                 metrics = _Metrics(
-                    block.nodes, values[number][:, 0], draws[number], change, groups, groups, share
+                    block.nodes,
+                    values[number][:, 0],
+                    left[number],
+                    draws[number],
+                    change,
+                    groups,
+                    groups,
+                    share,
                 )
                 self._take(name, metrics, means[name], counted[name])
         for name, found in means.items():
@@ -269,6 +271,7 @@ class NodeIntervals:
             here = np.arange(rows.start, rows.stop)
             matrix = block.prepared()
             values = block.weighted(np.ones((count, 1)), matrix)
+            left = block.weighted(block_counts(count), matrix)
             draws = {name: np.empty((len(here), resampling.resamples)) for name in names}
             for part, counts in resampling.batches(count):
                 for name, found in block.weighted(counts, matrix).items():
@@ -276,25 +279,25 @@ class NodeIntervals:
             for name, (change, groups) in block.influence().items():
                 value = values[name][:, 0]
                 agreeing = groups * (2 if name == "balanced_accuracy" else 1)
-                metrics = _Metrics(here, value, draws[name], change, groups, agreeing, True)
+                metrics = _Metrics(here, value, left[name], draws[name], change, groups, agreeing, True)
                 self._take(f"{prefix}{name}", metrics, means[name], counted[f"{prefix}{name}"])
         for name, of_name in means.items():
             self._put_means(f"{prefix}{name}", of_name, share=True)
 
-    def _means(self) -> list[MeanDraws]:
+    def _means(self) -> list[MeanWithoutBlocks]:
         """Empty means over all nodes, then over the nodes of each depth."""
-        resampling = self.units.resampling
-        assert resampling is not None
-        depths = range(self.taxonomy.max_depth + 1)
-        return [MeanDraws(resampling.resamples, self.units.count) for _ in depths]
+        blocks = block_counts(self.units.count).shape[1]
+        return [MeanWithoutBlocks(blocks) for _ in range(self.taxonomy.max_depth + 1)]
 
-    def _take(self, name: str, metrics: _Metrics, means: list[MeanDraws], counted: NDArray[np.bool_]) -> None:
+    def _take(
+        self, name: str, metrics: _Metrics, means: list[MeanWithoutBlocks], counted: NDArray[np.bool_]
+    ) -> None:
         """Add the intervals of the nodes to the result, and their metrics to the means."""
         resampling = self.units.resampling
         assert resampling is not None
-        nodes, value, draws, change, groups, agreeing, share = metrics
+        nodes, value, left, draws, change, groups, agreeing, share = metrics
         known = np.flatnonzero(~np.isnan(value))
-        value, draws, change = value[known], draws[known], change[known]
+        value, left, draws, change = value[known], left[known], draws[known], change[known]
         nodes, groups, agreeing = nodes[known], groups[known], agreeing[known]
         found = resampling.ends(draws, value, groups, _acceleration(change), agreeing, share)
         for node, *ends in zip(nodes.tolist(), found.low.tolist(), found.high.tolist(), strict=True):
@@ -302,9 +305,9 @@ class NodeIntervals:
         depth, chosen = self.taxonomy.depth.numpy()[nodes], counted[nodes]
         for level, mean in enumerate(means):
             kept = chosen & (depth == level) if level else chosen
-            mean.add(value[kept], draws[kept], change[kept], agreeing[kept])
+            mean.add(value[kept], left[kept], agreeing[kept])
 
-    def _put_means(self, name: str, means: list[MeanDraws], *, share: bool) -> None:
+    def _put_means(self, name: str, means: list[MeanWithoutBlocks], *, share: bool) -> None:
         for level, mean in enumerate(means):
             place = Place("by_depth", name, level - 1) if level else Place("scores", name)
             self.result.put_interval(place, *mean.interval(self.units, share=share))
@@ -317,8 +320,8 @@ def mean_auroc(
     classes: Tensor,
     units: ResamplingUnits,
     rows: NDArray[np.int64] | None = None,
-) -> MeanDraws:
-    """The mean AUROC over all nodes for which it is defined, with its bootstrap draws.
+) -> MeanWithoutBlocks:
+    """The mean AUROC over all nodes for which it is defined, and without blocks of the samples.
 
     Args:
         probabilities: ``(m, c)`` class probabilities.
@@ -328,17 +331,14 @@ def mean_auroc(
         units: resampling units.
         rows: ``(m,)`` positions of the samples in ``units``; None = all of them.
     """
-    resampling, count = units.resampling, units.count
-    if resampling is None:
-        return MeanDraws(0, 0)
-    mean = MeanDraws(resampling.resamples, count)
+    count, left = units.count, block_counts(units.count)
+    mean = MeanWithoutBlocks(left.shape[1])
+    if units.resampling is None:
+        return mean
     groups = units.groups if rows is None else units.groups[rows]
     for block in ranked_nodes(probabilities, target, taxonomy, groups, count, classes=classes):
-        draws = np.empty((len(block.nodes), resampling.resamples))
-        for part, counts in resampling.batches(count, block.dtype):
-            draws[:, part] = block.weighted(counts)[0]
         value = block.weighted(np.ones((count, 1)))[0][:, 0]
-        mean.add(value, draws, block.influence()[0], block.groups())
+        mean.add(value, block.weighted(left.astype(block.dtype))[0], block.groups())
     return mean
 
 

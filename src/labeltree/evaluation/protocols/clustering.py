@@ -139,7 +139,7 @@ def cluster_scores(
     if units.resampling is not None and partitions:
         means = [range(first, len(partitions))] if inside else []
         places += [[Place("scores", "_within")] for _ in means]
-        _, found = agreement_intervals(partitions, means, units.resampling)
+        _, found = agreement_intervals(partitions, means, units.resampling.confidence)
         for number, (name, at) in enumerate((name, at) for name in ("nmi", "ami") for at in places):
             for place in at:
                 ends = float(found.low[number]), float(found.high[number])

@@ -15,9 +15,15 @@ from labeltree.evaluation.classifiers import fit_probe
 from labeltree.evaluation.columns import Column, Number, Place
 from labeltree.evaluation.reading import Reading
 from labeltree.evaluation.registry import Inputs, ProtocolResult, register
-from labeltree.evaluation.reported_nodes import TOO_MANY_NOTE, MeanDraws, mean_auroc, ranking_statistic
+from labeltree.evaluation.reported_nodes import (
+    TOO_MANY_NOTE,
+    MeanWithoutBlocks,
+    mean_auroc,
+    ranking_statistic,
+)
 from labeltree.evaluation.samples import labelled_rows
 from labeltree.evaluation.statistics import Statistic
+from labeltree.evaluation.statistics.left_out import block_counts
 from labeltree.evaluation.subsampling import table_folds
 from labeltree.metrics.functional import node_auroc
 
@@ -112,7 +118,7 @@ def _of_reading(reading: Reading, inputs: Inputs, rows: Tensor, fold: Tensor, fo
     nodes, judging, finest = inputs.nodes, inputs.judging, inputs.samples.finest
     units = inputs.units_of(rows)
     columns, statistics, results = list[Column](), list[Statistic](), list[ProtocolResult]()
-    mean = MeanDraws(0 if units.resampling is None else units.resampling.resamples, units.count)
+    mean = MeanWithoutBlocks(block_counts(units.count).shape[1])
     for number in range(folds):
         others, test = rows[fold != number], rows[fold == number]
         learn, target = others[finest[nodes[others]]], judging.in_judge(nodes[test])

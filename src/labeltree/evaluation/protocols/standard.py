@@ -139,23 +139,29 @@ def violations(inputs: Inputs, options: Any) -> ProtocolResult:
     violated = parent_violations(
         points[tested], nodes[tested], judging.tree, means, geometry=geometry, reduction="none"
     )
-    pairs, follows = (
-        measure(
-            points[tested],
-            judging.in_judge(nodes[tested]),
-            judging.judge,
-            geometry,
-            max_pairs=settings.max_pairs,
-            seed=settings.seed,
-            reduction="none",
+    drawn: dict[str, Any] = {"max_pairs": settings.max_pairs, "seed": settings.seed}
+    labels = judging.in_judge(nodes[tested])
+    pairs = pair_violations(points[tested], labels, judging.judge, geometry, **drawn, reduction="none")
+
+    def correlation(rows: Tensor) -> float:
+        return float(
+            cophenetic_correlation(points[tested][rows], labels[rows], judging.judge, geometry, **drawn)
         )
-        for measure in (pair_violations, cophenetic_correlation)
-    )
+
+    follows = correlation(torch.arange(len(tested)))
+    of_search: dict[str, Any] = {"among": True, "without": inputs.number_without_blocks(tested, correlation)}
     columns = [
         Column("embeddings.parent_violations", violated, tested, larger_is_better=False),
         Column("embeddings.parent_order_accuracy", 1 - violated, tested),
         Column("embeddings.pair_violations", pairs, tested, larger_is_better=False, whole=True),
-        Column("embeddings.cpcc", follows, tested, share=False, whole=True),
+        Column(
+            "embeddings.cpcc",
+            torch.where(labels >= 0, follows, torch.nan),
+            tested,
+            share=False,
+            whole=True,
+            **of_search,
+        ),
     ]
     judged = int((~violated.isnan()).sum())
     notes, under_root = [], int((judging.tree.parent[nodes[tested]] <= 0).sum())

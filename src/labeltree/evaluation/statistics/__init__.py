@@ -9,7 +9,7 @@ from labeltree.evaluation.statistics.bootstrap import (
 )
 from labeltree.evaluation.statistics.interval_ends import FEWEST_GROUPS
 from labeltree.evaluation.statistics.joint_statistics import (
-    JointBootstrap,
+    JointJackknife,
     Partition,
     Statistic,
     agreement_intervals,
@@ -23,7 +23,7 @@ __all__ = [
     "Bootstrap",
     "GroupSums",
     "Interval",
-    "JointBootstrap",
+    "JointJackknife",
     "Partition",
     "Parts",
     "RatioColumns",

@@ -14,7 +14,6 @@ __all__ = [
     "Floats",
     "Interval",
     "acceleration_of",
-    "centred_ends",
     "divided",
     "interval_ends",
     "jackknife_acceleration",
@@ -23,6 +22,7 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 
+_FEW_GROUPS = 20
 FEWEST_GROUPS = 6
 """With fewer groups no sign-flip test can reach 5 % (2 / 2⁵ = 6.25 %), and few bootstrap draws differ."""
 
@@ -65,8 +65,9 @@ def interval_ends(
     """The intervals of `Bootstrap.interval` (see there for the methods), from bootstrap draws of any kind.
 
     Every interval contains its estimate. With few groups, or for a ratio whose denominator is 0 in some
-    draws, the estimate may be the last of the draws or beyond them; the interval is then widened to it. With
-    fewer than six groups there is none.
+    draws, the estimate may be the last of the draws or beyond them; the interval is then widened to it. Draws
+    of few groups know little of the tails: with at most 20, it reaches at least as far as that of t with
+    G − 1 degrees of freedom. With fewer than six groups there is none.
 
     Args:
         draws: ``(R, m)`` the metrics in each draw, NaN where one is not defined.
@@ -88,6 +89,10 @@ def interval_ends(
         ends = [_quantiles(draws, _adjusted(bias, skew, side * reach)) for side in (-1.0, 1.0)]
         error = widening * _deviation(draws)
     low, high = np.minimum(ends[0], value), np.maximum(ends[1], value)
+    outer = np.where(groups <= _FEW_GROUPS, t.ppf(1 - tail, np.maximum(groups - 1, 1)) * error, 0.0)
+    outer = np.nan_to_num(outer)
+    low, high = np.minimum(low, value - outer), np.maximum(high, value + outer)
+    low, high = (np.where(share, np.clip(end, 0, 1), end) for end in (low, high))
     if np.any(share):
         exact = _of_one_mind(value, low, high, draws, groups if agreeing is None else agreeing, tail)
         low, high = (np.where(share, *pair) for pair in zip(exact, (low, high), strict=True))
@@ -104,29 +109,6 @@ def without_flat(found: Interval, share: bool | NDArray[np.bool_] = False) -> In
     flat = (found.high - found.low <= SAME) & ((np.abs(found.error) <= SAME) | ~np.asarray(share))
     low, high = (np.where(flat, np.nan, part) for part in (found.low, found.high))
     return Interval(found.value, low, high, found.error)
-
-
-def centred_ends(
-    draws: Floats,
-    value: Floats,
-    groups: Floats,
-    *,
-    confidence: float,
-    lowest: float | Floats = -np.inf,
-) -> Interval:
-    """Percentile intervals of draws that are shifted to have the value as their mean; clipped at 1.
-
-    For metrics that are larger on samples drawn with replacement than on the samples themselves. Arguments as
-    for `interval_ends`. There is no interval if all draws agree.
-
-    Args:
-        lowest: ``(m,)`` or one for all: the smallest possible value, where the intervals are clipped; NaN =
-            the metric has no interval.
-    """
-    shift = value - _mean(draws)
-    found = without_flat(interval_ends(draws + shift, value, groups, confidence=confidence))
-    low, high = (np.clip(part, lowest, 1.0) for part in (found.low, found.high))
-    return Interval(value, low, high, found.error)
 
 
 def _bias(draws: Floats, value: Floats) -> Floats:

@@ -1,7 +1,7 @@
 """Numbers that are not means over samples: agreement of clusters, AUROC, calibration error.
 
-A `Statistic` keeps the data of such a number, one row per sample, so that it can be recomputed in every
-bootstrap draw, for confidence intervals and comparisons.
+A `Statistic` keeps the data of such a number, one row per sample, so that it can be recomputed without blocks
+of the samples, for confidence intervals and comparisons.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from scipy.sparse import coo_array, csr_array
 from scipy.special import xlogy
 
 from labeltree.errors import DataError
-from labeltree.evaluation.statistics.bootstrap import Resampling
-from labeltree.evaluation.statistics.interval_ends import SAME, Floats, Interval, centred_ends, divided
+from labeltree.evaluation.statistics.interval_ends import SAME, Floats, Interval, divided
+from labeltree.evaluation.statistics.left_out import block_counts, jackknife
 from labeltree.metrics.functional.node_resampling import ranked_nodes
 from labeltree.taxonomy import AnyTaxonomy
 
 __all__ = [
-    "JointBootstrap",
+    "JointJackknife",
     "Partition",
     "Statistic",
     "StatisticKind",
@@ -69,7 +69,7 @@ class Statistic:
 
     ``told`` is a bool mask of the nodes that count in the means; without it, all nodes with an AUROC do. NMI,
     AUROC and average precision have intervals from 0 to 1, AMI may be negative, and a calibration error has
-    no interval: it is larger on samples drawn with replacement by an unknown amount.
+    no interval: it is larger on few samples by an unknown amount.
 
     Statistics with the same names are parts of one number (the folds of a cross-validation), which is the
     mean of the parts.
@@ -146,29 +146,21 @@ class Statistic:
             error = _CalibrationError(samples["confidence"], samples["right"], int(self.fixed["bins"][0]))
             yield lambda counts: error(counts[groups])[None, None]
 
-    def drawn(
-        self, groups: Integers, count: int, taxonomy: AnyTaxonomy, resampling: Resampling
-    ) -> tuple[Floats, Floats]:
-        """The numbers ``(k,)`` on all samples and ``(k, resamples)`` in each draw; NaN where not defined.
+    def without_blocks(self, groups: Integers, count: int, taxonomy: AnyTaxonomy) -> tuple[Floats, Floats]:
+        """The numbers ``(k,)`` of all samples and ``(k, B)`` without each block; NaN where not defined.
 
         Args:
             groups: ``(m,)`` index of each sample's group.
-            count: number of groups.
+            count: number of groups, in the blocks of `block_counts`.
             taxonomy: taxonomy of the nodes.
-            resampling: the draws.
         """
-        k = len(self.names)
-        sums, known = np.zeros((2, k, 1 + resampling.resamples))
+        k, left = len(self.names), block_counts(count)
+        counts = np.concatenate([np.ones((count, 1)), left], axis=1)
+        sums, known = np.zeros((2, k, counts.shape[1]))
         for part in self._parts(groups, count, taxonomy) if len(self.rows) else ():
-            once = part(np.ones((count, 1)))[:k]
-            there = ~np.isnan(once[..., 0])
-            sums[:, :1] += np.nansum(once, axis=1)
-            known[:, :1] += there.sum(axis=1, keepdims=True)
-            for where, counts in resampling.batches(count):
-                found = np.where(there[..., None], part(counts)[:k], np.nan)
-                at = slice(1 + where.start, 1 + where.stop)
-                sums[:, at] += np.nansum(found, axis=1)
-                known[:, at] += (~np.isnan(found)).sum(axis=1)
+            found = part(counts)[:k]
+            sums += np.nansum(found, axis=1)
+            known += (~np.isnan(found)).sum(axis=1)
         numbers = divided(sums, known)
         return numbers[:, 0], numbers[:, 1:]
 
@@ -196,30 +188,26 @@ class _CalibrationError:
         return divided(np.abs(gaps).sum(axis=0), total)
 
 
-class JointBootstrap:
-    """The counterpart of `Bootstrap` for the statistics of several runs.
-
-    Draws are shifted to have the value as their mean, because such numbers are biased on samples drawn with
-    replacement: repeated samples agree with themselves.
+class JointJackknife:
+    """The counterpart of `Bootstrap` for the statistics of several runs, see `jackknife`.
 
     Args:
         value: ``(r, m)`` the numbers of each run.
-        draws: ``(resamples, r, m)`` the numbers of each run in each draw.
+        left: ``(B, r, m)`` the numbers of each run without each block.
         present: ``(G, r, m)`` bool, whether a group counts in a number of a run.
         lowest: ``(m,)`` smallest possible value of each number; NaN = it has no interval, but differences do.
 
     Attributes:
         ratios: the argument ``value``.
-        draws: as given.
     """
 
-    def __init__(self, value: Floats, draws: Floats, present: NDArray[np.bool_], lowest: Floats) -> None:
-        self.ratios, self.draws, self._present, self._lowest = value, draws, present, lowest
+    def __init__(self, value: Floats, left: Floats, present: NDArray[np.bool_], lowest: Floats) -> None:
+        self.ratios, self._left, self._present, self._lowest = value, left, present, lowest
 
     def groups(self, used: Integers) -> Floats:
-        """Number ``(m,)`` of groups that count in each number, in any of the runs ``used``."""
+        """Number ``(m,)`` of groups that count in each number, in any of the runs ``used``; at most B."""
         counts: Floats = self._present[:, used].any(axis=1).sum(axis=0).astype(np.float64)
-        return counts
+        return np.minimum(counts, len(self._left))
 
     def limited(self, low: Floats, high: Floats) -> tuple[Floats, Floats]:
         """Ends of intervals of the numbers, within their range; NaN for numbers without an interval."""
@@ -233,19 +221,19 @@ class JointBootstrap:
         used = np.flatnonzero(contrast)
         weights = contrast[used, None]
         value = (self.ratios[used] * weights).sum(axis=0)
-        draws = (self.draws[:, used] * weights).sum(axis=1)
+        left = (self._left[:, used] * weights).sum(axis=1)
         lowest = self._lowest if (weights > 0).all() else -np.inf
-        return centred_ends(draws, value, self.groups(used), confidence=confidence, lowest=lowest)
+        return jackknife(value, left, self.groups(used), confidence=confidence, lowest=lowest)
 
 
 def mean_of_parts(parts: Sequence[tuple[Any, Any]]) -> tuple[Floats, Floats]:
-    """The mean of the parts' values, and of their draws ``(resamples,)``, ignoring NaN."""
+    """The mean of the parts' values, and of those without each block ``(B,)``, ignoring NaN."""
 
     def mean(values: Sequence[Any]) -> Floats:
         stacked = np.stack(values)
         return divided(np.nansum(stacked, axis=0), (~np.isnan(stacked)).sum(axis=0).astype(float))
 
-    return mean([value for value, _ in parts]), mean([draws for _, draws in parts])
+    return mean([value for value, _ in parts]), mean([left for _, left in parts])
 
 
 @dataclass(frozen=True)
@@ -304,45 +292,39 @@ class Partition:
 def agreement_intervals(
     partitions: Sequence[Partition],
     means: Sequence[Sequence[int]],
-    resampling: Resampling,
+    confidence: float,
 ) -> tuple[Floats, Interval]:
-    """NMI and AMI of partitions and of means over partitions, with intervals.
+    """NMI and AMI of partitions and of means over partitions, with intervals by the jackknife.
 
-    A sample that is drawn twice agrees with itself, so the agreement in a draw exceeds that of the samples by
-    about as much as the latter exceeds the limit of infinitely many samples. The draws are therefore shifted
-    to have the samples' agreement as their mean: the intervals describe other test sets of this size, not the
-    limit of larger ones. An AMI that is not defined in every draw is NaN, without an interval, and so is any
-    mean over it.
+    An AMI that is not defined without some block is NaN, without an interval, and so is any mean over it.
 
     Args:
         partitions: partitions of samples in the same groups.
         means: for each mean, the indices of its partitions.
-        resampling: the draws.
+        confidence: confidence level of the intervals.
 
     Returns:
         the values ``(2, len(partitions) + len(means))``, NMI first, and their intervals, flattened.
     """
     groups = partitions[0].cells.shape[1]
-    draws = np.empty((2, len(partitions) + len(means), resampling.resamples))
-    once = np.ones((groups, 1))
+    once, counts = np.ones((groups, 1)), block_counts(groups)
     value = np.stack([partition.agreement(once)[:, 0] for partition in partitions], axis=1)
-    for part, counts in resampling.batches(groups):
-        for number, partition in enumerate(partitions):
-            draws[:, number, part] = partition.agreement(counts)
-    undefined = (np.isnan(draws[1]) & ~np.isnan(draws[0]))[: len(partitions)].any(axis=1)
+    left = np.stack([partition.agreement(counts) for partition in partitions], axis=1)
+    undefined = (np.isnan(left[1]) & ~np.isnan(left[0])).any(axis=1)
     value[1, undefined] = np.nan
     there = [np.unique(partition.cells.indices) for partition in partitions]
     sizes = [len(found) for found in there]
-    for number, chosen in enumerate(means, start=len(partitions)):
-        kept = draws[:, list(chosen)]
-        draws[:, number] = divided(np.nansum(kept, axis=1), (~np.isnan(kept)).sum(axis=1).astype(float))
+    for chosen in means:
+        kept = left[:, list(chosen)]
+        whole = divided(np.nansum(kept, axis=1), (~np.isnan(kept)).sum(axis=1).astype(float))
+        left = np.concatenate([left, whole[:, None]], axis=1)
         value = np.concatenate([value, value[:, list(chosen)].mean(axis=1, keepdims=True)], axis=1)
         sizes.append(len(np.unique(np.concatenate([there[i] for i in chosen]))))
-    found = centred_ends(
-        draws.reshape(-1, resampling.resamples).T,
+    found = jackknife(
         value.reshape(-1),
+        left.reshape(-1, left.shape[2]).T,
         np.tile(np.array(sizes, dtype=np.float64), 2),
-        confidence=resampling.confidence,
+        confidence=confidence,
         lowest=np.repeat([0.0, -np.inf], value.shape[1]),  # AMI may be negative
     )
     return value, found
