@@ -110,7 +110,7 @@ def agreement(n: int, resamples: int, classes: int) -> None:
     rng = np.random.default_rng(0)
     labels = rng.integers(0, classes, n)
     clusters = np.where(rng.random(n) < 0.6, labels, rng.integers(0, classes, n))
-    agreement_intervals([Partition.of(labels, clusters, np.arange(n), n)], [], Resampling(resamples))
+    agreement_intervals([Partition.of(labels, clusters, np.arange(n), n)], [], 0.95)
 
 
 def decide(n: int, taxonomy: Taxonomy) -> Mapping[str, Callable[[], object]]:

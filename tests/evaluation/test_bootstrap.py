@@ -122,10 +122,15 @@ def test_intervals_equal_a_slow_loop(method: str, contrast: tuple[float, float])
         left_out = [estimate(metric, [int(i != gone) for i in range(n)]) for gone in range(n)]
         whole = estimate(metric, [1] * n)
         low, high = _loop_ends(draws, whole, left_out, groups, method)
+        spread = math.sqrt(groups / (groups - 1)) * float(np.std(draws))
+        if groups <= 20:  # at least as wide as those of t
+            wide = [whole + side * t.ppf(0.95, groups - 1) * spread for side in (-1, 1)]
+            if len(used) == 1 and 0 <= whole <= 1:
+                wide = [min(max(end, 0.0), 1.0) for end in wide]
+            low, high = min(low, wide[0]), max(high, wide[1])
         assert found.value[metric] == pytest.approx(whole, rel=1e-12)
         assert found.low[metric] == pytest.approx(low, abs=1e-9)
         assert found.high[metric] == pytest.approx(high, abs=1e-9)
-        spread = math.sqrt(groups / (groups - 1)) * float(np.std(draws))
         assert found.error[metric] == pytest.approx(spread, rel=1e-9)
 
 
@@ -193,7 +198,7 @@ def test_only_groups_drawn_as_a_whole_cover_correlated_samples(count: int, size:
     values = (patient + rng.normal(size=(count, size, 1000))).reshape(count * size, 1000)
     groups = np.repeat(np.arange(count), size)
     assert 0.92 <= _coverage(values, 0.0, groups) <= 0.98
-    assert _coverage(values, 0.0) < 0.75, "the simulation must show what ignoring groups does"
+    assert _coverage(values, 0.0) < 0.85, "the simulation must show what ignoring groups does"
 
 
 def ends_around(value: np.ndarray, low: np.ndarray, high: np.ndarray) -> int:
@@ -253,6 +258,6 @@ def test_every_interval_holds_its_estimate() -> None:
         for value, ends in zip(ratios.values, ratios.ends(resampling, np.ones(4, dtype=bool)), strict=True):
             held += ends_around(value, ends[0], ends[1])
         partition = Partition.of(columns, rng.integers(0, 3, n), group, size)
-        _, agreed = agreement_intervals([partition, partition], [[0, 1]], resampling)
+        _, agreed = agreement_intervals([partition, partition], [[0, 1]], resampling.confidence)
         held += ends_around(agreed.value, agreed.low, agreed.high)
     assert held > 1200

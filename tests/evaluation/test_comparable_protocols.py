@@ -32,7 +32,8 @@ from labeltree.evaluation import (
     save_outcomes,
 )
 from labeltree.evaluation.protocols import k_fold
-from labeltree.evaluation.statistics import Resampling, Statistic, draw_counts
+from labeltree.evaluation.statistics import Statistic
+from labeltree.evaluation.statistics.left_out import block_counts
 from labeltree.metrics.functional import node_auroc
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy, TaxonomyDAG
@@ -89,17 +90,17 @@ def evaluated(
 @pytest.mark.parametrize(
     ("protocol", "metric", "larger", "test"),
     [
-        ("node-scores", "features.auroc", True, "bootstrap"),
-        ("node-scores", "features.average_precision", True, "bootstrap"),
-        ("per-group", "sample.auroc", True, "bootstrap"),
-        ("per-group", "mean.auroc", True, "bootstrap"),
+        ("node-scores", "features.auroc", True, "jackknife"),
+        ("node-scores", "features.average_precision", True, "jackknife"),
+        ("per-group", "sample.auroc", True, "jackknife"),
+        ("per-group", "mean.auroc", True, "jackknife"),
         ("per-group", "mean.balanced_top1", True, "sign flips"),
-        ("k-fold", "features.auroc", True, "bootstrap"),
+        ("k-fold", "features.auroc", True, "jackknife"),
         ("k-fold", "features.balanced_top1", True, "sign flips"),
-        ("clustering", "features.nmi", True, "bootstrap"),
-        ("clustering", "embeddings.ami_within", True, "bootstrap"),
-        ("decisions", "ece_before", False, "bootstrap"),
-        ("decisions", "ece_after", False, "bootstrap"),
+        ("clustering", "features.nmi", True, "jackknife"),
+        ("clustering", "embeddings.ami_within", True, "jackknife"),
+        ("decisions", "ece_before", False, "jackknife"),
+        ("decisions", "ece_after", False, "jackknife"),
         ("decisions", "nll_after", False, "sign flips"),
         ("frequency", "probe.top1_head", True, "sign flips"),
         ("frequency", "prototypes.hierarchical_f1_tail", True, "sign flips"),
@@ -264,10 +265,9 @@ def _ece(confidence: np.ndarray, right: np.ndarray) -> float:
     ("kind", "fixed", "reference"),
     [("agreement", {}, _nmi), ("calibration", {"bins": np.array([4])}, _ece)],
 )
-def test_a_draw_is_worth_what_its_samples_are(
+def test_without_a_block_it_is_that_of_the_other_samples(
     kind: str, fixed: dict[str, np.ndarray], reference: Callable[..., float]
 ) -> None:
-    """Against the samples of each draw, written down as often as they were drawn."""
     rng = np.random.default_rng(1)
     samples: dict[str, Any]
     if kind == "agreement":
@@ -279,13 +279,12 @@ def test_a_draw_is_worth_what_its_samples_are(
     count = int(groups.max()) + 1
     statistic = Statistic(kind, ("x",), np.arange(40), samples, fixed)  # type: ignore[arg-type]
     tree = Taxonomy.from_paths(["a", "b"])
-    value, draws = statistic.drawn(groups, count, tree, Resampling(30, seed=5))
+    value, left = statistic.without_blocks(groups, count, tree)
     assert value[0] == pytest.approx(reference(*samples.values()))
-    counts = np.concatenate(list(draw_counts(count, 30, 5)))
-    for number, drawn in enumerate(counts):
-        rows = np.repeat(np.arange(40), drawn[groups].astype(int))
+    for number, kept in enumerate(block_counts(count).T):
+        rows = np.flatnonzero(kept[groups])
         expected = reference(*(column[rows] for column in samples.values()))
-        assert draws[0, number] == pytest.approx(expected, abs=1e-12)
+        assert left[0, number] == pytest.approx(expected, abs=1e-12)
 
 
 def test_a_statistic_that_cannot_be_computed_is_named() -> None:

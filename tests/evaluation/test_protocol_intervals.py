@@ -47,7 +47,12 @@ def ends_of(draws: list[float], value: float, left_out: list[float], groups: int
         place = float(norm.cdf(bias + moved / (1 - skew * moved))) * (len(known) - 1)
         low = int(place)
         ends.append(known[low] + (place - low) * (known[min(low + 1, len(known) - 1)] - known[low]))
-    return ends[0], ends[1]
+    if groups > 20:
+        return ends[0], ends[1]
+    known = [draw for draw in draws if not math.isnan(draw)]
+    reach = math.sqrt(groups / (groups - 1)) * float(np.std(known)) * float(t.ppf(0.975, groups - 1))
+    wide = [min(max(value + side * reach, 0.0), 1.0) for side in (-1, 1)]
+    return min(ends[0], wide[0]), max(ends[1], wide[1])
 
 
 def loop(

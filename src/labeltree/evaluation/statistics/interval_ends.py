@@ -90,9 +90,10 @@ def interval_ends(
         error = widening * _deviation(draws)
     low, high = np.minimum(ends[0], value), np.maximum(ends[1], value)
     outer = np.where(groups <= _FEW_GROUPS, t.ppf(1 - tail, np.maximum(groups - 1, 1)) * error, 0.0)
-    outer = np.nan_to_num(outer)
-    low, high = np.minimum(low, value - outer), np.maximum(high, value + outer)
-    low, high = (np.where(share, np.clip(end, 0, 1), end) for end in (low, high))
+    wide = value - np.nan_to_num(outer), value + np.nan_to_num(outer)
+    bounded = np.asarray(share) & (value >= 0) & (value <= 1)
+    wide = tuple(np.where(bounded, np.clip(end, 0, 1), end) for end in wide)
+    low, high = np.minimum(low, wide[0]), np.maximum(high, wide[1])
     if np.any(share):
         exact = _of_one_mind(value, low, high, draws, groups if agreeing is None else agreeing, tail)
         low, high = (np.where(share, *pair) for pair in zip(exact, (low, high), strict=True))

@@ -18,7 +18,7 @@ from scipy.special import xlogy
 
 from labeltree.errors import DataError
 from labeltree.evaluation.statistics.interval_ends import SAME, Floats, Interval, divided
-from labeltree.evaluation.statistics.left_out import block_counts, jackknife
+from labeltree.evaluation.statistics.left_out import block_counts, jackknife, only_where_present
 from labeltree.metrics.functional.node_resampling import ranked_nodes
 from labeltree.taxonomy import AnyTaxonomy
 
@@ -222,6 +222,8 @@ class JointJackknife:
         weights = contrast[used, None]
         value = (self.ratios[used] * weights).sum(axis=0)
         left = (self._left[:, used] * weights).sum(axis=1)
+        present: NDArray[np.bool_] = np.any(self._present[:, used], axis=1)
+        left = only_where_present(left, present)
         lowest = self._lowest if (weights > 0).all() else -np.inf
         return jackknife(value, left, self.groups(used), confidence=confidence, lowest=lowest)
 
@@ -296,7 +298,8 @@ def agreement_intervals(
 ) -> tuple[Floats, Interval]:
     """NMI and AMI of partitions and of means over partitions, with intervals by the jackknife.
 
-    An AMI that is not defined without some block is NaN, without an interval, and so is any mean over it.
+    An AMI that is not defined without some block is NaN, and so is any mean over it. There is no interval
+    that would be wider than 1, as where nearly every sample has a label of its own.
 
     Args:
         partitions: partitions of samples in the same groups.
@@ -312,22 +315,26 @@ def agreement_intervals(
     left = np.stack([partition.agreement(counts) for partition in partitions], axis=1)
     undefined = (np.isnan(left[1]) & ~np.isnan(left[0])).any(axis=1)
     value[1, undefined] = np.nan
-    there = [np.unique(partition.cells.indices) for partition in partitions]
-    sizes = [len(found) for found in there]
+    present = np.zeros((groups, len(partitions)), dtype=bool)
+    for number, partition in enumerate(partitions):
+        present[np.unique(partition.cells.indices), number] = True
     for chosen in means:
         kept = left[:, list(chosen)]
         whole = divided(np.nansum(kept, axis=1), (~np.isnan(kept)).sum(axis=1).astype(float))
         left = np.concatenate([left, whole[:, None]], axis=1)
         value = np.concatenate([value, value[:, list(chosen)].mean(axis=1, keepdims=True)], axis=1)
-        sizes.append(len(np.unique(np.concatenate([there[i] for i in chosen]))))
+        present = np.concatenate([present, present[:, list(chosen)].any(axis=1, keepdims=True)], axis=1)
+    present = np.tile(present, (1, 2))
     found = jackknife(
         value.reshape(-1),
-        left.reshape(-1, left.shape[2]).T,
-        np.tile(np.array(sizes, dtype=np.float64), 2),
+        only_where_present(left.reshape(-1, left.shape[2]).T, present),
+        present.sum(axis=0).astype(np.float64),
         confidence=confidence,
         lowest=np.repeat([0.0, -np.inf], value.shape[1]),  # AMI may be negative
     )
-    return value, found
+    told = found.high - found.low <= 1
+    low, high = (np.where(told, end, np.nan) for end in (found.low, found.high))
+    return value, replace(found, low=low, high=high)
 
 
 def _information(counts: Floats) -> Floats:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.stats import t
 
 from labeltree.evaluation.statistics.interval_ends import FEWEST_GROUPS, SAME, Floats, Interval
 from labeltree.evaluation.statistics.proportions import binomial_ends
 
-__all__ = ["block_counts", "jackknife"]
+__all__ = ["block_counts", "jackknife", "only_where_present"]
 
 _BLOCKS = 50
 
@@ -23,6 +24,12 @@ def block_counts(groups: int) -> Floats:
     block = np.random.default_rng(0).permutation(groups) % max(count, 1)
     kept: Floats = (block[:, None] != np.arange(count)).astype(np.float64)
     return kept
+
+
+def only_where_present(left: Floats, present: NDArray[np.bool_]) -> Floats:
+    """The values ``(B, m)`` without each block, NaN for blocks of which no group ``(G, m)`` counts."""
+    members = block_counts(len(present)) == 0
+    return np.where(members.T.astype(np.int64) @ present.astype(np.int64) > 0, left, np.nan)
 
 
 def jackknife(
