@@ -123,7 +123,7 @@ def test_intervals_equal_a_slow_loop(method: str, contrast: tuple[float, float])
         whole = estimate(metric, [1] * n)
         low, high = _loop_ends(draws, whole, left_out, groups, method)
         spread = math.sqrt(groups / (groups - 1)) * float(np.std(draws))
-        if groups <= 20:  # at least as wide as those of t
+        if groups <= 15:  # at least as wide as those of t
             wide = [whole + side * t.ppf(0.95, groups - 1) * spread for side in (-1, 1)]
             if len(used) == 1 and 0 <= whole <= 1:
                 wide = [min(max(end, 0.0), 1.0) for end in wide]

@@ -47,7 +47,7 @@ def ends_of(draws: list[float], value: float, left_out: list[float], groups: int
         place = float(norm.cdf(bias + moved / (1 - skew * moved))) * (len(known) - 1)
         low = int(place)
         ends.append(known[low] + (place - low) * (known[min(low + 1, len(known) - 1)] - known[low]))
-    if groups > 20:
+    if groups > 15:
         return ends[0], ends[1]
     known = [draw for draw in draws if not math.isnan(draw)]
     reach = math.sqrt(groups / (groups - 1)) * float(np.std(known)) * float(t.ppf(0.975, groups - 1))

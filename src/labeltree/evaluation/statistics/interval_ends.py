@@ -22,7 +22,7 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 
-_FEW_GROUPS = 20
+_FEW_GROUPS = 15
 FEWEST_GROUPS = 6
 """With fewer groups no sign-flip test can reach 5 % (2 / 2⁵ = 6.25 %), and few bootstrap draws differ."""
 
@@ -66,7 +66,7 @@ def interval_ends(
 
     Every interval contains its estimate. With few groups, or for a ratio whose denominator is 0 in some
     draws, the estimate may be the last of the draws or beyond them; the interval is then widened to it. Draws
-    of few groups know little of the tails: with at most 20, it reaches at least as far as that of t with
+    of few groups know little of the tails: with at most 15, it reaches at least as far as that of t with
     G − 1 degrees of freedom. With fewer than six groups there is none.
 
     Args:
