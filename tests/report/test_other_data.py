@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from PIL import Image
 import labeltree as lt
 from labeltree.cli.main import main
 from labeltree.errors import DataError, RunError, TaxonomyError
+from labeltree.report.other_data import _drifted
 
 pytestmark = pytest.mark.slow
 
@@ -125,3 +127,8 @@ def test_what_cannot_be_measured_is_refused(home: Path) -> None:
         lt.evaluate(home / "run", data=home / "dark.csv", by=["camera"])
     with pytest.raises(RunError):
         lt.evaluate(home / "nothing", data=home / "dark.csv")
+
+
+def test_without_held_out_samples_it_is_said_that_nothing_can_be_compared() -> None:
+    (note,) = _drifted(SimpleNamespace(drift=None), None)  # type: ignore[arg-type]
+    assert note.endswith("cannot be tested: the run lacks a reference.")

@@ -11,7 +11,7 @@ import torch
 from report_inputs import SMALL, large_ragged_tree, random_table
 
 from labeltree.evaluation import ProtocolResult, evaluate, read, tree_errors
-from labeltree.report.charts import DotRow, Line, _spread, dot_chart, line_chart
+from labeltree.report.charts import DotRow, Line, _spread, cell_chart, dot_chart, line_chart
 from labeltree.report.error_tree_rows import ErrorRow, ErrorTree
 from labeltree.report.nodes import BRANCH_LIMIT, NodeNames, TreeColours, nearness_colour, oklch
 from labeltree.report.pictures import picture
@@ -256,3 +256,9 @@ def test_end_labels_keep_their_distance_and_stay_inside(places: list[float]) -> 
     assert all(b - a >= 17 - 1e-9 for a, b in pairwise(moved[i] for i in order))
     assert min(moved) >= -1e-9
     assert max(moved) <= 100 + 1e-9
+
+
+def test_the_label_of_the_columns_stands_in_their_middle() -> None:
+    drawn = str(cell_chart([[0.1, 0.2, 0.3]], ["a"], ["x", "y", "z"], title="t", x_label="side", y_label="n"))
+    at = {text: float(x) for x, text in re.findall(r'<text x="([\d.]+)"[^>]*>(\w+)<', drawn)}
+    assert at["side"] == at["y"] == pytest.approx((at["x"] + at["z"]) / 2, abs=0.01)

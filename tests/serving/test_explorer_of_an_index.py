@@ -183,3 +183,9 @@ def test_decisions_do_not_go_into_the_record_of_a_run(index: Index, tmp_path: Pa
     with pytest.raises(DataError, match="a run was trained with"):
         open_show(index.where, settings=ServiceSettings(), corrections=record)
     assert record.read_text() == "sample,label,suggested,decision\n"
+
+
+def test_a_file_of_decisions_need_not_be_there_yet(index: Index, tmp_path: Path) -> None:
+    show, _ = open_show(index.where, settings=ServiceSettings(), corrections=tmp_path / "new.csv")
+    assert show.review.kept is not None
+    assert not (tmp_path / "new.csv").exists()
