@@ -21,7 +21,7 @@ from scipy.stats import binom, t
 
 from harness import Results, Row, Size, Table, choose, main
 from labeltree.evaluation.statistics import Bootstrap, GroupSums
-from labeltree.evaluation.statistics.proportions import binomial_ends
+from labeltree.evaluation.statistics.interval_ends import binomial_ends
 
 Floats = NDArray[np.float64]
 LEAST = 0.93

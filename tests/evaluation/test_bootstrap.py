@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from scipy.stats import binomtest, norm, t
+from scipy.stats import beta, binomtest, norm, t
 
 from labeltree.evaluation.statistics import (
     Bootstrap,
@@ -98,6 +98,12 @@ def _loop_ends(
     return ends
 
 
+def binomial(share: float, count: float, tail: float) -> tuple[float, float]:
+    """The exact interval of a share of so many, which need not be whole."""
+    low = beta.ppf(tail, share * count, (1 - share) * count + 1)
+    return float(low), float(beta.ppf(1 - tail, share * count + 1, (1 - share) * count))
+
+
 @pytest.mark.parametrize("method", ["bca", "percentile"])
 @pytest.mark.parametrize("contrast", [(1.0, 0.0), (1.0, -1.0)])
 def test_intervals_equal_a_slow_loop(method: str, contrast: tuple[float, float]) -> None:
@@ -123,11 +129,13 @@ def test_intervals_equal_a_slow_loop(method: str, contrast: tuple[float, float])
         whole = estimate(metric, [1] * n)
         low, high = _loop_ends(draws, whole, left_out, groups, method)
         spread = math.sqrt(groups / (groups - 1)) * float(np.std(draws))
-        if groups <= 15:  # at least as wide as those of t
-            wide = [whole + side * t.ppf(0.95, groups - 1) * spread for side in (-1, 1)]
-            if len(used) == 1 and 0 <= whole <= 1:
-                wide = [min(max(end, 0.0), 1.0) for end in wide]
-            low, high = min(low, wide[0]), max(high, wide[1])
+        share = len(used) == 1
+        if share and 0 < whole < 1 and (groups <= 15 or min(whole, 1 - whole) < 0.1):
+            like = binomial(whole, whole * (1 - whole) / spread**2, 0.05)
+            low, high = (min(low, like[0]), max(high, like[1])) if groups <= 15 else like
+        elif not share and groups <= 15:
+            reach = float(t.ppf(0.95, groups - 1)) * spread
+            low, high = min(low, whole - reach), max(high, whole + reach)
         assert found.value[metric] == pytest.approx(whole, rel=1e-12)
         assert found.low[metric] == pytest.approx(low, abs=1e-9)
         assert found.high[metric] == pytest.approx(high, abs=1e-9)
@@ -174,7 +182,8 @@ def test_what_cannot_be_asked_is_said() -> None:
 
 def _coverage(values: Floats, truth: float, groups: np.ndarray | None = None) -> float:
     """Share of the columns, each a data set of its own, whose interval holds the truth."""
-    found = Bootstrap(GroupSums.of(values[:, None, :], groups), resamples=600).interval()
+    share = bool(np.nanmin(values) >= 0 and np.nanmax(values) <= 1)
+    found = Bootstrap(GroupSums.of(values[:, None, :], groups), resamples=600).interval(share=share)
     return float(((found.low <= truth) & (truth <= found.high)).mean())
 
 
@@ -261,3 +270,10 @@ def test_every_interval_holds_its_estimate() -> None:
         _, agreed = agreement_intervals([partition, partition], [[0, 1]], resampling.confidence)
         held += ends_around(agreed.value, agreed.low, agreed.high)
     assert held > 1200
+
+
+@pytest.mark.parametrize(("count", "middle"), [(8, 0.6), (12, 0.85), (60, 0.96)])
+def test_means_of_few_groups_or_near_one_are_covered(count: int, middle: float) -> None:
+    rng = np.random.default_rng(6)
+    values = rng.beta(4 * middle, 4 * (1 - middle), (count, 2000))
+    assert 0.925 <= _coverage(values, middle) <= 0.985

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from labelled_vectors import tree_vectors
-from scipy.stats import norm, t
+from scipy.stats import beta, norm, t
 from sklearn.metrics import adjusted_mutual_info_score, normalized_mutual_info_score
 
 from labeltree.evaluation import (
@@ -47,12 +47,14 @@ def ends_of(draws: list[float], value: float, left_out: list[float], groups: int
         place = float(norm.cdf(bias + moved / (1 - skew * moved))) * (len(known) - 1)
         low = int(place)
         ends.append(known[low] + (place - low) * (known[min(low + 1, len(known) - 1)] - known[low]))
-    if groups > 15:
+    if groups > 15 and 0.1 <= value <= 0.9:
         return ends[0], ends[1]
     known = [draw for draw in draws if not math.isnan(draw)]
-    reach = math.sqrt(groups / (groups - 1)) * float(np.std(known)) * float(t.ppf(0.975, groups - 1))
-    wide = [min(max(value + side * reach, 0.0), 1.0) for side in (-1, 1)]
-    return min(ends[0], wide[0]), max(ends[1], wide[1])
+    error = math.sqrt(groups / (groups - 1)) * float(np.std(known))
+    count = value * (1 - value) / error**2  # so many samples would be as sure
+    low = float(beta.ppf(0.025, value * count, (1 - value) * count + 1))
+    high = float(beta.ppf(0.975, value * count + 1, (1 - value) * count))
+    return (min(ends[0], low), max(ends[1], high)) if groups <= 15 else (low, high)
 
 
 def loop(

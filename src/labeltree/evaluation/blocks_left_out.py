@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from torch import Tensor
 
-from labeltree.evaluation.statistics.interval_ends import Floats, divided
-from labeltree.evaluation.statistics.proportions import binomial_ends
+from labeltree.evaluation.statistics.interval_ends import Floats, binomial_ends, divided
 from labeltree.metrics.search.ranking import RankedChunk
 from labeltree.progress import Progress
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm, t
+from scipy.stats import beta, norm, t
 
 __all__ = [
     "FEWEST_GROUPS",
@@ -14,6 +14,7 @@ __all__ = [
     "Floats",
     "Interval",
     "acceleration_of",
+    "binomial_ends",
     "divided",
     "interval_ends",
     "jackknife_acceleration",
@@ -23,6 +24,7 @@ __all__ = [
 Floats = NDArray[np.float64]
 
 _FEW_GROUPS = 15
+_NEAR = 0.1  # to 0 or 1
 FEWEST_GROUPS = 6
 """With fewer groups no sign-flip test can reach 5 % (2 / 2⁵ = 6.25 %), and few bootstrap draws differ."""
 
@@ -66,8 +68,8 @@ def interval_ends(
 
     Every interval contains its estimate. With few groups, or for a ratio whose denominator is 0 in some
     draws, the estimate may be the last of the draws or beyond them; the interval is then widened to it. Draws
-    of few groups know little of the tails: with at most 15, it reaches at least as far as that of t with
-    G − 1 degrees of freedom. With fewer than six groups there is none.
+    of few groups, or near 0 and 1, know little of the tails, see `_like_samples`. With fewer than six groups
+    there is none.
 
     Args:
         draws: ``(R, m)`` the metrics in each draw, NaN where one is not defined.
@@ -89,17 +91,51 @@ def interval_ends(
         ends = [_quantiles(draws, _adjusted(bias, skew, side * reach)) for side in (-1.0, 1.0)]
         error = widening * _deviation(draws)
     low, high = np.minimum(ends[0], value), np.maximum(ends[1], value)
-    outer = np.where(groups <= _FEW_GROUPS, t.ppf(1 - tail, np.maximum(groups - 1, 1)) * error, 0.0)
-    wide = value - np.nan_to_num(outer), value + np.nan_to_num(outer)
-    bounded = np.asarray(share) & (value >= 0) & (value <= 1)
-    wide = tuple(np.where(bounded, np.clip(end, 0, 1), end) for end in wide)
-    low, high = np.minimum(low, wide[0]), np.maximum(high, wide[1])
+    low, high = _like_samples(low, high, value, error, groups, np.asarray(share), confidence)
     if np.any(share):
         exact = _of_one_mind(value, low, high, draws, groups if agreeing is None else agreeing, tail)
         low, high = (np.where(share, *pair) for pair in zip(exact, (low, high), strict=True))
     unsure = np.isnan(value) | (groups < FEWEST_GROUPS)
     low, high, error = (np.where(unsure, np.nan, part) for part in (low, high, error))
     return Interval(value, low, high, error)
+
+
+def _like_samples(
+    low: Floats,
+    high: Floats,
+    value: Floats,
+    error: Floats,
+    groups: Floats,
+    share: NDArray[np.bool_],
+    confidence: float,
+) -> tuple[Floats, Floats]:
+    """Ends of intervals by draws, mended where draws say too little of the tails.
+
+    A number p from 0 to 1 with the standard error e is as sure as the share of n = p(1 − p)/e² samples, whose
+    interval is exact. Within 0.1 of 0 or 1 that one is taken; with at most 15 groups, the outer ends of both.
+    Other numbers of as few groups reach at least as far as the interval of t with G − 1 degrees of freedom.
+    """
+    inside = share & (value > 0) & (value < 1) & (error > SAME)
+    safe = np.where(inside, error, 1.0)
+    count = np.where(inside, value * (1 - value) / safe**2, 1.0)
+    alike = binomial_ends(np.where(inside, value, 0.5), count, confidence)
+    few = groups <= _FEW_GROUPS
+    reach = np.where(few, t.ppf((1 + confidence) / 2, np.maximum(groups - 1, 1)) * error, np.nan)
+    ends = []
+    for end, own, side, outer in ((low, alike[0], -1, np.fmin), (high, alike[1], 1, np.fmax)):
+        near = inside & (np.minimum(value, 1 - value) < _NEAR) & ~few
+        chosen = np.where(near, own, np.where(inside & few, outer(end, own), end))
+        ends.append(np.where(share, chosen, outer(chosen, value + side * reach)))
+    return ends[0], ends[1]
+
+
+def binomial_ends(value: Floats, count: Floats, confidence: float) -> tuple[Floats, Floats]:
+    """Ends of the exact binomial interval (Clopper & Pearson 1934) of shares ``(m,)`` of so many units."""
+    tail = (1 - confidence) / 2
+    hits, misses = value * count, (1 - value) * count
+    low = np.where(hits > 0, beta.ppf(tail, hits, misses + 1), 0.0)
+    high = np.where(misses > 0, beta.ppf(1 - tail, hits + 1, misses), 1.0)
+    return low, high
 
 
 def without_flat(found: Interval, share: bool | NDArray[np.bool_] = False) -> Interval:

@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import t
 
-from labeltree.evaluation.statistics.interval_ends import FEWEST_GROUPS, SAME, Floats, Interval
-from labeltree.evaluation.statistics.proportions import binomial_ends
+from labeltree.evaluation.statistics.interval_ends import FEWEST_GROUPS, SAME, Floats, Interval, binomial_ends
 
 __all__ = ["block_counts", "jackknife", "only_where_present"]
 

@@ -6,22 +6,19 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import beta, t
+from scipy.stats import t
 
-from labeltree.evaluation.statistics.interval_ends import FEWEST_GROUPS, Floats, Interval, divided
+from labeltree.evaluation.statistics.interval_ends import (
+    FEWEST_GROUPS,
+    Floats,
+    Interval,
+    binomial_ends,
+    divided,
+)
 
-__all__ = ["Clusters", "binomial_ends", "count_outcomes", "proportion_interval"]
+__all__ = ["Clusters", "count_outcomes", "proportion_interval"]
 
 _SAME = 1e-9  # of a group's size
-
-
-def binomial_ends(value: Floats, count: Floats, confidence: float) -> tuple[Floats, Floats]:
-    """Ends of the exact binomial interval (Clopper & Pearson 1934) of shares ``(m,)`` of so many units."""
-    tail = (1 - confidence) / 2
-    hits, misses = value * count, (1 - value) * count
-    low = np.where(hits > 0, beta.ppf(tail, hits, misses + 1), 0.0)
-    high = np.where(misses > 0, beta.ppf(1 - tail, hits + 1, misses), 1.0)
-    return low, high
 
 
 class Clusters(NamedTuple):
