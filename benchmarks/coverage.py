@@ -222,7 +222,7 @@ def tables(rows: dict[World, list[dict[str, list[float]]]]) -> Iterator[str]:
             part = np.array([row[name] for row in several if name in row], dtype=float)
             if len(part) < len(several) / 2:
                 continue
-            true, spread = part[:, 0].mean(), part[:, 0].std(ddof=1)
+            true, spread = np.nanmean(part[:, 0]), np.nanstd(part[:, 0], ddof=1)
             cells = [f"{true:.3f}", f"{spread:.3f}"]
             for low, high in ((part[:, 1], part[:, 2]), (part[:, 5], part[:, 6])):
                 known = ~np.isnan(low)
@@ -245,7 +245,7 @@ def failures(rows: dict[World, list[dict[str, list[float]]]]) -> list[str]:
         part = np.array([row[name] for row in several if name in row], dtype=float)
         if len(part) < len(several) / 2:
             continue
-        known, true = part[~np.isnan(part[:, 1])], part[:, 0].mean()
+        known, true = part[~np.isnan(part[:, 1])], np.nanmean(part[:, 0])
         held = int(((known[:, 1] <= true) & (true <= known[:, 2])).sum())
         if binom.cdf(held, len(known), 0.93) < level:
             found.append(f"{world.name} {world.samples} {name}: {held} of {len(known)} intervals hold it")
