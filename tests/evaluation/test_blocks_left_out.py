@@ -314,3 +314,17 @@ def test_a_mean_over_several_searches_has_no_interval() -> None:
         found = estimate(several, rows, units, table.nodes, TREE)[Place("scores", "x")]
         assert found.value == pytest.approx(np.nanmean(outcomes.values[KEY]))
         assert np.isnan(found.low) != known
+
+
+def test_the_ends_of_cpcc_are_those_of_a_correlation() -> None:
+    nodes = TREE.leaves[torch.arange(40) % len(TREE.leaves)]
+    settings = EvaluationSettings(resamples=200)
+    runs = {}
+    for name, seed in (("a", 0), ("b", 3)):
+        noise = torch.randn(40, 6, generator=torch.Generator().manual_seed(seed))
+        result = evaluate(EmbeddingTable(noise, nodes), TREE, name=name, settings=settings)
+        low, high = result.main.interval("cpcc")
+        assert -1 <= low < result.main.score("cpcc") < high <= 1
+        runs[name] = result.outcomes[name]
+    for found in compare(runs, metrics=["embeddings.cpcc"]).metric("cpcc").estimates.values():
+        assert -1 <= found.low < found.high <= 1

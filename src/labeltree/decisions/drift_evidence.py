@@ -21,13 +21,13 @@ _MOST = 1e9  # no more is needed, and more would overflow
 class DriftEvidence:
     """A test that may be read after every sample: one false alarm in twenty services, not in twenty readings.
 
-    The p-value of a new sample is the share of all samples before it, the held-out ones included, that are
-    greater in something, ties broken at random. While new samples are like the held-out ones, these p-values
-    are independent and uniform (Vovk, Gammerman & Shafer 2005). A capital of 1 is bet against that by the
-    Simple Jumper (Vovk et al. 2021), in equal parts on the distances to the nearest reference sample, on the
-    certainties, and on the places along the eight directions in which the reference varies most. The
-    probability that it ever reaches c is at most 1/c (Ville's inequality), over draws of held-out and of new
-    samples.
+    Ten scores of a sample are read: the distance to the nearest reference sample, the certainty, and the
+    places along the eight directions in which the reference varies most. In each, the p-value of a new sample
+    is the share of all samples before it, the held-out ones included, whose score is greater, ties broken at
+    random. While new samples are like the held-out ones, these p-values are independent and uniform (Vovk,
+    Gammerman & Shafer 2005). A capital of 1, in equal parts on the scores, is bet against that by the Simple
+    Jumper (Vovk et al. 2021). The probability that it ever reaches c is at most 1/c (Ville's inequality),
+    over draws of held-out and of new samples.
 
     Every new sample joins those that later ones are compared with: against the held-out samples alone the
     p-values would depend on each other, and alarms be more frequent than is said.

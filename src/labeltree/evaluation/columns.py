@@ -267,7 +267,7 @@ def _estimate_among(
                 confidence=resampling.confidence, share=each.share
             )
             assert each.rows is not None
-            low, high = ends.low, ends.high
+            low, high = np.clip(ends.low, -1, 1), np.clip(ends.high, -1, 1)  # CPCC is a correlation
             if each.share:
                 counts = _count_units(weights[known], units.groups[position[each.rows].numpy()])
                 single = ((each.values == 0) | (each.values == 1) | each.values.isnan()).all()

@@ -242,6 +242,14 @@ class Found(NamedTuple):
             },
         )
 
+    def of_correlation(self) -> Found:
+        """With the ends of numbers from −1 to 1, as CPCC is."""
+        estimates = {
+            name: replace(each, low=float(np.clip(each.low, -1, 1)), high=float(np.clip(each.high, -1, 1)))
+            for name, each in self.estimates.items()
+        }
+        return self._replace(estimates=estimates)
+
     def of_search(self, single: bool, confidence: float) -> Found:
         """With the ends of a search, see `ends_of_search`; ``single``: a share of queries, in one run."""
         estimates = {}
@@ -334,7 +342,9 @@ class PairedEstimates:
         if drawn == "blocks":
             single = np.isin(values, [0.0, 1.0]) | ~counted
             found = [
-                each.of_search(bool(single[..., place].all()), self.confidence) if share[place] else each
+                each.of_search(bool(single[..., place].all()), self.confidence)
+                if share[place]
+                else each.of_correlation()
                 for place, each in enumerate(found)
             ]
         return [each.without_intervals() if no else each for each, no in zip(found, unknown, strict=True)]

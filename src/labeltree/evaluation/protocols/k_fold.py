@@ -113,7 +113,7 @@ def _check_learnable(inputs: Inputs, rows: Tensor, fold: Tensor, folds: int) -> 
 def _of_reading(reading: Reading, inputs: Inputs, rows: Tensor, fold: Tensor, folds: int) -> ProtocolResult:
     """Numbers are means over the folds in which they are defined.
 
-    Every bootstrap draw takes groups from all folds together; the number of a fold uses its own drawn groups.
+    Groups are drawn, or left out, from all folds together; the number of a fold uses those of its own.
     """
     nodes, judging, finest = inputs.nodes, inputs.judging, inputs.samples.finest
     units = inputs.units_of(rows)

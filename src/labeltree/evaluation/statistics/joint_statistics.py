@@ -34,7 +34,7 @@ __all__ = [
 StatisticKind = Literal["agreement", "node_ranking", "calibration"]
 Integers = NDArray[np.int64]
 Part = Callable[[Floats], Floats]
-"""Counts ``(G, b)`` of each group in each draw → numbers ``(k, q, b)``, to be averaged over q."""
+"""Counts ``(G, b)`` of each group, 0 where it is left out → numbers ``(k, q, b)``, to be averaged over q."""
 
 _COLUMNS = {
     "rows": ("iu", 1),
@@ -275,7 +275,7 @@ class Partition:
     def agreement(self, counts: Floats) -> Floats:
         """NMI and AMI ``(2, b)`` for group counts ``(G, b)``; NaN where no sample counts.
 
-        NMI is that of the samples drawn. AMI uses the chance agreement of all samples in every draw; it is
+        NMI is that of the samples counted. AMI uses the chance agreement of all samples throughout; it is
         NaN where this is not below the maximum, as when nearly every sample has a label of its own.
         """
         cells = self.cells @ counts
