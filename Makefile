@@ -1,6 +1,7 @@
 # Two commands do everything on a fresh Debian machine that has only Python:
 #   make quickstart   installs, trains on Fashion-MNIST, evaluates, writes runs/quickstart/report.html
-#   make test         installs, checks style, types and import contracts, runs all tests
+#   make test         installs, checks style, types and import contracts, runs the tests: ten minutes on two cores
+#   make test-long    runs those that are marked long: sweeps over other people's networks, kills, many rows
 #   make docs         builds the site of the documentation in build/docs/html
 #   make check        the same without the tests that are marked slow: a minute or so on one core
 
@@ -9,7 +10,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: install quickstart docs tutorials check test tests lint style types bench bench-full campaign campaign-crash campaign-fuzz campaign-bulk campaign-serve campaign-index campaign-statistics clean
+.PHONY: install quickstart docs tutorials check test tests lint style types bench bench-full campaign campaign-crash campaign-fuzz campaign-bulk campaign-serve campaign-index campaign-statistics clean test-long
 
 install: $(READY)
 
@@ -47,7 +48,7 @@ types: $(READY)
 	$(BIN)/mypy
 
 check: lint
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -m "not slow and not long"
 
 # A process of tests for each processor and one more, as some tests wait; at most four: each needs about 2 GB.
 WORKERS ?= $(shell n=$$(OMP_NUM_THREADS= nproc 2>/dev/null || echo 1); echo $$((n < 3 ? n + 1 : 4)))
@@ -60,7 +61,10 @@ test: style
 # In the order of names: by number of tests, files of one long test would come last, when the other cores are idle.
 # A thread for each process: there are more of them than processors.
 tests: $(READY)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --workers $(WORKERS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --workers $(WORKERS) -m "not long"
+
+test-long: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --workers $(WORKERS) -m long
 
 # Time, memory and accuracy beside the goals of docs/performance.md; bench-full makes the committed results.
 bench: $(READY)

@@ -141,7 +141,7 @@ def write_image() -> Callable[..., Path]:
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Quick tests need not import the files of which all tests are slow."""
-    if config.option.markexpr != "not slow" or collection_path.suffix != ".py":
+    if config.option.markexpr != "not slow and not long" or collection_path.suffix != ".py":
         return None
     text = collection_path.read_text("utf-8")
     return re.search(r"^pytestmark = \[?pytest\.mark\.slow\b", text, re.MULTILINE) is not None or None

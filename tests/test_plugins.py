@@ -2,11 +2,11 @@
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from forked import run_forked
 
 pytestmark = pytest.mark.slow
 
@@ -72,8 +72,11 @@ def theirs(channels, image_size):
 }
 
 # Each command's exit code, in one process: importing everything for each of them would take most of the time.
+# What has registered the parts of labeltree itself is imported anew, as in a process of its own.
 COMMANDS = """
 import sys
+for name in [name for name in sys.modules if name.partition(".")[0] == "labeltree"]:
+    del sys.modules[name]
 sys.path.insert(0, {folder!r})
 from labeltree.cli.main import main
 
@@ -124,7 +127,8 @@ def test_entry_points_reach_the_command_line(installed: Path, tmp_path: Path) ->
         ["train", "--data", "rotten", "--out", str(tmp_path / "rotten"), "--quiet"],
     ]  # fmt: skip
     code = COMMANDS.format(folder=str(installed), commands=commands)
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    result = run_forked(code)
+    assert result.returncode == 0, result.stderr
     said = dict(
         zip(
             ["$ " + " ".join(words) for words in commands],

@@ -8,6 +8,7 @@ import pytest
 pytestmark = pytest.mark.slow
 
 
+@pytest.mark.long
 def test_a_process_of_its_own() -> None:
     peak = importlib.import_module("peak").peak("supcon", 1024, 16, "dense")
     assert 4 < peak.megabytes < 500  # a matrix of similarities is 4.2 MB

@@ -36,6 +36,7 @@ def assert_well_formed(kept: dict, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(set(SCRIPTS) - SLOW))
+@pytest.mark.long
 def test_runs(name: str, tmp_path: Path) -> None:
     script, kept = importlib.import_module(name), importlib.import_module("kept")
     written = kept.write(script.measure("tiny"), name, "tiny", folder=tmp_path)

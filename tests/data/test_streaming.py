@@ -196,23 +196,24 @@ def test_whole_row_groups_and_files_are_passed_over_unread(tmp_path, monkeypatch
     assert sum(rows) == 5
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["tar", "csv", "parquet"])
 def test_memory_does_not_grow_with_the_number_of_samples(kind, tmp_path):
     peaks = []
-    for number in (2_000, 16_000):
+    for number in (500, 4_500):
         path = tmp_path / f"{number}.{kind}"
         if kind == "tar":
             write_tar(path, {f"{i}.png": b"x" for i in range(number)})
         elif kind == "csv":
             path.write_text("\n".join(["image", *(f"folder/{i}.png" for i in range(number))]))
         else:
-            pq.write_table(pa.table({"image": [b"x" * 100] * number}), path, row_group_size=1000)
+            pq.write_table(pa.table({"image": [b"x" * 100] * number}), path, row_group_size=250)
         tracemalloc.start()
         assert sum(1 for _ in stream_samples(path)) == number
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     # Of a tar file the keys are kept, to find those that come twice.
-    assert peaks[1] < peaks[0] + 14_000 * (200 if kind == "tar" else 40)
+    assert peaks[1] < peaks[0] + 4_000 * (200 if kind == "tar" else 40)
 
 
 def test_json_fields_become_text(tmp_path):

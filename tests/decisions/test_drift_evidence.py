@@ -28,6 +28,7 @@ def evidence_beside(held: Seen, seed: int = 0) -> DriftEvidence:
 
 
 @pytest.mark.parametrize("held", [5, 60])
+@pytest.mark.long
 def test_of_services_without_drift_at_most_5_in_100_ever_alarm(held: int) -> None:
     found = []
     for seed in range(60):

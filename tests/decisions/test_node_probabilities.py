@@ -1,5 +1,6 @@
 """Probabilities of nodes, the paths on which samples are answered, and the answers of least cost."""
 
+from functools import cache
 from itertools import pairwise
 
 import pytest
@@ -83,25 +84,29 @@ def test_cutting_is_the_deepest_node_that_is_likely_enough() -> None:
         assert float(certain[row]) == pytest.approx(float(of_nodes[row, deepest]))
 
 
+@cache
+def compared(classes: ClassNodes) -> dict[tuple[int, int], tuple[dict[str, float], bool]]:
+    """Of every answer and class, by place: how far apart they are, and whether the answer holds the class."""
+    taxonomy, found = classes.taxonomy, {}
+    for answer in range(taxonomy.num_nodes):
+        for place, truth in enumerate(classes.nodes.tolist()):
+            height = int(taxonomy.height[int(taxonomy.lca(answer, truth))]) / taxonomy.max_height
+            distances = {"height": height, "edges": float(taxonomy.path_length(answer, truth))}
+            found[answer, place] = distances, is_above(taxonomy, answer, truth)
+    return found
+
+
 @pytest.mark.parametrize("classes", CASES)
 @pytest.mark.parametrize(
     "cost",
     [TreeCost(), TreeCost("height", 1), TreeCost("height", 0.2), TreeCost("edges"), TreeCost("edges", 0.3)],
 )
 def test_expected_costs_equal_the_sum_over_classes(classes: ClassNodes, cost: TreeCost) -> None:
-    taxonomy, p = classes.taxonomy, random_probabilities(11, len(classes), 8)
+    p = random_probabilities(11, len(classes), 8)
     found = expected_costs(p, classes, cost)
     slow = torch.zeros_like(found)
-    for answer in range(taxonomy.num_nodes):
-        for place, truth in enumerate(classes.nodes.tolist()):
-            lca = int(taxonomy.lca(answer, truth))
-            if cost.distance == "height":
-                price = int(taxonomy.height[lca]) / taxonomy.max_height
-            else:
-                price = float(taxonomy.path_length(answer, truth))
-            if is_above(taxonomy, answer, truth):
-                price *= cost.share
-            slow[:, answer] += p[:, place] * price
+    for (answer, place), (distances, above) in compared(classes).items():
+        slow[:, answer] += p[:, place] * (distances[cost.distance] * (cost.share if above else 1))
     torch.testing.assert_close(found, slow, rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(expected_costs(p, classes, cost_matrix(classes, cost)), slow)
     nodes, least = cheapest(p, classes, cost)

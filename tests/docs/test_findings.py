@@ -88,6 +88,17 @@ def scores(study: str) -> Scores:
     return found
 
 
+@cache
+def spreads(study: str) -> dict[tuple[str, str], tuple[float, float]]:
+    """Mean and standard deviation of what was measured more than once, by score and method."""
+    return {
+        (name, method): (mean(values), stdev(values))
+        for method, by_name in scores(study).items()
+        for name, values in by_name.items()
+        if len(values) > 1
+    }
+
+
 def shown(value: float, text: str) -> bool:
     """Whether a value rounds to the text, as it is or in per cent."""
     decimals = len(text.partition(".")[2])
@@ -99,9 +110,8 @@ def sources(row: Row, average: str, spread: str) -> set[tuple[str, str, str]]:
     return {
         (study, name, method)
         for study in row.studies
-        for method, by_name in scores(study).items()
-        for name, values in by_name.items()
-        if len(values) > 1 and shown(mean(values), average) and shown(stdev(values), spread)
+        for (name, method), (middle, deviation) in spreads(study).items()
+        if shown(middle, average) and shown(deviation, spread)
     }
 
 

@@ -13,7 +13,7 @@ from labeltree.cli.main import main
 from labeltree.data import open_source
 
 pytestmark = pytest.mark.slow
-OCCURRENCES = int(os.environ.get("LABELTREE_OCCURRENCES", "600"))  # 3000: as in the page's figures
+OCCURRENCES = int(os.environ.get("LABELTREE_OCCURRENCES", "300"))  # 3000: as in the page's figures
 PAGE = Path(__file__).parents[2] / "docs" / "data" / "your-labels.md"
 
 

@@ -83,8 +83,8 @@ def test_knn(geometry: str, coarse: EmbeddingTable, taxonomy: Taxonomy) -> None:
     points, nodes = table.embeddings, table.nodes.tolist()
     right, depth_right = [], [[] for _ in range(taxonomy.max_depth)]
     for row in inputs.samples.test.tolist():
-        near = [float(space.distance(points[row].double(), points[i].double())) for i in inputs.learned]
-        like = [float(space.similarity(points[row].double(), points[i].double())) for i in inputs.learned]
+        near = space.distance(points[row].double(), points[inputs.learned].double()).tolist()
+        like = space.similarity(points[row].double(), points[inputs.learned].double()).tolist()
         votes = dict.fromkeys(sorted({nodes[i] for i in inputs.learned.tolist()}), 0.0)
         for place in sorted(range(len(near)), key=lambda i: near[i])[:4]:
             power = math.exp(like[place] / 0.07) if geometry == "sphere" else 1 / near[place]

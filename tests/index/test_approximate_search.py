@@ -46,6 +46,7 @@ def recall(index: Index, queries: np.ndarray, **options: object) -> float:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_of_100000_samples_the_defaults_find_95_percent(tmp_path: Path) -> None:
     index = make(tmp_path, 100_000, 16)
     found = index.tune()

@@ -18,6 +18,7 @@ from labeltree.taxonomy import Taxonomy, TaxonomyMapping
 TREE = Taxonomy.from_paths(["a/x/1", "a/x/2", "a/y", "b/z", "b/w"])
 NEW = Taxonomy.from_paths(["b/w", "a/x", "c/z", "a/y", "d"]).with_release("2")
 GEOMETRIES = ("cosine", "euclidean", "poincare")
+ONE_AND_LONG = ["poincare", *(pytest.param(name, marks=pytest.mark.long) for name in GEOMETRIES[:2])]
 
 
 def points(geometry: str, n: int, dim: int = 6, seed: int = 0) -> np.ndarray:
@@ -141,7 +142,7 @@ def test_search_equals_brute_force(place: str, geometry: str) -> None:
             assert hits.rows["weight"] == [None if i % 7 == 0 else i / 8 for i in wanted]
 
 
-@pytest.mark.parametrize("geometry", GEOMETRIES)
+@pytest.mark.parametrize("geometry", ONE_AND_LONG)
 def test_exact_search_of_many_rows_equals_brute_force(place: str, geometry: str) -> None:
     """Of so many that a server gives some of them, where float32 alone would be wrong."""
     rng = np.random.default_rng(3)
@@ -154,7 +155,7 @@ def test_exact_search_of_many_rows_equals_brute_force(place: str, geometry: str)
         assert hits.ids == [str(i) for i in np.lexsort((np.arange(1500), values))[:10]]
 
 
-@pytest.mark.parametrize("geometry", GEOMETRIES)
+@pytest.mark.parametrize("geometry", ONE_AND_LONG)
 def test_approximate_search_finds_nearly_all(place: str, geometry: str) -> None:
     index = Index.create(place, rows(geometry), taxonomy=TREE, geometry=geometry)
     if isinstance(index._store, ServerStore):

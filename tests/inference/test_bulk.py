@@ -9,6 +9,8 @@ import sys
 import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -29,7 +31,7 @@ from labeltree.errors import (
     TaxonomyError,
     WriteError,
 )
-from labeltree.inference.bulk import BulkJob, process, run_bulk
+from labeltree.inference.bulk import BulkJob, launch, process, run_bulk
 from labeltree.inference.bulk.process import Place, run_process
 from labeltree.inference.bulk.samples import BulkSamples
 from labeltree.inference.calibrate import open_decider
@@ -531,9 +533,58 @@ def test_one_process_at_a_time(run: Path, photos: Path, tmp_path: Path) -> None:
 # Several processes
 
 
+WORKER = """
+import sys
+from labeltree.inference.bulk.worker import main
+sys.stdin = open(sys.argv[1])
+sys.exit(main(sys.argv[2:]))
+"""
+
+
+class ForkedWorker:
+    """A worker as `subprocess.Popen` starts it, so far as it is asked, but forked."""
+
+    def __init__(self, folder: Path, place: list[str]) -> None:
+        for name in ("input", "output"):
+            os.mkfifo(folder / f"{name}{place[0]}")
+        source, output = (folder / f"{name}{place[0]}" for name in ("input", "output"))
+        self._process = start_forked(
+            WORKER, [str(source), *place], folder / f"errors{place[0]}", output=output
+        )
+        self.stdout = output.open()
+        self.stdin = source.open("w")
+
+    def poll(self) -> int | None:
+        return self._process.exitcode
+
+    def terminate(self) -> None:
+        self._process.terminate()
+
+    def wait(self) -> None:
+        self._process.join()
+        self.stdout.close()
+
+
+def fork_workers(monkeypatch: pytest.MonkeyPatch, folder: Path, fresh: int = 0) -> None:
+    """Workers of bulk jobs are forked, except the first ``fresh`` ones."""
+
+    def start(words: list[str], **options: Any) -> ForkedWorker | subprocess.Popen[str]:
+        if int(words[-2]) < fresh:
+            return subprocess.Popen(words, **options)
+        return ForkedWorker(folder, words[-2:])
+
+    monkeypatch.setattr(launch, "subprocess", SimpleNamespace(Popen=start, PIPE=subprocess.PIPE))
+
+
 def test_two_processes_make_what_one_makes(
-    run: Path, photos: Path, tmp_path: Path, undisturbed: Path, capfd: pytest.CaptureFixture[str]
+    run: Path,
+    photos: Path,
+    tmp_path: Path,
+    undisturbed: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    fork_workers(monkeypatch, tmp_path, fresh=1)
     words = ["embed", str(run), "--data", str(photos), "--out", f"{tmp_path}/out/", "--part-size", str(SIZE)]
     assert main([*words, "--devices", "2"]) == 0
     assert "Traceback" not in capfd.readouterr().err
@@ -548,7 +599,10 @@ def test_two_processes_make_what_one_makes(
     assert "complete already" in capfd.readouterr().out
 
 
-def test_an_error_of_a_process_is_raised(run: Path, photos: Path, tmp_path: Path, undisturbed: Path) -> None:
+def test_an_error_of_a_process_is_raised(
+    run: Path, photos: Path, tmp_path: Path, undisturbed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fork_workers(monkeypatch, tmp_path)
     shutil.copytree(undisturbed, tmp_path / "out")
     with pytest.raises(OtherSettingsError, match="part size"):
         run_bulk(job(run, photos, tmp_path / "out", part_size=3), devices=2)

@@ -187,7 +187,11 @@ def test_onnxruntime_answers_as_the_run(run: Path, exported: Path, images: list[
     check_numbers(lt.load(run), exported, images)
 
 
-@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize(
+    "name",
+    ["own", "euclidean", "poincare"]
+    + [pytest.param(name, marks=pytest.mark.long) for name in ("sphere", "guided", "corr+cls")],
+)
 def test_every_classifier_and_calibration(
     name: str, photos: Path, images: list[Path], tmp_path: Path
 ) -> None:

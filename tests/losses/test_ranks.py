@@ -1,7 +1,7 @@
 """Pairwise losses on several ranks, real gloo processes, against one process with all of the rows."""
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import pytest
@@ -108,6 +108,12 @@ LOSSES: dict[str, Callable[[], nn.Module]] = {
 }  # fmt: skip
 
 
+# Two ranks each way; four of them by turns, so that neighbours in the list above are computed differently.
+CASES = [(2, name, chosen) for chosen in IMPLEMENTATIONS for name in LOSSES]
+CASES += [(4, name, IMPLEMENTATIONS[place % 2]) for place, name in enumerate(LOSSES)]
+each_case = pytest.mark.parametrize(("ranks", "name", "chosen"), CASES, indirect=["ranks"])
+
+
 def call(name: str, loss: nn.Module, z: Tensor, rows: slice) -> Tensor:
     given = {key: value[rows] for key, value in batch().items()}
     if isinstance(loss, JaccardSupConLoss):
@@ -158,9 +164,9 @@ def _rank(rank: int, ranks: int, folder: str) -> None:
     start = sum(PARTS[ranks][:rank])
     rows = slice(start, start + PARTS[ranks][rank])
     found: dict[object, object] = {}
-    for chosen in IMPLEMENTATIONS:
-        with implementation(chosen, tile=4):
-            for name in LOSSES:
+    for number, name, chosen in CASES:
+        if number == ranks:
+            with implementation(chosen, tile=4):
                 found[name, chosen] = evaluate(name, rows, lambda: calls[0])
     found["evaluating"] = _evaluating(rows, lambda: calls[0])
     found["errors"] = _errors(rank, rows)
@@ -192,15 +198,25 @@ def _errors(rank: int, rows: slice) -> list[str]:
     return said
 
 
-@pytest.fixture(scope="module", params=PARTS)
-def ranks(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[dict]:
-    folder: Path = tmp_path_factory.mktemp("ranks")
-    start_ranks(_rank, (request.param, str(folder)), nprocs=request.param)
-    return [torch.load(folder / str(rank)) for rank in range(request.param)]
+@pytest.fixture(scope="module")
+def started(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], list[dict]]:
+    """What so many ranks have found, which are started once."""
+
+    @cache
+    def start(number: int) -> list[dict]:
+        folder: Path = tmp_path_factory.mktemp("ranks")
+        start_ranks(_rank, (number, str(folder)), nprocs=number)
+        return [torch.load(folder / str(rank)) for rank in range(number)]
+
+    return start
 
 
-@pytest.mark.parametrize("chosen", IMPLEMENTATIONS)
-@pytest.mark.parametrize("name", LOSSES)
+@pytest.fixture
+def ranks(request: pytest.FixtureRequest, started: Callable[[int], list[dict]]) -> list[dict]:
+    return started(request.param)
+
+
+@each_case
 def test_ranks_are_one_process(ranks: list[dict], name: str, chosen: str) -> None:
     found = [rank[name, chosen] for rank in ranks]
     with implementation("dense"):
@@ -226,8 +242,7 @@ def relative(x: Tensor, expected: Tensor) -> float:
     return float((x - expected).norm()) / (norm or 1.0)
 
 
-@pytest.mark.parametrize("chosen", IMPLEMENTATIONS)
-@pytest.mark.parametrize("name", LOSSES)
+@each_case
 def test_collectives(ranks: list[dict], name: str, chosen: str) -> None:
     """As many on every rank; none in the backward, but for rows that each rank makes its own of."""
     (forward, backward), *others = (rank[name, chosen]["collectives"] for rank in ranks)
@@ -236,6 +251,7 @@ def test_collectives(ranks: list[dict], name: str, chosen: str) -> None:
     assert backward == int(name.endswith("none"))
 
 
+@pytest.mark.parametrize("ranks", PARTS, indirect=True)
 def test_evaluation_is_of_the_own_rows(ranks: list[dict]) -> None:
     parts = PARTS[len(ranks)]
     for rank, found in enumerate(ranks):
@@ -245,6 +261,7 @@ def test_evaluation_is_of_the_own_rows(ranks: list[dict]) -> None:
         assert collectives == 0
 
 
+@pytest.mark.parametrize("ranks", PARTS, indirect=True)
 def test_ranks_with_different_arguments_say_so(ranks: list[dict]) -> None:
     nodes, instances, width, dtype = ranks[0]["errors"]
     assert all(rank["errors"] == ranks[0]["errors"] for rank in ranks)

@@ -149,8 +149,9 @@ def test_weighted_supcon_of_related_pairs(seed, reduction, undecided):
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("undecided", ["ignore", "negative"])
-@pytest.mark.parametrize("positives", ["nested", "exact"])
-def test_the_three_losses_over_depths(seed, undecided, positives):
+def test_the_three_losses_over_depths(seed, undecided):
+    """Positives are nested with one rule for undecided pairs and exact with the other, by turns."""
+    positives = "nested" if (seed % 2 == 0) == (undecided == "ignore") else "exact"
     tree = random_tree(seed)
     z, nodes, instances = random_batch(tree, seed)
     pairs = Pairs(tree, nodes, instances, undecided)
@@ -176,7 +177,7 @@ def test_the_three_losses_over_depths(seed, undecided, positives):
     same(detached, slow(weights, constrained=True, detach=True), z, nodes, instances)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("leaves", [True, False])
 def test_the_published_code(seed, leaves):
     tree = random_tree(seed)

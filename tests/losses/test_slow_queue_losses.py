@@ -16,25 +16,26 @@ pytestmark = pytest.mark.slow
 @pytest.mark.parametrize("exclude_self", ["drop", "negative", "keep"])
 def test_slow_loops(name, tree, exclude_self):
     make, (tau, w, labelled) = SETTINGS[name]
-    for seed in range(3):
+    for seed, undecided in enumerate(
+        ("ignore", "negative"), ("drop", "negative", "keep").index(exclude_self)
+    ):
         batch = random_queries(TREES[tree], seed)
-        for undecided in ("ignore", "negative") if labelled else ("ignore",):
-            options = {"undecided": undecided} if labelled else {}
-            loss = make(TREES[tree], exclude_self=exclude_self, reduction="none", **options)
-            y = batch[0].clone().requires_grad_()
-            slow = slow_queue_rows(
-                TREES[tree] if labelled else None, (y, *batch[1:]), 0.5, tau, w, exclude_self, undecided
-            )
-            weights = torch.linspace(0.5, 1.5, len(y), dtype=torch.float64)
-            (weights @ slow).backward()
-            for how, (by, tile) in IMPLEMENTATIONS.items():
-                x = batch[0].clone().requires_grad_()
-                with implementation(by, tile=tile):
-                    rows = loss(x, *batch[1:])
-                    (weights @ rows).backward()
-                named = {"msg": lambda text, how=how: f"{how}: {text}"}
-                torch.testing.assert_close(rows, slow, rtol=1e-11, atol=1e-12, **named)
-                torch.testing.assert_close(x.grad, y.grad, rtol=1e-10, atol=1e-11, **named)
+        options = {"undecided": undecided} if labelled else {}
+        loss = make(TREES[tree], exclude_self=exclude_self, reduction="none", **options)
+        y = batch[0].clone().requires_grad_()
+        slow = slow_queue_rows(
+            TREES[tree] if labelled else None, (y, *batch[1:]), 0.5, tau, w, exclude_self, undecided
+        )
+        weights = torch.linspace(0.5, 1.5, len(y), dtype=torch.float64)
+        (weights @ slow).backward()
+        for how, (by, tile) in IMPLEMENTATIONS.items():
+            x = batch[0].clone().requires_grad_()
+            with implementation(by, tile=tile):
+                rows = loss(x, *batch[1:])
+                (weights @ rows).backward()
+            named = {"msg": lambda text, how=how: f"{how}: {text}"}
+            torch.testing.assert_close(rows, slow, rtol=1e-11, atol=1e-12, **named)
+            torch.testing.assert_close(x.grad, y.grad, rtol=1e-10, atol=1e-11, **named)
 
 
 @pytest.mark.parametrize("name", SETTINGS)

@@ -1,6 +1,7 @@
 """Recall@k, MAP@R, mAP, HP@k and AHP against plain loops, on every kind of label."""
 
 import math
+from functools import cache
 
 import pytest
 import torch
@@ -86,6 +87,7 @@ def test_hierarchical_precision(leave_one_out: bool, geometry: str, dtype: torch
     orders = rankings(geometry, points, labels, keys, key_labels)
     found = [[key_labels[j] for j in order] for order in orders]
 
+    @cache
     def each(k: int) -> list[float]:
         return [
             math.nan if label is None else hierarchical_precision(TREE, label, row, k)

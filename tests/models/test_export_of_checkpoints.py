@@ -18,10 +18,15 @@ pytestmark = pytest.mark.slow
 
 KINDS = ["dinov2", "dinov3", "clip", "siglip", "resnet", "mae"]
 CASES = [
-    *((f"transformers:{kind}", "head") for kind in KINDS),
-    ("transformers:vit", "lora"),
     ("open_clip", "lora"),
-    ("timm", "lora"),
+    *(
+        pytest.param(*case, marks=pytest.mark.long)
+        for case in (
+            *((f"transformers:{kind}", "head") for kind in KINDS),
+            ("transformers:vit", "lora"),
+            ("timm", "lora"),
+        )
+    ),
 ]
 
 
@@ -30,7 +35,7 @@ def photos(tmp_path_factory: pytest.TempPathFactory, make_image_folder: Callable
     return make_image_folder(tmp_path_factory.mktemp("photos") / "photos", per_leaf=16)
 
 
-@pytest.mark.parametrize(("encoder", "trainable"), CASES, ids=map("-".join, CASES))
+@pytest.mark.parametrize(("encoder", "trainable"), CASES)
 def test_checkpoints(
     encoder: str, trainable: str, photos: Path, tmp_path: Path, make_image_folder: Callable[..., Path]
 ) -> None:

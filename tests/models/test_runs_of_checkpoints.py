@@ -198,7 +198,7 @@ def test_images_are_read_as_the_checkpoint_expects(
 @pytest.mark.parametrize(
     ("objective", "settings"),
     [
-        ("supcon", {"ema": 0.5, "ema_evaluate": True, "adapter": 8}),
+        pytest.param("supcon", {"ema": 0.5, "ema_evaluate": True, "adapter": 8}, marks=pytest.mark.long),
         ("maskcon", {"coarsen": 1, "queue": {"size": 24}}),
         ("hwc+lam", {"encode_chunk": 5, "lora": {"rank": 2, "dropout": 0.1}, "precision": "bf16"}),
     ],
@@ -273,7 +273,10 @@ def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("socket.getaddrinfo", lambda *_, **__: pytest.fail("nothing may be asked"))
 
 
-@pytest.mark.parametrize("library", list(WRITERS))
+@pytest.mark.parametrize(
+    "library",
+    ["timm", *(pytest.param(name, marks=pytest.mark.long) for name in ("transformers", "open_clip"))],
+)
 def test_compiled_lora_is_the_run_of_the_plain_encoder(
     library: str,
     recipe_of: Callable[..., Recipe],

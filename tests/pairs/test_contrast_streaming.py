@@ -56,7 +56,7 @@ def test_any_sets_of_relations(instances, temperature, target_temperature):
     """Softmaxes that share all keys, some and none."""
     counted = 0
     for seed in range(2):
-        given = batch(seed, 6, 17, instances=instances)
+        given = batch(seed, 6, 10, instances=instances)
         size, generator = given[3].num_relations, torch.Generator().manual_seed(seed)
         some, others = torch.rand(2, size, generator=generator) < 0.6
         for members in ([some], [some, some | others], [some, ~some, others], [some & False, some]):
@@ -85,7 +85,7 @@ def test_a_batch_that_is_its_own_queue():
 @pytest.mark.parametrize("instances", [True, False])
 def test_a_queue_of_all_queries_but_the_first(offset, instances):
     """Who comes before the queue meets itself nowhere; the others do, in whichever block they are."""
-    q, k, _, relation = batch(3, b=30, m=1, instances=instances)
+    q, k, _, relation = batch(3, b=16, m=1, instances=instances)
     every = torch.ones(2, relation.num_relations, dtype=torch.bool)
     queries = relation.queries
     options = {"positive": every[0], "members": every, "temperature": 0.5, "target_temperature": 0.1}
@@ -255,7 +255,7 @@ class Largest(TorchDispatchMode):
 
 
 def test_no_tensor_is_of_all_pairs():
-    b, m, tile = 40, 3000, 16
+    b, m, tile = 40, 1000, 16
     largest = {}
     for name in ("dense", "streaming"):
         given = batch(0, b, m, instances=False)

@@ -47,29 +47,34 @@ def similarity(geometry, kind, x, y):
 @pytest.mark.parametrize("seed", range(3))
 def test_against_loops(seed, geometry, kind):
     z, relation = batch(seed)
-    n, size, codes = len(z), relation.num_relations, relation.codes()
+    n, size, codes = len(z), relation.num_relations, relation.codes().tolist()
     scale = 1 + torch.rand(size, dtype=torch.float64)
     w = torch.rand(n, n, dtype=torch.float64)
     got = pair_statistics(
         z, z, relation, geometry, 0.3, similarity=kind, scale=scale, pair_weight=tiles_of(w), want=WANT
     )
+    count, total, lse, least, first = (
+        field.tolist() for field in (got.count, got.sum, got.lse, got.least, got.least_index)
+    )
+    scales = scale.tolist()
     for i in range(n):
         weight = weighted = 0.0
         for r in range(size):
-            keys = [k for k in range(n) if k != i and codes[i, k] == r]
+            keys = [k for k in range(n) if k != i and codes[i][k] == r]
             s = [similarity(geometry, kind, z[i], z[k]) / 0.3 for k in keys]
-            assert got.count[i, r] == len(keys)
-            assert got.sum[i, r] == pytest.approx(sum(s), rel=1e-12, abs=1e-12)
+            assert count[i][r] == len(keys)
             if keys:
-                lse = math.log(sum(math.exp(float(scale[r]) * x) for x in s))
-                assert got.lse[i, r] == pytest.approx(lse, rel=1e-12, abs=1e-12)
-                assert got.least[i, r] == pytest.approx(min(s), rel=1e-12, abs=1e-12)
-                assert got.least_index[i, r] in keys
-                assert s[keys.index(int(got.least_index[i, r]))] == min(s)
+                assert total[i][r] == pytest.approx(sum(s), rel=1e-12, abs=1e-12)
+                expected = math.log(sum(math.exp(scales[r] * x) for x in s))
+                assert lse[i][r] == pytest.approx(expected, rel=1e-12, abs=1e-12)
+                assert least[i][r] == pytest.approx(min(s), rel=1e-12, abs=1e-12)
+                assert first[i][r] in keys
+                assert s[keys.index(first[i][r])] == min(s)
             else:
-                assert got.lse[i, r] == -math.inf
-                assert got.least[i, r] == math.inf
-                assert got.least_index[i, r] == -1
+                assert abs(total[i][r]) <= 1e-12
+                assert lse[i][r] == -math.inf
+                assert least[i][r] == math.inf
+                assert first[i][r] == -1
             weight += sum(float(w[i, k]) for k in keys)
             weighted += sum(float(w[i, k]) * x for k, x in zip(keys, s, strict=True))
         assert got.weight[i] == pytest.approx(weight)

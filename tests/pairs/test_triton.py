@@ -33,9 +33,10 @@ FILES = [path for path in Path(__file__).parent.glob("test_triton*.py") if "buil
 
 
 @pytest.mark.skipif(INTERPRETED, reason="this is that process")
-def test_in_the_interpreter():
+@pytest.mark.parametrize("which", ["not long", pytest.param("long", marks=pytest.mark.long)])
+def test_in_the_interpreter(which):
     environment = {**os.environ, "TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *FILES]
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-m", which, *FILES]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
     assert " passed" in done.stdout
@@ -45,7 +46,7 @@ def test_in_the_interpreter():
 @pytest.mark.parametrize(
     ("n", "d", "refined", "temperature", "omega", "dtype"),
     [
-        (37, 8, False, 0.1, None, torch.float32),
+        pytest.param(37, 8, False, 0.1, None, torch.float32, marks=pytest.mark.long),
         (20, 20, True, 0.1, 0.5, torch.float32),
         (21, 40, False, 0.01, 1.0, torch.float32),  # logits up to 200: with maxima
         (22, 17, False, 0.1, 0.5, torch.bfloat16),
@@ -113,7 +114,7 @@ def test_statistics_of_two_sides(rows, offset):
 
 
 @inside
-@pytest.mark.parametrize("temperature", [0.1, 0.01])
+@pytest.mark.parametrize("temperature", [0.01, pytest.param(0.1, marks=pytest.mark.long)])
 def test_tiles_of_one_relation_are_found_and_used(temperature):
     """Sorted labels, of which whole tiles are apart, ancestor and descendant, the same leaf or unknown."""
     tree = Taxonomy.from_paths([("a", "b", "c"), ("a", "b", "d"), ("a", "e"), ("f",)])
@@ -230,9 +231,9 @@ def test_contrast_with_a_queue(b, m, d, target, dtype):
 @pytest.mark.parametrize(
     "build",
     [
-        losses.SupConLoss,
-        losses.HiMulConLoss,
-        lambda tree: losses.HWCLoss(tree, alpha=0.5, rho="own_depth"),
+        pytest.param(losses.SupConLoss, marks=pytest.mark.long),
+        pytest.param(losses.HiMulConLoss, marks=pytest.mark.long),
+        pytest.param(lambda tree: losses.HWCLoss(tree, alpha=0.5, rho="own_depth"), marks=pytest.mark.long),
         lambda tree: losses.HWCLoss(tree, temperature=0.01, alpha=1.0, gamma=1.0),
         losses.HiConELoss,
     ],

@@ -33,7 +33,11 @@ def call_of(relation, terms=3):
 @inside
 @pytest.mark.parametrize(
     ("n", "refined", "dtype"),
-    [(33, False, torch.float32), (18, True, torch.float32), (20, False, torch.bfloat16)],
+    [
+        (18, True, torch.float32),
+        (20, False, torch.bfloat16),
+        pytest.param(33, False, torch.float32, marks=pytest.mark.long),
+    ],
 )
 def test_of_a_batch(n, refined, dtype):
     call, offset, bound = call_of(relation_of(n, refined=refined))
@@ -51,6 +55,7 @@ def test_of_two_sides():
 
 
 @inside
+@pytest.mark.long
 def test_tiles_of_one_relation():
     tree = Taxonomy.from_paths([("a", "b"), ("a", "c"), ("d",)])
     nodes = tree.encode([name for name in ("b", "c", "d", None) for _ in range(16)])

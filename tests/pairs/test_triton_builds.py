@@ -71,7 +71,14 @@ def bytes_spilled(built, folder):
 
 
 @pytest.mark.parametrize(
-    ("dtype", "d"), [(torch.bfloat16, 128), (torch.bfloat16, 512), (torch.float16, 128), (torch.float32, 128)]
+    ("dtype", "d"),
+    [
+        (torch.bfloat16, 128),
+        *(
+            pytest.param(*other, marks=pytest.mark.long)
+            for other in ((torch.bfloat16, 512), (torch.float16, 128), (torch.float32, 128))
+        ),
+    ],
 )
 def test_tiles_of_one_relation(dtype, d, tmp_path):
     how = settings(dtype, d)
@@ -89,7 +96,7 @@ def test_tiles_of_one_relation(dtype, d, tmp_path):
         assert "cp.async" in built.asm["ptx"]  # tiles are fetched ahead
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, pytest.param(torch.float32, marks=pytest.mark.long)])
 def test_tiles_of_several_relations(dtype):
     how = settings(dtype, 128)
     common = {"T": how.tile, "MIXED": True}
@@ -132,14 +139,24 @@ def test_counts_alone():
         )
 
 
-@pytest.mark.parametrize(("dtype", "side"), [(torch.bfloat16, 64), (torch.float32, 32)])
+@pytest.mark.parametrize(
+    ("dtype", "side"), [(torch.bfloat16, 64), pytest.param(torch.float32, 32, marks=pytest.mark.long)]
+)
 def test_contrast(dtype, side):
     how = settings(dtype, 128)
     build(attention_kernel, dtype, how, 4, 2, T=side, U=side, REFINED=False, HALF=how.half)
 
 
-@pytest.mark.parametrize("mixed", [False, True])
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+@pytest.mark.parametrize(
+    ("dtype", "mixed"),
+    [
+        (torch.bfloat16, False),
+        *(
+            pytest.param(*other, marks=pytest.mark.long)
+            for other in ((torch.bfloat16, True), (torch.float32, False), (torch.float32, True))
+        ),
+    ],
+)
 def test_bounded_sum(dtype, mixed, tmp_path):
     how = settings(dtype, 128)
     common = {"T": how.tile, "REFINED": False, "MIXED": mixed}

@@ -16,7 +16,11 @@ pytest.importorskip("triton")
 
 
 @inside
-@pytest.mark.parametrize("build", [losses.SupConLoss, losses.HiConELoss], ids=["SupCon", "HiConE"])
+@pytest.mark.parametrize(
+    "build",
+    [losses.HiConELoss, pytest.param(losses.SupConLoss, marks=pytest.mark.long)],
+    ids=["HiConE", "SupCon"],
+)
 def test_a_step_leaves_no_relation_alive(build):
     """Not until the garbage collector runs either, by when a GPU may be full."""
     tree = random_tree(2)

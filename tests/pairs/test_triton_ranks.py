@@ -63,6 +63,7 @@ def _rank(rank, store, whole, whole_gradient, loss, loss_gradient):
 
 
 @inside
+@pytest.mark.long
 def test_three_ranks_with_different_numbers_of_rows(tmp_path):
     given = (str(tmp_path / "store"), *evaluate(None, "dense"), *constrained(slice(None), "dense"))
     multiprocessing.start_processes(_rank, given, nprocs=len(SIZES), start_method="fork")

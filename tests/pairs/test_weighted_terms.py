@@ -10,7 +10,7 @@ from labeltree.pairs.tiles import general as general_tiles
 
 pytestmark = pytest.mark.slow
 
-N = 41
+N = 27
 SLOPES = torch.randn(N, 1, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
 WALKS = [{"tile": 5}, {"tile": 16, "keep": 0}, {"tile": 512}]
 

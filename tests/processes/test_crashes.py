@@ -12,6 +12,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="forks processes that have loaded torch")
+@pytest.mark.long
 def test_what_is_killed_goes_on_and_ends_as_if_undisturbed() -> None:
     """Four times, trainings, evaluations, calibrations or studies are killed, by seed."""
     script = str(Path(__file__).with_name("crash.py"))

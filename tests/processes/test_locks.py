@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+import labeltree as lt
 from labeltree.cli.main import main
 from labeltree.datasets.fetching.atomic_download import downloading
 from labeltree.errors import FolderInUseError, RunError, WriteError
@@ -154,8 +156,8 @@ def test_every_command_that_writes_asks_for_the_lock(
     methods = {"A": {"settings": {"objective": "supcon"}}}
     (study / "study.yaml").write_text(yaml.safe_dump({**plan, "methods": methods, "baselines": []}))
     (study / "results.json").write_text('{"results": [], "choices": {}}')
-    assert main(["evaluate", str(trained), "--out", str(tmp_path / "first"), "--quiet"]) == 0
-    assert main(["evaluate", str(trained), "--out", str(tmp_path / "second"), "--quiet"]) == 0
+    lt.evaluate(trained, out=tmp_path / "first", resamples=0)
+    shutil.copytree(tmp_path / "first", tmp_path / "second")
     table = RunFolder(trained).embeddings()
     commands = {
         begun: [f"train --config {begun}/recipe.yaml --out {begun} --quiet"],
@@ -179,7 +181,7 @@ def test_every_command_that_writes_asks_for_the_lock(
             # who only reads is let in
             if folder == trained:
                 assert main(["train", "--config", f"{trained}/recipe.yaml", "--out", str(trained)]) == 0
-                assert main(["evaluate", str(trained), "--out", f"{tmp_path}/read", "--quiet"]) == 0
+                lt.evaluate(trained, out=tmp_path / "read", resamples=0)
                 assert main(["embed", str(trained), "--out", f"{tmp_path}/table.npz"]) == 0
             if folder == study:
                 assert main(["study", f"{study}/study.yaml", "--dry-run"]) == 0

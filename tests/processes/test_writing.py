@@ -328,7 +328,7 @@ def test_a_full_cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 FULL = "no space left on device"
 
 
-@pytest.mark.parametrize(("words", "unbuffered"), [(["data", "list"], ""), (["--help"], "1")])
+@pytest.mark.parametrize(("words", "unbuffered"), [(["cache"], ""), (["--help"], "1")])
 def test_output_that_is_full_or_read_no_more_or_closed(
     words: list[str], unbuffered: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -353,7 +353,7 @@ def test_output_that_is_full_or_read_no_more_or_closed(
 
 @pytest.mark.parametrize("where", ["2>&-", "2>/dev/full", "2>&1 | true"])
 def test_an_error_that_nobody_can_read_has_its_exit_code_and_stays_out_of_the_output(where: str) -> None:
-    program = [sys.executable, "-m", "labeltree.cli.main", "taxonomy", "check", "nowhere.csv"]
+    program = [sys.executable, "-m", "labeltree.cli.main", "study", "nowhere.yaml"]
     line = f'exec 3>&1; {{ "$@"; echo "exit $?" >&3; }} {where}'
     done = subprocess.run(["sh", "-c", line, "sh", *program], capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == ("exit 2\n", "")

@@ -9,7 +9,6 @@ import re
 import resource
 import shutil
 import signal
-import subprocess
 import sys
 import traceback
 import warnings
@@ -24,6 +23,7 @@ import lightning
 from damage import RAN, damaged
 
 import labeltree.cli.main
+from forked import run_forked
 from labeltree.cli.main import main
 from small_vocabulary import small_vocabulary
 
@@ -465,13 +465,9 @@ def _faults_of(said: str) -> list[str]:
 
 
 def _in_a_process(case: Case) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "labeltree.cli.main", *case.words],
-        capture_output=True,
-        timeout=600,
-        check=False,
-    )
-    case.code, case.said = done.returncode, done.stderr.decode("utf-8", "replace")
+    code = f"import os, sys\nfrom labeltree.cli.main import main\nos.chdir({os.getcwd()!r})\nsys.exit(main())"
+    done = run_forked(code, case.words, patience=600)
+    case.code, case.said = done.returncode, done.stderr
     if "Traceback" in case.said:
         case.faults.append("a traceback")
 

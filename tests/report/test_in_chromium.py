@@ -38,28 +38,58 @@ def browser() -> Iterator[Any]:
         browser.close()
 
 
+@pytest.fixture(scope="module")
+def pages(browser: Any) -> list[Any]:
+    """Pages that can be used again, which costs half as much as a new one: what they show keeps nothing."""
+    return [_page(browser)]
+
+
+def _page(browser: Any, **options: Any) -> Any:
+    return browser.new_context(offline=True, **options).new_page()
+
+
 @pytest.fixture
-def show(browser: Any) -> Iterator[Any]:
+def show(browser: Any, pages: list[Any]) -> Iterator[Any]:
     """Opens a file as ``show(path, scheme)``; afterwards nothing may have been fetched or complained of."""
     asked: list[str] = []
     said: list[str] = []
-    contexts = []
+    heard = {
+        "request": lambda request: asked.append(request.url),
+        "console": lambda message: said.append(message.text),
+        "pageerror": lambda error: said.append(str(error)),
+    }
+    shown = []
 
-    def opened(path: Path, scheme: str = "light", **options: Any) -> Any:
-        context = browser.new_context(color_scheme=scheme, offline=True, **options)
-        contexts.append(context)
-        page = context.new_page()
-        page.on("request", lambda request: asked.append(request.url))
-        page.on("console", lambda message: said.append(message.text))
-        page.on("pageerror", lambda error: said.append(str(error)))
+    def opened(
+        path: Path,
+        scheme: str = "light",
+        viewport: dict[str, int] | None = None,
+        java_script_enabled: bool = True,
+    ) -> Any:
+        if not java_script_enabled:
+            page = _page(browser, java_script_enabled=False)
+        else:
+            page = pages.pop() if pages else _page(browser)
+        shown.append((page, java_script_enabled))
+        page.set_viewport_size(viewport or {"width": 1280, "height": 720})
+        page.emulate_media(color_scheme=scheme, media="screen")
+        for event, hear in heard.items():
+            page.on(event, hear)
         page.goto(path.as_uri())
         return page
 
     yield opened
-    for context in contexts:
-        context.close()
+    for page, again in shown:
+        page.mouse.move(0, 0)
+        page.goto("about:blank")
+        for event, hear in heard.items():
+            page.remove_listener(event, hear)
+        if again:
+            pages.append(page)
+        else:
+            page.context.close()
     assert said == []
-    assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
+    assert [url for url in asked if not url.startswith(("file:", "data:", "about:"))] == []
 
 
 def grey(instances: Tensor) -> Tensor:
@@ -399,17 +429,23 @@ def test_a_study_opens_and_fits(show: Any, tmp_path: Path, scheme: str) -> None:
         assert page.locator("tbody th").first.bounding_box()["x"] >= 0  # what a row is of stays in sight
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_comparison_opens_and_its_branches_fold(show: Any, tmp_path: Path, scheme: str) -> None:
+@pytest.fixture(scope="module")
+def comparison(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of two methods, one of them much better."""
     taxonomy = Taxonomy.from_paths(SMALL)
     tables = {name: random_table(taxonomy, 20, noise=noise) for name, noise in (("a", 1.5), ("b", 0.5))}
     results = {name: evaluate(table, taxonomy, name=name) for name, table in tables.items()}
     found = compare(
         {name: result.outcomes[name] for name, result in results.items()}, min_samples=5, resamples=50
     )
-    path = tmp_path / "comparison.html"
+    path = tmp_path_factory.mktemp("comparison") / "comparison.html"
     path.write_text(comparison_page(found, results), "utf-8")
-    page = show(path, scheme)
+    return path
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_comparison_opens_and_its_branches_fold(show: Any, comparison: Path, scheme: str) -> None:
+    page = show(comparison, scheme)
     for section in page.locator("main > section").all():
         assert section.bounding_box()["height"] > 100
         assert len(section.inner_text()) > 60
@@ -421,7 +457,7 @@ def test_the_comparison_opens_and_its_branches_fold(show: Any, tmp_path: Path, s
     page.keyboard.press("Enter")
     assert page.locator(".difftree .line:visible").count() == shown
     assert faint_texts(page) == []
-    phone = show(path, scheme, viewport={"width": 400, "height": 800})
+    phone = show(comparison, scheme, viewport={"width": 400, "height": 800})
     assert phone.evaluate("document.documentElement.scrollWidth") <= 400
     assert cut_off(phone) == []
     assert faint_texts(phone) == []

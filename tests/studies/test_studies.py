@@ -208,7 +208,9 @@ def test_the_page_shows_no_folders_above_the_one_that_somebody_works_in(
 
 
 def test_a_trial_with_the_seed_of_a_run_is_that_run(image_folder: Path, tmp_path: Path) -> None:
-    file = write(tmp_path, image_folder, trial_seed=0)
+    trials = [{"supcon.temperature": 0.1}, {"supcon.temperature": 0.5}]
+    methods = {"SupCon": {"settings": {"objective": "supcon"}, "trials": trials}}
+    file = write(tmp_path, image_folder, trial_seed=0, methods=methods, baselines=[])
     page = execute(file, jobs=1).tables.read_text("utf-8")
     folders = sorted(p.parent.name for p in (tmp_path / "runs").glob("*/encoder.safetensors"))
     assert not [name for name in folders if name.endswith("-seed0")]

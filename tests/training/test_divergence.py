@@ -67,7 +67,8 @@ def all_finite(folder: RunFolder) -> bool:
     return bool(found) and all(found)
 
 
-CALMER = {"ema": 0.5, "optimizer__lr": 0.001, "optimizer__clip_norm": 1.0}
+SMALL = {"ema": 0.5, "image_size": 16}
+CALMER = {**SMALL, "optimizer__lr": 0.001, "optimizer__clip_norm": 1.0}
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +108,7 @@ def test_stops_saves_nothing_of_it_and_goes_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(checkpoints, "_TOGETHER", 3)
-    recipe = recipe_of("hwc+lam", ema=0.5, optimizer__lr=0.004)
+    recipe = recipe_of("hwc+lam", optimizer__lr=0.004, **SMALL)
     folder = RunFolder(tmp_path / "run")
     with pytest.raises(TrainingDiverged) as caught:
         train(recipe, folder.path, callbacks=[Poison(step, what, value)], progress_bar=False, every_n_steps=2)
@@ -120,7 +121,7 @@ def test_stops_saves_nothing_of_it_and_goes_on(
     assert not folder.encoder.is_file()
 
     with pytest.raises(OtherSettingsError, match="epochs is 2, not 3"):
-        train(recipe_of("hwc+lam", ema=0.5, optimizer__lr=0.004, epochs=3), folder.path, progress_bar=False)
+        train(recipe_of("hwc+lam", optimizer__lr=0.004, epochs=3, **SMALL), folder.path, progress_bar=False)
     calmer = recipe_of("hwc+lam", **CALMER)
     rates = Rates()
     with pytest.warns(UserWarning, match=f"diverged at step {step} and continues .*lr is 0.001, not 0.004"):

@@ -112,8 +112,9 @@ class Stop(Callback):
 def test_float16_scales_gradients_and_resumes(
     chunk: int | None, tmp_path: Path, recipe_of: Callable[..., Recipe]
 ) -> None:
-    given = {} if chunk is None else {"encode_chunk": chunk, "encoder": by_itself.NAME, "image_size": 16}
-    recipe = recipe_of("hwc+lam", precision="16", epochs=3, optimizer__clip_norm=1.0, ema=0.5, **given)
+    given = {} if chunk is None else {"encode_chunk": chunk, "encoder": by_itself.NAME}
+    common = {"precision": "16", "epochs": 3, "image_size": 16, "optimizer__clip_norm": 1.0, "ema": 0.5}
+    recipe = recipe_of("hwc+lam", **common, **given)
     folder = train(recipe, tmp_path / "run", progress_bar=False)
     with pytest.raises(KeyError, match="stop"):
         train(recipe, tmp_path / "again", callbacks=[Stop()], progress_bar=False, every_n_steps=1)

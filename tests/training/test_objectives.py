@@ -110,7 +110,7 @@ def test_an_objective_of_ones_own(
     assert losses["mine"].item() == pytest.approx(3 * 5 * 4, rel=1e-5)  # unit vectors
 
 
-def learn(objective: Objective, taxonomy: Taxonomy, steps: int = 25) -> list[float]:
+def learn(objective: Objective, taxonomy: Taxonomy, steps: int = 12) -> list[float]:
     """Losses of a linear encoder on separable features, with inner-node and missing labels in the batch."""
     encoder = nn.Linear(12, 12)
     nodes = torch.cat(

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+import labeltree as lt
 from labeltree.cli.main import main
 from labeltree.data.source import UNSEEN
 from labeltree.errors import DataError, RunError
@@ -48,7 +49,7 @@ def trained(image_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
 def test_the_evaluation_knows_them_without_options(trained: Path) -> None:
     folder = RunFolder(trained)
     assert read_recipe(folder.recipe).unseen_classes == ["cat", "plant/fern"]
-    assert run("evaluate", trained, "--protocols", "seen-unseen") == 0
+    lt.evaluate(trained, protocols=["seen-unseen"], resamples=0)
     metrics = json.loads(folder.metrics.read_text())
     found = metrics["methods"]["ce"]["protocols"]["seen-unseen"]
     assert (
