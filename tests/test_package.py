@@ -95,6 +95,7 @@ def test_metadata_are_valid(built: Built) -> None:
     assert not [requirement for requirement in needed if "@" in requirement], "an address is no version"
 
 
+@pytest.mark.long
 def test_the_wheel_works_in_a_fresh_environment(built: Built, tmp_path: Path) -> None:
     """Its commands run where nothing of this checkout is seen, on the libraries that the tests use."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)

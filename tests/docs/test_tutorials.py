@@ -35,7 +35,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("tutorials")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def _with_marks(page: Path) -> object:
+    """The first page and the one on embeddings are always run: most of what the others do is in these."""
+    short = page.stem in ("01-photos-in-folders", "03-your-own-embeddings")
+    return pytest.param(page, id=page.stem, marks=() if short else pytest.mark.long)
+
+
+@pytest.mark.parametrize("page", [_with_marks(page) for page in PAGES])
 def test_tutorial(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     differing, done = [], 0

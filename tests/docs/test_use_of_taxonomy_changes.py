@@ -26,6 +26,7 @@ def commands() -> list[list[str]]:
     return [shlex.split(line.removeprefix("$ labeltree ")) for line in block.splitlines()]
 
 
+@pytest.mark.long
 def test_the_commands_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -17,6 +17,7 @@ OCCURRENCES = int(os.environ.get("LABELTREE_OCCURRENCES", "300"))  # 3000: as in
 PAGE = Path(__file__).parents[2] / "docs" / "data" / "your-labels.md"
 
 
+@pytest.mark.long
 def test_the_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     block = re.findall(r"```console\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)[0]
     commands = [shlex.split(line.removeprefix("$ labeltree ")) for line in block.splitlines()]

@@ -196,6 +196,7 @@ def test_folds_are_searched_one_by_one() -> None:
     np.testing.assert_allclose(counts[0], np.concatenate([each[1][0] for each in alone]))
 
 
+@pytest.mark.long
 def test_intervals_hold_the_mean_over_repetitions() -> None:
     """Resampling queries alone held it in three of four."""
     values, held = [], []
@@ -212,6 +213,7 @@ def test_intervals_hold_the_mean_over_repetitions() -> None:
     assert np.mean([low <= true <= high for low, high in held]) >= 0.88
 
 
+@pytest.mark.long
 def test_equal_encoders_do_not_differ() -> None:
     """Two samples of noise on the same points: p is small in few of 30 repetitions."""
     small = 0

@@ -189,8 +189,8 @@ def test_onnxruntime_answers_as_the_run(run: Path, exported: Path, images: list[
 
 @pytest.mark.parametrize(
     "name",
-    ["own", "euclidean", "poincare"]
-    + [pytest.param(name, marks=pytest.mark.long) for name in ("sphere", "guided", "corr+cls")],
+    ["own", "poincare"]
+    + [pytest.param(name, marks=pytest.mark.long) for name in ("sphere", "euclidean", "guided", "corr+cls")],
 )
 def test_every_classifier_and_calibration(
     name: str, photos: Path, images: list[Path], tmp_path: Path
@@ -218,7 +218,7 @@ def check_numbers(model: Model, folder: Path, images: list[Path]) -> None:
     np.testing.assert_allclose(found[1], embeddings, atol=1e-4)
 
 
-@pytest.fixture(scope="module", params=["small-text", "transformer"])
+@pytest.fixture(scope="module", params=["small-text", pytest.param("transformer", marks=pytest.mark.long)])
 def texts(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A run on texts, and what is exported of it."""
     home = tmp_path_factory.mktemp("texts-of-ward-7")

@@ -273,10 +273,8 @@ def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("socket.getaddrinfo", lambda *_, **__: pytest.fail("nothing may be asked"))
 
 
-@pytest.mark.parametrize(
-    "library",
-    ["timm", *(pytest.param(name, marks=pytest.mark.long) for name in ("transformers", "open_clip"))],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("library", list(WRITERS))
 def test_compiled_lora_is_the_run_of_the_plain_encoder(
     library: str,
     recipe_of: Callable[..., Recipe],

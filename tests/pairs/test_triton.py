@@ -96,7 +96,14 @@ def test_half_precision_is_multiplied_as_it_is():
 
 
 @inside
-@pytest.mark.parametrize(("rows", "offset"), [(slice(0, 15), 0), (slice(7, 26), -7), (slice(3, 18), None)])
+@pytest.mark.parametrize(
+    ("rows", "offset"),
+    [
+        (slice(3, 18), None),
+        pytest.param(slice(0, 15), 0, marks=pytest.mark.long),
+        pytest.param(slice(7, 26), -7, marks=pytest.mark.long),
+    ],
+)
 def test_statistics_of_two_sides(rows, offset):
     relation = relation_of(28, refined=offset is None, keys=rows, offset=offset)
 
@@ -198,10 +205,10 @@ def test_what_the_kernels_leave_to_others():
     ("b", "m", "d", "target", "dtype"),
     [
         (9, 40, 8, 0.05, torch.float32),
-        (30, 75, 20, 0.0, torch.float32),
-        (20, 61, 16, math.inf, torch.float32),
-        (20, 50, 20, 1e-30, torch.float32),
         (20, 33, 20, 0.1, torch.bfloat16),
+        pytest.param(30, 75, 20, 0.0, torch.float32, marks=pytest.mark.long),
+        pytest.param(20, 61, 16, math.inf, torch.float32, marks=pytest.mark.long),
+        pytest.param(20, 50, 20, 1e-30, torch.float32, marks=pytest.mark.long),
     ],
 )
 def test_contrast_with_a_queue(b, m, d, target, dtype):

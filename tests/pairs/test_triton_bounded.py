@@ -35,7 +35,7 @@ def call_of(relation, terms=3):
     ("n", "refined", "dtype"),
     [
         (18, True, torch.float32),
-        (20, False, torch.bfloat16),
+        pytest.param(20, False, torch.bfloat16, marks=pytest.mark.long),
         pytest.param(33, False, torch.float32, marks=pytest.mark.long),
     ],
 )
@@ -48,6 +48,7 @@ def test_of_a_batch(n, refined, dtype):
 
 
 @inside
+@pytest.mark.long
 def test_of_two_sides():
     relation = relation_of(24, keys=slice(3, 22), offset=-3)
     call, *_ = call_of(relation)

@@ -83,7 +83,17 @@ def folders(data: Path) -> list[Path]:
     return sorted(path for path in data.rglob("*") if path.is_dir())
 
 
-@pytest.mark.parametrize("recipe", {trained_alike(r): r for r in OF_IMAGES}.values(), ids=name_of)
+def once_an_objective() -> list[object]:
+    """One recipe of each objective, and the others marked long."""
+    several = {trained_alike(recipe): recipe for recipe in OF_IMAGES}.values()
+    first = {recipe.settings["objective"]: recipe for recipe in several}
+    return [
+        pytest.param(r, id=name_of(r), marks=() if r is first[r.settings["objective"]] else pytest.mark.long)
+        for r in several
+    ]
+
+
+@pytest.mark.parametrize("recipe", once_an_objective())
 def test_two_steps_on_a_miniature(
     recipe: PaperRecipe, miniature: Callable[[str], Path], tmp_path: Path
 ) -> None:

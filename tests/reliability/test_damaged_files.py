@@ -45,6 +45,7 @@ def test_whatever_is_damaged_is_refused_in_a_sentence(fuzz: Fuzzing, part: int) 
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_whole_files_are_accepted(fuzz: Fuzzing) -> None:
     """Each command does its work where nothing is damaged: what it refuses, it refuses for the damage."""
     cases = [fuzz.undamaged(target) for target in fuzzing.TARGETS]

@@ -63,8 +63,15 @@ def assert_alike(ours: RunFolder, theirs: RunFolder) -> None:
     ("objective", "settings", "names"),
     [
         ("hwc+lam", {"ema": 0.9}, ["encoder"]),
-        ("maskcon", {"queue__size": 20, "encode_chunk": 5, **QUICK}, ["encoder", "momentum.encoder"]),
-        ("ce", {"adapter": 8, "precision": "bf16", **QUICK}, ["encoder.base"]),
+        pytest.param(
+            "maskcon",
+            {"queue__size": 20, "encode_chunk": 5, **QUICK},
+            ["encoder", "momentum.encoder"],
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
+            "ce", {"adapter": 8, "precision": "bf16", **QUICK}, ["encoder.base"], marks=pytest.mark.long
+        ),
     ],
 )
 def test_the_run_of_a_plain_encoder(
@@ -90,7 +97,7 @@ def test_the_run_of_a_plain_encoder(
     assert embed_source(experiment.network, experiment.source).embeddings.isfinite().all()
 
 
-@pytest.mark.parametrize("first", ["true", "false"])
+@pytest.mark.parametrize("first", ["true", pytest.param("false", marks=pytest.mark.long)])
 def test_stopped_and_continued_the_other_way(
     first: str, tmp_path: Path, recipe_of: Callable[..., Recipe]
 ) -> None:

@@ -120,6 +120,7 @@ def recipe_at(path: Path, images: Path, **settings: object) -> Path:
     return write_recipe(path, images, "hwc+lam", **{**fixed, **settings})
 
 
+@pytest.mark.long
 def test_two_machines_learn_what_one_with_two_devices_does(image_folder: Path, tmp_path: Path) -> None:
     """Started by torchrun; only the first machine writes."""
     settings = {"encoder": "small-conv", "sampler": "random", "epochs": 1}
@@ -144,6 +145,7 @@ def test_two_machines_learn_what_one_with_two_devices_does(image_folder: Path, t
     assert folder.encoder.is_file()
 
 
+@pytest.mark.long
 def test_a_run_goes_on_after_one_machine_was_killed(image_folder: Path, tmp_path: Path) -> None:
     """As torchrun starts processes; the undisturbed run is started as SLURM does it."""
     recipe = recipe_at(tmp_path / "recipe.yaml", image_folder, devices=1, num_nodes=2)
