@@ -6,7 +6,7 @@ import pytest
 
 from labeltree.data import open_source
 from labeltree.data.table_columns import DataTable
-from labeltree.data.table_labels import label_nodes
+from labeltree.data.row_labels import label_nodes
 from labeltree.errors import DataError
 from labeltree.taxonomy import Taxonomy
 

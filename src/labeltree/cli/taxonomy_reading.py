@@ -41,8 +41,6 @@ def open_taxonomy(
     For a table, ``names`` and ``synonyms`` are as in `open_table`, and what they changed is said on stderr.
     ``column`` is that of whole paths, as in `read_form`; its samples are not counted.
     """
-    import torch
-
     if column is not None:
         from labeltree.errors import TaxonomyError
         from labeltree.taxonomy.forms import read_form
@@ -58,13 +56,16 @@ def open_taxonomy(
     from labeltree.data import folder_labels, is_data_table, list_datasets, open_source, table_labels
     from labeltree.data.shards.finding import find_shards
     from labeltree.data.tables import shard_labels
-    from labeltree.runs import RunFolder
     from labeltree.taxonomy import load_taxonomy
 
     path = Path(name)
-    if (run := RunFolder(path)).recipe.is_file() and run.taxonomy.is_file():
-        nodes = torch.from_numpy(run.load_samples().nodes) if run.samples.is_file() else None
-        return run.load_taxonomy(), nodes
+    if path.is_dir():
+        from labeltree.lazy import torch
+        from labeltree.runs import RunFolder
+
+        if (run := RunFolder(path)).recipe.is_file() and run.taxonomy.is_file():
+            nodes = torch.from_numpy(run.load_samples().nodes) if run.samples.is_file() else None
+            return run.load_taxonomy(), nodes
     if (shards := find_shards(name)) is not None:
         return shard_labels(shards)
     if path.is_dir():

@@ -7,9 +7,9 @@ import logging
 from typing import Any
 
 import numpy as np
-import torch
 
 from labeltree.data.source import SPLITS, Source
+from labeltree.lazy import torch
 
 __all__ = ["connected_groups", "keep_copies_together"]
 

@@ -7,15 +7,16 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, TypeAlias
 
 from labeltree.data.corrections import Applied, Corrections, is_label, sample_contents, sample_ids
 from labeltree.data.source import Source
 from labeltree.errors import DataError
+from labeltree.lazy import torch
 from labeltree.taxonomy import AnyTaxonomy
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 __all__ = ["CorrectionFiles", "CorrectionRounds", "table_names"]
 

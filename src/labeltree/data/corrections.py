@@ -12,18 +12,20 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from labeltree.atomic import atomic_write
 from labeltree.data.source import Source, printable
 from labeltree.errors import DataError, TaxonomyError
+from labeltree.lazy import torch
 from labeltree.safe_files import Reader, read_text
 from labeltree.taxonomy import AnyTaxonomy
 from labeltree.taxonomy.naming import some
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 __all__ = [
     "COLUMNS",

@@ -9,11 +9,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from labeltree.data.images.decode import EXTENSIONS
 from labeltree.data.images.files import ImageSettings
@@ -21,10 +19,14 @@ from labeltree.data.listed_images import open_listed
 from labeltree.data.source import SPLIT_NAMES, SPLITS, Source, printable
 from labeltree.data.unused_rows import UnusedRows
 from labeltree.errors import DataError, TaxonomyError
+from labeltree.lazy import torch
 from labeltree.system_files import is_system_file
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.naming import join_path, some
 from labeltree.taxonomy.placeholders import MissingNames
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 __all__ = ["folder_labels", "folder_taxonomy", "left_out", "open_folder", "walk_images"]
 

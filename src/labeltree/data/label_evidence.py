@@ -5,23 +5,25 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from labeltree.data.names.label_names import LabelNames
 from labeltree.data.rank_gaps import Gaps
 from labeltree.data.sample_rows import SampleRows
 from labeltree.data.table_columns import DataTable
-from labeltree.data.table_labels import TableLabels, label_nodes
+from labeltree.data.row_labels import TableLabels, label_nodes
 from labeltree.data.unused_rows import UnusedRows
 from labeltree.data.votes import agreed_nodes, check_agreement, vote_note
 from labeltree.errors import DataError
+from labeltree.lazy import torch
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.label_sets import common_ancestors, distinct_labels, labels_by_row
 from labeltree.taxonomy.placeholders import MissingNames
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 __all__ = ["LabelEvidence", "check_columns", "read_labels"]
 

@@ -7,18 +7,20 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from labeltree.data.images.encoded import ImageParts
 from labeltree.data.images.files import ImageSettings, open_images, unreadable
 from labeltree.data.registry import register_dataset
 from labeltree.data.source import Source, printable
 from labeltree.errors import DataError
+from labeltree.lazy import torch
 from labeltree.taxonomy import Taxonomy
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 __all__ = [
     "ListedImages",

@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
-import torch
-
 from labeltree.data.correction_rounds import CorrectionFiles, CorrectionRounds
 from labeltree.data.folders import open_folder
 from labeltree.data.images.files import ImageSettings, check_image_settings
@@ -22,6 +20,7 @@ from labeltree.data.source import Source
 from labeltree.data.tables import TABLE_SUFFIXES, open_shards, open_table
 from labeltree.data.unused_rows import UnusedRows
 from labeltree.errors import DataError
+from labeltree.lazy import torch
 from labeltree.taxonomy import Taxonomy, TaxonomyMapping
 from labeltree.taxonomy.between_versions import LabelsOfBoth, VersionChange, check_version, why_coarser
 from labeltree.taxonomy.naming import some

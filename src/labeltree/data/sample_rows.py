@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from torch import Tensor
 
 from labeltree.data.table_columns import DataTable
 from labeltree.errors import DataError
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 __all__ = ["SampleRows"]
 

@@ -10,18 +10,20 @@ import stat
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from labeltree.data.unused_rows import UnusedRows
 from labeltree.errors import DataError
+from labeltree.lazy import torch
 from labeltree.preprocessing import ImageLook, Preprocessing
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.label_sets import common_ancestors, distinct_labels
 from labeltree.taxonomy.nodes import moved_nodes
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 __all__ = [
     "DIGEST_BYTES",

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from labeltree.data.counter_rng import sample_keys
 from labeltree.data.source import CALIB, SPLITS, UNSEEN, Source
 from labeltree.data.stratified import draw_evenly, group_numbers, make_folds, rank_within, split_by_group
 from labeltree.errors import DataError, TaxonomyError
+from labeltree.lazy import torch
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.label_sets import covered_nodes, finest_labels
 from labeltree.taxonomy.naming import some
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 __all__ = ["choose_unseen", "fold_number", "hold_out_fold", "make_splits"]
 

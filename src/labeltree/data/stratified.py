@@ -6,15 +6,17 @@ All functions work on arrays of labels, groups and ids; `splits` applies them to
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from labeltree.data.counter_rng import sample_keys
 from labeltree.errors import DataError
+from labeltree.lazy import torch
 from labeltree.taxonomy import Taxonomy
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 __all__ = [
     "draw_evenly",

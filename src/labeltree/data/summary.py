@@ -7,19 +7,21 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from labeltree.data.source import CALIB, SPLITS, UNSEEN, Source
 from labeltree.data.stratified import group_numbers
+from labeltree.lazy import torch
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.label_sets import finest_labels
 from labeltree.taxonomy.naming import some
 from labeltree.taxonomy.near_names import near_pairs, plain_key
 from labeltree.taxonomy.placeholders import placeholder_sentences
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 __all__ = ["DataSummary", "SplitSummary", "summarize"]
 

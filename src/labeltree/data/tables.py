@@ -6,11 +6,9 @@ import dataclasses
 import logging
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from labeltree.data.copies import connected_groups
 from labeltree.data.images.files import ImageSettings
@@ -26,13 +24,17 @@ from labeltree.data.shards.finding import Shards
 from labeltree.data.shards.table import ShardTable, read_shards
 from labeltree.data.source import CALIB, DIGEST_BYTES, SPLIT_NAMES, SPLITS, Source
 from labeltree.data.table_columns import DataTable, read_header
-from labeltree.data.table_labels import TableLabels, label_nodes, table_aspects
+from labeltree.data.row_labels import TableLabels, label_nodes, table_aspects
 from labeltree.data.table_samples import TableSamples, find_samples, has_ids, sample_columns
 from labeltree.data.unused_rows import UnusedRows
 from labeltree.errors import DataError, TaxonomyError
+from labeltree.lazy import torch
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.edge_tables import is_edge_table
 from labeltree.taxonomy.placeholders import MissingNames
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 __all__ = [
     "TABLE_SUFFIXES",

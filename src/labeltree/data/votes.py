@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from labeltree.errors import DataError
+from labeltree.lazy import torch
 from labeltree.taxonomy import Taxonomy
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 __all__ = ["agreed_nodes", "check_agreement", "vote_note"]
 

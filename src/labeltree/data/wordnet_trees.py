@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from labeltree.data.wordnet import WordNetNouns
 from labeltree.data.wordnet_names import find_meanings, gloss_of
 from labeltree.errors import TaxonomyError
+from labeltree.lazy import torch
 from labeltree.taxonomy import Taxonomy, TaxonomyDAG
 from labeltree.taxonomy.naming import nearest_hint
 from labeltree.taxonomy.projection import ProjectionRule
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 __all__ = ["synset_dag", "synset_tree", "synsets_below", "wordnet_dag", "wordnet_taxonomy"]
 

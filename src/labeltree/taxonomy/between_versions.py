@@ -6,16 +6,18 @@ import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from labeltree.errors import typed
+from labeltree.lazy import torch
 from labeltree.taxonomy.labels import Label, LabelIndex
 from labeltree.taxonomy.mapping import TaxonomyMapping
 from labeltree.taxonomy.naming import join_path
 from labeltree.taxonomy.nodes import moved_nodes
 from labeltree.taxonomy.tree import Taxonomy
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 __all__ = [
     "ChangeCount",

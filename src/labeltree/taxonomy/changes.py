@@ -76,7 +76,7 @@ def changes_of(
     from the other one and the changes. The parts of a split node are new: an old node that became a part has
     a change of its own, a merge.
     """
-    parent, names = old.parent.tolist(), old.names
+    parent, names = old.numbering.main_parent.tolist(), old.names
     single = [
         several[0] if len(several) == 1 and not gone else None
         for several, gone in zip(targets, removed, strict=True)
@@ -91,7 +91,8 @@ def changes_of(
         if len(targets[node]) > 1 and not removed[node]
         for target in targets[node]
     }
-    child = {(int(above), new.names[node]): node for node, above in enumerate(new.parent.tolist()) if node}
+    above_new = new.numbering.main_parent.tolist()
+    child = {(above_new[node], new.names[node]): node for node in range(1, new.num_nodes)}
     silent = [True]  # whether the node has no change of its own
     carries = [True]  # whether nodes below need no change if they stay below this node
     default_of: dict[int, int] = {}  # the old node that is a new node without a change
@@ -125,7 +126,7 @@ def changes_of(
             if not alone:
                 kind: Kind = "merge"
             else:
-                same_parent = int(new.parent[target]) == nodes[above]
+                same_parent = above_new[target] == nodes[above]
                 kind = "rename" if same_parent and new.names[target] != names[node] else "move"
             yield Change(kind, here, there, follows=stays and sources[target] == 1)
     for node in range(1, new.num_nodes):

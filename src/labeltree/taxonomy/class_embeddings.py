@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from labeltree.errors import TaxonomyError
+from labeltree.lazy import torch
 from labeltree.taxonomy.graph import Graph
 from labeltree.taxonomy.nodes import NodesLike, as_nodes
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 __all__ = [
     "EmbeddingMethod",

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 from os import PathLike
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
-import torch
-from torch import Tensor
+import numpy as np
 
 from labeltree.errors import TaxonomyError
+from labeltree.lazy import torch
 from labeltree.taxonomy.class_embeddings import cholesky_of_dag
 from labeltree.taxonomy.description import render, review, review_parents
 from labeltree.taxonomy.entries import entries_of_dag
@@ -19,6 +19,9 @@ from labeltree.taxonomy.naming import some
 from labeltree.taxonomy.nodes import NodesLike
 from labeltree.taxonomy.projection import PROJECTIONS, ProjectionRule, keep_parents, nearest_root, yolo9000
 from labeltree.taxonomy.tree import Taxonomy
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 __all__ = ["TaxonomyDAG", "check_tree"]
 
@@ -75,12 +78,12 @@ class TaxonomyDAG(Graph):
             TaxonomyError: if a node has several parents.
         """
         if not self.is_tree:
-            node = int(torch.nonzero(self.num_parents > 1)[0])
+            node = int(np.flatnonzero(np.diff(self.numbering.parent_start) > 1)[0])
             above = some([self.path_name(parent) for parent in self.parents(node)])
             raise TaxonomyError(
                 f"node {self.names[node]!r} has several parents, {above}; project() makes a tree of a DAG"
             )
-        return Taxonomy(self.names, self.main_parent.tolist())
+        return Taxonomy(self.names, self.numbering.main_parent.tolist())
 
     def below(self, node: int) -> tuple[Self, Tensor]:
         """The DAG of the nodes at or below a node, and the new id of each node: (N,), -1 for the others."""
@@ -122,9 +125,9 @@ class TaxonomyDAG(Graph):
             self, nearest_root(self, frequencies) if rule == "odir" else yolo9000(self, classes)
         )
         tree = Taxonomy(kept.names, kept.parents)
-        place = torch.full((len(self),), -1)
-        place[torch.tensor(kept.nodes)[tree.order]] = torch.arange(len(tree))
-        return tree, place
+        place = np.full(len(self), -1)
+        place[np.array(kept.nodes)[tree.numbering.order]] = np.arange(len(tree))
+        return tree, torch.from_numpy(place)
 
     def class_embeddings(self, classes: NodesLike | None = None) -> Tensor:
         """Vectors of classes whose inner products are their similarities, if such vectors exist.

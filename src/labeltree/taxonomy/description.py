@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
+import numpy as np
 
 from labeltree.taxonomy.graph import Graph
 from labeltree.taxonomy.naming import some
 from labeltree.taxonomy.placeholders import placeholder_sentences
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 __all__ = ["render", "review", "review_parents"]
 
@@ -26,7 +29,7 @@ def render(graph: Graph, max_depth: int | None, max_children: int | None) -> str
 
 
 def _lines(graph: Graph, max_depth: int, max_children: int | None) -> Iterator[str]:
-    main = graph.main_parent.tolist()
+    main = graph.numbering.main_parent.tolist()
     yield graph.names[0]
     stack = [("", 1, 0, child, last) for child, last in _children(graph, 0, max_children)][::-1]
     while stack:
@@ -40,7 +43,7 @@ def _lines(graph: Graph, max_depth: int, max_children: int | None) -> Iterator[s
             continue
         children = _children(graph, node, max_children)
         if depth >= max_depth:
-            hidden = f"  ({len(graph.descendants(node)) - 1} below)" if children else ""
+            hidden = f"  ({graph.num_below(node)} below)" if children else ""
             yield f"{indent}{branch}{graph.names[node]}{hidden}"
             continue
         yield f"{indent}{branch}{graph.names[node]}"
@@ -64,7 +67,7 @@ def review(tree: Graph, nodes: Tensor | None = None) -> list[str]:
 
 def review_parents(dag: Graph) -> list[str]:
     """Which nodes of a DAG have several parents, and which edges are redundant; see `TaxonomyDAG.check`."""
-    several = torch.nonzero(dag.num_parents > 1).flatten().tolist()
+    several = np.flatnonzero(np.diff(dag.numbering.parent_start) > 1).tolist()
     if not several:
         return ["every node has one parent: this is a tree, which Taxonomy can read"]
     sentences = [
@@ -107,7 +110,7 @@ def _single_root_child(tree: Graph) -> str:
 
 
 def _single_children(tree: Graph) -> str:
-    single = [node for node in torch.nonzero(tree.num_children == 1).flatten().tolist() if node]
+    single = [node for node in np.flatnonzero(np.diff(tree.numbering.child_start) == 1).tolist() if node]
     if not single:
         return ""
     return f"{_count_of(len(single), 'node has', 'nodes have')} a single child: {_places(tree, single)}"
@@ -115,7 +118,7 @@ def _single_children(tree: Graph) -> str:
 
 def _ragged(tree: Graph) -> str:
     """A warning with the depths of the leaves, if there are several."""
-    counts = torch.bincount(tree.depth[tree.leaves]).tolist()
+    counts = np.bincount(tree.numbering.depth[tree.numbering.height == 0]).tolist()
     depths = [depth for depth, count in enumerate(counts) if count]
     if len(depths) == 1:
         return ""

@@ -9,13 +9,12 @@ import os
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, ClassVar, NoReturn, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from labeltree.errors import TaxonomyError
+from labeltree.lazy import torch
 from labeltree.taxonomy.entries import Entries, entries_from_edges
 from labeltree.taxonomy.files import document_from, entries_from_document, read_taxonomy, write_taxonomy
 from labeltree.taxonomy.history import Revision, checked_release
@@ -24,6 +23,9 @@ from labeltree.taxonomy.lca import AncestorSets
 from labeltree.taxonomy.naming import clean_name, tidy
 from labeltree.taxonomy.nodes import NodesLike, as_node, as_nodes
 from labeltree.taxonomy.numbering import IntArray, Numbering, number
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 __all__ = ["Graph"]
 
@@ -59,17 +61,13 @@ class Graph:
         release: what people call this version of the taxonomy, such as ``2024``; None if nobody said. It
             matters neither for equality nor for `digest`, and only `.json` files keep it.
         history: the versions up to this one, the earliest first; perhaps none.
+        numbering: the arrays that these tensors are made of, for what is done without torch.
 
     Raises:
         TaxonomyError: if the nodes do not form such a graph; the message says what is wrong and where.
     """
 
     names: list[str]
-    main_parent: Tensor
-    depth: Tensor
-    height: Tensor
-    is_leaf: Tensor
-    leaves: Tensor
     num_nodes: int
     num_edges: int
     num_leaves: int
@@ -77,7 +75,7 @@ class Graph:
     max_height: int
     release: str | None
     history: tuple[Revision, ...]
-    _numbering: Numbering
+    numbering: Numbering
 
     _several_parents: ClassVar[bool] = True
     """Whether a node may have more than one parent."""
@@ -88,24 +86,43 @@ class Graph:
         numbering = number(names, entries.children, entries.parents)
         if len(names) < 2:
             raise TaxonomyError("the taxonomy has no node below the root; give it at least one")
-        is_leaf = numbering.height == 0
         self.__dict__.update(
-            _numbering=numbering,
+            numbering=numbering,
             names=[names[i] for i in numbering.order],
-            main_parent=torch.from_numpy(numbering.main_parent),
-            depth=torch.from_numpy(numbering.depth),
-            height=torch.from_numpy(numbering.height),
-            is_leaf=torch.from_numpy(is_leaf),
-            leaves=torch.from_numpy(np.flatnonzero(is_leaf)),
             num_nodes=len(names),
             num_edges=len(numbering.parents),
-            num_leaves=int(is_leaf.sum()),
+            num_leaves=int((numbering.height == 0).sum()),
             max_depth=int(numbering.depth.max()),
             max_height=int(numbering.height[0]),
             release=entries.release,
             history=tuple(entries.history),
         )
         self._check_siblings()
+
+    @cached_property
+    def main_parent(self) -> Tensor:
+        """(N,) the parent nearest the root, ties going to the first; -1 for the root."""
+        return torch.from_numpy(self.numbering.main_parent)
+
+    @cached_property
+    def depth(self) -> Tensor:
+        """(N,) number of edges of the shortest path from the root."""
+        return torch.from_numpy(self.numbering.depth)
+
+    @cached_property
+    def height(self) -> Tensor:
+        """(N,) number of edges of the longest path down to a leaf."""
+        return torch.from_numpy(self.numbering.height)
+
+    @cached_property
+    def is_leaf(self) -> Tensor:
+        """(N,) bool, whether a node is a leaf."""
+        return torch.from_numpy(self.numbering.height == 0)
+
+    @cached_property
+    def leaves(self) -> Tensor:
+        """(num_leaves,) the leaves, ascending."""
+        return torch.from_numpy(np.flatnonzero(self.numbering.height == 0))
 
     # Reading and writing
 
@@ -170,7 +187,7 @@ class Graph:
 
     def entries(self) -> Entries:
         """Names and edges of the nodes, numbered as in the taxonomy."""
-        child, parent = self._numbering.edges
+        child, parent = self.numbering.edges
         return Entries(list(self.names), child.tolist(), parent.tolist(), self.release, self.history)
 
     def with_release(self, release: str | None, history: Sequence[Revision] | None = None) -> Self:
@@ -220,7 +237,7 @@ class Graph:
         """
         place = np.full(self.num_nodes, -1)
         place[nodes.numpy()] = np.arange(len(nodes))
-        child, parent = (place[ends] for ends in self._numbering.edges)
+        child, parent = (place[ends] for ends in self.numbering.edges)
         between = (child > 0) & (parent >= 0)
         names = [self.names[node] for node in nodes.tolist()]
         found = self._of(Entries(names, child[between].tolist(), parent[between].tolist()))
@@ -230,14 +247,14 @@ class Graph:
     @property
     def order(self) -> Tensor:
         """(N,) for each node, its index in the names and parents that the taxonomy was made from."""
-        return torch.from_numpy(self._numbering.order)
+        return torch.from_numpy(self.numbering.order)
 
     # Names
 
     @cached_property
     def _labels(self) -> LabelIndex:
-        child, parent = self._numbering.edges
-        return LabelIndex(self.names, self.main_parent.tolist(), parent.tolist(), child.tolist())
+        child, parent = self.numbering.edges
+        return LabelIndex(self.names, self.numbering.main_parent.tolist(), parent.tolist(), child.tolist())
 
     def path(self, node: int) -> tuple[str, ...]:
         """The names from depth 1 to the node, of the shortest path; the root's path is ()."""
@@ -342,26 +359,26 @@ class Graph:
     def parents(self, node: int) -> list[int]:
         """The parents of a node, ascending; the root has none."""
         node = as_node(node, self.num_nodes)
-        start = self._numbering.parent_start
-        found: list[int] = self._numbering.parents[start[node] : start[node + 1]].tolist()
+        start = self.numbering.parent_start
+        found: list[int] = self.numbering.parents[start[node] : start[node + 1]].tolist()
         return found
 
     def children(self, node: int) -> list[int]:
         """The children of a node, ascending."""
         node = as_node(node, self.num_nodes)
-        start = self._numbering.child_start
-        found: list[int] = self._numbering.children[start[node] : start[node + 1]].tolist()
+        start = self.numbering.child_start
+        found: list[int] = self.numbering.children[start[node] : start[node + 1]].tolist()
         return found
 
     @cached_property
     def num_children(self) -> Tensor:
         """(N,) number of children of each node."""
-        return torch.from_numpy(np.diff(self._numbering.child_start))
+        return torch.from_numpy(np.diff(self.numbering.child_start))
 
     @cached_property
     def num_parents(self) -> Tensor:
         """(N,) number of parents of each node."""
-        return torch.from_numpy(np.diff(self._numbering.parent_start))
+        return torch.from_numpy(np.diff(self.numbering.parent_start))
 
     def ancestors_of(self, node: int) -> list[int]:
         """The proper ancestors of a node, ascending, so that the root comes first; the root has none."""
@@ -370,7 +387,13 @@ class Graph:
 
     def descendants(self, node: int) -> Tensor:
         """The ids of the nodes at or below a node, ascending."""
-        node = as_node(node, self.num_nodes)
+        return torch.from_numpy(self._at_or_below(as_node(node, self.num_nodes)))
+
+    def num_below(self, node: int) -> int:
+        """The number of nodes below a node."""
+        return len(self._at_or_below(as_node(node, self.num_nodes))) - 1
+
+    def _at_or_below(self, node: int) -> IntArray:
         below = np.zeros(self.num_nodes, dtype=bool)
         below[node] = True
         frontier = self.children(node)
@@ -379,7 +402,7 @@ class Graph:
             if not below[child]:
                 below[child] = True
                 frontier.extend(self.children(child))
-        return torch.from_numpy(np.flatnonzero(below))
+        return np.flatnonzero(below)
 
     def descendant_leaves(self, node: int) -> Tensor:
         """The leaves at or below a node, ascending; for a leaf, the leaf itself."""
@@ -458,7 +481,7 @@ class Graph:
 
     @cached_property
     def _sets(self) -> AncestorSets:
-        numbering = self._numbering
+        numbering = self.numbering
         return AncestorSets(numbering.parent_start, numbering.parents, numbering.height)
 
     def _lca_of(self, u: Tensor, v: Tensor) -> Tensor:
@@ -518,7 +541,7 @@ class Graph:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Graph) or self._several_parents != other._several_parents:
             return NotImplemented
-        mine, theirs = self._numbering, other._numbering
+        mine, theirs = self.numbering, other.numbering
         return (
             self.names == other.names
             and np.array_equal(mine.parent_start, theirs.parent_start)
@@ -527,7 +550,7 @@ class Graph:
 
     @cached_property
     def _hash(self) -> int:
-        return hash((tuple(self.names), *(tuple(ends.tolist()) for ends in self._numbering.edges)))
+        return hash((tuple(self.names), *(tuple(ends.tolist()) for ends in self.numbering.edges)))
 
     def __hash__(self) -> int:
         return self._hash
@@ -542,7 +565,7 @@ class Graph:
         )
 
     def _check_siblings(self) -> None:
-        children, parents = (ends.tolist() for ends in self._numbering.edges)
+        children, parents = (ends.tolist() for ends in self.numbering.edges)
         named = [(parent, self.names[child]) for child, parent in zip(children, parents, strict=True)]
         if len(set(named)) < len(named):
             (parent, name), _ = Counter(named).most_common(1)[0]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
+from labeltree.lazy import torch
 from labeltree.taxonomy.tree import Taxonomy
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 __all__ = [
     "common_ancestors",

@@ -1,13 +1,17 @@
 """Conversion between labels as text (a name, or a path) and nodes."""
 
-from collections.abc import Iterable, Sequence
+from __future__ import annotations
 
-import torch
-from torch import Tensor
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from labeltree.errors import TaxonomyError
+from labeltree.lazy import torch
 from labeltree.taxonomy.breadcrumbs import spaced_path
 from labeltree.taxonomy.naming import is_missing, join_path, near_names, nearest_hint, some, split_path
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 __all__ = ["Label", "LabelIndex"]
 

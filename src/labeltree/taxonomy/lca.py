@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from labeltree.errors import TaxonomyError
+from labeltree.lazy import torch
 from labeltree.taxonomy.numbering import IntArray
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 __all__ = ["AncestorSets", "RangeMinima"]
 

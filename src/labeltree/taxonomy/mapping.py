@@ -8,15 +8,16 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Self
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Self
 
 from labeltree.errors import TaxonomyError
+from labeltree.lazy import torch
 from labeltree.taxonomy.changes import Change, Guess, changes_of
 from labeltree.taxonomy.history import Revision
 from labeltree.taxonomy.tree import Taxonomy
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 __all__ = ["TaxonomyMapping", "diff"]
 
@@ -77,15 +78,28 @@ class TaxonomyMapping:
         if tuple(targets[0]) not in ((), (0,)):
             raise TaxonomyError("the root of a taxonomy cannot become another node than the root")
         self.old, self.new = old, new
-        self.targets, self.nodes = _completed(old, new, targets)
+        self.targets, self._places = _completed(old, new, targets)
         gone = [one or set(several) == {0} for one, several in zip(gone, targets, strict=True)]
         gone[0] = False
-        self.removed = torch.tensor(gone)
+        self._gone = gone
 
-    @property
+    @cached_property
+    def nodes(self) -> Tensor:
+        """``(N_old,)`` int64, the new node of a label: the lowest common ancestor of its targets."""
+        return torch.tensor(self._places)
+
+    @cached_property
+    def removed(self) -> Tensor:
+        """``(N_old,)`` bool, whether the node itself is gone."""
+        return torch.tensor(self._gone)
+
+    @cached_property
     def exact(self) -> Tensor:
         """``(N_old,)`` bool, whether the node is one node of the new version."""
-        return ~self.removed & torch.tensor([len(several) == 1 for several in self.targets])
+        return torch.tensor([self._is_exact(node) for node in range(self.old.num_nodes)])
+
+    def _is_exact(self, node: int) -> bool:
+        return not self._gone[node] and len(self.targets[node]) == 1
 
     def __repr__(self) -> str:
         kinds: dict[str, int] = {}
@@ -101,14 +115,14 @@ class TaxonomyMapping:
             _tree(self.old) == _tree(other.old)
             and _tree(self.new) == _tree(other.new)
             and self.targets == other.targets
-            and bool((self.removed == other.removed).all())
+            and self._gone == other._gone
         )
 
     __hash__ = object.__hash__
 
     @cached_property
     def _changes(self) -> tuple[Change, ...]:
-        return tuple(changes_of(self.old, self.new, self.targets, self.nodes.tolist(), self.removed.tolist()))
+        return tuple(changes_of(self.old, self.new, self.targets, self._places, self._gone))
 
     def changes(self) -> list[Change]:
         """What changed, old nodes first in their order, then new nodes that are no old one."""
@@ -137,9 +151,9 @@ class TaxonomyMapping:
             TaxonomyError: if the later one does not begin with the taxonomy that this one ends with.
         """
         place = _same_nodes(self.new, later.old)
-        lost = later.removed.tolist()
+        lost = later._gone
         targets, removed = [], []
-        for several, gone in zip(self.targets, self.removed.tolist(), strict=True):
+        for several, gone in zip(self.targets, self._gone, strict=True):
             middle = [place[node] for node in several]
             targets.append(sorted({target for node in middle for target in later.targets[node]}))
             removed.append(gone or all(lost[node] for node in middle))
@@ -180,7 +194,8 @@ class TaxonomyMapping:
         from labeltree.taxonomy.matching import carry_on
 
         targets = [list(several) for several in self.targets]
-        removed = self.removed.tolist()
+        removed = list(self._gone)
+        parent = self.old.numbering.main_parent.tolist()
         taken: set[int] = set()
         for guess in guesses:
             if guess.node in taken:
@@ -188,7 +203,7 @@ class TaxonomyMapping:
             taken.add(guess.node)
             targets[guess.node], removed[guess.node] = list(guess.targets), False
         for node in range(1, len(targets)):
-            if removed[node] and targets[node] == [int(self.nodes[self.old.parent[node]])]:
+            if removed[node] and targets[node] == [self._places[parent[node]]]:
                 targets[node] = []  # where the parent goes now
         carry_on(self.old, self.new, targets)
         removed = [gone and not several for gone, several in zip(removed, targets, strict=True)]
@@ -200,9 +215,9 @@ class TaxonomyMapping:
             return guess
         after = self.with_guesses([guess])
         below = [
-            Change("move", self.old.path(node), (self.new.path(int(after.nodes[node])),), follows=True)
-            for node in range(guess.node + 1, int(self.old.subtree_end[guess.node]))
-            if bool(after.exact[node]) and after.targets[node] != self.targets[node]
+            Change("move", self.old.path(node), (self.new.path(after._places[node]),), follows=True)
+            for node in range(guess.node + 1, guess.node + 1 + self.old.num_below(guess.node))
+            if after._is_exact(node) and after.targets[node] != self.targets[node]
         ]
         return replace(guess, below=tuple(below))
 
@@ -256,9 +271,9 @@ def diff(old: Taxonomy, new: Taxonomy) -> list[Change]:
     return TaxonomyMapping.between(old, new)[0].changes()
 
 
-def _completed(old: Taxonomy, new: Taxonomy, targets: Sequence[Sequence[int]]) -> tuple[Targets, Tensor]:
+def _completed(old: Taxonomy, new: Taxonomy, targets: Sequence[Sequence[int]]) -> tuple[Targets, list[int]]:
     """The targets of every old node, at least one, and the node of its labels."""
-    parent = old.parent.tolist()
+    parent = old.numbering.main_parent.tolist()
     completed: list[tuple[int, ...]] = [(0,)]
     nodes = [0]
     for node in range(1, old.num_nodes):
@@ -269,16 +284,20 @@ def _completed(old: Taxonomy, new: Taxonomy, targets: Sequence[Sequence[int]]) -
                 f"to {new.num_nodes - 1}"
             )
         several = several or (nodes[parent[node]],)
-        place = several[0]
-        for target in several[1:]:
-            place = int(new.lca(place, target))
         completed.append(several)
-        nodes.append(place)
-    return tuple(completed), torch.tensor(nodes)
+        nodes.append(several[0] if len(several) == 1 else _lowest_common(new, several))
+    return tuple(completed), nodes
+
+
+def _lowest_common(tree: Taxonomy, nodes: Sequence[int]) -> int:
+    """The lowest node that is above all of these, or one of them."""
+    paths = [[*tree.ancestors_of(node), node] for node in nodes]
+    shared: list[int] = [level[0] for level in zip(*paths, strict=False) if len(set(level)) == 1]
+    return shared[-1]
 
 
 def _tree(taxonomy: Taxonomy) -> tuple[list[str], list[int]]:
-    return list(taxonomy.names), taxonomy.parent.tolist()
+    return list(taxonomy.names), taxonomy.numbering.main_parent.tolist()
 
 
 def _same_nodes(first: Taxonomy, second: Taxonomy) -> list[int]:

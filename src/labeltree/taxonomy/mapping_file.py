@@ -248,7 +248,7 @@ def _done(
     of_node = _lines_of_nodes(old, lines)
     places: list[Path_] = [()]  # of labels
     there: list[tuple[Path_, ...]] = [((),)]
-    parent, names = old.parent.tolist(), old.names
+    parent, names = old.numbering.main_parent.tolist(), old.names
     removed = [False]
     for node in range(1, old.num_nodes):
         line = of_node.get(node)
@@ -336,7 +336,7 @@ def _undone(new: Taxonomy, lines: list[_Line], root: str) -> Taxonomy:
     for line in lines:
         if line.kind in ("rename", "move", "merge"):
             sources.setdefault(new.follow(line.new[0]), []).append(line)
-    parent = new.parent.tolist()
+    parent = new.numbering.main_parent.tolist()
     carrier: list[Path_ | None] = [()]  # the old node whose children without a line are children here
     paths: list[Path_] = []
     for node in range(1, new.num_nodes):

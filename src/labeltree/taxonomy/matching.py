@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import NamedTuple
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, NamedTuple
 
 from labeltree.errors import TaxonomyError
+from labeltree.lazy import torch
 from labeltree.taxonomy.changes import Guess
 from labeltree.taxonomy.graph import Graph
 from labeltree.taxonomy.guesses import guesses_of
 from labeltree.taxonomy.placeholders import PLACEHOLDERS, REMAINDERS, plain_name
 from labeltree.taxonomy.tree import Taxonomy
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 __all__ = ["Matching", "carry_on", "match_nodes", "match_versions"]
 
@@ -50,10 +51,15 @@ def match_nodes(source: Graph, target: Graph) -> Matching:
         >>> match_nodes(source, target)
         Matching(nodes=tensor([ 0, -1,  3, -1, -1, -1]), ambiguous=[3, 5])
     """
+    found, ambiguous = _match(source, target)
+    return Matching(torch.tensor(found), ambiguous)
+
+
+def _match(source: Graph, target: Graph) -> tuple[list[int], list[int]]:
     named: dict[str, list[int]] = {}
     for node in range(1, len(target)):
         named.setdefault(target.names[node], []).append(node)
-    found, ambiguous = [0], []
+    found, ambiguous = [0], list[int]()
     here = Counter(source.names[1:])
     for node in range(1, len(source)):
         there = target.follow(source.path(node))
@@ -63,14 +69,14 @@ def match_nodes(source: Graph, target: Graph) -> Matching:
             there = alike[0] if certain else None
             ambiguous += [] if certain else [node]
         found.append(-1 if there is None else there)
-    return Matching(torch.tensor(found), ambiguous)
+    return found, ambiguous
 
 
 def match_versions(
     old: Taxonomy, new: Taxonomy, synonyms: Mapping[str, str]
 ) -> tuple[list[list[int]], list[Guess]]:
     """The targets of every old node that are certain, and guesses; see `TaxonomyMapping.between`."""
-    targets = [[] if node < 0 else [node] for node in match_nodes(old, new).nodes.tolist()]
+    targets = [[] if node < 0 else [node] for node in _match(old, new)[0]]
     for node, there in enumerate(targets):  # a class called "other" is hardly the same one elsewhere
         if there and plain_name(old.names[node]) in _NO_CLASS and new.path(there[0]) != old.path(node):
             there.clear()
@@ -107,8 +113,8 @@ def carry_on(old: Taxonomy, new: Taxonomy, targets: list[list[int]]) -> dict[int
 def _follow_parents(old: Taxonomy, new: Taxonomy, targets: list[list[int]]) -> int:
     """Match nodes that are left to the one of their name where their parent went; returns how many were."""
     sourced = {target for several in targets for target in several}
-    child = {(above, new.names[node]): node for node, above in enumerate(new.parent.tolist())}
-    parent = old.parent.tolist()
+    child = {(above, new.names[node]): node for node, above in enumerate(new.numbering.main_parent.tolist())}
+    parent = old.numbering.main_parent.tolist()
     found = 0
     for node in range(1, old.num_nodes):
         above = targets[parent[node]]
@@ -131,8 +137,8 @@ def _follow_children(
         The number of nodes that were matched.
     """
     found = 0
-    parent = new.parent.tolist()
-    above = old.parent.tolist()
+    parent = new.numbering.main_parent.tolist()
+    above = old.numbering.main_parent.tolist()
     for node in range(old.num_nodes - 1, 0, -1):
         if targets[node]:
             continue

@@ -1,15 +1,19 @@
 """Checks of node ids: conversion to an int64 tensor, and a warning if they look like class numbers."""
 
+from __future__ import annotations
+
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from labeltree.errors import TaxonomyError
+from labeltree.lazy import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 __all__ = [
     "NodesLike",
@@ -25,7 +29,7 @@ __all__ = [
 _CALLS_CHECKED = 10  # class 0 is hardly ever missing from ten batches
 _SEEN = "_batches_seen_for_class_numbers"
 
-NodesLike = Tensor | NDArray[np.integer[Any]] | Sequence[Any] | int
+NodesLike: TypeAlias = "Tensor | NDArray[np.integer[Any]] | Sequence[Any] | int"
 """Node ids of any shape: a tensor, an array, a (nested) list or one int. -1 stands for a missing label."""
 
 

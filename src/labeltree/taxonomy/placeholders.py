@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Sequence
-from typing import TypeVar
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, TypeVar
 
 from labeltree.errors import TaxonomyError
+from labeltree.lazy import torch
 from labeltree.taxonomy.graph import Graph
 from labeltree.taxonomy.naming import split_path
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 __all__ = [
     "PLACEHOLDERS",

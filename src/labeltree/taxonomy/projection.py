@@ -7,10 +7,10 @@ from itertools import pairwise
 from typing import Literal, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from labeltree.errors import TaxonomyError
+from labeltree.lazy import torch
 from labeltree.taxonomy.graph import Graph
 from labeltree.taxonomy.nodes import NodesLike, as_nodes
 
@@ -49,11 +49,11 @@ def nearest_root(dag: Graph, frequencies: NodesLike | None) -> list[int]:
         frequencies: (N,) number of training samples labelled with each node; None means 0 for all.
     """
     weight = np.zeros(len(dag))
-    several = torch.nonzero(dag.num_parents > 1).flatten().tolist()
+    several = np.flatnonzero(np.diff(dag.numbering.parent_start) > 1).tolist()
     if frequencies is not None:
         weight = _below(dag, _checked(dag, frequencies), {p for node in several for p in dag.parents(node)})
-    found: list[int] = dag.main_parent.tolist()
-    depth = dag.depth.tolist()
+    found: list[int] = dag.numbering.main_parent.tolist()
+    depth = dag.numbering.depth.tolist()
     for node in several:
         found[node] = min(dag.parents(node), key=lambda p: (depth[p], -weight[p], dag.names[p], p))
     return found
@@ -89,13 +89,16 @@ def yolo9000(dag: Graph, classes: NodesLike | None) -> list[int]:
         dag: the DAG to project.
         classes: (C,) nodes that the tree must contain; None means the leaves.
     """
-    wanted = dag.leaves if classes is None else as_nodes(classes, len(dag), "classes").flatten()
-    if bool((wanted < 0).any()):
-        raise TaxonomyError(f"classes[{int((wanted < 0).nonzero()[0])}] is a missing label, no class")
+    if classes is None:
+        wanted = np.flatnonzero(dag.numbering.height == 0)
+    else:
+        wanted = as_nodes(classes, len(dag), "classes").flatten().numpy()
+    if (wanted < 0).any():
+        raise TaxonomyError(f"classes[{int(np.argmax(wanted < 0))}] is a missing label, no class")
     parent, depth = [_OUT] * len(dag), [0] * len(dag)
     parent[0] = -1
     single = _has_one_path(dag)
-    order = torch.unique(wanted).tolist()
+    order = np.unique(wanted).tolist()
     for node in [*(n for n in order if single[n]), *(n for n in order if not single[n])]:
         path = _shortest_way_in(dag, node, parent, depth)
         for below, above in pairwise(path):

@@ -4,11 +4,16 @@ A code is `kind * (L + 1) + depth`, where depth is the depth of the pair's lowes
 largest depth of a leaf. One more code stands for pairs with a missing label.
 """
 
-from dataclasses import dataclass, field
-from typing import Final
+from __future__ import annotations
 
-import torch
-from torch import Tensor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from labeltree.lazy import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
 
 __all__ = [
     "ANCESTOR",

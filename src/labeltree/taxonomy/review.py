@@ -78,7 +78,7 @@ def review(
     keys = [[plain_key(name) for name in tree.names]]
     if key is not None:
         keys.append([plain_key(key(name)) for name in tree.names])
-    size = [end - node for node, end in enumerate(tree.subtree_end.tolist())]
+    size = [1 + tree.num_below(node) for node in range(tree.num_nodes)]
     counts = size if samples is None else list(samples)
     rank = [(-counts[node], -size[node], node) for node in range(tree.num_nodes)]
     found = sorted(
@@ -88,7 +88,7 @@ def review(
 
 
 def _found(tree: Taxonomy, keys: list[list[str]], rank: list[tuple[int, int, int]]) -> Iterator[Finding]:
-    parent = tree.parent.tolist()
+    parent = tree.numbering.main_parent.tolist()
     children: defaultdict[int, list[int]] = defaultdict(list)
     for node in range(1, tree.num_nodes):
         children[parent[node]].append(node)
@@ -147,7 +147,7 @@ def _finding(subject: Subject, tree: Taxonomy, kind: Kind, node: int, kept: int,
 
 def _compatible(tree: Taxonomy, found: Sequence[Finding]) -> Review:
     """Findings that can be carried out together: no change leads to a place that another one takes away."""
-    parent = tree.parent.tolist()
+    parent = tree.numbering.main_parent.tolist()
     target: dict[int, int] = {}
     above_kept: set[int] = set()
     findings: list[Finding] = []

@@ -6,13 +6,12 @@ import os
 from collections import Counter
 from collections.abc import Container, Iterable, Sequence
 from functools import cached_property
-from typing import ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from labeltree.errors import TaxonomyError
+from labeltree.lazy import torch
 from labeltree.taxonomy.class_embeddings import (
     EmbeddingMethod,
     as_classes,
@@ -26,8 +25,11 @@ from labeltree.taxonomy.graph import Graph
 from labeltree.taxonomy.lca import RangeMinima
 from labeltree.taxonomy.nested import entries_from_nested
 from labeltree.taxonomy.nodes import NodesLike, as_node
-from labeltree.taxonomy.numbering import subtree_end
+from labeltree.taxonomy.numbering import IntArray, subtree_end
 from labeltree.taxonomy.relations import ANCESTOR, APART, SAME, RelationTable, unknown_relation
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 __all__ = ["Taxonomy"]
 
@@ -78,7 +80,11 @@ class Taxonomy(Graph):
     @cached_property
     def subtree_end(self) -> Tensor:
         """(N,) one past the last node of each subtree."""
-        return torch.tensor(subtree_end(self.parent.tolist()))
+        return torch.from_numpy(self._subtree_end)
+
+    @cached_property
+    def _subtree_end(self) -> IntArray:
+        return np.array(subtree_end(self.numbering.main_parent.tolist()))
 
     @classmethod
     def from_paths(cls, paths: Iterable[str | Sequence[object]], root_name: str | None = "root") -> Self:
@@ -161,7 +167,7 @@ class Taxonomy(Graph):
             >>> tree.collapse().names
             ['canine', 'dog', 'wolf']
         """
-        parent = self.parent.tolist()
+        parent = self.numbering.main_parent.tolist()
         children = Counter(parent)
         place = [-1] * self.num_nodes
         names: list[str] = []
@@ -201,16 +207,18 @@ class Taxonomy(Graph):
     def ancestors_of(self, node: int) -> list[int]:
         """The proper ancestors of a node from the root to its parent; the root has none."""
         node = as_node(node, self.num_nodes)
-        found, parent = [], self.parent.numpy()
+        found, parent = [], self.numbering.main_parent
         while node > 0:
             node = int(parent[node])
             found.append(node)
         return found[::-1]
 
-    def descendants(self, node: int) -> Tensor:
-        """The ids of the nodes at or below a node, ascending."""
-        node = as_node(node, self.num_nodes)
-        return torch.arange(node, int(self.subtree_end[node]))
+    def num_below(self, node: int) -> int:
+        """The number of nodes below a node."""
+        return int(self._subtree_end[as_node(node, self.num_nodes)]) - node - 1
+
+    def _at_or_below(self, node: int) -> IntArray:
+        return np.arange(node, self._subtree_end[node])
 
     def descendant_leaves(self, node: int) -> Tensor:
         """The leaves of a node's subtree, ascending; for a leaf, the leaf itself."""

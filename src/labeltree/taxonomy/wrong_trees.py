@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from labeltree.errors import TaxonomyError
+from labeltree.lazy import torch
 from labeltree.taxonomy.tree import Taxonomy
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 __all__ = ["perturb"]
 

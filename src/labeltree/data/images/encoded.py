@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-import torch
 
 from labeltree.data.images.decode import check_file
 from labeltree.data.source import DIGEST_BYTES, bytes_digest, file_digest, printable
 from labeltree.errors import DataError
+from labeltree.lazy import torch
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -7,18 +7,19 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
-import torch
-from torch import Tensor
-from torch.utils.data import get_worker_info
 
 from labeltree.data.images.decode import decode, pixels_of
 from labeltree.data.images.encoded import EncodedImages, encoded
 from labeltree.data.source import ImageStore
 from labeltree.errors import DataError
+from labeltree.lazy import torch
 from labeltree.preprocessing import Preprocessing
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 __all__ = [
     "ArrayStore",
@@ -52,7 +53,7 @@ class ArrayStore:
     """
 
     def __init__(self, images: Array | Tensor, preprocessing: Preprocessing | None = None) -> None:
-        array = images.numpy() if isinstance(images, Tensor) else images
+        array = images.numpy() if isinstance(images, torch.Tensor) else images
         if array.dtype != np.uint8 or array.ndim not in (3, 4):
             raise DataError(
                 f"images are {array.dtype} {array.shape}; they must be uint8 (n, h, w) or (n, c, h, w)"
@@ -291,7 +292,7 @@ class FileStore:
         """
         images = np.empty((len(rows), *self.image_shape), np.uint8)
         # Loader processes are many already; a thread each is enough.
-        several = get_worker_info() is None and len(rows) > 1
+        several = torch.utils.data.get_worker_info() is None and len(rows) > 1
         for place, pixels in enumerate((in_threads if several else map)(self._decode, rows.tolist())):
             images[place] = pixels
         return torch.from_numpy(images)

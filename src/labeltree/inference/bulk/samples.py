@@ -21,7 +21,7 @@ from labeltree.data.shards.table import CLASSES
 from labeltree.data.source import SPLIT_NAMES, SPLITS
 from labeltree.data.streaming import StreamedSample, count_samples, stream_samples
 from labeltree.data.table_columns import PARQUET, DataTable, read_header
-from labeltree.data.table_labels import cut_label
+from labeltree.data.row_labels import cut_label
 from labeltree.data.tables import TABLE_SUFFIXES
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.inference.loading import TrainedRun

@@ -5,11 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from labeltree.data.names.label_names import LabelNames
 from labeltree.data.rank_gaps import Bridged, Gaps, LabelFinder, bridge
@@ -17,10 +15,14 @@ from labeltree.data.ranks import Ranks
 from labeltree.data.table_columns import DataTable
 from labeltree.data.unused_rows import UnusedRows
 from labeltree.errors import DataError, TaxonomyError
+from labeltree.lazy import torch
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.breadcrumbs import breadcrumbs_of, spaced_path, sure_breadcrumbs
 from labeltree.taxonomy.naming import join_path, split_path
 from labeltree.taxonomy.placeholders import PLACEHOLDERS, MissingNames, plain_name
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 __all__ = [
     "TableAspects",
