@@ -34,8 +34,8 @@ def names_of_stub(package: str, file: str) -> tuple[Callable[[str], Any], Callab
 
     Args:
         package: its ``__name__``.
-        file: its ``__file__``; the ``__init__.pyi`` beside it imports all names, as the package would. No module
-            of the package has the name of one of them: its import would put it in that name's place.
+        file: its ``__file__``; the ``__init__.pyi`` beside it imports all names, as the package would. No
+            module of the package has the name of one of them: its import would put it in that name's place.
     """
     stub = ast.parse(Path(file).with_suffix(".pyi").read_text("utf-8"))
     places = {

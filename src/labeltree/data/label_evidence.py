@@ -11,9 +11,9 @@ import numpy as np
 
 from labeltree.data.names.label_names import LabelNames
 from labeltree.data.rank_gaps import Gaps
+from labeltree.data.row_labels import TableLabels, label_nodes
 from labeltree.data.sample_rows import SampleRows
 from labeltree.data.table_columns import DataTable
-from labeltree.data.row_labels import TableLabels, label_nodes
 from labeltree.data.unused_rows import UnusedRows
 from labeltree.data.votes import agreed_nodes, check_agreement, vote_note
 from labeltree.errors import DataError

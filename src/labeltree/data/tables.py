@@ -19,12 +19,12 @@ from labeltree.data.listed_images import open_listed
 from labeltree.data.names.cleaning import Names
 from labeltree.data.names.label_names import LabelNames
 from labeltree.data.rank_gaps import Gaps
+from labeltree.data.row_labels import TableLabels, label_nodes, table_aspects
 from labeltree.data.sample_rows import SampleRows
 from labeltree.data.shards.finding import Shards
 from labeltree.data.shards.table import ShardTable, read_shards
 from labeltree.data.source import CALIB, DIGEST_BYTES, SPLIT_NAMES, SPLITS, Source
 from labeltree.data.table_columns import DataTable, read_header
-from labeltree.data.row_labels import TableLabels, label_nodes, table_aspects
 from labeltree.data.table_samples import TableSamples, find_samples, has_ids, sample_columns
 from labeltree.data.unused_rows import UnusedRows
 from labeltree.errors import DataError, TaxonomyError

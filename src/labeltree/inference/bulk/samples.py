@@ -15,13 +15,13 @@ from labeltree.data.label_columns import find_label_columns
 from labeltree.data.names.label_names import LabelNames
 from labeltree.data.rank_gaps import LabelFinder
 from labeltree.data.ranks import Ranks
+from labeltree.data.row_labels import cut_label
 from labeltree.data.shards.finding import find_shards
 from labeltree.data.shards.parquet import class_names
 from labeltree.data.shards.table import CLASSES
 from labeltree.data.source import SPLIT_NAMES, SPLITS
 from labeltree.data.streaming import StreamedSample, count_samples, stream_samples
 from labeltree.data.table_columns import PARQUET, DataTable, read_header
-from labeltree.data.row_labels import cut_label
 from labeltree.data.tables import TABLE_SUFFIXES
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.inference.loading import TrainedRun
