@@ -13,6 +13,7 @@ import pytest
 import torch
 from PIL import Image
 
+import labeltree.training.objectives  # noqa: F401  # before a test registers others for a while
 from labeltree.runs import versions
 
 pytest_plugins = ["budget", "workers"]

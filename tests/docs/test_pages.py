@@ -9,6 +9,7 @@ from labeltree.data import registry as datasets
 from labeltree.evaluation import registry as protocols
 from labeltree.models import registry as encoders
 from labeltree.training import registry as objectives
+from sweeps import long_unless
 
 pytestmark = pytest.mark.slow
 
@@ -38,7 +39,21 @@ TRIED_ELSEWHERE = {*(ROOT / "docs" / "tutorials").glob("*.md"), ROOT / "docs" / 
 EXAMPLES = [p for p in PAGES if examples(p) and p not in TRIED_ELSEWHERE]
 
 
-@pytest.mark.parametrize("page", EXAMPLES, ids=lambda p: str(p.relative_to(ROOT)))
+LONG = {
+    "deploy",
+    "encoders",
+    "explore",
+    "new-classes",
+    "python",
+    "taxonomy-changes",
+}  # with seconds of training
+
+
+@pytest.mark.parametrize(
+    "page",
+    long_unless(EXAMPLES, [page for page in EXAMPLES if page.stem not in LONG]),
+    ids=lambda p: str(p.relative_to(ROOT)),
+)
 def test_examples_run(page: Path) -> None:
     exec(compile(examples(page), str(page), "exec"), {"__name__": page.stem})
 

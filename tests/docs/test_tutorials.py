@@ -11,6 +11,8 @@ from types import ModuleType
 
 import pytest
 
+from sweeps import long_unless
+
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
@@ -35,13 +37,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("tutorials")
 
 
-def _with_marks(page: Path) -> object:
-    """The first page and the one on embeddings are always run: most of what the others do is in these."""
-    short = page.stem in ("01-photos-in-folders", "03-your-own-embeddings")
-    return pytest.param(page, id=page.stem, marks=() if short else pytest.mark.long)
+SHORT = ("01-photos-in-folders", "03-your-own-embeddings")
 
 
-@pytest.mark.parametrize("page", [_with_marks(page) for page in PAGES])
+@pytest.mark.parametrize(
+    "page", long_unless(PAGES, [page for page in PAGES if page.stem in SHORT]), ids=lambda page: page.stem
+)
 def test_tutorial(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     differing, done = [], 0

@@ -14,11 +14,11 @@ from labeltree.index.postgres import PostgresStore
 from labeltree.index.qdrant import QdrantStore
 from labeltree.index.store import ServerStore
 from labeltree.taxonomy import Taxonomy, TaxonomyMapping
+from sweeps import some_now
 
 TREE = Taxonomy.from_paths(["a/x/1", "a/x/2", "a/y", "b/z", "b/w"])
 NEW = Taxonomy.from_paths(["b/w", "a/x", "c/z", "a/y", "d"]).with_release("2")
 GEOMETRIES = ("cosine", "euclidean", "poincare")
-ONE_AND_LONG = ["poincare", *(pytest.param(name, marks=pytest.mark.long) for name in GEOMETRIES[:2])]
 
 
 def points(geometry: str, n: int, dim: int = 6, seed: int = 0) -> np.ndarray:
@@ -142,7 +142,7 @@ def test_search_equals_brute_force(place: str, geometry: str) -> None:
             assert hits.rows["weight"] == [None if i % 7 == 0 else i / 8 for i in wanted]
 
 
-@pytest.mark.parametrize("geometry", ONE_AND_LONG)
+@pytest.mark.parametrize("geometry", some_now(reversed(GEOMETRIES)))
 def test_exact_search_of_many_rows_equals_brute_force(place: str, geometry: str) -> None:
     """Of so many that a server gives some of them, where float32 alone would be wrong."""
     rng = np.random.default_rng(3)
@@ -155,7 +155,7 @@ def test_exact_search_of_many_rows_equals_brute_force(place: str, geometry: str)
         assert hits.ids == [str(i) for i in np.lexsort((np.arange(1500), values))[:10]]
 
 
-@pytest.mark.parametrize("geometry", ONE_AND_LONG)
+@pytest.mark.parametrize("geometry", some_now(reversed(GEOMETRIES)))
 def test_approximate_search_finds_nearly_all(place: str, geometry: str) -> None:
     index = Index.create(place, rows(geometry), taxonomy=TREE, geometry=geometry)
     if isinstance(index._store, ServerStore):

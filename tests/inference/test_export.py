@@ -28,6 +28,7 @@ from labeltree.inference.export.labels import labels
 from labeltree.inference.loading import load_run
 from labeltree.inference.model import Model
 from labeltree.inference.reference import load_reference
+from sweeps import long_unless, some_now
 from tiny_transformer import write_tiny_transformer
 
 pytestmark = pytest.mark.slow
@@ -187,11 +188,7 @@ def test_onnxruntime_answers_as_the_run(run: Path, exported: Path, images: list[
     check_numbers(lt.load(run), exported, images)
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["own", "poincare"]
-    + [pytest.param(name, marks=pytest.mark.long) for name in ("sphere", "euclidean", "guided", "corr+cls")],
-)
+@pytest.mark.parametrize("name", long_unless(list(RULES), ["own", "poincare"]))
 def test_every_classifier_and_calibration(
     name: str, photos: Path, images: list[Path], tmp_path: Path
 ) -> None:
@@ -218,7 +215,7 @@ def check_numbers(model: Model, folder: Path, images: list[Path]) -> None:
     np.testing.assert_allclose(found[1], embeddings, atol=1e-4)
 
 
-@pytest.fixture(scope="module", params=["small-text", pytest.param("transformer", marks=pytest.mark.long)])
+@pytest.fixture(scope="module", params=some_now(["small-text", "transformer"]))
 def texts(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A run on texts, and what is exported of it."""
     home = tmp_path_factory.mktemp("texts-of-ward-7")

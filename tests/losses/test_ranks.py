@@ -23,6 +23,7 @@ from labeltree.losses import (
     WeightedSupConLoss,
 )
 from labeltree.pairs import implementation
+from sweeps import some_now
 
 pytestmark = pytest.mark.slow
 
@@ -110,7 +111,7 @@ LOSSES: dict[str, Callable[[], nn.Module]] = {
 
 # Two ranks each way; four of them by turns, so that neighbours in the list above are computed differently.
 CASES = [(2, name, chosen) for chosen in IMPLEMENTATIONS for name in LOSSES]
-CASES += [(4, name, IMPLEMENTATIONS[place % 2]) for place, name in enumerate(LOSSES)]
+CASES += some_now(((4, name, IMPLEMENTATIONS[place % 2]) for place, name in enumerate(LOSSES)), 0)
 each_case = pytest.mark.parametrize(("ranks", "name", "chosen"), CASES, indirect=["ranks"])
 
 
@@ -251,7 +252,7 @@ def test_collectives(ranks: list[dict], name: str, chosen: str) -> None:
     assert backward == int(name.endswith("none"))
 
 
-@pytest.mark.parametrize("ranks", PARTS, indirect=True)
+@pytest.mark.parametrize("ranks", some_now(PARTS), indirect=True)
 def test_evaluation_is_of_the_own_rows(ranks: list[dict]) -> None:
     parts = PARTS[len(ranks)]
     for rank, found in enumerate(ranks):
@@ -261,7 +262,7 @@ def test_evaluation_is_of_the_own_rows(ranks: list[dict]) -> None:
         assert collectives == 0
 
 
-@pytest.mark.parametrize("ranks", PARTS, indirect=True)
+@pytest.mark.parametrize("ranks", some_now(PARTS), indirect=True)
 def test_ranks_with_different_arguments_say_so(ranks: list[dict]) -> None:
     nodes, instances, width, dtype = ranks[0]["errors"]
     assert all(rank["errors"] == ranks[0]["errors"] for rank in ranks)

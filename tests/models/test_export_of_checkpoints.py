@@ -13,21 +13,19 @@ from tiny_checkpoints import write_open_clip, write_timm, write_transformers
 
 import labeltree as lt
 from exported_script import load_exported_script
+from sweeps import some_now
 
 pytestmark = pytest.mark.slow
 
 KINDS = ["dinov2", "dinov3", "clip", "siglip", "resnet", "mae"]
-CASES = [
-    ("open_clip", "lora"),
-    *(
-        pytest.param(*case, marks=pytest.mark.long)
-        for case in (
-            *((f"transformers:{kind}", "head") for kind in KINDS),
-            ("transformers:vit", "lora"),
-            ("timm", "lora"),
-        )
-    ),
-]
+CASES = some_now(
+    [
+        ("open_clip", "lora"),
+        *((f"transformers:{kind}", "head") for kind in KINDS),
+        ("transformers:vit", "lora"),
+        ("timm", "lora"),
+    ]
+)
 
 
 @pytest.fixture(scope="module")

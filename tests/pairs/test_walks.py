@@ -18,6 +18,7 @@ from labeltree.pairs import (
 from labeltree.pairs.primitives import way_of
 from labeltree.pairs.tiles.grid import grid_of
 from labeltree.taxonomy import Taxonomy
+from sweeps import some_now
 
 pytestmark = pytest.mark.slow
 
@@ -55,7 +56,7 @@ def evaluated(z, relation, weights, scale, tau):
 
 
 @pytest.mark.parametrize("walk", WALKS)
-@pytest.mark.parametrize(("seed", "refined"), [(seed, seed // 4 % 2 == 1) for seed in range(15)])
+@pytest.mark.parametrize(("seed", "refined"), some_now(((seed, seed // 4 % 2 == 1) for seed in range(15)), 8))
 def test_statistics_are_those_of_the_reference(seed, walk, refined):
     _, z, _, _, relation = batch(seed, refined)
     generator = torch.Generator().manual_seed(seed)
@@ -97,7 +98,7 @@ def terms(z, relation, scale, weights, seed):
 
 
 @pytest.mark.parametrize("walk", WALKS)
-@pytest.mark.parametrize(("seed", "refined"), [(seed, seed // 4 % 2 == 1) for seed in range(15)])
+@pytest.mark.parametrize(("seed", "refined"), some_now(((seed, seed // 4 % 2 == 1) for seed in range(15)), 8))
 def test_terms_are_those_of_the_reference(seed, walk, refined):
     _, z, _, _, relation = batch(seed, refined)
     generator = torch.Generator().manual_seed(seed)
@@ -112,7 +113,7 @@ def test_terms_are_those_of_the_reference(seed, walk, refined):
 
 
 @pytest.mark.parametrize("walk", WALKS)
-@pytest.mark.parametrize("seed", range(9))
+@pytest.mark.parametrize("seed", some_now(range(9), 4))
 def test_bounded_sum_is_that_of_the_reference(seed, walk):
     tree, z, nodes, instances, relation = batch(seed)
     generator = torch.Generator().manual_seed(seed)
@@ -134,7 +135,7 @@ def test_bounded_sum_is_that_of_the_reference(seed, walk):
             torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-10)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", some_now(range(6), 2))
 def test_rows_of_a_shard_are_those_of_the_whole(seed, monkeypatch):
     """Every rank's rows against all: the statistics put together, and each rank's rows of the gradient."""
     _, z, _, _, relation = batch(seed)

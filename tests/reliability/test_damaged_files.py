@@ -16,6 +16,7 @@ from valid_files import make_valid_files
 
 from labeltree.cli.main import main
 from labeltree.safe_files import value_from_json, value_from_yaml
+from sweeps import some_now
 
 pytestmark = pytest.mark.slow
 
@@ -34,7 +35,7 @@ def fuzz(tmp_path_factory: pytest.TempPathFactory) -> Fuzzing:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=pytest.mark.long) for part in range(1, 5))])
+@pytest.mark.parametrize("part", some_now(range(5)))
 def test_whatever_is_damaged_is_refused_in_a_sentence(fuzz: Fuzzing, part: int) -> None:
     """Seeded: the same cases every time. ``make campaign-fuzz`` runs many more."""
     cases = [fuzz.case(f"suite/{part}/{number}") for number in range(CASES // 5)]

@@ -18,6 +18,7 @@ from labeltree.training.experiment import prepare
 from labeltree.training.fit import train
 from labeltree.training.module import compile_encoders
 from labeltree.training.recipe import Recipe
+from sweeps import some_now
 
 pytestmark = pytest.mark.slow
 
@@ -97,7 +98,7 @@ def test_the_run_of_a_plain_encoder(
     assert embed_source(experiment.network, experiment.source).embeddings.isfinite().all()
 
 
-@pytest.mark.parametrize("first", ["true", pytest.param("false", marks=pytest.mark.long)])
+@pytest.mark.parametrize("first", some_now(["true", "false"]))
 def test_stopped_and_continued_the_other_way(
     first: str, tmp_path: Path, recipe_of: Callable[..., Recipe]
 ) -> None:

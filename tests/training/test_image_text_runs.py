@@ -17,6 +17,7 @@ from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.training.fit import train
 from labeltree.training.reading import parser_of
 from labeltree.training.recipe import Recipe
+from sweeps import some_now
 
 pytestmark = [pytest.mark.filterwarnings("ignore::UserWarning"), pytest.mark.usefixtures("few_words")]
 
@@ -155,7 +156,9 @@ def test_settings_that_do_not_fit(table, tmp_path, settings, message):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("settings", [{}, {"trainable": "head", "views": "identity"}, {"encode_chunk": 5}])
+@pytest.mark.parametrize(
+    "settings", some_now([{}, {"trainable": "head", "views": "identity"}, {"encode_chunk": 5}])
+)
 def test_a_stopped_run_ends_with_the_same_weights(run, table, tmp_path, settings, monkeypatch):
     from lightning.pytorch.callbacks import Callback
 
@@ -176,7 +179,7 @@ def test_a_stopped_run_ends_with_the_same_weights(run, table, tmp_path, settings
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("objective", ["image-text", "ce+image-text", "hwc", "maskcon+image-text"])
+@pytest.mark.parametrize("objective", some_now(["maskcon+image-text", "image-text", "ce+image-text", "hwc"]))
 def test_other_objectives(table, tmp_path, objective):
     settings = {"coarsen": 1, "queue": {"size": 16}} if "maskcon" in objective else {}
     run = train(recipe_of(table, objective=objective, **settings), tmp_path / "run", progress_bar=False)

@@ -22,6 +22,7 @@ from labeltree.training.fit import train
 from labeltree.training.objective import Objective
 from labeltree.training.recipe import Recipe
 from labeltree.training.registry import list_objectives
+from sweeps import some_now
 
 pytestmark = pytest.mark.slow
 
@@ -108,7 +109,7 @@ class Stop(Callback):
 
 
 @pytest.mark.usefixtures("half_on_a_cpu")
-@pytest.mark.parametrize("chunk", [None, 6])
+@pytest.mark.parametrize("chunk", some_now([6, None]))
 def test_float16_scales_gradients_and_resumes(
     chunk: int | None, tmp_path: Path, recipe_of: Callable[..., Recipe]
 ) -> None:

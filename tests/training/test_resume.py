@@ -18,6 +18,7 @@ from labeltree.runs import RunFolder
 from labeltree.training.checkpoints import ResumedEarlyStopping, TrainingInterrupted
 from labeltree.training.fit import train
 from labeltree.training.recipe import Recipe
+from sweeps import some_now
 
 pytestmark = pytest.mark.slow
 
@@ -115,7 +116,7 @@ STOPS = [
 ]
 
 
-@pytest.mark.parametrize(("step", "hook", "every"), STOPS)
+@pytest.mark.parametrize(("step", "hook", "every"), some_now(STOPS, 4))
 def test_stopped_and_continued_is_undisturbed(
     step: int,
     hook: str,
@@ -143,7 +144,7 @@ def test_many_stops_and_an_average_of_weights(
     assert_same(undisturbed(recipe), train(recipe, tmp_path, progress_bar=False))
 
 
-@pytest.mark.parametrize("objective", ["maskcon", "center+lam", "corr+cls"])
+@pytest.mark.parametrize("objective", some_now(["maskcon", "center+lam", "corr+cls"]))
 def test_queue_momentum_encoder_and_centres_go_on(
     objective: str,
     tmp_path: Path,

@@ -17,6 +17,7 @@ from labeltree.taxonomy import Taxonomy
 from labeltree.training.fit import train
 from labeltree.training.reading import parser_of
 from labeltree.training.recipe import Recipe
+from sweeps import some_now
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("few_words")]
 
@@ -82,7 +83,7 @@ def test_evaluation_has_words_beside_it(table, tmp_path, capsys):
     assert len(open_other(experiment, str(table))) == 160
 
 
-@pytest.mark.parametrize("adapter", [None, 16])
+@pytest.mark.parametrize("adapter", some_now([None, 16]))
 @pytest.mark.parametrize("objective", ["supcon", "ce"])
 def test_known_features_change_nothing(table, tmp_path, objective, adapter, monkeypatch):
     settings = {"trainable": "head", "views": "identity", "num_views": 1, "adapter": adapter}

@@ -24,13 +24,8 @@ def run(arguments: list[str]) -> None:
     """Train or continue the run described by the arguments."""
     if _list_names(arguments):
         return
-    from labeltree.inference.finish import finish_run
-    from labeltree.runs import ModelDescription
-    from labeltree.training.checkpoints import best_row
-    from labeltree.training.fit import train
     from labeltree.training.parser_text import short_help
     from labeltree.training.reading import RecipeParser, default_folder, objective_of, with_absolute_paths
-    from labeltree.training.record import is_first_rank
 
     arguments = _with_one_list([_underscored(argument) for argument in arguments], "--corrections")
     own = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
@@ -62,6 +57,12 @@ def run(arguments: list[str]) -> None:
         return
     if settings and not settings[0].startswith("-"):
         raise ValueError(f"'{settings[0]}' stands alone; samples are named by --data {settings[0]}")
+    from labeltree.inference.finish import finish_run
+    from labeltree.runs import ModelDescription
+    from labeltree.training.checkpoints import best_row
+    from labeltree.training.fit import train
+    from labeltree.training.record import is_first_rank
+
     recipe = with_absolute_paths(parser.recipe(settings))
     if options.folds is not None:
         _train_folds(recipe, options)

@@ -1,5 +1,1 @@
-"""Training: recipes, objectives, runs. Importing it registers the objectives that come with the library."""
-
-from labeltree.training import objectives
-
-__all__ = ["objectives"]
+"""Training: recipes, objectives, runs."""

@@ -20,7 +20,6 @@ import labeltree
 from labeltree.data import list_datasets
 from labeltree.data.shards.finding import find_shards
 from labeltree.errors import RecipeError
-from labeltree.models import encoder_with_absolute_path
 from labeltree.safe_files import Reader, read_yaml
 from labeltree.training.parser_text import HelpInWords, explain
 from labeltree.training.recipe import GROUPS, Recipe
@@ -290,6 +289,8 @@ def _as_text(value: Any) -> Any:
 
 def with_absolute_paths(recipe: Recipe) -> Recipe:
     """Make the paths in a recipe absolute, so that it works from any folder."""
+    from labeltree.models import encoder_with_absolute_path
+
 
     def whole(value: str | None) -> str | None:
         if value is None or value in list_datasets():

@@ -5,19 +5,21 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import fnmatch
+import importlib
 import inspect
 import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Literal, TypeVar
-
-from torch import nn
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from labeltree.errors import LabeltreeError
 from labeltree.training.origins import LABELTREE, Origin, origin_of
 from labeltree.training.recipe import Recipe
+
+if TYPE_CHECKING:
+    from torch import nn
 
 __all__ = [
     "AUTO_OBJECTIVE",
@@ -38,7 +40,7 @@ __all__ = [
 
 SamplerName = Literal["hierarchical", "random", "balanced", "class-balanced"]
 GeometryName = Literal["sphere", "euclidean", "poincare"]
-Loss = TypeVar("Loss", bound=Callable[..., nn.Module])
+Loss = TypeVar("Loss", bound="Callable[..., nn.Module]")
 
 
 class RegistrationError(LabeltreeError, ValueError):
@@ -54,6 +56,11 @@ _OF_OTHERS = (
 )
 _entries: dict[str, ObjectiveEntry] = {}
 _sums: dict[str, ObjectiveSum] = {}
+
+
+def _load() -> None:
+    """Register those that come with the library, when one is first asked for: their losses need torch."""
+    importlib.import_module("labeltree.training.objectives")
 
 
 @dataclass(frozen=True)
@@ -165,6 +172,7 @@ def register_objective(
 
 def _check_free(name: str, caller: str) -> None:
     """Check that no objective or setting has a name, however its ``-`` and ``_`` are written."""
+    _load()
     spelt = name.replace("-", "_")
     for entry in _entries.values():
         if entry.name.replace("-", "_") == spelt:
@@ -217,6 +225,7 @@ def register_sum(chosen: ObjectiveSum) -> None:
     Raises:
         ValueError: if the name is taken, or an objective is unknown.
     """
+    _load()
     if chosen.name in {*_entries, *_sums, *_reserved()}:
         raise RegistrationError(f"cannot register objective '{chosen.name}': taken")
     objective_terms("+".join(chosen.terms))
@@ -225,17 +234,21 @@ def register_sum(chosen: ObjectiveSum) -> None:
 
 def list_sums() -> list[ObjectiveSum]:
     """The names for several objectives together, in order of registration."""
+    _load()
     return list(_sums.values())
 
 
 def get_sum(name: str) -> ObjectiveSum | None:
     """What several objectives a name stands for; None if it is no such name."""
+    if name == AUTO_OBJECTIVE:
+        return None
+    _load()
     return _sums.get(name)
 
 
 def default_options(objective: str) -> dict[str, dict[str, Any]]:
     """The default settings of each term of an objective, by name."""
-    named = _sums.get(objective)
+    named = get_sum(objective)
     others = {} if named is None else named.options
     return {
         entry.name: {name: p.default for name, p in entry.options.items()} | dict(others.get(entry.name, {}))
@@ -245,12 +258,13 @@ def default_options(objective: str) -> dict[str, dict[str, Any]]:
 
 def head_layers(recipe: Recipe) -> int:
     """The linear layers of a recipe's head: its own, else what the objective asks for, else 2."""
-    named = _sums.get(recipe.objective)
+    named = get_sum(recipe.objective)
     return recipe.head.layers or (2 if named is None else named.layers)
 
 
 def list_objectives(pattern: str = "*") -> list[ObjectiveEntry]:
     """The objectives whose names match a shell pattern, in order of registration."""
+    _load()
     return [entry for name, entry in _entries.items() if fnmatch.fnmatch(name, pattern)]
 
 
@@ -258,6 +272,7 @@ def get_objective(name: str) -> ObjectiveEntry:
     """The objective of that name; the error for an unknown name lists the nearest ones, if any is near."""
     if name == AUTO_OBJECTIVE:
         raise ValueError("objective 'auto' stands alone: the samples choose; name what is to be added up")
+    _load()
     if name not in _entries:
         known = [*_entries, *_sums]
         if name in _sums:
@@ -272,6 +287,7 @@ def objective_terms(objective: str) -> list[ObjectiveEntry]:
     """The entries of an objective ``a+b``, in order; each may occur once. ``auto`` has none yet."""
     if objective == AUTO_OBJECTIVE:
         return []
+    _load()
     if objective in _sums:
         return [get_objective(name) for name in _sums[objective].terms]
     names = [name.strip() for name in objective.split("+")]
