@@ -291,7 +291,6 @@ def with_absolute_paths(recipe: Recipe) -> Recipe:
     """Make the paths in a recipe absolute, so that it works from any folder."""
     from labeltree.models import encoder_with_absolute_path
 
-
     def whole(value: str | None) -> str | None:
         if value is None or value in list_datasets():
             return value
