@@ -75,7 +75,7 @@ def render_report(
     group_column: str | None = None,
     trained: Sequence[Mapping[str, Any]] | None = None,
     projection: str = "t-SNE",
-    max_points: int = 2000,
+    max_points: int = 1200,
 ) -> str:
     """The report as a string of HTML: the same for the same input.
 
