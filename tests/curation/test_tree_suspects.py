@@ -12,7 +12,6 @@ from torch import Tensor
 
 from labeltree.cli.main import main
 from labeltree.curation import branch_suspects
-from labeltree.curation.corrected_p import benjamini_hochberg, holm, more_than_half
 from labeltree.curation.leaf_suspects import auc_within_folds
 from labeltree.curation.tree_suspects import find_tree_suspects
 from labeltree.errors import DataError
@@ -310,16 +309,6 @@ def test_settings_that_are_refused() -> None:
             find_tree_suspects(vectors, nodes, tree, **given)
     with pytest.raises(DataError, match="no sample has a label"):
         find_tree_suspects(vectors, torch.full_like(nodes, -1), tree)
-
-
-def test_p_values_against_their_definitions() -> None:
-    p = np.array([0.01, 0.02, 0.2, 0.03])
-    assert holm(p, 10).tolist() == pytest.approx([0.1, 0.18, 1.0, 0.24])
-    by_hand = [min(min(1.0, q * 4 / (1 + sum(r < q for r in p))) for q in p if q >= one) for one in p]
-    assert benjamini_hochberg(p).tolist() == pytest.approx(by_hand)
-    assert more_than_half(3, 4) == pytest.approx(5 / 16)
-    assert more_than_half(0, 0) == 1.0
-    assert not math.isnan(more_than_half(0, 3))
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

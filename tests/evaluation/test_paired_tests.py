@@ -148,6 +148,7 @@ def test_holm_leaves_what_is_no_test_out() -> None:
     assert holm([0.02, math.nan, 0.03])[:1].tolist() == [0.04]
     assert math.isnan(holm([0.02, math.nan])[1])
     assert len(holm([])) == 0
+    assert holm([0.01, 0.02, 0.2, 0.03], 10).tolist() == pytest.approx([0.1, 0.18, 1.0, 0.24])
 
 
 def test_with_samples_without_error_runs_are_compared_as_by_welch() -> None:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import false_discovery_control
 
-from labeltree.curation.corrected_p import benjamini_hochberg, holm
 from labeltree.curation.tree_samples import FEWEST_UNITS, TreeSamples, TreeSuspect
+from labeltree.evaluation.statistics import holm
 
 __all__ = ["nodes_to_dissolve", "nodes_to_move"]
 
@@ -84,7 +85,7 @@ def nodes_to_move(samples: TreeSamples, level: float, seed: int) -> tuple[list[T
                 )
             )
     tested = [one for one in moves if one.units >= FEWEST_UNITS]
-    corrected = benjamini_hochberg(np.array([one.p for one in tested]))
+    corrected = false_discovery_control(np.array([one.p for one in tested]))
     p_of = {one.node: p for one, p in zip(tested, corrected.tolist(), strict=True)}
     listed = sorted((one for one in moves if one.p <= level), key=lambda one: (one.p, -one.effect, one.node))
     return [_as_suspect(samples, one, p_of.get(one.node, math.nan), level) for one in listed], len(moves)
@@ -270,7 +271,7 @@ def nodes_to_dissolve(samples: TreeSamples, level: float, seed: int) -> tuple[li
             unlike = (1 + int((random <= like + 1e-12).sum())) / (draws + 1)
             deviations = (like - float(random.mean())) / max(float(random.std()), 1e-12)
             rows.append((node, deviations, alike, unlike, len(some)))
-    alike_p = benjamini_hochberg(np.array([row[2] for row in rows]))
+    alike_p = false_discovery_control(np.array([row[2] for row in rows]))
     unlike_p = holm(np.array([row[3] for row in rows]))
     found = []
     for (node, effect, _, _, size), more, less in zip(rows, alike_p.tolist(), unlike_p.tolist(), strict=True):

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.stats import false_discovery_control
 from torch import Tensor
 
-from labeltree.curation.corrected_p import benjamini_hochberg, holm
 from labeltree.curation.out_of_fold import out_of_fold
 from labeltree.curation.tree_samples import FEWEST_UNITS, TreeSamples, TreeSuspect
 from labeltree.errors import DataError
+from labeltree.evaluation.statistics import holm
 
 __all__ = ["auc_within_folds", "leaves_to_merge", "leaves_to_split"]
 
@@ -210,7 +211,7 @@ def leaves_to_split(samples: TreeSamples, level: float, seed: int) -> tuple[list
         rows.append((leaf, silhouette, 0.5 * math.erfc(-z / math.sqrt(2)), len(units), few))
     if not rows:
         return [], 0
-    corrected = benjamini_hochberg(np.array([row[2] for row in rows]))
+    corrected = false_discovery_control(np.array([row[2] for row in rows]))
     found = []
     for (leaf, silhouette, _, units_count, few), p in zip(rows, corrected.tolist(), strict=True):
         if p <= level and silhouette >= _SEPARATE and few >= 3:

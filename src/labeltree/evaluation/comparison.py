@@ -13,6 +13,8 @@ from labeltree.evaluation.json_numbers import from_fields, without_nan
 __all__ = ["Comparison", "Difference", "Estimate", "MetricComparison", "StratumComparison"]
 
 FORMAT = 1
+ALPHA = 0.05
+"""Below it a corrected p-value is called a difference."""
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from labeltree.decisions.classifiers import CLASSIFIER_WORDS, ClassifierKind
 from labeltree.decisions.kept_promises import calibrated_units, is_kept
 from labeltree.evaluation.columns import FEWEST_GROUPS
 from labeltree.evaluation.comparison import (
+    ALPHA,
     Comparison,
     Difference,
     Estimate,
@@ -31,7 +32,6 @@ __all__ = [
     "protocol_table",
 ]
 
-_ALPHA = 0.05
 
 # secondary scores of the same answers, only in metrics.json
 _LEFT_OUT = re.compile(
@@ -202,7 +202,7 @@ def comparison_text(comparison: Comparison, *, parts: int = 20) -> str:
     lines += ["", f"## Differences to {comparison.baseline}", ""]
     lines.append(
         f"Better is +, worse −, by the metric's own direction; * where the corrected p-value is below "
-        f"{_ALPHA:g}. The {comparison.tests} tests of this table are corrected together (Holm)."
+        f"{ALPHA:g}. The {comparison.tests} tests of this table are corrected together (Holm)."
         + (
             " McNemar's test is left out: it would take samples of one group for independent."
             * comparison.grouped
@@ -348,7 +348,7 @@ def _difference(entry: MetricComparison, part: Difference) -> list[str]:
     if math.isnan(part.value):
         return ["–", "", "", "", ""]
     better = part.value if entry.larger_is_better else -part.value
-    sure = "*" if part.corrected < _ALPHA else ""
+    sure = "*" if part.corrected < ALPHA else ""
     mark = "" if better == 0 else ("+" if better > 0 else "−") + sure
     ends = "" if math.isnan(part.low) else f" [{part.low:+.4f}, {part.high:+.4f}]"
     return [f"{part.value:+.4f}{ends}", mark, *(_chance(p) for p in (part.p, part.corrected, part.mcnemar))]

@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from labeltree.evaluation.comparison import Comparison, Difference, MetricComparison, StratumComparison
+from labeltree.evaluation.comparison import ALPHA, Comparison, Difference, MetricComparison, StratumComparison
 from labeltree.report.wording import GROUPS, Measure, format_interval, format_score, percent, plural
 
 __all__ = [
-    "ALPHA",
     "better_by",
     "difference_text",
     "estimate_text",
@@ -20,8 +19,6 @@ __all__ = [
     "tested",
     "verdict",
 ]
-
-ALPHA = 0.05
 
 _MEASURES = {(m.metric, m.role): m for group in GROUPS for m in group.measures}
 _BY = {

@@ -199,11 +199,15 @@ def across_runs(
     return Parts(value - reach, value + reach, error, freedom, p)
 
 
-def holm(p: ArrayLike) -> Floats:
+def holm(p: ArrayLike, tests: int | None = None) -> Floats:
     """Adjusted p-values that control the family-wise error rate (Holm 1979).
 
     The i-th smallest of M p-values is multiplied by M − i + 1, then the sequence is made non-decreasing and
     clipped at 1. The correction is valid under any dependence between the tests. NaN are ignored and kept.
+
+    Args:
+        p: p-values of any shape.
+        tests: M, if p-values of 1 were left out; None = the number of those given.
 
     Example:
         >>> holm([0.01, 0.04, 0.03]).tolist()
@@ -214,6 +218,6 @@ def holm(p: ArrayLike) -> Floats:
     known = np.flatnonzero(~np.isnan(given.reshape(-1)))
     flat = given.reshape(-1)[known]
     order = np.argsort(flat, kind="stable")
-    raised = np.maximum.accumulate(flat[order] * np.arange(len(flat), 0, -1))
+    raised = np.maximum.accumulate(flat[order] * ((tests or len(flat)) - np.arange(len(flat))))
     corrected.reshape(-1)[known[order]] = np.minimum(raised, 1.0)
     return corrected
