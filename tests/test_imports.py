@@ -40,6 +40,7 @@ STEPS = {
         {"torch", *TRAINING},
     ),
     "help": ("import labeltree.cli.main as m; m.usage()", {"torch", *TRAINING}),
+    "help of train": ("assert m.main(['train', '--help']) == 0", {"torch", *TRAINING}),
     "a study with mistakes": ("assert m.main(['study', 'study.yaml']) == 2", {"torch", *TRAINING}),
     "taxonomies": (
         "for line in {commands!r}.splitlines(): assert m.main(line.split()) == 0",

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from labeltree.pairs.kernels.launch import settings
+from sweeps import some_now
 
 pytestmark = pytest.mark.slow
 
@@ -72,13 +73,7 @@ def bytes_spilled(built, folder):
 
 @pytest.mark.parametrize(
     ("dtype", "d"),
-    [
-        (torch.bfloat16, 128),
-        *(
-            pytest.param(*other, marks=pytest.mark.long)
-            for other in ((torch.bfloat16, 512), (torch.float16, 128), (torch.float32, 128))
-        ),
-    ],
+    some_now([(torch.bfloat16, 128), (torch.bfloat16, 512), (torch.float16, 128), (torch.float32, 128)]),
 )
 def test_tiles_of_one_relation(dtype, d, tmp_path):
     how = settings(dtype, d)
@@ -96,7 +91,7 @@ def test_tiles_of_one_relation(dtype, d, tmp_path):
         assert "cp.async" in built.asm["ptx"]  # tiles are fetched ahead
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, pytest.param(torch.float32, marks=pytest.mark.long)])
+@pytest.mark.parametrize("dtype", some_now([torch.bfloat16, torch.float32]))
 def test_tiles_of_several_relations(dtype):
     how = settings(dtype, 128)
     common = {"T": how.tile, "MIXED": True}
@@ -139,9 +134,7 @@ def test_counts_alone():
         )
 
 
-@pytest.mark.parametrize(
-    ("dtype", "side"), [(torch.bfloat16, 64), pytest.param(torch.float32, 32, marks=pytest.mark.long)]
-)
+@pytest.mark.parametrize(("dtype", "side"), some_now([(torch.bfloat16, 64), (torch.float32, 32)]))
 def test_contrast(dtype, side):
     how = settings(dtype, 128)
     build(attention_kernel, dtype, how, 4, 2, T=side, U=side, REFINED=False, HALF=how.half)
@@ -149,13 +142,9 @@ def test_contrast(dtype, side):
 
 @pytest.mark.parametrize(
     ("dtype", "mixed"),
-    [
-        (torch.bfloat16, False),
-        *(
-            pytest.param(*other, marks=pytest.mark.long)
-            for other in ((torch.bfloat16, True), (torch.float32, False), (torch.float32, True))
-        ),
-    ],
+    some_now(
+        [(torch.bfloat16, False), (torch.bfloat16, True), (torch.float32, False), (torch.float32, True)]
+    ),
 )
 def test_bounded_sum(dtype, mixed, tmp_path):
     how = settings(dtype, 128)

@@ -78,7 +78,7 @@ class TaxonomyDAG(Graph):
             TaxonomyError: if a node has several parents.
         """
         if not self.is_tree:
-            node = int(np.flatnonzero(np.diff(self.numbering.parent_start) > 1)[0])
+            node = int(np.flatnonzero(self.numbering.num_parents > 1)[0])
             above = some([self.path_name(parent) for parent in self.parents(node)])
             raise TaxonomyError(
                 f"node {self.names[node]!r} has several parents, {above}; project() makes a tree of a DAG"

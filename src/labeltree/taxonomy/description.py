@@ -67,7 +67,7 @@ def review(tree: Graph, nodes: Tensor | None = None) -> list[str]:
 
 def review_parents(dag: Graph) -> list[str]:
     """Which nodes of a DAG have several parents, and which edges are redundant; see `TaxonomyDAG.check`."""
-    several = np.flatnonzero(np.diff(dag.numbering.parent_start) > 1).tolist()
+    several = np.flatnonzero(dag.numbering.num_parents > 1).tolist()
     if not several:
         return ["every node has one parent: this is a tree, which Taxonomy can read"]
     sentences = [
@@ -110,7 +110,7 @@ def _single_root_child(tree: Graph) -> str:
 
 
 def _single_children(tree: Graph) -> str:
-    single = [node for node in np.flatnonzero(np.diff(tree.numbering.child_start) == 1).tolist() if node]
+    single = [node for node in np.flatnonzero(tree.numbering.num_children == 1).tolist() if node]
     if not single:
         return ""
     return f"{_count_of(len(single), 'node has', 'nodes have')} a single child: {_places(tree, single)}"
@@ -118,7 +118,7 @@ def _single_children(tree: Graph) -> str:
 
 def _ragged(tree: Graph) -> str:
     """A warning with the depths of the leaves, if there are several."""
-    counts = np.bincount(tree.numbering.depth[tree.numbering.height == 0]).tolist()
+    counts = np.bincount(tree.numbering.depth[tree.numbering.is_leaf]).tolist()
     depths = [depth for depth, count in enumerate(counts) if count]
     if len(depths) == 1:
         return ""

@@ -48,11 +48,6 @@ class Graph:
 
     Attributes:
         names: the name of each node.
-        main_parent: (N,) the parent nearest the root, ties going to the first; -1 for the root.
-        depth: (N,) number of edges of the shortest path from the root.
-        height: (N,) number of edges of the longest path down to a leaf.
-        is_leaf: (N,) bool, whether a node is a leaf.
-        leaves: (num_leaves,) the leaves, ascending.
         num_nodes: N, the number of nodes, including the root.
         num_edges: E, the number of edges.
         num_leaves: number of leaves.
@@ -61,7 +56,7 @@ class Graph:
         release: what people call this version of the taxonomy, such as ``2024``; None if nobody said. It
             matters neither for equality nor for `digest`, and only `.json` files keep it.
         history: the versions up to this one, the earliest first; perhaps none.
-        numbering: the arrays that these tensors are made of, for what is done without torch.
+        numbering: the arrays behind the tensors, for what is done without torch.
 
     Raises:
         TaxonomyError: if the nodes do not form such a graph; the message says what is wrong and where.
@@ -91,7 +86,7 @@ class Graph:
             names=[names[i] for i in numbering.order],
             num_nodes=len(names),
             num_edges=len(numbering.parents),
-            num_leaves=int((numbering.height == 0).sum()),
+            num_leaves=int(numbering.is_leaf.sum()),
             max_depth=int(numbering.depth.max()),
             max_height=int(numbering.height[0]),
             release=entries.release,
@@ -117,12 +112,12 @@ class Graph:
     @cached_property
     def is_leaf(self) -> Tensor:
         """(N,) bool, whether a node is a leaf."""
-        return torch.from_numpy(self.numbering.height == 0)
+        return torch.from_numpy(self.numbering.is_leaf)
 
     @cached_property
     def leaves(self) -> Tensor:
         """(num_leaves,) the leaves, ascending."""
-        return torch.from_numpy(np.flatnonzero(self.numbering.height == 0))
+        return torch.from_numpy(np.flatnonzero(self.numbering.is_leaf))
 
     # Reading and writing
 
@@ -373,12 +368,12 @@ class Graph:
     @cached_property
     def num_children(self) -> Tensor:
         """(N,) number of children of each node."""
-        return torch.from_numpy(np.diff(self.numbering.child_start))
+        return torch.from_numpy(self.numbering.num_children)
 
     @cached_property
     def num_parents(self) -> Tensor:
         """(N,) number of parents of each node."""
-        return torch.from_numpy(np.diff(self.numbering.parent_start))
+        return torch.from_numpy(self.numbering.num_parents)
 
     def ancestors_of(self, node: int) -> list[int]:
         """The proper ancestors of a node, ascending, so that the root comes first; the root has none."""

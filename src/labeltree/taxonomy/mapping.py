@@ -43,9 +43,6 @@ class TaxonomyMapping:
         old: the old version.
         new: the new version.
         targets: for every old node its new nodes, ascending, at least one.
-        removed: ``(N_old,)`` bool.
-        nodes: ``(N_old,)`` int64, the new node of a label: the lowest common ancestor of its targets.
-        exact: ``(N_old,)`` bool, whether the node is one node of the new version.
 
     Raises:
         TaxonomyError: if a taxonomy is not a tree, a target is not a node, or the root is not mapped to the

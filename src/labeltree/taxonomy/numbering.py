@@ -39,6 +39,22 @@ class Numbering:
     height: IntArray
 
     @property
+    def is_leaf(self) -> NDArray[np.bool_]:
+        """Whether a node has no child."""
+        leaf: NDArray[np.bool_] = self.height == 0
+        return leaf
+
+    @property
+    def num_children(self) -> IntArray:
+        """The number of children of each node."""
+        return np.diff(self.child_start)
+
+    @property
+    def num_parents(self) -> IntArray:
+        """The number of parents of each node."""
+        return np.diff(self.parent_start)
+
+    @property
     def edges(self) -> tuple[IntArray, IntArray]:
         """(E,) the child and the parent of each edge, children ascending."""
         return np.repeat(np.arange(len(self.order)), np.diff(self.parent_start)), self.parents

@@ -49,7 +49,7 @@ def nearest_root(dag: Graph, frequencies: NodesLike | None) -> list[int]:
         frequencies: (N,) number of training samples labelled with each node; None means 0 for all.
     """
     weight = np.zeros(len(dag))
-    several = np.flatnonzero(np.diff(dag.numbering.parent_start) > 1).tolist()
+    several = np.flatnonzero(dag.numbering.num_parents > 1).tolist()
     if frequencies is not None:
         weight = _below(dag, _checked(dag, frequencies), {p for node in several for p in dag.parents(node)})
     found: list[int] = dag.numbering.main_parent.tolist()
@@ -90,7 +90,7 @@ def yolo9000(dag: Graph, classes: NodesLike | None) -> list[int]:
         classes: (C,) nodes that the tree must contain; None means the leaves.
     """
     if classes is None:
-        wanted = np.flatnonzero(dag.numbering.height == 0)
+        wanted = np.flatnonzero(dag.numbering.is_leaf)
     else:
         wanted = as_nodes(classes, len(dag), "classes").flatten().numpy()
     if (wanted < 0).any():

@@ -215,7 +215,8 @@ class Taxonomy(Graph):
 
     def num_below(self, node: int) -> int:
         """The number of nodes below a node."""
-        return int(self._subtree_end[as_node(node, self.num_nodes)]) - node - 1
+        node = as_node(node, self.num_nodes)
+        return int(self._subtree_end[node]) - node - 1
 
     def _at_or_below(self, node: int) -> IntArray:
         return np.arange(node, self._subtree_end[node])

@@ -287,9 +287,8 @@ def objective_terms(objective: str) -> list[ObjectiveEntry]:
     """The entries of an objective ``a+b``, in order; each may occur once. ``auto`` has none yet."""
     if objective == AUTO_OBJECTIVE:
         return []
-    _load()
-    if objective in _sums:
-        return [get_objective(name) for name in _sums[objective].terms]
+    if (named := get_sum(objective)) is not None:
+        return [get_objective(name) for name in named.terms]
     names = [name.strip() for name in objective.split("+")]
     if len(set(names)) < len(names):
         raise ValueError(
