@@ -14,7 +14,7 @@ from pathlib import Path
 from api import Api
 from commands import command_pages
 from error_messages import error_page
-from lists import list_measurements, list_papers, list_studies
+from lists import list_measurements, list_numbers, list_papers, list_studies
 from recipe_settings import recipe_page
 from sphinx.cmd.build import main as sphinx
 from sphinx.domains.python import PythonDomain
@@ -39,6 +39,7 @@ def build(out: Path) -> int:
     for page, text in {**Api().pages(), **command_pages()}.items():
         stage.add(page, text)
     stage.add("reference/recipe", recipe_page())
+    stage.add("reference/numbers", list_numbers())
     stage.add("reference/errors", error_page(ROOT))
     for notebook in write_notebooks(out / "html" / "notebooks"):
         link = f'<a href="../notebooks/{notebook.name}" download>as a notebook</a>'

@@ -7,7 +7,9 @@ from pathlib import Path, PurePosixPath
 
 from staging import Stage
 
-__all__ = ["list_measurements", "list_papers", "list_studies"]
+from labeltree.metrics.catalogue import list_metrics
+
+__all__ = ["list_measurements", "list_numbers", "list_papers", "list_studies"]
 
 
 def list_studies(root: Path) -> str:
@@ -26,6 +28,31 @@ def list_studies(root: Path) -> str:
     return "\n".join(
         [*lines, "", "The [studies of the papers' own data](papers.md) wait for whoever has the data.", ""]
     )
+
+
+def list_numbers() -> str:
+    """The page that lists every number that is measured."""
+    lines = [
+        "# Numbers by name",
+        "",
+        "Every number has one name on the terminal, in reports, comparisons and studies. Its key is that of",
+        "`metrics.json` and of study files, behind the role that it is measured of, such as `features` or",
+        "`embeddings`, and after what answers: `lda_top1`, `prototype_top1` (the nearest class mean), `own_top1`",
+        "(the model itself). `{}` stands for a number.",
+        "",
+        "| name | key | better | unit | what it says | defined in |",
+        "|---|---|---|---|---|---|",
+    ]
+    for metric in list_metrics():
+        words = {"sample": "sample", "samples": "samples", "hp_k": "250"}
+        sentence = metric.sentence
+        for name, word in words.items():
+            sentence = sentence.replace(f"{{{name}}}", word)
+        better = "more" if metric.larger_is_better else "less"
+        lines.append(
+            f"| {metric.name} | `{metric.key}` | {better} | {metric.unit} | {sentence} | {metric.paper} |"
+        )
+    return "\n".join([*lines, ""])
 
 
 def list_papers(root: Path) -> str:

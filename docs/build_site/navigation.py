@@ -46,6 +46,7 @@ NAVIGATION: dict[str, list[str]] = {
         "data/index",
         "reference/commands/index",
         "reference/recipe",
+        "reference/numbers",
         "reference/api/index",
         "file-formats",
         "reference/errors",

@@ -124,7 +124,7 @@ def test_each_run_is_compared_by_the_classifier_that_it_answers_with(
     assert part.mcnemar < 0.05
     said = capsys.readouterr().out
     assert "'plain' the nearest class mean of the embeddings; 'good' a linear probe" in said
-    assert any(line.startswith("| answers top1") for line in said.splitlines())
+    assert any(line.startswith("| answers top-1 accuracy") for line in said.splitlines())
     assert any(
         e.metric == "answer_top1" and e.kind == "subtree" and "good" in e.differences for e in result.strata
     )

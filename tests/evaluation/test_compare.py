@@ -177,7 +177,7 @@ def test_a_metric_that_one_method_lacks_has_no_difference(tree: Taxonomy) -> Non
     entry = result.metric("own_top1")
     assert list(entry.estimates) == ["b"]
     assert entry.differences == {}
-    assert "own top1" in comparison_text(result)
+    assert "top-1 accuracy, own answers" in comparison_text(result)
 
 
 def test_strata_are_the_metrics_of_their_samples(tree: Taxonomy) -> None:
@@ -395,9 +395,11 @@ def test_numbers_say_what_they_rest_on_and_do_not_depend_on_others(tree: Taxonom
     with pytest.raises(ValueError, match="did you mean recall_at_1"):
         compare(runs, metrics=["recall"])
     text = comparison_text(every)
-    assert "= 1 − features top1" in text
+    assert "= 1 − features top-1 accuracy" in text
     assert sum(line.startswith("| embeddings parent order accuracy") for line in text.splitlines()) == 0
     assert len(every.distinct) == len(every.metrics) - 1 == every.tests
     assert Comparison.from_dict(json.loads(json.dumps(every.to_dict()))).blocks == every.blocks
-    (row,) = [line for line in text.splitlines() if line.startswith("| features top1") and "[0" in line]
+    (row,) = [
+        line for line in text.splitlines() if line.startswith("| features top-1 accuracy") and "[0" in line
+    ]
     assert row.split("|")[2].split() == ["80"]

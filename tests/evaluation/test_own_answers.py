@@ -78,7 +78,10 @@ def test_no_answer_is_a_wrong_answer(answered: EmbeddingTable, taxonomy: Taxonom
 def test_the_report_shows_them_beside_the_probe(answered: EmbeddingTable, taxonomy: Taxonomy) -> None:
     result = evaluate(answered, taxonomy, baselines={"other": replace(answered, predictions=None)})
     group = next(g for g in metric_table(result, "image", "images") if "itself answer" in g.question)
-    assert [row.measure.term for row in group.rows][:2] == ["top-1 accuracy", "H-Acc"]
+    assert [row.metric.name for row in group.rows][:2] == [
+        "top-1 accuracy, own answers",
+        "tree accuracy, own answers",
+    ]
     own = f"{100 * result.main.score('own_top1'):.1f}"
     assert [cell.text for cell in group.rows[0].cells] == [own, "–"]
     assert group.reads == ""

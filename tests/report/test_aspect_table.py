@@ -44,7 +44,7 @@ def result(table: EmbeddingTable) -> EvaluationResult:
 def test_a_row_an_aspect_and_the_mean(result: EvaluationResult) -> None:
     own, coarsest, exact, _ = groups = aspect_table(result, "image", "images")
     for group in groups:
-        assert [row.measure.title for row in group.rows] == ["<service>", "place", "Mean over the aspects"]
+        assert [row.metric.title for row in group.rows] == ["<service>", "place", "Mean over the aspects"]
     service = result.main.aspects["<service>"]
     assert own.rows[0].cells[0].text == f"{100 * service.by_depth['own'][0]:.1f}"
     assert own.rows[0].cells[1].text == "–"
@@ -52,7 +52,7 @@ def test_a_row_an_aspect_and_the_mean(result: EvaluationResult) -> None:
     assert coarsest.rows[0].cells[0].text == f"{100 * service.by_depth['probe'][0]:.1f}"
     assert exact.rows[0].cells[0].text == f"{100 * service.scores['top1']:.1f}"
     assert exact.rows[2].cells[0].text == f"{100 * result.main.score('aspect_top1'):.1f}"
-    assert exact.rows[0].measure.term == f"3 classes, {service.counts['test samples']} images"
+    assert exact.rows[0].metric.name == f"3 classes, {service.counts['test samples']} images"
     assert exact.reads == "features"
 
 
@@ -78,7 +78,7 @@ def test_the_page_and_the_terminal(table: EmbeddingTable, result: EvaluationResu
     assert page.count("&lt;service&gt;") == 4
     assert "<service>" not in page
     assert 'href="#aspects"' in page
-    assert "aspect own accuracy at depth 1" in main_numbers_table(result)
+    assert "accuracy at depth 1, own answers, mean over aspects" in main_numbers_table(result)
 
 
 def test_nothing_of_it_where_there_are_none(table: EmbeddingTable) -> None:

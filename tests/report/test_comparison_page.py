@@ -20,10 +20,10 @@ from labeltree.report.comparison_page import DifferenceNode, _charted, differenc
 from labeltree.report.comparison_words import (
     difference_text,
     estimate_text,
-    measure_of,
-    measure_of_entry,
+    metric_of_entry,
     verdict,
 )
+from labeltree.report.wording import metric_words
 from labeltree.taxonomy import Taxonomy
 
 pytestmark = pytest.mark.slow
@@ -78,14 +78,14 @@ def test_it_says_what_was_found(comparison: Comparison, results: dict[str, Evalu
 
 
 def test_metrics_have_words_and_nothing_is_minus_zero(comparison: Comparison) -> None:
-    titles = {measure_of(e.metric, e.role).title for e in comparison.metrics}
+    titles = {metric_words(e.metric).title for e in comparison.metrics}
     assert not [title for title in titles if "_" in title or "prototype" in title.lower()]
     assert {"Right at depth 2", "Shared path, by the nearest class mean"} <= titles
     entry = comparison.metric("top1")
     assert difference_text(entry, Difference(-0.0003, -0.002, 0.0001)) == ("0.0", "−0.2 to 0.0")
-    shown = [measure_of(name, "embeddings").term for name in ("hp_at_1", "h_ap_map", "ap_at_depth_1")]
+    shown = [metric_words(name).name for name in ("hp_at_1", "h_ap_map", "ap_at_depth_1")]
     assert shown == ["HP@1", "H-AP (relevance map)", "AP at depth 1"]
-    severity = measure_of("prototype_mistake_severity", "embeddings")
+    severity = metric_words("prototype_mistake_severity")
     assert not severity.share
     assert not severity.larger_is_better
 
@@ -179,9 +179,9 @@ def test_only_shares_are_shown_in_percent() -> None:
     assert [each.metric for each in _charted(comparison)] == ["sure"]
     assert estimate_text(entry, "a")[0] == f"{entry.estimates['a'].value:.2f}"
     assert difference_text(entry, replace(entry.differences["b"], value=1.5))[0] == "+1.50"
-    assert not measure_of_entry(compare(runs, resamples=20, permutations=20).metric("top1")).share
+    assert not metric_of_entry(compare(runs, resamples=20, permutations=20).metric("top1")).share
     only = compare(runs, resamples=20, permutations=20, metrics=["decisions.nll_after"])
-    assert "Nll after" in comparison_page(only)
+    assert "Log loss, after calibration" in comparison_page(only)
     content = comparison.to_dict()
     for each in content["metrics"]:
         del each["share"]

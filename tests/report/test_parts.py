@@ -243,7 +243,7 @@ def test_points_of_numbers_are_no_points_between_names() -> None:
     methods = {key: replace(method, protocols={"decisions": asked}) for key, method in result.methods.items()}
     (found,) = protocol_blocks(replace(result, methods=methods))
     names = [name for name, _ in found.tables[0].rows]
-    assert names == ["coverage at 0.8", "features: recall at 1", "depth at 0.95"]
+    assert names == ["coverage at 0.8", "recall@1, features", "depth of the answers at 0.95"]
 
 
 @pytest.mark.parametrize(

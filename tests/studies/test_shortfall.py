@@ -106,7 +106,7 @@ def test_a_method_is_compared_in_the_columns_that_it_has() -> None:
     assert [shortfall.column for shortfall in found["a"]] == list(MARGINS)
     assert [shortfall.column for shortfall in found["b"]] == ["embeddings/pair_violations"]
     text = to_markdown(shortfall_blocks(summary, ["a", "b", "not run yet"], MARGINS))
-    assert "Not of all methods, so not in the Pareto set: features top1" in text
+    assert "Not of all methods, so not in the Pareto set: features top-1 accuracy" in text
     assert "1 of 1" in text
     assert "not run yet" not in text
     assert shortfall_blocks(summary_of(a={"x/y": [1.0]}), ["a"], MARGINS) == []

@@ -188,7 +188,7 @@ def test_the_claimed_method_is_compared_with_every_other_one(tmp_path: Path) -> 
         study = study_of(tmp_path, **changes)
         kept = [row for row in results if row["seed"] in seeds]
         page = to_markdown(study_blocks(tmp_path / "study.yaml", study, kept, {}))
-        assert f"features top1 ↑: {better}" in page
+        assert f"features top-1 accuracy ↑: {better}" in page
         assert worse in page
         assert "HWC against each other method" in page
 
@@ -200,9 +200,9 @@ def test_named_protocols_show_the_columns_that_the_study_names(tmp_path: Path) -
         study = study_of(tmp_path, **changes, columns=columns)
         results = [{"method": m.name, "seed": 0, "scores": scores} for m in study.methods]
         page = to_markdown(study_blocks(tmp_path / "study.yaml", study, results, {}))
-        assert ("features.recall" in page) is shown
+        assert ("share of the true path that is answered, features" in page) is shown
         assert ("All numbers of knn: `table.csv`" in page) is not shown
-        assert "features.top1" in page
+        assert "top-1 accuracy, features" in page
         assert "## Features" in page
 
 

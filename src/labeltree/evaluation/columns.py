@@ -26,6 +26,7 @@ from labeltree.evaluation.statistics import (
     Statistic,
     mean_of_parts,
 )
+from labeltree.metrics.catalogue import find_metric
 from labeltree.runs import EmbeddingTable
 from labeltree.runs.columns import number_groups
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy
@@ -83,9 +84,10 @@ class Column:
         rows: ``(m,)`` the samples' rows in the table; None = the test samples, ``inputs.samples.test``.
         labels: ``(m,)`` nodes of the tree, for means by node and class; None = the labels of the table.
         weights: ``(m,)`` non-negative sample weights; None = 1 for every sample.
-        larger_is_better: whether a larger number is better.
-        share: whether the number lies between 0 and 1. If so, its interval is exact where every value is 0 or
-            1 and all weigh the same; a number that is no share has no interval where all samples agree.
+        larger_is_better: whether a larger number is better; None = as the catalogue of metrics has it.
+        share: whether the number lies between 0 and 1; None = likewise. If so, its interval is exact where
+            every value is 0 or 1 and all weigh the same; a number that is no share has no interval where all
+            samples agree.
         kind: the part of the result that holds the number: ``scores``, ``by_depth`` or ``curves``; None = the
             number is not reported and serves comparisons only.
         at: depth − 1, or the position in the curve.
@@ -104,8 +106,8 @@ class Column:
     rows: Tensor | None = None
     labels: Tensor | None = field(default=None, repr=False)
     weights: Tensor | None = field(default=None, repr=False)
-    larger_is_better: bool = True
-    share: bool = True
+    larger_is_better: bool = None  # type: ignore[assignment]
+    share: bool = None  # type: ignore[assignment]
     kind: Literal["scores", "by_depth", "curves"] | None = "scores"
     at: int = 0
     by_node: bool = False
@@ -119,6 +121,10 @@ class Column:
     def __post_init__(self) -> None:
         values = torch.as_tensor(self.values).double()
         object.__setattr__(self, "values", values)
+        known = find_metric(self.name)
+        for fact in ("larger_is_better", "share"):
+            if getattr(self, fact) is None:
+                object.__setattr__(self, fact, known is None or getattr(known, fact))
         for name in ("rows", "labels", "weights"):
             given = getattr(self, name)
             if values.ndim != 1 or (given is not None and given.shape != values.shape):

@@ -572,7 +572,7 @@ def answer_columns(
         broken_down("top1", of_decided(predicted == target), balanced="balanced_top1"),
         broken_down("hierarchical_f1", f1),
         column("tree_accuracy", accuracy),
-        column("mistake_severity", severity, larger_is_better=False, share=False),
+        column("mistake_severity", severity),
         *(column("accuracy", depth, kind="by_depth", at=at) for at, depth in enumerate(right.T)),
     ]
 

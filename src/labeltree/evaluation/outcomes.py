@@ -16,6 +16,7 @@ from labeltree.errors import DataError
 from labeltree.evaluation.blocks_left_out import WithoutBlocks
 from labeltree.evaluation.statistics import Statistic
 from labeltree.evaluation.statistics.interval_ends import Floats
+from labeltree.metrics.catalogue import is_larger_better
 from labeltree.runs.columns import number_groups
 from labeltree.safe_files import Reader, read_arrays, value_from_json
 from labeltree.taxonomy import Taxonomy, TaxonomyDAG
@@ -64,8 +65,7 @@ class Outcomes:
             is no answer.
         search: the retrieval search, as in `EvaluationResult.search`; empty in older files.
         whole: metrics that are meaningful only over all samples; they are omitted from tables by subtree.
-        smaller_is_better: metrics that are better when smaller, in addition to those recognised by name
-            (``…_violations``).
+        smaller_is_better: metrics that are better when smaller, in addition to those of the catalogue.
         protocols: roles that are further protocols; their metrics are compared only on request.
         no_share: metrics that do not lie between 0 and 1 (costs, depths), see `Column`.
         statistics: protocol → its numbers that are not means over samples; their rows index these columns.
@@ -234,7 +234,7 @@ class Outcomes:
 
     def larger_is_better(self, key: Key) -> bool:
         """Whether a larger value of the metric is better."""
-        return key not in self.smaller_is_better and not key[1].endswith(("severity", "violations"))
+        return key not in self.smaller_is_better and is_larger_better(key[1])
 
 
 def of_retrieval(metric: str) -> bool:

@@ -22,6 +22,7 @@ from labeltree.evaluation.comparison import (
 )
 from labeltree.evaluation.result import PREFIX, AttributeResult, EvaluationResult, ProtocolResult
 from labeltree.evaluation.samples import FEW
+from labeltree.metrics.catalogue import metric_name
 
 __all__ = [
     "attribute_rows",
@@ -363,8 +364,8 @@ def _number(value: float) -> str:
 
 
 def _label(entry: MetricComparison) -> str:
-    """Role and metric in words: `features top1`, or `answers top1` for `answer_top1`."""
-    return f"{entry.role} {entry.metric.removeprefix('answer_').replace('_', ' ')}"
+    """Role and metric: `features recall@1`, or `answers top-1 accuracy` for `answer_top1`."""
+    return f"{entry.role} {metric_name(entry.metric)}"
 
 
 def _table(head: Sequence[str], rows: list[list[str]]) -> list[str]:

@@ -7,6 +7,7 @@ is imported on first use of a class.
 from typing import TYPE_CHECKING
 
 from labeltree.metrics import functional
+from labeltree.metrics.catalogue import Metric, find_metric, list_metrics, register_metric
 from labeltree.metrics.probe import LinearProbe
 from labeltree.metrics.sgd_probe import SGDProbe
 
@@ -48,6 +49,7 @@ __all__ = [
     "LinearProbe",
     "MAPAtR",
     "MeanAveragePrecision",
+    "Metric",
     "MistakeSeverity",
     "NodeAUROC",
     "NodeAveragePrecision",
@@ -61,7 +63,10 @@ __all__ = [
     "RetrievalMetrics",
     "SGDProbe",
     "TreeAccuracy",
+    "find_metric",
     "functional",
+    "list_metrics",
+    "register_metric",
 ]
 
 

@@ -15,8 +15,7 @@ from labeltree.report.comparison_words import (
     better_by,
     difference_text,
     estimate_text,
-    measure_of,
-    measure_of_entry,
+    metric_of_entry,
     sentences,
     summary,
     tested,
@@ -24,6 +23,7 @@ from labeltree.report.comparison_words import (
 )
 from labeltree.report.figures import curve_chart, depth_chart
 from labeltree.report.template import read_script, render_page, write_page
+from labeltree.report.wording import metric_words
 from labeltree.runs.versions import versions
 from labeltree.taxonomy.naming import split_path
 
@@ -109,17 +109,17 @@ def _charted(comparison: Comparison) -> list[MetricComparison]:
         entry = next((e for e in comparison.distinct if e.metric == metric and role in ("", e.role)), None)
         if entry is not None and entry.estimates and entry not in found:
             found.append(entry)
-    return found or [e for e in comparison.distinct if e.estimates and measure_of_entry(e).share][:8]
+    return found or [e for e in comparison.distinct if e.estimates and metric_of_entry(e).share][:8]
 
 
 def _dots(entries: list[MetricComparison], order: list[str]) -> Any:
     rows = []
     for entry in entries:
-        measure = measure_of_entry(entry)
+        metric = metric_of_entry(entry)
         found = [entry.estimates.get(name) for name in order]
         values = [math.nan if part is None else part.value for part in found]
         bounds = [(math.nan, math.nan) if part is None else (part.low, part.high) for part in found]
-        rows.append(DotRow(measure.title, f"{measure.term}, {entry.role}", values, bounds))
+        rows.append(DotRow(metric.title, f"{metric.name}, {entry.role}", values, bounds))
     title = "Every method by the main measures, with intervals"
     return for_screens(lambda narrow: dot_chart(rows, order, title=title, narrow=narrow))
 
@@ -127,13 +127,13 @@ def _dots(entries: list[MetricComparison], order: list[str]) -> Any:
 def _differences(entries: list[MetricComparison], baseline: str, others: list[str]) -> Any:
     rows = []
     for entry in entries:
-        measure = measure_of_entry(entry)
+        metric = metric_of_entry(entry)
         parts = [entry.differences.get(name, _UNKNOWN) for name in others]
         ends = [(p.low, p.high) if entry.larger_is_better else (-p.high, -p.low) for p in parts]
         rows.append(
             DotRow(
-                measure.title,
-                f"{measure.term}, {entry.role}" + ("" if entry.larger_is_better else "; + is fewer"),
+                metric.title,
+                f"{metric.name}, {entry.role}" + ("" if entry.larger_is_better else "; + is fewer"),
                 [better_by(entry, part) for part in parts],
                 ends,
                 [difference_text(entry, replace(part, value=better_by(entry, part)))[0] for part in parts],
@@ -153,7 +153,7 @@ def _trees(comparison: Comparison) -> list[dict[str, Any]]:
     for metric, role in keys:
         nodes = difference_tree(comparison, metric, role)
         if nodes and nodes[0].cells:
-            found.append({"measure": measure_of(metric, role), "role": role, "nodes": nodes})
+            found.append({"metric": metric_words(metric), "role": role, "nodes": nodes})
     return found
 
 
@@ -258,7 +258,7 @@ def _strata(comparison: Comparison, order: list[str]) -> list[dict[str, Any]]:
 
 
 def _row(entry: Any, order: list[str]) -> dict[str, Any]:
-    measure = measure_of_entry(entry)
+    metric = metric_of_entry(entry)
     cells = []
     for name in order:
         value, ends = estimate_text(entry, name)
@@ -277,7 +277,7 @@ def _row(entry: Any, order: list[str]) -> dict[str, Any]:
     )
     counts = {"counted": counted, "units": units}
     return {
-        "measure": measure, "role": entry.role, "larger": entry.larger_is_better, "cells": cells, **counts,
+        "metric": metric, "role": entry.role, "larger": entry.larger_is_better, "cells": cells, **counts,
     }  # fmt: skip
 
 

@@ -7,12 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from labeltree.report.charts import sparkline
-from labeltree.report.wording import GROUPS, plural
+from labeltree.report.wording import CHARTED, metric_words, plural
 
 __all__ = ["history_groups", "trained_with"]
 
 _NOT_CHARTED = ("epoch", "step", "seconds")
-_MEASURES = {measure.metric: measure for group in GROUPS for measure in group.measures}
 _GROUPS = {
     "search": "How well it retrieves: more is better",
     "violations": "How often it violates the tree: less is better",
@@ -54,12 +53,12 @@ def _in_words(column: str) -> tuple[str, str, str, bool]:
     if column == "lr":
         return "other", "Learning rate", "", False
     metric = column.removeprefix("val_").removeprefix("embeddings_")
-    measure = _MEASURES.get(metric)
-    if not column.startswith("val_") or measure is None:
+    if not column.startswith("val_") or metric not in CHARTED:
         return "other", column.replace("_", " "), "", False
     read = "embeddings" if "embeddings_" in column else "features"
-    kind = "search" if measure.larger_is_better else "violations"
-    return kind, measure.title, f"{measure.term}, {read}", measure.share
+    words = metric_words(metric)
+    kind = "search" if words.larger_is_better else "violations"
+    return kind, words.title, f"{words.name}, {read}", words.share
 
 
 _WORDS = {"samples": "fingerprint of the samples", "threads": "threads of the CPU"}

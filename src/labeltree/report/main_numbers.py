@@ -12,6 +12,7 @@ from labeltree.evaluation import EvaluationResult, MethodResult, compare
 from labeltree.evaluation.comparison import Difference
 from labeltree.evaluation.result import PREFIX
 from labeltree.inference.embeddings import RAW_NAMES, START_NAMES
+from labeltree.metrics.catalogue import metric_name
 from labeltree.report.nodes import main_branches
 from labeltree.report.wording import percent, plural
 from labeltree.taxonomy import Taxonomy
@@ -83,7 +84,7 @@ def main_numbers_table(result: EvaluationResult) -> str:
     ]
     if len(result.main.representations) == 1:  # nothing beside the space that is searched
         shown = [(metric, role) for metric, role in shown if role != "features"]
-    answers = [f"its {metric.replace('_', ' ')}" for metric in _ANSWERS]
+    answers = [metric_name(metric) for metric in _ANSWERS]
     columns = [["", "classifier", *answers, *(_title(metric, role) for metric, role in shown)]]
     for name, method in result.methods.items():
         found = [_cell(method.answer_score(metric), method.answer_interval(metric)) for metric in _ANSWERS]
@@ -205,8 +206,10 @@ def _better_classifier(main: MethodResult, metric: str, theirs: float) -> str:
 
 
 def _title(metric: str, role: str | None) -> str:
-    words = "probe top1" if metric == "top1" else metric.replace("_", " ")
-    return f"{words}, features" if role == "features" else words
+    name = metric_name(metric)
+    if metric == "top1":
+        return f"{name}, linear probe"
+    return f"{name}, features" if role == "features" else name
 
 
 def _cell(value: float, bounds: tuple[float, float]) -> str:

@@ -6,18 +6,22 @@ import math
 from dataclasses import dataclass, replace
 
 from labeltree.evaluation import EvaluationResult, MethodResult
+from labeltree.metrics.catalogue import Metric
 from labeltree.report.wording import (
     ASPECTS,
     GROUPS,
     SEARCH_FEATURES,
     AspectMeasure,
-    Measure,
+    MeasureGroup,
     format_interval,
     format_score,
+    metric_words,
     plural,
 )
 
 __all__ = ["TableCell", "TableGroup", "TableRow", "aspect_table", "metric_table", "table_cells"]
+
+_SHARE = Metric("", "")
 
 
 @dataclass(frozen=True)
@@ -33,7 +37,7 @@ class TableCell:
 class TableRow:
     """One metric, for all methods."""
 
-    measure: Measure
+    metric: Metric
     cells: list[TableCell]
 
 
@@ -64,49 +68,48 @@ def metric_table(result: EvaluationResult, sample: str, samples: str) -> list[Ta
     for group in GROUPS:
         if one_role and group is SEARCH_FEATURES:
             continue  # there is only one representation
+        metrics = [metric_words(key) for key in group.metrics]
         rows = [
-            TableRow(replace(measure, meaning=measure.meaning.format(**words)), _cells(result, measure))
-            for measure in group.measures
+            TableRow(
+                replace(metric, sentence=metric.sentence.format(**words)), _cells(result, metric, group.role)
+            )
+            for metric in metrics
         ]
         rows = [row for row in rows if any(cell.text != "–" for cell in row.cells)]
         if rows:
-            reads = _reads(result, group.measures[0])
+            reads = _reads(result, group)
             question, answer = group.question.format(**words), group.answer.format(**words)
             groups.append(TableGroup(question, answer, reads, rows))
     return groups
 
 
-def _cells(result: EvaluationResult, measure: Measure) -> list[TableCell]:
-    values = [method.score(measure.metric, measure.role or None) for method in result.methods.values()]
-    bounds = [method.interval(measure.metric, measure.role or None) for method in result.methods.values()]
-    return table_cells(values, bounds, larger_is_better=measure.larger_is_better, share=measure.share)
+def _cells(result: EvaluationResult, metric: Metric, role: str) -> list[TableCell]:
+    values = [method.score(metric.key, role or None) for method in result.methods.values()]
+    bounds = [method.interval(metric.key, role or None) for method in result.methods.values()]
+    return table_cells(values, bounds, metric)
 
 
 def table_cells(
     values: list[float],
     bounds: list[tuple[float, float]] | None = None,
-    *,
-    larger_is_better: bool = True,
-    share: bool = True,
+    metric: Metric = _SHARE,
 ) -> list[TableCell]:
     """The cells of a row with their intervals; the best is marked if several are known."""
-    texts = [format_score(value, share=share) for value in values]
+    texts = [format_score(value, share=metric.share) for value in values]
     known = [value for value in values if not math.isnan(value)]
     best = ""
-    if len({format_score(value, share=share) for value in known}) > 1:  # where all are alike, none is best
-        best = format_score((max if larger_is_better else min)(known), share=share)
+    if len({format_score(value, share=metric.share) for value in known}) > 1:  # else none is best
+        best = format_score((max if metric.larger_is_better else min)(known), share=metric.share)
     bounds = bounds or [(math.nan, math.nan)] * len(values)
     return [
-        TableCell(text, text == best, format_interval(*ends, share=share))
+        TableCell(text, text == best, format_interval(*ends, share=metric.share))
         for text, ends in zip(texts, bounds, strict=True)
     ]
 
 
-def _reads(result: EvaluationResult, measure: Measure) -> str:
-    main = result.main
-    role = next(
-        (r for r, scores in main.scores.items() if measure.role in ("", r) and measure.metric in scores), None
-    )
+def _reads(result: EvaluationResult, group: MeasureGroup) -> str:
+    main, key = result.main, group.metrics[0]
+    role = next((r for r, scores in main.scores.items() if group.role in ("", r) and key in scores), None)
     read = main.representations.get(role or "")
     return "" if read is None else read.source
 
@@ -137,7 +140,7 @@ def aspect_table(result: EvaluationResult, sample: str, samples: str) -> list[Ta
         rows = [_row(result, measure, name, samples) for name in names]
         if any(cell.text != "–" for row in rows for cell in row.cells):
             means = [method.score(f"aspect_{measure.name}", "aspects") for method in result.methods.values()]
-            mean = TableRow(Measure("", "", "Mean over the aspects", "", ""), table_cells(means))
+            mean = TableRow(Metric("", "", "Mean over the aspects"), table_cells(means))
             reads = "" if measure.own else result.main.representations[_first_role(result.main)].source
             groups.append(
                 TableGroup(
@@ -151,7 +154,7 @@ def _row(result: EvaluationResult, measure: AspectMeasure, name: str, samples: s
     values = [_value(method, measure, name) for method in result.methods.values()]
     counts = next(m.aspects[name].counts for m in result.methods.values() if name in m.aspects)
     term = f"{plural(counts['classes tested'], 'class', 'classes')}, {counts['test samples']:,} {samples}"
-    return TableRow(Measure("", "", name, term, ""), table_cells(values))
+    return TableRow(Metric("", term, name), table_cells(values))
 
 
 def _value(method: MethodResult, measure: AspectMeasure, name: str) -> float:

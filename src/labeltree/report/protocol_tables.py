@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from labeltree.evaluation import EvaluationResult, attribute_rows
 from labeltree.evaluation.protocols.node_scores import QUESTION_COUNTS
 from labeltree.evaluation.result import ProtocolResult
+from labeltree.metrics.catalogue import metric_name
 from labeltree.report.node_table import NodeTable, node_table
 from labeltree.report.wording import plural
 
@@ -104,7 +104,10 @@ def _notes(found: dict[str, ProtocolResult]) -> list[str]:
 def _scores(found: dict[str, ProtocolResult]) -> NumberTable:
     names = _union(item.scores for item in found.values())
     rows = [
-        (_words(n), [_cell(item.scores.get(n, math.nan), item.intervals.get(n)) for item in found.values()])
+        (
+            metric_name(n),
+            [_cell(item.scores.get(n, math.nan), item.intervals.get(n)) for item in found.values()],
+        )
         for n in names
     ]
     return NumberTable("", "Measure", list(found), rows)
@@ -131,7 +134,7 @@ def _curves(found: dict[str, ProtocolResult]) -> list[NumberTable]:
     for points, names in by_axis.items():
         keep = _spread_out(len(points), 12)
         rows = [row for name in names for row in _series(found, "curves", name, keep)]
-        title = _words(names[0]) if len(names) == 1 else "Curves along the same axis"
+        title = metric_name(names[0]) if len(names) == 1 else "Curves along the same axis"
         tables.append(NumberTable(title, "Curve", [points[i] for i in keep], rows))
     return tables
 
@@ -146,7 +149,7 @@ def _series(
         values = getattr(item, kind).get(name, [])
         ends = dict(enumerate(getattr(item, of_kind).get(name, [])))
         if values:
-            title = _words(name) if len(found) == 1 else f"{_words(name)} · {method}"
+            title = metric_name(name) if len(found) == 1 else f"{metric_name(name)} · {method}"
             rows.append((title, [_cell(values[i], ends.get(i)) if i < len(values) else "–" for i in keep]))
     return rows
 
@@ -175,7 +178,7 @@ def _nodes(found: dict[str, ProtocolResult]) -> list[NumberTable]:
     ]
     what = plural(len(known), "branch or class", "branches and classes")
     less = f"the {len(shown)} lowest of {what}" if len(shown) < len(known) else what
-    return [NumberTable(f"{method}: {less}", "Branch or class", [_words(name) for name in names], rows)]
+    return [NumberTable(f"{method}: {less}", "Branch or class", [metric_name(name) for name in names], rows)]
 
 
 def _lowest(result: ProtocolResult, names: list[str], path: str) -> float:
@@ -193,11 +196,6 @@ def _spread_out(length: int, most: int) -> list[int]:
     if length <= most:
         return list(range(length))
     return sorted({round(i * (length - 1) / (most - 1)) for i in range(most)})
-
-
-def _words(name: str) -> str:
-    """A key as it is shown: `features.recall_at_1` as "features: recall at 1"; the points of numbers stay."""
-    return re.sub(r"(?<!\d)\.|\.(?!\d)", ": ", name.replace("_", " "), count=1)
 
 
 def _cell(value: float, ends: tuple[float, float] | None = None) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from labeltree.evaluation.statistics.paired_tests import holm
+from labeltree.metrics.catalogue import is_larger_better, metric_name
 
 __all__ = [
     "Difference",
@@ -28,14 +29,6 @@ _LEVEL = 0.05
 _FEWEST = 3
 """The seeds that a test needs: with two, it finds next to nothing significant."""
 _ROUNDING = 1e-5
-_TERMS = {
-    "h_ap": "H-AP (pop)",
-    "h_ap_map": "H-AP (map)",
-    "ndcg": "NDCG",
-    "asi": "ASI",
-    "cpcc": "CPCC",
-}
-_LOWER = ("violations", "severity", "error", "cost", "false_alarms")
 
 
 def significance(seeds: int) -> str:
@@ -53,13 +46,13 @@ def significance(seeds: int) -> str:
 
 def lower_is_better(column: str) -> bool:
     """Whether smaller values of this metric are better."""
-    return any(word in column for word in _LOWER)
+    return not is_larger_better(column.rpartition("/")[2].replace("@", "_at_"))
 
 
 def metric_title(column: str) -> str:
     """A column's metric as a table heading, with an arrow for the better direction."""
-    metric = column.split("/", 1)[1]
-    return f"{_TERMS.get(metric, metric.replace('_', ' '))} {'↓' if lower_is_better(column) else '↑'}"
+    name = metric_name(column.split("/", 1)[1].replace("@", "_at_"))
+    return f"{name} {'↓' if lower_is_better(column) else '↑'}"
 
 
 @dataclass(frozen=True)

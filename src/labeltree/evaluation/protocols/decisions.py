@@ -194,10 +194,10 @@ def _worth(answers: Tensor, truth: Tensor, rows: Tensor, tree: Taxonomy) -> dict
     holds = holds_truth(answers, truth, tree).double()
     columns = (
         Column("coverage", holds, rows, by_node=True),
-        Column("depth", tree.depth[answers], rows, share=False, by_node=True),
+        Column("depth", tree.depth[answers], rows, by_node=True),
         Column("information", information(answers, tree), rows),
         Column("right_leaf", answers == truth, rows),
-        Column("root", answers == 0, rows, larger_is_better=False),
+        Column("root", answers == 0, rows),
         Column("accuracy_below_root", holds.masked_fill(answers == 0, torch.nan), rows),
     )
     return {column.name: column for column in columns}
@@ -233,7 +233,7 @@ def _costs(inputs: Inputs, rule: DecisionRule, scores: Tensor, rows: Tensor) -> 
         prices = cost_matrix(ClassNodes(truths, tree), cost)
         cheapest = rule.cheapest(scores, cost, top=1).nodes
         columns += [
-            Column(f"cost_{cost.distance}{name}", prices[a, place], rows, share=False, larger_is_better=False)
+            Column(f"cost_{cost.distance}{name}", prices[a, place], rows)
             for name, a in (("", cheapest), ("_of_classes", leaves))
         ]
     return columns
@@ -268,7 +268,7 @@ def _add_calibration(
         finest = depths[-1].of_samples
         if finest is not None:
             at = rows[finest.rows]
-            nll = Column(f"nll_{name}", finest.nll, at, kind=None, share=False, larger_is_better=False)
+            nll = Column(f"nll_{name}", finest.nll, at, kind=None)
             result.columns.append(nll)
             result.statistics.append(
                 Statistic(
@@ -277,7 +277,6 @@ def _add_calibration(
                     at.numpy(),
                     {"confidence": finest.confidence.numpy(), "right": finest.right.numpy()},
                     {"bins": np.array([bins])},
-                    larger_is_better=False,
                 )
             )
 

@@ -188,13 +188,13 @@ def _columns(
         Column(f"precision_{name}", _only(is_unknown, _share(common, depth[given])), rows),
         Column(f"recall_{name}", _only(is_unknown, _share(common, depth[nearest])), rows),
         Column(f"coverage_{name}", _only(counted, holds_truth(given, labels, tree)), rows),
-        Column(f"depth_{name}", _only(counted, depth[given]), rows, share=False),
+        Column(f"depth_{name}", _only(counted, depth[given]), rows),
     ]
     if answers.unknown is not None:
         found = answers.unknown
         columns += [
             Column(f"found_{name}", _only(is_unknown, found), rows),
-            Column(f"false_alarms_{name}", _only(~is_unknown, found), rows, larger_is_better=False),
+            Column(f"false_alarms_{name}", _only(~is_unknown, found), rows),
         ]
     return columns
 

@@ -151,14 +151,13 @@ def violations(inputs: Inputs, options: Any) -> ProtocolResult:
     follows = correlation(torch.arange(len(tested)))
     of_search: dict[str, Any] = {"among": True, "without": inputs.number_without_blocks(tested, correlation)}
     columns = [
-        Column("embeddings.parent_violations", violated, tested, larger_is_better=False),
+        Column("embeddings.parent_violations", violated, tested),
         Column("embeddings.parent_order_accuracy", 1 - violated, tested),
-        Column("embeddings.pair_violations", pairs, tested, larger_is_better=False, whole=True),
+        Column("embeddings.pair_violations", pairs, tested, whole=True),
         Column(
             "embeddings.cpcc",
             torch.where(labels >= 0, follows, torch.nan),
             tested,
-            share=False,
             whole=True,
             **of_search,
         ),

@@ -19,6 +19,7 @@ from scipy.special import xlogy
 from labeltree.errors import DataError
 from labeltree.evaluation.statistics.interval_ends import SAME, Floats, Interval, divided
 from labeltree.evaluation.statistics.left_out import block_counts, jackknife, only_where_present
+from labeltree.metrics.catalogue import find_metric
 from labeltree.metrics.functional.node_resampling import ranked_nodes
 from labeltree.taxonomy import AnyTaxonomy
 
@@ -80,7 +81,7 @@ class Statistic:
         rows: ``(m,)`` the samples' rows in the table.
         samples: name → ``(m, …)`` array with one entry for each sample.
         fixed: name → array that does not depend on the samples.
-        larger_is_better: whether a larger number is better.
+        larger_is_better: whether a larger number is better; None = as the catalogue has the first name.
     """
 
     kind: StatisticKind
@@ -88,9 +89,12 @@ class Statistic:
     rows: Integers
     samples: dict[str, NDArray[Any]] = field(repr=False)
     fixed: dict[str, NDArray[Any]] = field(default_factory=dict, repr=False)
-    larger_is_better: bool = True
+    larger_is_better: bool = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
+        if self.larger_is_better is None:
+            known = find_metric(self.names[0])
+            object.__setattr__(self, "larger_is_better", known is None or known.larger_is_better)
         wanted = {
             "agreement": {"labels", "clusters"},
             "node_ranking": {"target", "probabilities"},

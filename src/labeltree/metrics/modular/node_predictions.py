@@ -108,7 +108,6 @@ class MistakeSeverity(_PredictionMean):
 
     """
 
-    higher_is_better = False
     function = staticmethod(functional.mistake_severity)
 
     def __init__(self, taxonomy: AnyTaxonomy, *, undecided: Undecided = "ignore", **kwargs: Any) -> None:

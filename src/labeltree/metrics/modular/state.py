@@ -21,6 +21,7 @@ from torch import Tensor
 from torchmetrics import Metric
 from torchmetrics.utilities.distributed import gather_all_tensors
 
+from labeltree.metrics.catalogue import find_metric
 from labeltree.metrics.checks import check_embeddings, check_labels, check_same_length
 from labeltree.metrics.search.ranking import repeated_rows
 from labeltree.taxonomy import AnyTaxonomy
@@ -33,6 +34,7 @@ class FunctionMetric(Metric):
 
     Attributes:
         function: the function in `labeltree.metrics.functional`.
+        key: of the metric in the catalogue, which knows the better direction; default: the function's name.
         settings: arguments of the function by name; each is an attribute of the metric.
 
     Args:
@@ -45,6 +47,13 @@ class FunctionMetric(Metric):
     full_state_update = False
     higher_is_better: bool | None = True
     function: ClassVar[Callable[..., Any]]
+    key: ClassVar[str] = ""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        known = find_metric(cls.key or getattr(getattr(cls, "function", None), "__name__", ""))
+        if known is not None:
+            cls.higher_is_better = known.larger_is_better
 
     def __init__(self, settings: Mapping[str, Any], **kwargs: Any) -> None:
         super().__init__(**kwargs)

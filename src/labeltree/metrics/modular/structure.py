@@ -45,7 +45,6 @@ class ParentViolations(Collected):
 
     """
 
-    higher_is_better = False
     function = staticmethod(functional.parent_violations)
     values: list[Tensor]
 
@@ -92,7 +91,7 @@ class ParentOrderAccuracy(ParentViolations):
 
     """
 
-    higher_is_better = True
+    key = "parent_order_accuracy"
 
     def compute(self) -> Tensor:
         """Float64 scalar; NaN if no sample counts."""
@@ -158,7 +157,6 @@ class PairViolations(CollectedSamples):
 
     """
 
-    higher_is_better = False
     function = staticmethod(functional.pair_violations)
 
     def __init__(
