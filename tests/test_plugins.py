@@ -58,6 +58,19 @@ from labeltree.models.small import small_conv
 def theirs(channels, image_size):
     return small_conv(channels, image_size)
 """,
+    "their_command.py": """
+SUMMARY = "count to a number"
+
+def run(arguments):
+    print(*range(1, int(arguments[0]) + 1))
+""",
+    "their_store.py": """
+class Store:
+    @classmethod
+    def exists(cls, address):
+        print("asked for", address.name, "of", address.target)
+        return True
+""",
     "their_broken.py": "raise RuntimeError('half installed')",
     "theirs-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n",
     "theirs-1.0.dist-info/entry_points.txt": "".join(
@@ -67,8 +80,12 @@ def theirs(channels, image_size):
             "datasets": "their_readers",
             "protocols": "their_protocols",
             "encoders": "their_encoders",
+            "commands": "their_command",
         }.items()
-    ),
+    )
+    .replace("[labeltree.commands]\nbroken", "[labeltree.commands]\ntrain = their_command\nbroken")
+    .replace("mine = their_command", "count = their_command")
+    + "[labeltree.stores]\ntheirs = their_store:Store\n",
 }
 
 # Each command's exit code, in one process: importing everything for each of them would take most of the time.
@@ -125,6 +142,10 @@ def test_entry_points_reach_the_command_line(installed: Path, tmp_path: Path) ->
         ["evaluate", run, "--protocols", "fails", "--out", str(tmp_path / "other"), "--quiet"],
         ["study", str(tmp_path / "study.yaml"), "--dry-run"],
         ["train", "--data", "rotten", "--out", str(tmp_path / "rotten"), "--quiet"],
+        ["count", "3"],
+        ["--help"],
+        ["index", run, "--out", "theirs://ann:secret@host/place#birds"],
+        ["cuont"],
     ]  # fmt: skip
     code = COMMANDS.format(folder=str(installed), commands=commands)
     result = run_forked(code)
@@ -137,8 +158,15 @@ def test_entry_points_reach_the_command_line(installed: Path, tmp_path: Path) ->
         )
     )
     codes = [int(re.search(r"^= (\d+)$", text, re.MULTILINE)[1]) for text in said.values()]  # type: ignore[index]
-    assert codes == [0, 0, 0, 0, 0, 0, 0, 2, 0, 2], result.stderr
-    objectives, encoders, data, tree, _, protocols, *_ = said.values()
+    assert codes == [0, 0, 0, 0, 0, 0, 0, 2, 0, 2, 0, 0, 2, 2], result.stderr
+    objectives, encoders, data, tree, _, protocols, *_, counted, usage, index, _ = said.values()
+    assert counted.startswith("1 2 3\n")
+    assert re.search(r"^  count +count to a number$", usage, re.MULTILINE)
+    assert re.search(r"^  train +train an encoder", usage, re.MULTILINE), "nobody takes its name"
+    assert "'train' of the commands in 'their_command' (package theirs) is not used" in result.stderr
+    assert "asked for birds of theirs://ann:secret@host/place" in index
+    assert "there is an index at 'theirs://ann@host/place#birds' already" in result.stderr
+    assert "unknown command 'cuont'; did you mean 'count'?" in result.stderr
     assert re.search(r"^theirs +of another package \(theirs\)$", objectives, re.MULTILINE)
     assert "hwc" in objectives
     assert "theirs" in encoders.split()
@@ -149,7 +177,7 @@ def test_entry_points_reach_the_command_line(installed: Path, tmp_path: Path) ->
     assert "knn:" in protocols
     metrics = json.loads((tmp_path / "run" / "metrics.json").read_text("utf-8"))
     assert metrics["methods"]["theirs"]["protocols"]["norms"]["scores"]["length"] > 0
-    for kind in ("objectives", "datasets", "protocols", "encoders"):
+    for kind in ("objectives", "datasets", "protocols", "encoders", "commands"):
         warning = f"the {kind} of 'their_broken' (package theirs) cannot be loaded: half installed"
         assert result.stderr.count(warning) == 1
     assert "protocol 'fails': their_protocols failed: KeyError: 'no column'" in result.stderr

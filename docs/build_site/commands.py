@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from unittest import mock
 
-from labeltree.cli.main import COMMANDS
+from labeltree.cli.main import command_summaries
 from labeltree.training.parser_text import COMMON
 
 __all__ = ["command_pages", "parser_of"]
@@ -38,9 +38,10 @@ def parser_of(command: str) -> argparse.ArgumentParser:
 
 def command_pages() -> dict[str, str]:
     """All pages, by their names."""
-    lines = [f"- [{name}](labeltree-{name}.md): {summary}" for name, summary in COMMANDS.items()]
+    commands = command_summaries()
+    lines = [f"- [{name}](labeltree-{name}.md): {summary}" for name, summary in commands.items()]
     pages = {"reference/commands/index": "\n".join(lines)}
-    for name in COMMANDS:
+    for name in commands:
         parts = [f"# labeltree {name}", *_page(name, parser_of(name))]
         pages[f"reference/commands/labeltree-{name}"] = "\n\n".join(parts) + "\n"
     return pages

@@ -70,7 +70,7 @@ def train(
     chosen = {**settings, **{name: value for name, value in given.items() if value is not None}}
     recipe = with_absolute_paths(make_recipe(chosen, config))
     if folds is not None:
-        from labeltree.studies.folds import train_folds
+        from labeltree.report.cross_validation import train_folds
 
         where = out or f"{default_folder(recipe)}-{folds}-folds"
         return train_folds(recipe, folds, where, progress_bar=progress_bar, on_data=on_data, verify=verify)
@@ -244,7 +244,7 @@ def evaluate(
             progress=progress,
         )
     if RunFolder(path).folds.is_file():
-        from labeltree.studies.folds import evaluate_folds
+        from labeltree.report.cross_validation import evaluate_folds
 
         for given, name in (
             (taxonomy, "taxonomy"),

@@ -1,16 +1,81 @@
-"""Plug-ins of other installed packages: load them through entry points, and say what is none of them.
+"""Parts that are found by entry points: labeltree's own, and those of other installed packages.
 
-A broken one only causes a warning.
+A broken part of another package only causes a warning.
 """
 
 from __future__ import annotations
 
 import warnings
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint, distribution, entry_points
+from typing import Any
 
-__all__ = ["entry_point_of", "is_found_everywhere", "load_plugins"]
+from labeltree.errors import LabeltreeError
+
+__all__ = [
+    "entry_point_of",
+    "is_found_everywhere",
+    "load_each",
+    "load_own",
+    "load_plugins",
+    "named_parts",
+    "own_parts",
+]
 
 _loaded: set[str] = set()
+
+
+def own_parts(kind: str) -> dict[str, EntryPoint]:
+    """labeltree's own entry points of a group, by name.
+
+    Raises:
+        LabeltreeError: if the installation is older than the source.
+    """
+    group = f"labeltree.{kind}"
+    parts = {entry.name: entry for entry in distribution("labeltree").entry_points if entry.group == group}
+    if not parts:
+        raise LabeltreeError(
+            f"the {kind} of labeltree are not registered: its installation is older than its source; install "
+            "it again, 'pip install -e .' in its folder"
+        )
+    return parts
+
+
+def named_parts(kind: str) -> dict[str, EntryPoint]:
+    """All entry points of a group by name; nobody takes a name of labeltree's own.
+
+    Args:
+        kind: ``commands`` or ``stores``.
+    """
+    parts = own_parts(kind)
+    for entry in entry_points(group=f"labeltree.{kind}"):
+        if entry.name not in parts:
+            parts[entry.name] = entry
+        elif entry.value != parts[entry.name].value:
+            warnings.warn(
+                f"'{entry.name}' of the {kind} in '{entry.value}'{_package(entry)} is not used: there is one "
+                "already",
+                stacklevel=2,
+            )
+    return parts
+
+
+def load_each(kind: str) -> dict[str, Any]:
+    """What the entry points of a group name; of other packages, what cannot be loaded only warns."""
+    own, loaded = own_parts(kind), dict[str, Any]()
+    for name, entry in named_parts(kind).items():
+        try:
+            loaded[name] = entry.load()
+        except (Exception, SystemExit) as error:
+            if name in own:
+                raise
+            _warn(kind, entry, error)
+    return loaded
+
+
+def load_own(kind: str) -> None:
+    """Import labeltree's own modules of a group, which register their parts."""
+    for entry in own_parts(kind).values():
+        entry.load()
 
 
 def load_plugins(kind: str) -> None:
@@ -29,10 +94,7 @@ def load_plugins(kind: str) -> None:
         try:
             entry.load()
         except (Exception, SystemExit) as error:
-            message = " ".join(str(error).split()) or type(error).__name__
-            warnings.warn(
-                f"the {kind} of '{entry.value}'{_package(entry)} cannot be loaded: {message}", stacklevel=2
-            )
+            _warn(kind, entry, error)
 
 
 def entry_point_of(module: str, kind: str) -> EntryPoint | None:
@@ -55,6 +117,11 @@ def is_found_everywhere(module: str, kind: str) -> bool:
         kind: as in `load_plugins`.
     """
     return module.split(".")[0] == "labeltree" or entry_point_of(module, kind) is not None
+
+
+def _warn(kind: str, entry: EntryPoint, error: BaseException) -> None:
+    message = " ".join(str(error).split()) or type(error).__name__
+    warnings.warn(f"the {kind} of '{entry.value}'{_package(entry)} cannot be loaded: {message}", stacklevel=3)
 
 
 def _package(entry: EntryPoint) -> str:

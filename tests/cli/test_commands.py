@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from labeltree.cli.main import COMMANDS, main
+from labeltree.cli.main import command_summaries, main
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.taxonomy import Taxonomy
 
@@ -219,7 +219,7 @@ def test_lists(capsys: pytest.CaptureFixture[str]) -> None:
     assert "fashion-mnist" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("command", ["", *COMMANDS])
+@pytest.mark.parametrize("command", ["", *command_summaries()])
 def test_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(*command.split(), "--help") == 0
     text = capsys.readouterr().out

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from labeltree.cli.main import COMMANDS, main
+from labeltree.cli.main import command_summaries, main
 from labeltree.decisions import Promise
 from labeltree.errors import RecipeError
 from labeltree.inference.predict import Answered, Request
@@ -22,7 +22,7 @@ def run(*words: object) -> int:
     return main([str(word) for word in words])
 
 
-@pytest.mark.parametrize("command", [*COMMANDS, "taxonomy show", "data check"])
+@pytest.mark.parametrize("command", [*command_summaries(), "taxonomy show", "data check"])
 def test_the_help_of_every_command_fits_on_a_page(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(*command.split(), "--help") == 0
     text = capsys.readouterr().out

@@ -19,7 +19,7 @@ import pytest
 
 import labeltree
 from forked import run_forked
-from labeltree.cli.main import COMMANDS
+from labeltree.cli.main import command_summaries
 from labeltree.training.registry import list_objectives
 
 pytestmark = pytest.mark.slow
@@ -155,7 +155,7 @@ def test_every_command_and_setting_is_described(site: Site, builder: None) -> No
     from commands import parser_of
     from recipe_settings import setting_names
 
-    for command in COMMANDS:
+    for command in command_summaries():
         page = f"reference/commands/labeltree-{command}.html"
         described = set(re.findall(r'<span class="pre">(-[\w-]+)</span>', site.pages[page]))
         if command != "train":  # whose page has the common settings

@@ -29,8 +29,8 @@ from labeltree.models import (
 from labeltree.models import hub as hub_module
 from labeltree.models.hub import only_cached
 from labeltree.preprocessing import ImageLook
+from labeltree.report.cross_validation import fold_runs, train_folds
 from labeltree.runs import ModelDescription, RunFolder
-from labeltree.studies.folds import fold_runs, train_folds
 from labeltree.training.choose_encoder import IMAGE_ENCODER, SMALL_ENCODER, choose_encoder
 from labeltree.training.fit import train
 from labeltree.training.reading import parser_of, read_recipe, with_absolute_paths

@@ -127,7 +127,7 @@ class TestWeightsThatAreNotThere:
         module._missing_weights.cache_clear()
 
     def test_nothing_is_fetched_offline(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(module, "fetch_weights", lambda *_, **__: pytest.fail("fetched"))
+        monkeypatch.setattr(module, "fetch", lambda *_, **__: pytest.fail("fetched"))
         choice = choose_encoder(recipe(), PHOTOGRAPHS)
         assert (choice.encoder, choice.images.size) == ("small-conv", 64)
         assert choice.warning is not None
@@ -144,7 +144,7 @@ class TestWeightsThatAreNotThere:
             given.update(how, name=name)
             (cache_folder / name / "weights").mkdir(parents=True)
 
-        monkeypatch.setattr(module, "fetch_weights", fetch)
+        monkeypatch.setattr(module, "fetch", fetch)
         assert choose_encoder(recipe(), PHOTOGRAPHS).encoder == "efficientnet-lite0"
         assert choose_encoder(recipe(), PHOTOGRAPHS).images.size == 224
         assert given == {"name": "efficientnet-lite0", "seconds": 10}
@@ -161,7 +161,7 @@ class TestWeightsThatAreNotThere:
             tried.append(name)
             raise DataError("there is no connection")
 
-        monkeypatch.setattr(module, "fetch_weights", fail)
+        monkeypatch.setattr(module, "fetch", fail)
         for _ in range(2):
             choice = choose_encoder(recipe(), PHOTOGRAPHS)
         assert tried == ["efficientnet-lite0"]

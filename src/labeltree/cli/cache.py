@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import argparse
 
+SUMMARY = "what the cache folder holds, and clear it"
+ELSEWHERE = "LABELTREE_DATA names another cache folder"
+"""What to do if the place that it writes to is full or read-only."""
+
 
 def run(arguments: list[str]) -> None:
     """Print the folders of the cache with their sizes, or clear some of them."""

@@ -8,6 +8,10 @@ import sys
 from labeltree.cli.run_options import add_classifier, add_verify
 from labeltree.errors import typed
 
+SUMMARY = "calibrate a run's probabilities and the thresholds of its answers"
+ELSEWHERE = "a copy of the run can lie in another folder"
+"""What to do if the place that it writes to is full or read-only."""
+
 
 def run(arguments: list[str]) -> None:
     """Fit the decision rule requested by the arguments, and print its quality."""

@@ -6,6 +6,10 @@ import argparse
 from collections import Counter
 from pathlib import Path
 
+SUMMARY = "which of several runs is better, by how much, how sure, and where on the tree"
+ELSEWHERE = "--out FOLDER names another folder"
+"""What to do if the place that it writes to is full or read-only."""
+
 
 def run(arguments: list[str]) -> None:
     """Compare the given runs or tables; writes comparison.json, .md, .csv and .html."""

@@ -6,6 +6,10 @@ import argparse
 import sys
 from pathlib import Path
 
+SUMMARY = "list the data sets, and get one"
+ELSEWHERE = "LABELTREE_DATA names another cache folder"
+"""What to do if the place that it writes to is full or read-only."""
+
 
 def run(arguments: list[str]) -> None:
     """List the data sets, download one into the cache, or check whether one is complete."""

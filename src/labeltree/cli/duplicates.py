@@ -6,6 +6,10 @@ import argparse
 import sys
 from pathlib import Path
 
+SUMMARY = "find near duplicates in an index, across splits, labels and groups"
+ELSEWHERE = "--out FILE names another file"
+"""What to do if the place that it writes to is full or read-only."""
+
 
 def run(arguments: list[str]) -> None:
     """Find near duplicates, and print or write them."""

@@ -9,6 +9,10 @@ from pathlib import Path
 
 from labeltree.cli.run_options import add_bulk, add_verify, folder_help, run_in_bulk
 
+SUMMARY = "write the embeddings of a trained run, of its own data or of others"
+ELSEWHERE = "--out FILE names another file"
+"""What to do if the place that it writes to is full or read-only."""
+
 
 def run(arguments: list[str]) -> None:
     """Write the embeddings table requested by the arguments."""

@@ -14,6 +14,10 @@ from labeltree.errors import DataError
 if TYPE_CHECKING:
     from labeltree.evaluation import EvaluationResult
 
+SUMMARY = "measure how well embeddings respect a taxonomy, and write a report"
+ELSEWHERE = "--out FOLDER names another folder"
+"""What to do if the place that it writes to is full or read-only."""
+
 
 def run(arguments: list[str]) -> None:
     """Evaluate the given run or table; writes metrics.json and report.html."""

@@ -7,6 +7,10 @@ import sys
 
 from labeltree.cli.serve import add_limits, read_token, settings_of
 
+SUMMARY = "search, look at and correct an index on a page in the browser"
+ELSEWHERE = "--corrections FILE names another file"
+"""What to do if the place that it writes to is full or read-only."""
+
 _LIMITS = ("--timeout", "--max-upload", "--max-pixels", "--max-decoding", "--max-text")
 
 

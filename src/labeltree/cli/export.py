@@ -6,6 +6,10 @@ import argparse
 
 from labeltree.cli.run_options import add_classifier, add_version
 
+SUMMARY = "write a trained run as a folder for others: ONNX, weights, labels, a model card"
+ELSEWHERE = "--out FOLDER names another folder"
+"""What to do if the place that it writes to is full or read-only."""
+
 
 def run(arguments: list[str]) -> None:
     """Write the exported model requested by the arguments."""

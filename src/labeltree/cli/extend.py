@@ -6,6 +6,10 @@ import argparse
 
 from labeltree.errors import typed
 
+SUMMARY = "add classes to a trained run from a few samples, without training"
+ELSEWHERE = "a copy of the run can lie in another folder"
+"""What to do if the place that it writes to is full or read-only."""
+
 
 def run(arguments: list[str]) -> None:
     """Extend a run as the arguments say, or list its extensions, and print what they did."""

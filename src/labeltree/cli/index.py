@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from labeltree.index.index import IndexInfo
     from labeltree.taxonomy import TaxonomyMapping
 
+SUMMARY = "make, change or describe an index of embeddings to search"
+ELSEWHERE = "--out DIR names another folder"
+"""What to do if the place that it writes to is full or read-only."""
+
 _EPILOG = """examples:
   labeltree index runs/photos                            makes runs/photos/index, of all splits
   labeltree index --embeddings theirs.npz --taxonomy tree.yaml --out theirs.index

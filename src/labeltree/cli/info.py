@@ -5,6 +5,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+SUMMARY = "describe a run or an exported model on one screen"
+ELSEWHERE = "it writes nothing"
+"""What to do if the place that it writes to is full or read-only."""
+
 
 def run(arguments: list[str]) -> None:
     """Print the facts of the model named by the arguments."""

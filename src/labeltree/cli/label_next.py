@@ -8,6 +8,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from labeltree.curation.label_next import DepthRule
 
+SUMMARY = "choose what to label next, and how finely"
+ELSEWHERE = "--out FILE names another file"
+"""What to do if the place that it writes to is full or read-only."""
+
 _EPILOG = """examples:
   labeltree label-next runs/photos --budget 200
   labeltree label-next theirs.npz --taxonomy tree.yaml --depth gain --costs 1,1.5,4

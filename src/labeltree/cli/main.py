@@ -8,55 +8,14 @@ import sys
 TYPE_CHECKING = False  # as in typing, which takes a while to load: here nobody catches a Ctrl-C yet
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import TextIO
+    from typing import Any, TextIO
 
     from labeltree.processes import Stop
 
-COMMANDS = {
-    "train": "train an encoder whose embeddings respect a taxonomy",
-    "evaluate": "measure how well embeddings respect a taxonomy, and write a report",
-    "compare": "which of several runs is better, by how much, how sure, and where on the tree",
-    "embed": "write the embeddings of a trained run, of its own data or of others",
-    "suspects": "find labels that look wrong",
-    "study": "run methods × settings × seeds, and write their tables",
-    "calibrate": "calibrate a run's probabilities and the thresholds of its answers",
-    "predict": "answer for images or texts, as finely as the run is sure",
-    "extend": "add classes to a trained run from a few samples, without training",
-    "export": "write a trained run as a folder for others: ONNX, weights, labels, a model card",
-    "index": "make, change or describe an index of embeddings to search",
-    "label-next": "choose what to label next, and how finely",
-    "info": "describe a run or an exported model on one screen",
-    "serve": "answer over HTTP, with a trained run",
-    "search": "find the samples of an index that are most like an image, a text, a sample or a node",
-    "duplicates": "find near duplicates in an index, across splits, labels and groups",
-    "explore": "search, look at and correct an index on a page in the browser",
-    "data": "list the data sets, and get one",
-    "cache": "what the cache folder holds, and clear it",
-    "taxonomy": "show, check, convert or make a taxonomy, and compare versions",
-}
+_USUAL_ORDER = """train evaluate compare study calibrate predict embed export extend info serve
+suspects label-next index search duplicates explore taxonomy data cache"""
+"""In which people need the commands; others come last."""
 
-_ELSEWHERE = {
-    "train": "--out FOLDER names another folder",
-    "evaluate": "--out FOLDER names another folder",
-    "compare": "--out FOLDER names another folder",
-    "embed": "--out FILE names another file",
-    "suspects": "--out FILE names another file",
-    "study": "a copy of the study's file can lie in another folder",
-    "calibrate": "a copy of the run can lie in another folder",
-    "predict": "--out FILE names another file; a copy of the run can lie in another folder",
-    "extend": "a copy of the run can lie in another folder",
-    "export": "--out FOLDER names another folder",
-    "index": "--out DIR names another folder",
-    "label-next": "--out FILE names another file",
-    "info": "it writes nothing",
-    "serve": "a copy of the run can lie in another folder",
-    "search": "--out FILE names another file",
-    "duplicates": "--out FILE names another file",
-    "explore": "--corrections FILE names another file",
-    "data": "LABELTREE_DATA names another cache folder",
-    "cache": "LABELTREE_DATA names another cache folder",
-    "taxonomy": "name another file",
-}
 _STOPPED = {2: "interrupted", 15: "terminated"}
 # What libraries say in errors of their own kinds: lance, pyarrow and safetensors; torch.
 _FULL = r"os error 28\b|[Nn]o space left on device|StorageFull|PytorchStreamWriter failed writing"
@@ -74,8 +33,9 @@ _LONGEST = 2000  # maximum number of characters of an error message
 
 def usage() -> str:
     """The text of ``labeltree --help``."""
-    width = max(map(len, COMMANDS))
-    lines = [f"  {name:<{width}}  {summary}" for name, summary in COMMANDS.items()]
+    summaries = command_summaries()
+    width = max(map(len, summaries))
+    lines = [f"  {name:<{width}}  {summary}" for name, summary in summaries.items()]
     return "\n".join(
         [
             "usage: labeltree [--debug] [--version] COMMAND ...",
@@ -88,6 +48,16 @@ def usage() -> str:
             EPILOG,
         ]
     )
+
+
+def command_summaries() -> dict[str, str]:
+    """What each command does, in one line; those of other packages come last."""
+    from labeltree.plugins import load_each
+
+    loaded = load_each("commands")
+    usual = [name for name in _USUAL_ORDER.split() if name in loaded]
+    others = sorted(loaded.keys() - set(usual))
+    return {name: str(getattr(loaded[name], "SUMMARY", "")) for name in (*usual, *others)}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -132,14 +102,12 @@ def _run(words: list[str], stop: Stop) -> int:
             from importlib.metadata import version
 
             print(f"labeltree {version('labeltree')}")
-        elif command in COMMANDS:
-            import importlib
-
-            own_names = command == "train"  # recipe settings are written with underscores
-            given = words[1:] if own_names else _with_hyphens(words[1:])
-            importlib.import_module(f"labeltree.cli.{command.replace('-', '_')}").run(given)
         else:
-            return _fail(_unknown(command))
+            module = _module(command)
+            if module is None:
+                return _fail(_unknown(command))
+            own_names = command == "train"  # recipe settings are written with underscores
+            module.run(words[1:] if own_names else _with_hyphens(words[1:]))
     except BaseException as error:
         signal = getattr(error, "signal", stop.signal)  # an interrupted training records its signal
         if signal is not None:
@@ -156,11 +124,22 @@ def _run(words: list[str], stop: Stop) -> int:
     return 0
 
 
+def _module(command: str) -> Any:
+    """The module of a command, by its entry point; None if there is none."""
+    from labeltree.plugins import named_parts, own_parts
+
+    entry = own_parts("commands").get(command) or named_parts("commands").get(command)
+    return None if entry is None else entry.load()
+
+
 def _unknown(command: str) -> str:
     import difflib
 
-    near = difflib.get_close_matches(command, COMMANDS, 1)
-    hint = f"did you mean '{near[0]}'?" if near else f"there are {', '.join(COMMANDS)}"
+    from labeltree.plugins import named_parts
+
+    names = named_parts("commands")
+    near = difflib.get_close_matches(command, names, 1)
+    hint = f"did you mean '{near[0]}'?" if near else f"there are {', '.join(names)}"
     return f"unknown command '{command}'; {hint}"
 
 
@@ -201,8 +180,9 @@ def _elsewhere(command: str, path: str) -> str:
     from labeltree.cache import data_home
 
     if Path(path).absolute().is_relative_to(data_home().absolute()):
-        return f" ({_ELSEWHERE['data']})"
-    return f" ({_ELSEWHERE[command]})"
+        return " (LABELTREE_DATA names another cache folder)"
+    hint = getattr(_module(command), "ELSEWHERE", "")
+    return f" ({hint})" if hint else ""
 
 
 def _output_failed(error: OSError) -> int:

@@ -19,6 +19,10 @@ from labeltree.cli.run_options import (
 if TYPE_CHECKING:
     from labeltree.inference.format_answers import Format
 
+SUMMARY = "answer for images or texts, as finely as the run is sure"
+ELSEWHERE = "--out FILE names another file; a copy of the run can lie in another folder"
+"""What to do if the place that it writes to is full or read-only."""
+
 _OF_ANSWERS = (
     "classifier", "coverage", "method", "confidence", "counted", "by_depth", "cost", "top", "unknown",
     "taxonomy", "mapping",

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from labeltree.index.results import Answer
     from labeltree.taxonomy import Taxonomy
 
+SUMMARY = "find the samples of an index that are most like an image, a text, a sample or a node"
+ELSEWHERE = "--out FILE names another file"
+"""What to do if the place that it writes to is full or read-only."""
+
 _DESCRIPTION = """Find the samples of an index that are most like images, texts, samples of the index, or
 nodes (the mean of what is labelled there). Images and texts are embedded by the run
 that the index was made from. 'off' is the number of steps up from the query's label to the

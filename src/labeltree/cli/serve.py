@@ -12,6 +12,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from labeltree.serving import ServiceSettings
 
+SUMMARY = "answer over HTTP, with a trained run"
+ELSEWHERE = "a copy of the run can lie in another folder"
+"""What to do if the place that it writes to is full or read-only."""
+
 _LIMITS: tuple[tuple[str, int | float, str, str], ...] = (
     ("--max-batch", 32, "N", "samples that the network reads at once"),
     ("--max-wait", 5.0, "MS", "milliseconds that an idle network waits for more"),

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import argparse
 
+SUMMARY = "run methods × settings × seeds, and write their tables"
+ELSEWHERE = "a copy of the study's file can lie in another folder"
+"""What to do if the place that it writes to is full or read-only."""
+
 
 def run(arguments: list[str]) -> None:
     """Run, continue, list or tabulate the given study."""

@@ -7,6 +7,10 @@ import json
 import shlex
 from pathlib import Path
 
+SUMMARY = "find labels that look wrong"
+ELSEWHERE = "--out FILE names another file"
+"""What to do if the place that it writes to is full or read-only."""
+
 
 def run(arguments: list[str]) -> None:
     """Write suspects.csv and suspects.json, and print the first."""

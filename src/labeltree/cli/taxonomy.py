@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from labeltree.taxonomy import AnyTaxonomy
     from labeltree.taxonomy.projection import ProjectionRule
 
+SUMMARY = "show, check, convert or make a taxonomy, and compare versions"
+ELSEWHERE = "name another file"
+"""What to do if the place that it writes to is full or read-only."""
+
 
 def run(arguments: list[str]) -> None:
     """Show, check, convert or project the given taxonomy, or make one from class names."""

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from labeltree.data import DataSummary
     from labeltree.training.recipe import Recipe
 
+SUMMARY = "train an encoder whose embeddings respect a taxonomy"
+ELSEWHERE = "--out FOLDER names another folder"
+"""What to do if the place that it writes to is full or read-only."""
+
 USAGE = "labeltree train --data DATA [--objective NAME] [--out FOLDER] [--config FILE] [settings]"
 
 
@@ -120,7 +124,7 @@ def _list_names(arguments: list[str]) -> bool:
 
 
 def _train_folds(recipe: Recipe, options: argparse.Namespace) -> None:
-    from labeltree.studies.folds import train_folds
+    from labeltree.report.cross_validation import train_folds
     from labeltree.training.reading import default_folder
     from labeltree.training.record import is_first_rank
 

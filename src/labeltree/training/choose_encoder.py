@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from labeltree.cache import data_home
-from labeltree.data import Source, usual_input
-from labeltree.datasets.encoder_weights import PACKAGES, fetch_weights, weights_sentence
+from labeltree.data import Source, fetch, get_dataset, list_datasets, usual_input
 from labeltree.errors import DataError
 from labeltree.models import (
     check_encoder,
@@ -141,13 +140,19 @@ def _missing_weights(name: str, home: str, unreachable: bool) -> str | None:
     except ImportError as error:
         return str(error)
     except DataError as error:
-        if name not in PACKAGES:
+        if name not in list_datasets(name):
             return str(error)
         if unreachable:
             return f"nothing may be fetched (offline); 'labeltree data get {name}' fetches it elsewhere"
-    _log.warning("%s", weights_sentence(name))
+    entry = get_dataset(name)
+    _log.warning(
+        "fetching the %s (%s; licence: %s); LABELTREE_OFFLINE=1 or --offline does without",
+        entry.summary,
+        entry.size,
+        entry.licence,
+    )
     try:
-        fetch_weights(name, seconds=10)
+        fetch(name, seconds=10)
         check_encoder(name, pretrained=True)
     except (DataError, ImportError) as error:
         return str(error)

@@ -10,6 +10,8 @@ from typing import Any
 from torch import nn
 
 from labeltree import losses
+from labeltree.data import get_dataset
+from labeltree.errors import DataError
 from labeltree.plugins import load_plugins
 from labeltree.training.registry import ObjectiveSum, register_objective, register_sum
 
@@ -22,9 +24,14 @@ class DeViSE(losses.DeViSELoss):
     @staticmethod
     def default_vectors() -> str:
         """The GloVe vectors that `labeltree data get glove-50d` downloads."""
-        from labeltree.datasets import glove_file  # imported here: it loads all readers
-
-        return str(glove_file())
+        entry = get_dataset("glove-50d")
+        path = entry.folder / "vectors.npz"
+        if not path.is_file():
+            raise DataError(
+                f"there are no word vectors in '{path}'; 'labeltree data get {entry.name}' fetches them, or "
+                "name another file"
+            )
+        return str(path)
 
 
 _SIMCLR = "Chen et al. 2020, A Simple Framework for Contrastive Learning"
