@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
 from labeltree.ridge.moments import Moments
-from labeltree.ridge.solution import Solver
+from labeltree.ridge.solution import RidgeSystem
 
 __all__ = ["outputs_of_folds"]
 
@@ -39,24 +40,43 @@ def outputs_of_folds(
         place: ``(n,)`` which label set each sample has.
         penalties: the λ.
     """
-    everything = Solver.of(moments, set_targets)
-    rotated = everything.rotate(points)
     outputs = torch.empty(len(penalties), *targets.shape, dtype=torch.float64)
+    hats = _HatMatrices(RidgeSystem.of(moments, set_targets), points)
     for fold in range(int(folds.max()) + 1):
         rows = (folds == fold).nonzero()[:, 0]
         if len(rows) * _SMALL < points.shape[1]:
             for number, penalty in enumerate(penalties):
-                within = rotated[rows]
-                hat = within @ (within / (everything.values + penalty)).T + 1 / len(points)
-                missed = targets[rows] - everything.outputs(within, penalty)
-                identity = torch.eye(len(rows), dtype=torch.float64)
-                outputs[number, rows] = targets[rows] - torch.linalg.solve(identity - hat, missed)
+                outputs[number, rows] = hats.outputs_without(rows, targets[rows], penalty)
             continue
-        rest = Solver.of(_without(moments, points[rows], place[rows]), set_targets)
-        within = rest.rotate(points[rows])
+        rest = RidgeSystem.of(_without(moments, points[rows], place[rows]), set_targets)
         for number, penalty in enumerate(penalties):
-            outputs[number, rows] = rest.outputs(within, penalty)
+            weight, bias = rest.solve(penalty)
+            outputs[number, rows] = points[rows] @ weight + bias
     return outputs
+
+
+class _HatMatrices:
+    """Outputs for small folds, from one eigendecomposition for all folds and penalties."""
+
+    def __init__(self, system: RidgeSystem, points: Tensor) -> None:
+        self._system, self._points = system, points
+
+    @cached_property
+    def _eigen(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Eigenvalues, and points and slopes in the basis of the eigenvectors."""
+        values, vectors = torch.linalg.eigh(self._system.spread)
+        turned = (self._points - self._system.mean) @ vectors
+        return values.clamp_min(0), turned, vectors.T @ self._system.slopes
+
+    def outputs_without(self, rows: Tensor, targets: Tensor, penalty: float) -> Tensor:
+        """Outputs ``(m, c)`` of rows ``(m,)`` by the head without these."""
+        values, turned, slopes = self._eigen
+        within = turned[rows] / (values + penalty)
+        hat = within @ turned[rows].T + 1 / len(self._points)
+        missed = targets - (within @ slopes + self._system.rates)
+        identity = torch.eye(len(rows), dtype=torch.float64)
+        error: Tensor = torch.linalg.solve(identity - hat, missed)
+        return targets - error
 
 
 def _without(moments: Moments, points: Tensor, place: Tensor) -> Moments:

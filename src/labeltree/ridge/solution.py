@@ -1,4 +1,4 @@
-"""Ridge regression of vectors onto indicator targets, from sums, for many penalties at the cost of one."""
+"""Ridge regression of vectors onto indicator targets, solved from sums."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from labeltree.ridge.moments import Moments
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.label_sets import finest_labels
 
-__all__ = ["Solver", "class_targets", "classes_with_samples"]
+__all__ = ["RidgeSystem", "class_targets", "classes_with_samples"]
 
 
 def classes_with_samples(labels: Tensor, taxonomy: Taxonomy) -> Tensor:
@@ -46,28 +46,26 @@ def class_targets(labels: Tensor, classes: Tensor, taxonomy: Taxonomy) -> Tensor
 
 
 @dataclass(frozen=True, eq=False)
-class Solver:
-    """Outputs F = x·W + b that minimise Σ‖F − T‖² + λ‖W‖², for every λ from one eigendecomposition.
+class RidgeSystem:
+    """The normal equations of outputs F = x·W + b that minimise Σ‖F − T‖² + λ‖W‖².
 
     The intercept b is not penalised, so that the outputs of a sample sum to 1, as its targets do.
 
     Attributes:
         mean: ``(d,)`` mean vector.
         rates: ``(c,)`` mean target.
-        values: ``(d,)`` eigenvalues of Σ (x − mean)(x − mean)ᵀ, ascending, none below 0.
-        vectors: ``(d, d)`` its eigenvectors, one a column.
-        slopes: ``(d, c)`` Σ (x − mean) Tᵀ in the basis of the eigenvectors.
+        spread: ``(d, d)`` Σ (x − mean)(x − mean)ᵀ.
+        slopes: ``(d, c)`` Σ (x − mean) Tᵀ.
     """
 
     mean: Tensor
     rates: Tensor
-    values: Tensor
-    vectors: Tensor
+    spread: Tensor
     slopes: Tensor
 
     @classmethod
-    def of(cls, moments: Moments, targets: Tensor) -> Solver:
-        """The solver of samples with the given moments.
+    def of(cls, moments: Moments, targets: Tensor) -> RidgeSystem:
+        """The system of samples with the given moments.
 
         Args:
             moments: with s label sets.
@@ -77,19 +75,12 @@ class Solver:
         mean = moments.sums.sum(0) / count
         rates = (moments.counts[:, None] * targets).sum(0) / count
         spread = moments.products - count * torch.outer(mean, mean)
-        values, vectors = torch.linalg.eigh((spread + spread.T) / 2)
-        towards = moments.sums.T @ targets - count * torch.outer(mean, rates)
-        return cls(mean, rates, values.clamp_min(0), vectors, vectors.T @ towards)
+        slopes = moments.sums.T @ targets - count * torch.outer(mean, rates)
+        return cls(mean, rates, (spread + spread.T) / 2, slopes)
 
-    def weights(self, penalty: float) -> tuple[Tensor, Tensor]:
+    def solve(self, penalty: float) -> tuple[Tensor, Tensor]:
         """W ``(d, c)`` and b ``(c,)`` for a penalty λ above 0."""
-        weight = self.vectors @ (self.slopes / (self.values + penalty)[:, None])
+        system = self.spread.clone()
+        system.diagonal().add_(penalty)
+        weight = torch.cholesky_solve(self.slopes, torch.linalg.cholesky(system))
         return weight, self.rates - self.mean @ weight
-
-    def rotate(self, points: Tensor) -> Tensor:
-        """Points ``(m, d)`` less the mean, in the basis of the eigenvectors."""
-        return (points - self.mean) @ self.vectors
-
-    def outputs(self, rotated: Tensor, penalty: float) -> Tensor:
-        """Outputs ``(m, c)`` of points that `rotate` has turned."""
-        return rotated @ (self.slopes / (self.values + penalty)[:, None]) + self.rates

@@ -17,7 +17,7 @@ from labeltree.metrics.functional import map_at_r
 from labeltree.ridge.class_similarity import SIMILARITIES, Similarity, class_points, class_similarity
 from labeltree.ridge.folds import outputs_of_folds
 from labeltree.ridge.moments import Moments, clean_labels, unit_rows
-from labeltree.ridge.solution import Solver, class_targets, classes_with_samples
+from labeltree.ridge.solution import RidgeSystem, class_targets, classes_with_samples
 from labeltree.taxonomy import Taxonomy
 
 __all__ = ["PENALTIES", "TREE_SHARES", "FoldOutputs", "TreeRidge", "fit_tree_ridge"]
@@ -26,7 +26,9 @@ PENALTIES = tuple(10.0 ** (step / 2) for step in range(-6, 5))
 """The λ that are tried, from 0.001 to 100 (of vectors of unit length)."""
 TREE_SHARES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 INSTANCES = (0.0, 0.1, 0.2, 0.5, 1.0)
-_SHARPEST = 1000.0  # of temperatures
+SPACE_SAMPLES = 2000
+"""Samples of whole folds, at least, by which the space is chosen."""
+_SHARPEST = 1000.0  # the largest scale of the probabilities
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +84,7 @@ class TreeRidge:
         classes = classes_with_samples(moments.labels, taxonomy)
         class_similarity(classes, taxonomy, similarity, tree)  # raises ValueError
         targets = class_targets(moments.labels, classes, taxonomy)
-        weight, bias = Solver.of(moments, targets).weights(penalty)
+        weight, bias = RidgeSystem.of(moments, targets).solve(penalty)
         return cls(moments, taxonomy, penalty, scale, tree, instance, similarity, classes, weight, bias)
 
     def outputs(self, vectors: Tensor) -> Tensor:
@@ -287,6 +289,7 @@ def _best_scale(outputs: Tensor, answer: Tensor) -> float:
         lambda log: _log_loss(outputs, answer, math.exp(log)),
         bounds=(0.0, math.log(_SHARPEST)),
         method="bounded",
+        options={"xatol": 0.01},  # a hundredth of the scale
     )
     return math.exp(float(best.x))
 
@@ -315,11 +318,11 @@ def _choose_space(
         kinds: of likeness, to choose from.
         instances: weights of the vectors, to choose from.
     """
-    folds = [(seen.folds == fold).nonzero()[:, 0] for fold in range(int(seen.folds.max()) + 1)]
+    folds = _folds_of_samples(seen.folds, SPACE_SAMPLES)
 
     def precision(share: float, kind: Similarity, instance: float) -> Tensor:
         of_classes = class_points(class_similarity(seen.classes, taxonomy, kind, share), centred=False)
-        space = beside(seen.probabilities @ of_classes, points, instance)
+        space = beside(seen.probabilities @ of_classes, points, instance).float()
         parts = [map_at_r(space[rows], nodes[rows], taxonomy=taxonomy, reduction="none") for rows in folds]
         return torch.cat(parts).double()
 
@@ -327,6 +330,15 @@ def _choose_space(
     share, kind, _ = _level_with_best(tried, precision)[-1] if len(tried) > 1 else tried[0]
     further = [(share, kind, instance) for instance in instances]
     return _level_with_best(further, precision)[0] if len(further) > 1 else further[0]
+
+
+def _folds_of_samples(folds: Tensor, enough: int) -> list[Tensor]:
+    """Rows of the first folds that have enough samples together, of all if they have fewer."""
+    chosen: list[Tensor] = []
+    for fold in range(int(folds.max()) + 1):
+        if sum(map(len, chosen)) < enough:
+            chosen.append((folds == fold).nonzero()[:, 0])
+    return chosen
 
 
 def _level_with_best(
