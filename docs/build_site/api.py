@@ -46,6 +46,7 @@ ROOMS = (
     Room("data", ("labeltree.data", "labeltree.data.corrections")),
     Room("data sets", ("labeltree.datasets",)),
     Room("models", ("labeltree.models",)),
+    Room("ridge head", ("labeltree.ridge", "labeltree.sklearn")),
     Room(
         "training",
         (

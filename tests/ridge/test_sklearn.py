@@ -1,0 +1,99 @@
+"""`TaxonomyClassifier` as scikit-learn's own checks and its users see it."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, clone
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from labeltree.sklearn import TaxonomyClassifier
+from labeltree.taxonomy import Taxonomy
+
+TREE = Taxonomy.from_paths([("a", "b", "c"), ("a", "b", "d"), ("a", "e"), ("f", "g"), ("f", "h")])
+
+
+@parametrize_with_checks([TaxonomyClassifier(folds=3)])
+def test_checks_of_scikit_learn(estimator: BaseEstimator, check: Any) -> None:
+    check(estimator)
+
+
+def samples(n: int, noise: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    centres = np.random.default_rng(99).standard_normal((len(TREE.leaves), 12))
+    which = rng.integers(0, len(centres), n)
+    paths = np.array([TREE.path_name(int(node)) for node in TREE.leaves])
+    return centres[which] + noise * rng.standard_normal((n, 12)), paths[which]
+
+
+def test_paths_names_and_nodes_are_labels() -> None:
+    X, paths = samples(80, 0.3)
+    by_path = TaxonomyClassifier(TREE).fit(X, paths)
+    by_name = TaxonomyClassifier(TREE).fit(X, [path.split("/")[-1] for path in paths])
+    by_node = TaxonomyClassifier(TREE).fit(X, [TREE.find(path) for path in paths])
+    alone = TaxonomyClassifier().fit(X, paths)
+    assert sorted(by_path.classes_) == sorted(set(paths)) == sorted(alone.classes_)
+    assert alone.taxonomy_.max_depth == 3
+    np.testing.assert_allclose(by_path.predict_proba(X), by_name.predict_proba(X))
+    np.testing.assert_array_equal(by_path.predict_nodes(X), by_node.predict(X))
+    assert (by_path.predict(X) == paths).mean() > 0.9
+
+
+def test_missing_and_coarse_labels() -> None:
+    X, paths = samples(120, 0.3)
+    labels = paths.astype(object)
+    labels[:5] = None
+    labels[5:15] = [path.rpartition("/")[0] or path for path in paths[5:15]]
+    model = TaxonomyClassifier(TREE).fit(X, labels)
+    assert len(model.fold_outputs_.rows) == 115
+    assert set(model.classes_) == set(paths)
+
+
+def test_answers_as_specific_as_is_certain() -> None:
+    X, paths = samples(400, 1.5)
+    model = TaxonomyClassifier(TREE).fit(X, paths)
+    unseen, truth = samples(2000, 1.5, seed=1)
+    shares = {}
+    for coverage in (0.6, 0.9):
+        answers = model.predict(unseen, coverage=coverage)
+        shares[coverage] = np.mean(
+            [f"{path}/".startswith(f"{one}/") or one == "" for one, path in zip(answers, truth, strict=True)]
+        )
+        assert shares[coverage] > coverage - 0.06
+    assert set(model.predict(unseen, coverage=0.9)) - set(paths), "some answers are inner nodes"
+    with pytest.raises(ValueError, match="samples"):
+        TaxonomyClassifier(TREE).fit(X[:20], paths[:20]).predict(unseen, coverage=0.99)
+
+
+def test_groups_are_judged_by_a_head_that_has_not_seen_them() -> None:
+    X, paths = samples(90, 0.3)
+    groups = np.arange(90) // 3
+    model = TaxonomyClassifier(TREE).fit(X, paths, groups=groups)
+    folds = model.fold_outputs_.folds.numpy()
+    assert all(len(set(folds[groups == group])) == 1 for group in set(groups))
+
+
+def test_pipeline_search_scores_clone_and_pickle() -> None:
+    X, paths = samples(100, 0.5)
+    pipeline = make_pipeline(StandardScaler(), TaxonomyClassifier(TREE, folds=3))
+    assert cross_val_score(pipeline, X, paths, cv=3).mean() > 0.8
+    search = GridSearchCV(TaxonomyClassifier(TREE, folds=3), {"tree": [0.0, 0.5]}, cv=2).fit(X, paths)
+    again = pickle.loads(pickle.dumps(search.best_estimator_))
+    np.testing.assert_array_equal(again.transform(X), search.best_estimator_.transform(X))
+    assert clone(pipeline).fit(X, paths).score(X, paths) > 0.8
+
+
+def test_what_is_wrong_is_said() -> None:
+    X, paths = samples(40, 0.5)
+    with pytest.raises(ValueError, match="nowhere"):
+        TaxonomyClassifier(TREE).fit(X, ["nowhere"] * 40)
+    with pytest.raises(ValueError, match="two classes"):
+        TaxonomyClassifier(TREE).fit(X, [paths[0]] * 40)
+    with pytest.raises(ValueError, match="tree is 3"):
+        TaxonomyClassifier(TREE, tree=3.0).fit(X, paths)

@@ -1,0 +1,210 @@
+"""The ridge head beside heads that are solved anew, in the plainest way, from the samples themselves."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import torch
+from tests.sweeps import some_now
+from torch import Tensor
+
+from labeltree.errors import DataError
+from labeltree.ridge import Moments, TreeRidge, class_points, class_similarity, fit_tree_ridge
+from labeltree.taxonomy import Taxonomy
+
+TREE = Taxonomy.from_paths(
+    [("a", "b", "c"), ("a", "b", "d"), ("a", "e", "f"), ("a", "e", "g"), ("h", "i"), ("h", "j"), ("k",)]
+)
+SETTINGS = {"penalty": 0.3, "scale": 20.0, "tree": 0.5}
+
+
+@dataclass
+class Case:
+    """Samples with labels at leaves and inner nodes, several to some, none to others, in groups."""
+
+    vectors: Tensor
+    nodes: Tensor
+    groups: Tensor | None
+
+    @classmethod
+    def draw(cls, seed: int, *, several: bool = False) -> Case:
+        rng = np.random.default_rng(seed)
+        n, d = int(rng.integers(40, 120)), int(rng.integers(3, 90))
+        nodes = TREE.leaves[torch.from_numpy(rng.integers(0, len(TREE.leaves), n))]
+        nodes[: len(TREE.leaves)] = TREE.leaves  # of each class a sample
+        coarse = torch.from_numpy(rng.random(n) < 0.15)
+        coarse[: len(TREE.leaves)] = False
+        parents = torch.from_numpy(np.array(TREE.numbering.main_parent))
+        nodes = torch.where(coarse, parents[nodes], nodes)
+        nodes[-2:] = -1
+        if several:
+            second = TREE.leaves[torch.from_numpy(rng.integers(0, len(TREE.leaves), n))]
+            second = torch.where(torch.from_numpy(rng.random(n) < 0.3), second, -1)
+            nodes = torch.stack([nodes, second], 1)
+        centres = torch.from_numpy(rng.standard_normal((TREE.num_nodes, d)))
+        main = nodes if nodes.ndim == 1 else nodes[:, 0]
+        vectors = centres[main.clamp_min(0)] + torch.from_numpy(rng.standard_normal((n, d)))
+        groups = torch.from_numpy(rng.integers(-1, 25, n)) if seed % 2 else None
+        return cls(vectors, nodes, groups)
+
+
+def plain_outputs(vectors: Tensor, nodes: Tensor, asked: Tensor, classes: Tensor, penalty: float) -> Tensor:
+    """What ridge regression with an unpenalised intercept gives for `asked`, from the normal equations."""
+    sets = nodes[:, None] if nodes.ndim == 1 else nodes
+    rows, targets = [], []
+    for row, labels in enumerate(sets.tolist()):
+        given = sorted({label for label in labels if label > 0})
+        if not given:
+            continue
+        target = torch.zeros(len(classes), dtype=torch.float64)
+        for label in given:
+            below = [place for place, node in enumerate(classes.tolist()) if label in line_of(node)]
+            target[below] += 1 / (len(below) * len(given))
+        rows.append(row)
+        targets.append(target)
+    design = with_one(vectors[rows])
+    penalties = torch.full((design.shape[1],), penalty, dtype=torch.float64)
+    penalties[0] = 0
+    system = design.T @ design + torch.diag(penalties)
+    return with_one(asked) @ torch.linalg.solve(system, design.T @ torch.stack(targets))
+
+
+def line_of(node: int) -> list[int]:
+    return [*TREE.ancestors_of(node), node]
+
+
+def with_one(vectors: Tensor) -> Tensor:
+    wide = vectors.double()
+    return torch.cat([torch.ones(len(wide), 1), wide / wide.norm(dim=1, keepdim=True)], 1)
+
+
+@pytest.mark.parametrize("seed", some_now(range(100), 12))
+@pytest.mark.parametrize("several", [False, True])
+def test_folds_equal_heads_that_never_saw_them(seed: int, several: bool) -> None:
+    case = Case.draw(seed, several=several)
+    _, folds = fit_tree_ridge(
+        case.vectors, case.nodes, TREE, groups=case.groups, folds=3 + seed % 4, seed=seed
+    )
+    head, _ = fit_tree_ridge(
+        case.vectors, case.nodes, TREE, groups=case.groups, folds=3 + seed % 4, seed=seed
+    )
+    for fold in folds.folds.unique():
+        held = folds.rows[folds.folds == fold]
+        kept = folds.rows[folds.folds != fold]
+        expected = plain_outputs(
+            case.vectors[kept], case.nodes[kept], case.vectors[held], head.classes, head.penalty
+        )
+        torch.testing.assert_close(folds.outputs[folds.folds == fold], expected, rtol=0, atol=1e-8)
+        if case.groups is not None:
+            shared = set(case.groups[held].tolist()) & set(case.groups[kept].tolist())
+            assert shared <= {-1}
+
+
+@pytest.mark.parametrize("seed", some_now(range(100), 12))
+@pytest.mark.parametrize("several", [False, True])
+def test_sums_forget_add_and_pool(seed: int, several: bool) -> None:
+    case = Case.draw(seed, several=several)
+    whole = TreeRidge.of(Moments.of(case.vectors, case.nodes), TREE, **SETTINGS)
+    first = torch.arange(len(case.vectors)) < len(case.vectors) // 2
+    first[: len(TREE.leaves)] = True
+    half = TreeRidge.of(Moments.of(case.vectors[first], case.nodes[first]), TREE, **SETTINGS)
+    expected = plain_outputs(
+        case.vectors[first], case.nodes[first], case.vectors, half.classes, SETTINGS["penalty"]
+    )
+    forgot = whole.forget(case.vectors[~first], case.nodes[~first])
+    torch.testing.assert_close(half.outputs(case.vectors), expected, rtol=0, atol=1e-8)
+    torch.testing.assert_close(forgot.outputs(case.vectors), expected, rtol=0, atol=1e-8)
+    again = half.add(case.vectors[~first], case.nodes[~first])
+    torch.testing.assert_close(again.outputs(case.vectors), whole.outputs(case.vectors), rtol=0, atol=1e-8)
+    other = TreeRidge.of(Moments.of(case.vectors[~first], case.nodes[~first]), TREE, **SETTINGS)
+    pooled = half.pool(other)
+    torch.testing.assert_close(pooled.outputs(case.vectors), whole.outputs(case.vectors), rtol=0, atol=1e-8)
+
+
+def test_a_change_of_the_taxonomy_needs_no_sample() -> None:
+    case = Case.draw(3)
+    merged = Taxonomy.from_paths(
+        [("a", "b"), ("a", "e", "f"), ("a", "e", "g"), ("h", "i"), ("h", "j"), ("k",)]
+    )
+    new_nodes = torch.zeros(TREE.num_nodes, dtype=torch.int64)
+    for node in range(1, TREE.num_nodes):
+        path = TREE.path(node)
+        new_nodes[node] = merged.find("/".join(path[:2] if path[:2] == ("a", "b") else path))
+    moved = TreeRidge.of(Moments.of(case.vectors, case.nodes), TREE, **SETTINGS).on_taxonomy(
+        merged, new_nodes
+    )
+    labels = torch.where(case.nodes > 0, new_nodes[case.nodes.clamp_min(0)], -1)
+    anew = TreeRidge.of(Moments.of(case.vectors, labels), merged, **SETTINGS)
+    assert moved.classes.tolist() == anew.classes.tolist()
+    torch.testing.assert_close(moved.outputs(case.vectors), anew.outputs(case.vectors), rtol=0, atol=1e-9)
+    torch.testing.assert_close(moved.embed(case.vectors), anew.embed(case.vectors), rtol=0, atol=1e-8)
+
+
+def test_forgetting_what_was_never_there_is_refused() -> None:
+    case = Case.draw(5)
+    head = TreeRidge.of(Moments.of(case.vectors, case.nodes), TREE, **SETTINGS)
+    with pytest.raises(DataError, match="not among these"):
+        head.forget(case.vectors.repeat(2, 1), case.nodes.repeat(2))
+
+
+@pytest.mark.parametrize("similarity", ["height", "depth"])
+@pytest.mark.parametrize("tree", [0.0, 0.3, 1.0])
+def test_embeddings_have_the_products_that_the_tree_gives(similarity: str, tree: float) -> None:
+    case = Case.draw(4)
+    head, _ = fit_tree_ridge(case.vectors, case.nodes, TREE, penalty=1.0, tree=0.5, similarity=similarity)
+    likeness = class_similarity(head.classes, TREE, similarity, tree)
+    posterior, outputs = head.probabilities(case.vectors), head.outputs(case.vectors)
+    points = head.expected_points(case.vectors, tree=tree)
+    torch.testing.assert_close(points @ points.T, posterior @ likeness @ posterior.T, rtol=0, atol=1e-9)
+    beside = head.expected_points(case.vectors, tree=tree, instance=0.2)
+    unit = with_one(case.vectors)[:, 1:]
+    torch.testing.assert_close(beside @ beside.T, points @ points.T + 0.2 * unit @ unit.T, rtol=0, atol=1e-9)
+    linear = head.embed(case.vectors, tree=tree)
+    centre = torch.eye(len(head.classes), dtype=torch.float64) - 1 / len(head.classes)
+    expected = outputs @ centre @ likeness @ centre @ outputs.T
+    torch.testing.assert_close(linear @ linear.T, expected, rtol=0, atol=1e-9)
+
+
+def test_class_points_reproduce_the_likeness() -> None:
+    likeness = class_similarity(TREE.leaves, TREE, "height", 0.7)
+    points = class_points(likeness, centred=False)
+    torch.testing.assert_close(points @ points.T, likeness, rtol=0, atol=1e-12)
+    assert torch.linalg.eigvalsh(likeness).min() > 0
+
+
+@pytest.mark.parametrize("n", [50, 80, 500])
+def test_labels_at_random_are_answered_by_chance(n: int) -> None:
+    classes, draws = 5, 40 if n < 500 else 8
+    tree = Taxonomy.from_paths([(f"family {k // 2}", f"species {k}") for k in range(classes)])
+    right = 0
+    for seed in range(draws):
+        rng = np.random.default_rng(seed)
+        vectors = torch.from_numpy(rng.standard_normal((n, 20)))
+        nodes = tree.leaves[torch.from_numpy(rng.permutation(np.arange(n) % classes))]
+        _, folds = fit_tree_ridge(vectors, nodes, tree, seed=seed)
+        answers = folds.classes[folds.outputs.argmax(1)]
+        right += int((answers == nodes[folds.rows]).sum())
+    share, total = right / (draws * n), draws * n
+    assert abs(share - 1 / classes) < 4 * math.sqrt(0.2 * 0.8 / total) + 0.02
+
+
+def test_bad_input_is_named() -> None:
+    case = Case.draw(6)
+    broken = case.vectors.clone()
+    broken[3, 0] = torch.nan
+    with pytest.raises(DataError, match="vector 3 holds NaN"):
+        fit_tree_ridge(broken, case.nodes, TREE)
+    with pytest.raises(DataError, match="at least two classes"):
+        fit_tree_ridge(case.vectors, torch.full((len(case.vectors),), int(TREE.leaves[0])), TREE)
+    with pytest.raises(DataError, match="one label each"):
+        fit_tree_ridge(case.vectors, case.nodes[:-1], TREE)
+    with pytest.raises(ValueError, match="tree is 2"):
+        fit_tree_ridge(case.vectors, case.nodes, TREE, tree=2.0)
+    with pytest.raises(ValueError, match="penalty is 0"):
+        TreeRidge.of(Moments.of(case.vectors, case.nodes), TREE, penalty=0.0, scale=1.0)
+    head, _ = fit_tree_ridge(case.vectors, case.nodes, TREE)
+    with pytest.raises(DataError, match="numbers a sample"):
+        head.predict(case.vectors[:, :-1])
