@@ -345,11 +345,11 @@ class _Parser:
             genus = self.path[0].removeprefix("× ")
             if re.fullmatch(r"[A-Z][a-z]?\.", rest[0]) and genus.startswith(rest[0][:-1]):
                 rest = [genus, *rest[1:]]
-            found = _Parser(rest, [False] * len(rest), self.capitals, self.binomials).name()
-            if found is None or not found.path or len(found.path) != len(self.path):
+            second = _Parser(rest, [False] * len(rest), self.capitals, self.binomials).name()
+            if second is None or not second.path or len(second.path) != len(self.path):
                 self.uncertain = "×"  # a cross with something that has no name
                 return True
-            other = found.path
+            other = second.path
         name = f"{self.path[-1]} × {other[-1]}"
         self.path = [*self.path[: 1 if other[0] == self.path[0] and len(other) > 1 else 0], name]
         return True
