@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 
-def _decoded(value: object) -> object:
+def _decode(value: object) -> object:
     """The bytes of a text in base64; line breaks in it are no error, as other characters are."""
     if not isinstance(value, str):
         return value
@@ -38,7 +38,7 @@ def _decoded(value: object) -> object:
         raise PydanticCustomError("base64", f"this is not base64; send {what}{hint}") from None
 
 
-Base64 = Annotated[bytes, BeforeValidator(_decoded), WithJsonSchema({"type": "string", "format": "base64"})]
+Base64 = Annotated[bytes, BeforeValidator(_decode), WithJsonSchema({"type": "string", "format": "base64"})]
 
 
 class Images(BaseModel):
