@@ -202,7 +202,7 @@ def value_from_yaml(text: str) -> Any:
     except _Unfit as error:
         raise ValueError(str(error)) from error
     except (ValueError, RecursionError, ArithmeticError, TypeError) as error:
-        raise ValueError("it has a number or a date that is none") from error
+        raise ValueError("it has an invalid number or date") from error
 
 
 class _Names:
@@ -326,7 +326,8 @@ def _array(file: IO[bytes], what: str, size: int) -> np.ndarray[Any, Any]:
         raise _Unfit(f"{what} holds {kind.name[:100]}, neither numbers nor text{advice}")
     if any(length < 0 for length in shape) or math.prod(shape) * kind.itemsize != size - file.tell():
         raise _Unfit(
-            f"{what} should have {math.prod(shape) * kind.itemsize:,} bytes by its header and has not"
+            f"{what} should have {math.prod(shape) * kind.itemsize:,} bytes by its header, but has another "
+            "length"
         )
     file.seek(0)
     return np.asarray(np.lib.format.read_array(file, allow_pickle=False))

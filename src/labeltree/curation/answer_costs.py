@@ -19,7 +19,7 @@ def read_costs(text: str) -> str | tuple[float, ...]:
     """Read ``levels``, ``children`` or numbers for depth 1, 2 … such as ``1,1.5,4``.
 
     Raises:
-        ValueError: if it is none of these.
+        ValueError: if the text is anything else.
     """
     if text in COSTS:
         return text

@@ -87,7 +87,7 @@ def read_labelled(
         verify: read all files of a run's samples again.
 
     Raises:
-        DataError: if it is none of these.
+        DataError: if it can be read as neither.
     """
     path = Path(what)
     if path.is_file() or PartFolder(path).exists():

@@ -271,8 +271,8 @@ def _read_row(cells: dict[str, str], where: str) -> Correction | None:
     decision = DECISIONS.get(word)
     if decision is None:
         raise DataError(
-            f"{where}: the decision '{cells['decision'][:60]}' is none of accept, remove, no label and "
-            "reject; another label than the suggested goes into the column 'suggested', and is then accepted"
+            f"{where}: the decision '{cells['decision'][:60]}' is not accept, remove, no label or "
+            "reject; to give another label than the suggested one, write it into 'suggested' and accept it"
         )
     if decision == "keep" and not (word and cells["sample"]):
         return None

@@ -239,13 +239,13 @@ def _warnings(
     if 0 < test.samples < FEW:
         margin = 98 / math.sqrt(test.samples)
         warnings.append(
-            f"the test split has {test.samples} samples: a share measured on them, such as top-1, is known "
-            f"to ± {margin:.0f} percentage points (95 %, near one half)"
+            f"only {test.samples} test samples: expect ± {margin:.0f} percentage points (95 %) on shares "
+            "such as top-1"
         )
     if test.groups is not None and 0 < test.groups < FEW_GROUPS:
         warnings.append(
-            f"the test split is of {test.groups} group{'s' * (test.groups > 1)}, so its numbers say little "
-            "of others: --folds 5 tests every group once"
+            f"only {test.groups} test group{'s' * (test.groups > 1)}: the numbers say little about others; "
+            "--folds 5 tests every group once"
         )
     return warnings
 

@@ -238,7 +238,7 @@ def _read_header(path: Path, dimensions: int) -> _IdxHeader:
     shape = struct.unpack(f">{dimensions}I", head[4:])
     size = path.stat().st_size
     if size != offset + math.prod(shape):
-        raise DataError(f"'{path}' has {size} bytes, but its header promises {offset + math.prod(shape)}")
+        raise DataError(f"'{path}' has {size} bytes, but its header declares {offset + math.prod(shape)}")
     return _IdxHeader(shape, offset)
 
 

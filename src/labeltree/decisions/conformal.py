@@ -170,8 +170,8 @@ def threshold(scores: Tensor, promise: Promise, groups: Tensor | None = None) ->
     share = Fraction(str(promise.coverage))
     if promise.confidence is not None and len(ordered) != count:
         raise ValueError(
-            "confidence is given, but promises of single samples of groups have no such bound; leave it out, "
-            "or let counted be 'group'"
+            "confidence is given, but the coverage of single samples of groups has no such bound; leave it "
+            "out, or let counted be 'group'"
         )
     if len(ordered) == count:  # exact, as all count alike
         rank = _rank(count, share, promise)

@@ -1,4 +1,4 @@
-"""Whether a batch of new samples is like the held-out ones, on which promises rest."""
+"""Whether a batch of new samples is like the held-out ones, on which coverage was calibrated."""
 
 from __future__ import annotations
 
@@ -98,12 +98,12 @@ class Drift:
         if not self.alarms():
             return (
                 f"no difference is found between these {self.count} {self.unit} and the held-out samples "
-                f"that promises rest on ({chance})"
+                f"that coverage was calibrated on ({chance})"
             )
         return (
-            f"these {self.count} {self.unit} are not like the held-out samples that promises rest on "
-            f"({chance}; {self.directions[smallest]}), so that the promised share need not "
-            "hold: check some answers, and calibrate on labelled samples of this source with 'labeltree "
+            f"these {self.count} {self.unit} are not like the held-out samples that coverage was "
+            f"calibrated on ({chance}; {self.directions[smallest]}), so coverage may fall short: "
+            "check some answers, and calibrate on labelled samples of this source with 'labeltree "
             "calibrate RUN --data DATA'"
         )
 
@@ -189,7 +189,7 @@ def fit_drift(
 
     Args:
         reference: labelled samples, such as those of training.
-        held: n samples that the encoder was not trained on, from the source that promises are about.
+        held: n samples that the encoder was not trained on, from the source that coverage was calibrated on.
         probabilities: (n, C) their class probabilities.
         taxonomy: the tree of the labels.
         seed: of the draws.

@@ -1,4 +1,4 @@
-"""Watches whether what a service is asked is like the samples that its promises rest on."""
+"""Watches whether what a service is asked is like the samples that its coverage was calibrated on."""
 
 from __future__ import annotations
 

@@ -139,7 +139,7 @@ def _bytes(text: str) -> bytes:
 
 
 def host_of(host: str) -> str | None:
-    """The name or address in a Host header, without the port; None if it is none."""
+    """The name or address in a Host header, without the port; None if it has neither."""
     try:
         parts = urlsplit(f"//{host}")
         _ = parts.port

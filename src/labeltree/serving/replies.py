@@ -128,7 +128,7 @@ class TaxonomyReply(BaseModel):
 
 
 class DriftReply(BaseModel):
-    """Whether the last samples are like the held-out ones that promises rest on."""
+    """Whether the last samples are like the held-out ones that coverage was calibrated on."""
 
     p_value: float | None = Field(description="none if the window could not be tested")
     alarm: bool = Field(description="whether they differ: of windows that do not, at most 5 % are said to")

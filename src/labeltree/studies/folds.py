@@ -106,7 +106,7 @@ def train_folds(
 
 
 def fold_runs(path: str | Path) -> list[Path]:
-    """The folders of the runs of a cross-validation; empty if the folder is none.
+    """The folders of the runs of a cross-validation; empty if the folder holds none.
 
     Raises:
         RunError: if the file that says how many there are is damaged.

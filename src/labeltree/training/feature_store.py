@@ -63,7 +63,7 @@ class FeatureStore:
         self._places = np.concatenate(places)[first]
 
     def _open(self, file: Path) -> tuple[Array, Array] | None:
-        """Digests and features in a file; None if it is none of ours, or damaged."""
+        """Digests and features in a file; None if it is damaged, or another program wrote it."""
         try:
             with file.open("rb") as opened:
                 if opened.read(len(_MAGIC)) != _MAGIC:

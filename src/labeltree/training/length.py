@@ -129,7 +129,7 @@ def length_warning(recipe: Recipe, samples: int, steps_per_epoch: int | None = N
     if steps_per_epoch is not None and batch_size == resolved.batch_size:
         epochs = max(_LEAST_EPOCHS, -(-ENOUGH_STEPS // steps_per_epoch))
     return (
-        f"{_say(resolved, samples, steps_per_epoch)}, in which an encoder learns little; leave out "
+        f"{_say(resolved, samples, steps_per_epoch)}, too few for an encoder to learn much; leave out "
         f"{' and '.join(names)}, or take --epochs {epochs} --batch_size {batch_size}"
     )
 

@@ -41,7 +41,7 @@ class Cleaner:
         }
 
     def parse(self, text: str) -> ScientificName | None:
-        """A scientific name; None if the text is none."""
+        """A scientific name; None if the text is not one."""
         if text not in self._parsed:
             parsed = self._parsed[text] = parse_scientific(text, self._binomials)
             for name in () if parsed is None else parsed.path:  # canonical names need not be parsed again

@@ -44,7 +44,7 @@ class LabelNames:
         synonyms: A table of synonyms, or its file; see `SynonymTable.load`.
 
     Raises:
-        DataError: If ``names`` is none of these, or the synonyms cannot be read.
+        DataError: If ``names`` is unknown, or the synonyms cannot be read.
     """
 
     def __init__(self, names: Names = "exact", synonyms: SynonymTable | str | Path | None = None) -> None:

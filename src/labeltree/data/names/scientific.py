@@ -123,7 +123,7 @@ def plain_text(text: str) -> str:
 
 
 def parse_scientific(text: str, binomials: Collection[str] = ()) -> ScientificName | None:
-    """Parse a scientific name; None if the text is none, as far as its form tells.
+    """Parse a scientific name; None if the text is not one, as far as its form tells.
 
     - Authorship is cut off: ``Parus major Linnaeus, 1758`` is ``Parus major``.
     - Signs of hybrids are written ``×``: ``Platanus x acerifolia`` is ``Platanus × acerifolia``. Crosses are

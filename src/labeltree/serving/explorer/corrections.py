@@ -99,7 +99,7 @@ class CorrectionsFile:
             return None
         action: Action | None = next((one for one in _ACTIONS if one == DECISIONS.get(word)), None)
         if action is None:
-            raise DataError(f"the decision '{word[:60]}' is none of {', '.join(_ACTIONS)}; correct it")
+            raise DataError(f"the decision '{word[:60]}' is not one of {', '.join(_ACTIONS)}; correct it")
         if not row["sample"]:
             raise DataError("the column 'sample' is empty, so nobody knows what is corrected; fill it in")
         place = self._collection.row_of.get(row["sample"])
