@@ -105,7 +105,7 @@ def forked_loaders(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(batches, "_START", "forkserver")
     # It ends them with their parent, which here is the process that they are forked from.
-    monkeypatch.setattr(batches, "_in_loader_process", None)
+    monkeypatch.setattr(batches, "_start_loader_process", None)
 
 
 @pytest.fixture(scope="module")

@@ -66,15 +66,15 @@ def cache_entries() -> list[CacheEntry]:
     """The folders of the cache, those that labeltree makes first; links are not followed."""
     home = data_home()
     names = sorted(place.name for place in home.iterdir() if place.is_dir()) if home.is_dir() else []
-    found = []
+    entries = []
     for name in sorted(names, key=lambda name: (name not in MADE, name)):
         files = [
             place.lstat() for place in (home / name).rglob("*") if place.is_file() and not place.is_symlink()
         ]
         latest = max((file.st_mtime for file in files), default=time.time())
         size = sum(getattr(file, "st_blocks", -(-file.st_size // 512)) * 512 for file in files)
-        found.append(CacheEntry(name, size, len(files), (time.time() - latest) / 86400))
-    return found
+        entries.append(CacheEntry(name, size, len(files), (time.time() - latest) / 86400))
+    return entries
 
 
 def clear_cache(names: Sequence[str] = MADE) -> int:

@@ -19,8 +19,8 @@ class _Module(ModuleType):
     """A module that is imported when one of its names is first looked up."""
 
     def __getattr__(self, name: str) -> Any:
-        found = self.__dict__[name] = getattr(importlib.import_module(self.__name__), name)
-        return found
+        value = self.__dict__[name] = getattr(importlib.import_module(self.__name__), name)
+        return value
 
 
 if TYPE_CHECKING:
@@ -48,8 +48,8 @@ def names_of_stub(package: str, file: str) -> tuple[Callable[[str], Any], Callab
     def look_up(name: str) -> Any:
         if name not in places:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        found = getattr(importlib.import_module(places[name]), name)
-        vars(importlib.import_module(package))[name] = found
-        return found
+        value = getattr(importlib.import_module(places[name]), name)
+        vars(importlib.import_module(package))[name] = value
+        return value
 
     return look_up, lambda: sorted(places), sorted(places)

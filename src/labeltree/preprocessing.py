@@ -13,7 +13,7 @@ Interpolation = Literal["nearest", "bilinear", "bicubic", "lanczos", "box", "ham
 
 
 def filter_name(name: object) -> Interpolation:
-    """The filter that a library calls `name`; bicubic, if that is none of ours."""
+    """The filter that a library calls `name`; bicubic where labeltree has no such filter."""
     return next((known for known in get_args(Interpolation) if known == name), "bicubic")
 
 

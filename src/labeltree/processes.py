@@ -57,11 +57,11 @@ def stop_signals() -> Iterator[Stop]:
         stop.signal = number
         raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
 
-    def again(found: sys.UnraisableHookArgs, /) -> None:
-        if isinstance(found.exc_value, KeyboardInterrupt) and stop.signal is not None:
+    def again(unraisable: sys.UnraisableHookArgs, /) -> None:
+        if isinstance(unraisable.exc_value, KeyboardInterrupt) and stop.signal is not None:
             threading.Timer(_AGAIN_AFTER_S, os.kill, (os.getpid(), stop.signal)).start()
         else:
-            swallowed(found)
+            swallowed(unraisable)
 
     swallowed, sys.unraisablehook = sys.unraisablehook, again
     before = {}

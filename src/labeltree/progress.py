@@ -111,7 +111,7 @@ class ProgressLine:
         """The current text of the line."""
         message, done, total = self._told
         elapsed = f"{time.monotonic() - self._stage_start:.0f} s"
-        seconds = self._rate() if self._counted else f"{elapsed}{self._left()}"
+        seconds = self._rate() if self._counted else f"{elapsed}{self._time_left()}"
         share = min(done / total, 1.0) if total > 0 else 0.0
         full = round(_BAR * share)
         bar = f"{'━' * full}{'╌' * (_BAR - full)} {share:4.0%}  " if total > 0 else ""
@@ -123,19 +123,19 @@ class ProgressLine:
         _, done, total = self._told
         seconds = time.monotonic() - self._stage_start
         if not self._counted:
-            return f"{done / total:.0%}{self._left()}"
-        found = f"{done:,} {f'of {total:,} ' if total else ''}{self._counted}"
+            return f"{done / total:.0%}{self._time_left()}"
+        text = f"{done:,} {f'of {total:,} ' if total else ''}{self._counted}"
         if done > self._done_before and seconds > 0:
             rate = (done - self._done_before) / seconds
-            found += f", {rate:,.0f} a second" if rate >= 10 else f", {rate:.2g} a second"
-        return found + self._left()
+            text += f", {rate:,.0f} a second" if rate >= 10 else f", {rate:.2g} a second"
+        return text + self._time_left()
 
     def _is_due(self, total: int) -> bool:
         """Whether a file or a pipe gets a further line of this stage."""
         known = self._counted is not None or total > 0
         return known and not self._on_terminal and time.monotonic() - self._printed >= self._pause
 
-    def _left(self) -> str:
+    def _time_left(self) -> str:
         """The time left, at the rate so far; empty if that is not known."""
         _, done, total = self._told
         seconds, new = time.monotonic() - self._stage_start, done - self._done_before

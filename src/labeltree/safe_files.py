@@ -94,7 +94,7 @@ class Reader:
         except MemoryError as error:
             raise self.failure(path, "it asks for more memory than there is") from error
         except OSError as error:
-            raise self.failure(path, _of_system(error) or otherwise) from error
+            raise self.failure(path, _system_reason(error) or otherwise) from error
         except Exception as error:  # the libraries have no common error class
             raise self.failure(path, otherwise) from error
 
@@ -103,7 +103,7 @@ class _Unfit(Exception):
     """The reason, in plain words, why a file cannot be read."""
 
 
-def _of_system(error: OSError) -> str | None:
+def _system_reason(error: OSError) -> str | None:
     """The system's reason why a file cannot be opened; None if the error is a library's."""
     if isinstance(error, IsADirectoryError):
         return "it is a folder"
@@ -202,7 +202,7 @@ def value_from_yaml(text: str) -> Any:
     except _Unfit as error:
         raise ValueError(str(error)) from error
     except (ValueError, RecursionError, ArithmeticError, TypeError) as error:
-        raise ValueError("it has a number or a date that is none") from error
+        raise ValueError("it has an invalid number or date") from error
 
 
 class _Names:
@@ -326,7 +326,8 @@ def _array(file: IO[bytes], what: str, size: int) -> np.ndarray[Any, Any]:
         raise _Unfit(f"{what} holds {kind.name[:100]}, neither numbers nor text{advice}")
     if any(length < 0 for length in shape) or math.prod(shape) * kind.itemsize != size - file.tell():
         raise _Unfit(
-            f"{what} should have {math.prod(shape) * kind.itemsize:,} bytes by its header and has not"
+            f"{what} should have {math.prod(shape) * kind.itemsize:,} bytes by its header, but has another "
+            "length"
         )
     file.seek(0)
     return np.asarray(np.lib.format.read_array(file, allow_pickle=False))
@@ -354,32 +355,34 @@ def fits(value: Any, kind: Any) -> bool:
     """
     origin, parts = get_origin(kind), get_args(kind)
     if kind is Any:
-        found = True
+        matches = True
     elif kind in (int, float):
-        found = isinstance(value, (int, np.integer) if kind is int else (int, float, np.number))
-        found = found and not isinstance(value, bool)
+        matches = isinstance(value, (int, np.integer) if kind is int else (int, float, np.number))
+        matches = matches and not isinstance(value, bool)
     elif origin in (Union, UnionType):
-        found = any(fits(value, part) for part in parts)
+        matches = any(fits(value, part) for part in parts)
     elif origin is Literal:
-        found = any(type(value) is type(part) and value == part for part in parts)
+        matches = any(type(value) is type(part) and value == part for part in parts)
     elif origin in (list, Sequence) or (origin is tuple and parts[-1:] == (...,)):
-        found = isinstance(value, list | tuple) and all(fits(item, parts[0]) for item in value)
+        matches = isinstance(value, list | tuple) and all(fits(item, parts[0]) for item in value)
     elif origin is tuple:
-        found = isinstance(value, list | tuple) and len(value) == len(parts)
-        found = found and all(map(fits, value, parts))
+        matches = isinstance(value, list | tuple) and len(value) == len(parts)
+        matches = matches and all(map(fits, value, parts))
     elif origin in (dict, Mapping):
-        found = isinstance(value, Mapping)
-        found = found and all(fits(k, parts[0]) and fits(v, parts[1]) for k, v in value.items())
+        matches = isinstance(value, Mapping)
+        matches = matches and all(fits(k, parts[0]) and fits(v, parts[1]) for k, v in value.items())
     elif dataclasses.is_dataclass(kind):
         hints = get_type_hints(kind)
-        found = isinstance(value, kind)  # type: ignore[arg-type]
-        found = found and all(fits(getattr(value, f.name), hints[f.name]) for f in dataclasses.fields(kind))
+        matches = isinstance(value, kind)  # type: ignore[arg-type]
+        matches = matches and all(
+            fits(getattr(value, f.name), hints[f.name]) for f in dataclasses.fields(kind)
+        )
     else:
-        found = isinstance(value, type(None) if kind is None else kind)
-    return found
+        matches = isinstance(value, type(None) if kind is None else kind)
+    return matches
 
 
-def _opened(path: str | Path) -> IO[bytes]:
+def _open(path: str | Path) -> IO[bytes]:
     """Open a file: the libraries' own errors about files that cannot be opened are less clear."""
     return Path(path).open("rb")
 
@@ -392,7 +395,7 @@ def read_tensors(path: str | Path, reader: Reader) -> dict[str, Tensor]:
     """
     from safetensors.torch import load_file
 
-    with reader.reading(path, "it is damaged, or no safetensors file"), _opened(path):
+    with reader.reading(path, "it is damaged, or no safetensors file"), _open(path):
         return load_file(path)
 
 
@@ -405,7 +408,7 @@ def read_torch(path: str | Path, reader: Reader) -> Any:
     import torch
 
     with reader.reading(path, "it is damaged, or no PyTorch file"):
-        with _opened(path) as file:
+        with _open(path) as file:
             packed = zipfile.is_zipfile(file)
         if packed:
             with zipfile.ZipFile(path) as archive:
@@ -429,7 +432,7 @@ def read_parquet(path: str | Path, reader: Reader) -> pa.Table:
 
     with reader.reading(path, "it is damaged, or no Parquet file"):
         size = Path(path).stat().st_size
-        with _opened(path), pq.ParquetFile(path) as file:
+        with _open(path), pq.ParquetFile(path) as file:
             cells = 8 * file.metadata.num_rows * file.metadata.num_columns
             if cells > max(_UNPACKED, _RATIO * size):
                 raise _Unfit(f"its {size:,} bytes would become {cells:,} or more")

@@ -60,7 +60,7 @@ def test_missing_labels(shop: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
     assert train(shop, run, "--missing_labels", '["N/A"]', "--quiet") == 0
     said = capsys.readouterr()
     assert "columns" not in said.out
-    assert "warning: the test split has 24 samples" in said.err
+    assert "warning: only 24 test samples" in said.err
     assert "n/a" not in said.err
     tree = RunFolder(run).load_taxonomy()
     assert "n/a" not in tree.names

@@ -118,7 +118,7 @@ def test_what_cannot_be_measured() -> None:
     assert warned(source(nodes, ["train", "val"] * 180), "no test split")
     single = ["test" if n < 12 else "train" for n in range(360)]
     assert warned(source(nodes, single), "no class of the test split has two samples")
-    assert warned(source(nodes, single), "the test split has 12 samples", "± 28 percentage points")
+    assert warned(source(nodes, single), "only 12 test samples", "± 28 percentage points")
     half = ["test" if n < 14 else "train" for n in range(360)]
     assert warned(source(nodes, half), "10 of 12 classes of the test split have a single sample")
     one = torch.full((360,), int(TREE.leaves[0]))

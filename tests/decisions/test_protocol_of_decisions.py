@@ -55,7 +55,7 @@ def test_coverage_is_near_what_was_asked_for(classifier: str) -> None:
     assert len(found.curves["reliability_after_depth_3"]) == len(found.axes["reliability_after_depth_3"])
     assert [note[:18] for note in found.notes] == [
         "Answers come from ",
-        "Promises rest on 7",
+        "Coverage is calibr",
         "The calibration by",
         "A calibration erro",
         "The intervals hold",

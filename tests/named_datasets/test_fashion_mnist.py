@@ -93,7 +93,7 @@ def test_sizes_and_channels(miniature):
 @pytest.mark.parametrize(
     ("name", "change", "sentence"),
     [
-        ("train-images-idx3-ubyte", lambda data: data[:-1], "its header promises"),
+        ("train-images-idx3-ubyte", lambda data: data[:-1], "its header declares"),
         ("train-images-idx3-ubyte", lambda data: b"\x1f\x8b" + data[2:], "not an IDX file"),
         ("train-images-idx3-ubyte", lambda data: data[:3], "not an IDX file"),
         ("t10k-labels-idx1-ubyte", lambda data: data[:-1] + b"\x0a", "is 10; Fashion-MNIST has 10 classes"),

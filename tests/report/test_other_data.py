@@ -62,7 +62,7 @@ def test_another_site_is_measured_beside_the_own(home: Path, capsys: pytest.Capt
     assert main(words) == 0
     said = capsys.readouterr().out
     assert "Of the run's own test samples" in said
-    assert "are not like the held-out samples that promises rest on" in said
+    assert "are not like the held-out samples that coverage was calibrated on" in said
     assert "site = dark" in said
     folder = home / "run" / "elsewhere-dark"
     metrics = json.loads((folder / "metrics.json").read_text())

@@ -530,8 +530,8 @@ def test_short_names_are_read_as_training_reads_them(show: Any, corrections: Pat
 BAD_ROWS = [
     ("sample 003,,nowhere,yes", "row 3 (sample 'sample 003'): label 'nowhere' is not in the taxonomy"),
     ("sample 003,,,yes", "row 3 (sample 'sample 003'): nothing is suggested that could be accepted"),
-    ("sample 003,,warm,perhaps", "row 3 (sample 'sample 003'): the decision 'perhaps' is none of accept"),
-    ("elsewhere,,warm,perhaps", "row 3 (sample 'elsewhere'): the decision 'perhaps' is none of accept"),
+    ("sample 003,,warm,perhaps", "row 3 (sample 'sample 003'): the decision 'perhaps' is not one of accept"),
+    ("elsewhere,,warm,perhaps", "row 3 (sample 'elsewhere'): the decision 'perhaps' is not one of accept"),
     (",,warm,yes", "row 3: the column 'sample' is empty"),
     (
         "sample 003,,warm,yes\nsample 003,,cold,yes",

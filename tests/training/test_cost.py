@@ -36,7 +36,7 @@ def test_hours_and_memory(
     )
     monkeypatch.setattr(cost, "_HOURS", 10.0)
     assert cost_note(experiment) is None
-    monkeypatch.setattr(cost, "_tried", lambda encoder, shape: (100.0, 1e9))
+    monkeypatch.setattr(cost, "_try", lambda encoder, shape: (100.0, 1e9))
     # 16 training samples, two views each, five epochs of 100 seconds an image; nine samples a batch
     found = cost_note(experiment)
     count = len(experiment.source.of_split("train"))
@@ -50,7 +50,7 @@ def test_hours_and_memory(
 def test_nothing_is_tried_for_small_images_and_frozen_encoders(
     recipe_of: Callable[..., Recipe], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cost, "_tried", lambda *_: pytest.fail("tried"))
+    monkeypatch.setattr(cost, "_try", lambda *_: pytest.fail("tried"))
     assert cost_note(prepare(recipe_of())) is None
     monkeypatch.setattr(cost, "_SIDE", 8)
     assert cost_note(prepare(recipe_of(trainable="head"))) is None

@@ -67,8 +67,8 @@ def test_what_is_said() -> None:
     assert length_warning(Recipe(data="made"), 131) is None
     assert length_warning(Recipe(data="made", epochs=13), 131) is None  # 52 steps of batches of 32
     assert length_warning(Recipe(data="made", epochs=10, batch_size=256), 131) == (
-        "131 training samples: 10 epochs of batches of 256, about 10 steps, in which an encoder learns "
-        "little; leave out epochs and batch_size, or take --epochs 75 --batch_size 32"
+        "131 training samples: 10 epochs of batches of 256, about 10 steps, too few for an encoder to "
+        "learn much; leave out epochs and batch_size, or take --epochs 75 --batch_size 32"
     )
     assert "; leave out epochs, or" in str(length_warning(Recipe(data="made", epochs=1), 131))
 

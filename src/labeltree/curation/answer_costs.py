@@ -19,7 +19,7 @@ def read_costs(text: str) -> str | tuple[float, ...]:
     """Read ``levels``, ``children`` or numbers for depth 1, 2 … such as ``1,1.5,4``.
 
     Raises:
-        ValueError: if it is none of these.
+        ValueError: if the text is anything else.
     """
     if text in COSTS:
         return text
@@ -59,11 +59,11 @@ def answer_costs(taxonomy: Taxonomy, costs: str | Sequence[float] = "levels") ->
     if costs == "children":
         parent = taxonomy.parent
         children = torch.bincount(parent[1:], minlength=taxonomy.num_nodes).tolist()
-        found = [0.0] * taxonomy.num_nodes
+        cost_of_node = [0.0] * taxonomy.num_nodes
         for node, above in enumerate(parent.tolist()):
             if node:
-                found[node] = found[above] + math.log2(children[above] + 1)
-        return torch.tensor(found, dtype=torch.float64)
+                cost_of_node[node] = cost_of_node[above] + math.log2(children[above] + 1)
+        return torch.tensor(cost_of_node, dtype=torch.float64)
     if isinstance(costs, str):
         raise ValueError(f"costs are {costs!r}; expected 'levels', 'children' or a number for each depth")
     numbers = [float(cost) for cost in costs]

@@ -92,8 +92,8 @@ def _clusters(points: Tensor, count: int, seed: int) -> NDArray[np.int64]:
         if len(points) * count <= 2_000_000
         else MiniBatchKMeans(count, n_init=1, random_state=seed, batch_size=4096)
     )
-    found: NDArray[np.int64] = means.fit_predict(points.numpy()).astype(np.int64)
-    return found
+    clusters: NDArray[np.int64] = means.fit_predict(points.numpy()).astype(np.int64)
+    return clusters
 
 
 def _nearest(points: Tensor, others: Tensor) -> Tensor:

@@ -64,21 +64,21 @@ def nodes_to_move(samples: TreeSamples, level: float, seed: int) -> tuple[list[T
         parents, place = np.unique(taxonomy.parent[here].numpy(), return_inverse=True)
         if len(parents) < 2 or len(here) - len(parents) < 2:
             continue
-        found = _nearest_others(means, place)
+        nearest = _nearest_others(means, place)
         work = len(here) * means.shape[1] * (len(parents) + means.shape[1])
         deals = round(max(_FEWEST_DEALS, min(10 / level, _WORK_OF_DEALS / work)))
         dealt = np.concatenate([_nearest_others(means, draw.permutation(place)).ratio for _ in range(deals)])
         dealt = np.sort(dealt[~np.isnan(dealt)])
-        larger = len(dealt) - np.searchsorted(dealt, found.ratio - 1e-9)
-        for row in np.flatnonzero(~np.isnan(found.ratio)).tolist():
+        larger = len(dealt) - np.searchsorted(dealt, nearest.ratio - 1e-9)
+        for row in np.flatnonzero(~np.isnan(nearest.ratio)).tolist():
             p = float((1 + larger[row]) / (1 + len(dealt)))
             units = samples.units(int(here[row])).numpy()
-            count, units_p = _units_nearer(units, found.towards[row], found.threshold[row])
+            count, units_p = _units_nearer(units, nearest.towards[row], nearest.threshold[row])
             moves.append(
                 _Move(
                     int(here[row]),
-                    int(parents[found.other[row]]),
-                    float(found.effect[row]),
+                    int(parents[nearest.other[row]]),
+                    float(nearest.effect[row]),
                     max(p, min(1.0, units_p * (len(parents) - 1))) if len(units) >= FEWEST_UNITS else p,
                     count,
                     len(units),
@@ -88,7 +88,7 @@ def nodes_to_move(samples: TreeSamples, level: float, seed: int) -> tuple[list[T
     corrected = false_discovery_control(np.array([one.p for one in tested]))
     p_of = {one.node: p for one, p in zip(tested, corrected.tolist(), strict=True)}
     listed = sorted((one for one in moves if one.p <= level), key=lambda one: (one.p, -one.effect, one.node))
-    return [_as_suspect(samples, one, p_of.get(one.node, math.nan), level) for one in listed], len(moves)
+    return [_suspect_of(samples, one, p_of.get(one.node, math.nan), level) for one in listed], len(moves)
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class _Move:
     units: int
 
 
-def _as_suspect(samples: TreeSamples, one: _Move, p: float, level: float) -> TreeSuspect:
+def _suspect_of(samples: TreeSamples, one: _Move, p: float, level: float) -> TreeSuspect:
     sure = f"p {p:.2g}" if one.units >= FEWEST_UNITS else f"{one.units} are too few to be sure"
     return TreeSuspect(
         "move",
@@ -273,7 +273,7 @@ def nodes_to_dissolve(samples: TreeSamples, level: float, seed: int) -> tuple[li
             rows.append((node, deviations, alike, unlike, len(some)))
     alike_p = false_discovery_control(np.array([row[2] for row in rows]))
     unlike_p = holm(np.array([row[3] for row in rows]))
-    found = []
+    suspects = []
     for (node, effect, _, _, size), more, less in zip(rows, alike_p.tolist(), unlike_p.tolist(), strict=True):
         if more > level:
             significant = less <= level
@@ -282,14 +282,14 @@ def nodes_to_dissolve(samples: TreeSamples, level: float, seed: int) -> tuple[li
             of = "" if significant else " of being more alike"
             reason = f"its {size} children are {claim} than random nodes of their depth: "
             reason += f"{effect:+.1f} sd (p {p:.2g}{of})"
-            found.append(TreeSuspect("dissolve", node, -1, effect, p, size, significant, reason))
+            suspects.append(TreeSuspect("dissolve", node, -1, effect, p, size, significant, reason))
     note = ""
     if fewest < wanted:
         note = (
             f"dissolve: {fewest:,} draws for {tested:,} nodes, so no p is below {tested / (fewest + 1):.2g} "
             "after correction; look at a part of the tree to be surer"
         )
-    return sorted(found, key=lambda one: (one.effect, one.node)), tested, note
+    return sorted(suspects, key=lambda one: (one.effect, one.node)), tested, note
 
 
 def _random_likeness(
@@ -315,5 +315,5 @@ def _random_likeness(
 
 def _likeness(total: Floats, size: int) -> Floats:
     """The mean cosine of all pairs of k unit vectors from their sum: (|Σ|² − k) / k(k − 1)."""
-    found: Floats = (np.square(total).sum(-1) - size) / (size * (size - 1))
-    return found
+    cosine: Floats = (np.square(total).sum(-1) - size) / (size * (size - 1))
+    return cosine

@@ -86,7 +86,7 @@ def close_pairs(
             first, second = near.nonzero(as_tuple=True)
             first, second = first + start, second + begin
             later = second > first
-            yield _measured(vectors, space, first[later], second[later], within)
+            yield _measure(vectors, space, first[later], second[later], within)
 
 
 def nearest_distances(
@@ -151,7 +151,7 @@ def _candidates(vectors: Tensor, space: Geometry, within: float) -> tuple[Tensor
     return wide.float(), halves, 0.5 * allowed * (1.0 + 1e-5) + 1e-30
 
 
-def _measured(vectors: Tensor, space: Geometry, first: Tensor, second: Tensor, within: float) -> ClosePairs:
+def _measure(vectors: Tensor, space: Geometry, first: Tensor, second: Tensor, within: float) -> ClosePairs:
     """The candidates whose distance, from their difference in float64, is at most ``within``."""
     size = max(1, _AT_ONCE // max(1, vectors.shape[1]))
     parts = [

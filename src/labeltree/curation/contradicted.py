@@ -43,7 +43,7 @@ class Contradicted:
         )
 
 
-def count_contradicted(found: OutOfFold, evidence: Evidence) -> Contradicted:
+def count_contradicted(predictions: OutOfFold, evidence: Evidence) -> Contradicted:
     """Count the labels that are contradicted, among those that are classes of the out-of-fold classifier.
 
     A sample confidently belongs to the most probable class among those whose probability is at least the mean
@@ -54,16 +54,16 @@ def count_contradicted(found: OutOfFold, evidence: Evidence) -> Contradicted:
     the classifier has learned are missing (`benchmarks/suspects.py`).
 
     Args:
-        found: out-of-fold probabilities.
+        predictions: out-of-fold probabilities.
         evidence: the same with the neighbours, from `weigh`.
     """
-    place = found.classes.place[found.judged.clamp(min=0)]
-    rows = ((found.judged > 0) & (place >= 0)).nonzero()[:, 0]
+    place = predictions.classes.place[predictions.judged.clamp(min=0)]
+    rows = ((predictions.judged > 0) & (place >= 0)).nonzero()[:, 0]
     labels = place[rows].numpy()
     n = len(rows)
     if n < _FEWEST:
         return Contradicted(None, n, float("nan"), f"{n} labels can be judged, and {_FEWEST} are the least")
-    probabilities = found.probabilities[rows].numpy()
+    probabilities = predictions.probabilities[rows].numpy()
     agreement = float((probabilities.argmax(1) == labels).mean())
     if agreement < _LEAST_AGREEMENT:
         reason = f"the classifier agrees with {agreement:.0%} of them, so it is too often wrong itself"

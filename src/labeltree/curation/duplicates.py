@@ -197,10 +197,10 @@ def find_duplicates(
             leaks = torch.from_numpy(counted.splits_differ(part.first.numpy(), part.second.numpy()))
             leaking.add(part.pick(leaks))
             others.add(part.pick(~leaks))
-    found = ClosePairs.joined([leaking.pairs(), others.pairs()]).pick(slice(max(most_pairs, 0)))
-    differ = counted.labels_differ(found.first.numpy(), found.second.numpy())
+    pairs = ClosePairs.joined([leaking.pairs(), others.pairs()]).pick(slice(max(most_pairs, 0)))
+    differ = counted.labels_differ(pairs.first.numpy(), pairs.second.numpy())
     same = _Contents(paths, digests)
-    listed = zip(found.first.tolist(), found.second.tolist(), found.distances.tolist(), differ, strict=True)
+    listed = zip(pairs.first.tolist(), pairs.second.tolist(), pairs.distances.tolist(), differ, strict=True)
     return Duplicates(
         threshold=float(threshold),
         how=how,
@@ -267,16 +267,16 @@ class _Counts:
         return differ
 
     def leaks(self) -> list[SplitLeak]:
-        found = []
+        leaks = []
         for i, split in enumerate(self._split_names):
             members = self._splits == i
             for j, other in enumerate(self._split_names):
                 if i != j and (samples := int(self._has[members, j].sum())):
                     pairs = int(self._between[i, j] + self._between[j, i])
-                    found.append(SplitLeak(split, other, samples, int(members.sum()), pairs))
+                    leaks.append(SplitLeak(split, other, samples, int(members.sum()), pairs))
         usual = {name: place for place, name in enumerate(("test", "unseen", "calib", "val", "train"))}
         return sorted(
-            found, key=lambda leak: (leak.other != "train", usual.get(leak.split, 9), leak.split, leak.other)
+            leaks, key=lambda leak: (leak.other != "train", usual.get(leak.split, 9), leak.split, leak.other)
         )
 
 
@@ -337,9 +337,9 @@ class _Closest:
             self._held = len(self._parts[0])
 
     def pairs(self) -> ClosePairs:
-        found = ClosePairs.joined(self._parts)
-        order = np.lexsort((found.second.numpy(), found.first.numpy(), found.distances.numpy()))
-        return found.pick(torch.from_numpy(order[: self._most]))
+        pairs = ClosePairs.joined(self._parts)
+        order = np.lexsort((pairs.second.numpy(), pairs.first.numpy(), pairs.distances.numpy()))
+        return pairs.pick(torch.from_numpy(order[: self._most]))
 
 
 class _Contents:

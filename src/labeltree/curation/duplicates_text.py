@@ -54,24 +54,24 @@ class DuplicateNames:
         }
 
 
-def duplicates_text(found: Duplicates, names: DuplicateNames, form: Format = "table") -> str:
+def duplicates_text(duplicates: Duplicates, names: DuplicateNames, form: Format = "table") -> str:
     """What was found, ending in a line break.
 
     Args:
-        found: the duplicates.
+        duplicates: the duplicates.
         names: of the samples.
         form: ``table``: findings in sentences, with the closest pairs; ``csv``: a row for each listed pair;
             ``json``: everything, with the sets.
     """
     if form == "json":
-        return json.dumps(_document(found, names), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        return json.dumps(_document(duplicates, names), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     if form == "csv":
         out = io.StringIO()
         writer = csv.DictWriter(out, list(_COLUMNS), lineterminator="\n")
         writer.writeheader()
-        writer.writerows(_pair(pair, found, names) for pair in found.pairs)
+        writer.writerows(_pair(pair, duplicates, names) for pair in duplicates.pairs)
         return out.getvalue()
-    return "\n".join([*_sentences(found), *_closest(found, names)]) + "\n"
+    return "\n".join([*_sentences(duplicates), *_closest(duplicates, names)]) + "\n"
 
 
 _COLUMNS = (
@@ -81,9 +81,9 @@ _COLUMNS = (
 )  # fmt: skip
 
 
-def _pair(pair: DuplicatePair, found: Duplicates, names: DuplicateNames) -> dict[str, Any]:
+def _pair(pair: DuplicatePair, duplicates: Duplicates, names: DuplicateNames) -> dict[str, Any]:
     row: dict[str, Any] = {
-        "set": int(found.sets[pair.first]),
+        "set": int(duplicates.sets[pair.first]),
         "distance": pair.distance,
         "identical": pair.identical,
         "labels_differ": pair.labels_differ,
@@ -95,39 +95,39 @@ def _pair(pair: DuplicatePair, found: Duplicates, names: DuplicateNames) -> dict
     return row
 
 
-def _document(found: Duplicates, names: DuplicateNames) -> dict[str, Any]:
-    members: list[list[str]] = [[] for _ in range(found.num_sets)]
-    for row, number in enumerate(found.sets.tolist()):
+def _document(duplicates: Duplicates, names: DuplicateNames) -> dict[str, Any]:
+    members: list[list[str]] = [[] for _ in range(duplicates.num_sets)]
+    for row, number in enumerate(duplicates.sets.tolist()):
         if number >= 0:
             members[number].append(names.ids[row])
     return {
-        "samples": found.samples,
-        "geometry": found.geometry,
-        "threshold": found.threshold,
-        "threshold_from": found.how,
-        "pairs_found": found.num_pairs,
-        "superfluous": found.superfluous,
-        "leaks": [dict(vars(leak)) for leak in found.leaks],
-        "different_labels": found.different_labels,
-        "across_groups": found.across_groups,
-        "pairs": [_pair(pair, found, names) for pair in found.pairs],
+        "samples": duplicates.samples,
+        "geometry": duplicates.geometry,
+        "threshold": duplicates.threshold,
+        "threshold_from": duplicates.how,
+        "pairs_found": duplicates.num_pairs,
+        "superfluous": duplicates.superfluous,
+        "leaks": [dict(vars(leak)) for leak in duplicates.leaks],
+        "different_labels": duplicates.different_labels,
+        "across_groups": duplicates.across_groups,
+        "pairs": [_pair(pair, duplicates, names) for pair in duplicates.pairs],
         "sets": members,
     }
 
 
-def unlisted(found: Duplicates) -> list[str]:
+def unlisted(duplicates: Duplicates) -> list[str]:
     """A sentence that there are more pairs than are listed, if so."""
-    if len(found.pairs) == found.num_pairs:
+    if len(duplicates.pairs) == duplicates.num_pairs:
         return []
     return [
-        f"{len(found.pairs):,} of the {found.num_pairs:,} pairs are listed, those across splits first; "
-        "--pairs N lists more"
+        f"{len(duplicates.pairs):,} of the {duplicates.num_pairs:,} pairs are listed, those across splits "
+        "first; --pairs N lists more"
     ]
 
 
-def _sentences(found: Duplicates) -> list[str]:
+def _sentences(duplicates: Duplicates) -> list[str]:
     lines = []
-    for leak in found.leaks:
+    for leak in duplicates.leaks:
         if leak.split == "train":  # the same pairs, seen from the other side
             continue
         what = "leakage: " if leak.other == "train" else ""
@@ -136,32 +136,34 @@ def _sentences(found: Duplicates) -> list[str]:
             f"({percent_of(leak.samples, leak.of)}) have a near duplicate in {leak.other} "
             f"({leak.pairs:,} pair{'s' * (leak.pairs != 1)})"
         )
-    if not lines and found.num_pairs:
+    if not lines and duplicates.num_pairs:
         lines.append("no near duplicates across splits")
-    if found.num_pairs:
+    if duplicates.num_pairs:
         lines.append(
-            f"{found.num_pairs:,} pair{'s' * (found.num_pairs != 1)} in {found.num_sets:,} "
-            f"set{'s' * (found.num_sets != 1)}, the largest of {found.largest_set:,} samples; if one of each "
-            f"set stays, {found.superfluous:,} of {found.samples:,} samples go"
+            f"{duplicates.num_pairs:,} pair{'s' * (duplicates.num_pairs != 1)} in {duplicates.num_sets:,} "
+            f"set{'s' * (duplicates.num_sets != 1)}, the largest of {duplicates.largest_set:,} samples; "
+            f"if one of each set stays, {duplicates.superfluous:,} of {duplicates.samples:,} samples go"
         )
     else:
-        lines.append(f"no near duplicates among {found.samples:,} samples")
-    if found.different_labels:
-        lines.append(f"{found.different_labels:,} of the pairs have labels that exclude each other")
-    if found.across_groups:
-        lines.append(f"{found.across_groups:,} of the pairs are of two groups")
-    lines += unlisted(found)
-    equal = sum(pair.identical is True for pair in found.pairs)
+        lines.append(f"no near duplicates among {duplicates.samples:,} samples")
+    if duplicates.different_labels:
+        lines.append(f"{duplicates.different_labels:,} of the pairs have labels that exclude each other")
+    if duplicates.across_groups:
+        lines.append(f"{duplicates.across_groups:,} of the pairs are of two groups")
+    lines += unlisted(duplicates)
+    equal = sum(pair.identical is True for pair in duplicates.pairs)
     if equal:
-        listed = f" of the {len(found.pairs):,} listed" if unlisted(found) else ""
+        listed = f" of the {len(duplicates.pairs):,} listed" if unlisted(duplicates) else ""
         lines.append(f"{equal:,}{listed} pairs have contents that are equal in every byte")
-    distance = {"sphere": "chord √(2 − 2·cosine)", "poincare": "hyperbolic"}.get(found.geometry, "Euclidean")
-    return [*lines, f"near: a distance of at most {found.threshold:.4g} ({distance}), {found.how}"]
+    distance = {"sphere": "chord √(2 − 2·cosine)", "poincare": "hyperbolic"}.get(
+        duplicates.geometry, "Euclidean"
+    )
+    return [*lines, f"near: a distance of at most {duplicates.threshold:.4g} ({distance}), {duplicates.how}"]
 
 
-def _closest(found: Duplicates, names: DuplicateNames) -> list[str]:
+def _closest(duplicates: Duplicates, names: DuplicateNames) -> list[str]:
     """The pairs that matter most: across splits, then with other labels, then the rest, closest first."""
-    described = [(pair, names.of(pair.first), names.of(pair.second)) for pair in found.pairs[:10_000]]
+    described = [(pair, names.of(pair.first), names.of(pair.second)) for pair in duplicates.pairs[:10_000]]
 
     def rank(entry: tuple[DuplicatePair, dict[str, str | None], dict[str, str | None]]) -> tuple[bool, bool]:
         pair, first, second = entry
@@ -180,7 +182,7 @@ def _closest(found: Duplicates, names: DuplicateNames) -> list[str]:
         lines.append([*cells, ", ".join(notes)])
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
     table = ["  ".join(map(str.ljust, line, widths)).rstrip() for line in lines]
-    rest = len(found.pairs) - len(lines) + 1
+    rest = len(duplicates.pairs) - len(lines) + 1
     return ["", *table, *([f"… and {rest:,} more; --format csv or json lists them"] if rest > 0 else [])]
 
 

@@ -69,9 +69,9 @@ def nearest_labelled(
         points[asked], None, left_out, geometry=geometry, top=k, progress=progress
     ):
         part = slice(start, start + len(order))
-        found = asked[order]
-        found[torch.arange(order.shape[1]) >= there[part, None]] = -1
-        rows[asked[part], : order.shape[1]] = found
+        nearest = asked[order]
+        nearest[torch.arange(order.shape[1]) >= there[part, None]] = -1
+        rows[asked[part], : order.shape[1]] = nearest
     return Neighbours(rows, torch.where(rows >= 0, nodes[rows.clamp(min=0)], -1) if len(nodes) else rows)
 
 
@@ -146,24 +146,24 @@ class Evidence:
         """The entry of ``(n, L)`` values at the judged label's own depth, ``(n,)``; NaN if there is none."""
         places = torch.arange(values.shape[1]).expand_as(values)
         finest = torch.where(torch.isfinite(self.probe), places, -1).amax(1)
-        found = values.gather(1, finest.clamp(min=0)[:, None])[:, 0]
-        return torch.where(finest >= 0, found, torch.nan)
+        at_depth = values.gather(1, finest.clamp(min=0)[:, None])[:, 0]
+        return torch.where(finest >= 0, at_depth, torch.nan)
 
 
-def weigh(found: OutOfFold, neighbours: Neighbours) -> Evidence:
+def weigh(predictions: OutOfFold, neighbours: Neighbours) -> Evidence:
     """Bring the probabilities and the neighbours of n samples together, at every depth of the tree.
 
     Both have the same weight. A sample without neighbours, because all others are of its group, has the
     probabilities alone.
     """
-    taxonomy = found.taxonomy
-    n, width = len(found.judged), taxonomy.max_depth
+    taxonomy = predictions.taxonomy
+    n, width = len(predictions.judged), taxonomy.max_depth
     probe, votes, weight = (torch.full((n, width), torch.nan) for _ in range(3))
     rival = torch.full((n, width), -1)
     suggested = torch.zeros(n, dtype=torch.int64)
     of_suggested = torch.zeros(2, n)
-    class_votes = torch.zeros(n, len(found.classes))
-    judged = (found.judged > 0).nonzero()[:, 0]
+    class_votes = torch.zeros(n, len(predictions.classes))
+    judged = (predictions.judged > 0).nonzero()[:, 0]
     voted = neighbours.nodes[neighbours.nodes > 0].unique()  # type: ignore[no-untyped-call]
     ballots = ClassNodes(voted, taxonomy) if len(voted) else None
     leaf = taxonomy.num_children == 0
@@ -172,9 +172,9 @@ def weigh(found: OutOfFold, neighbours: Neighbours) -> Evidence:
         for depth in range(1, width + 1)
     ]
     for rows in judged.split(max(1, _ROWS // taxonomy.num_nodes)):  # type: ignore[no-untyped-call]
-        by_probe = found.node_probabilities(rows)
+        by_probe = predictions.node_probabilities(rows)
         by_vote = by_probe if ballots is None else _shares(neighbours.nodes[rows], ballots, by_probe)
-        path = taxonomy.ancestors[found.judged[rows]][:, 1:]
+        path = taxonomy.ancestors[predictions.judged[rows]][:, 1:]
         for out, by_node in ((probe, by_probe), (votes, by_vote)):
             own = by_node.gather(1, path.clamp(min=0))
             out[rows] = torch.where(path >= 0, own, torch.nan).float()
@@ -187,11 +187,19 @@ def weigh(found: OutOfFold, neighbours: Neighbours) -> Evidence:
             weight[rows, place] = torch.where(there, most, torch.nan).float()
         nodes = _finest_majority(both, taxonomy)
         suggested[rows] = nodes
-        class_votes[rows] = by_vote[:, found.classes.nodes].float()
+        class_votes[rows] = by_vote[:, predictions.classes.nodes].float()
         for place, by_node in enumerate((by_probe, by_vote)):
             of_suggested[place, rows] = by_node.gather(1, nodes[:, None])[:, 0].float()
     return Evidence(
-        found.judged, probe, votes, rival, weight, suggested, of_suggested[0], of_suggested[1], class_votes
+        predictions.judged,
+        probe,
+        votes,
+        rival,
+        weight,
+        suggested,
+        of_suggested[0],
+        of_suggested[1],
+        class_votes,
     )
 
 

@@ -30,7 +30,7 @@ def index_duplicates(
     nodes = read.rows["node"].to_numpy()
     splits = columns["split"] if any(columns["split"]) else None
     groups = columns["group"] if any(columns["group"]) else None
-    found = find_duplicates(
+    duplicates = find_duplicates(
         read.vectors,
         read.geometry,
         threshold=threshold,
@@ -42,6 +42,6 @@ def index_duplicates(
         digests=recorded_digests(index, columns["id"]),
         most_pairs=most_pairs,
     )
-    return found, DuplicateNames(
+    return duplicates, DuplicateNames(
         columns["id"], nodes.tolist(), read.taxonomy, splits, groups, columns["path"]
     )

@@ -144,16 +144,16 @@ def label_next(
         strategy = "typiclust"
     probes = fit_depth_probes(vectors, labels, taxonomy, seed=seed)
     sure = torch.ones(taxonomy.max_depth) if reliability is None else torch.tensor([*reliability])
-    found = _doubts(probes, vectors[rows], labels[rows], cost_of)
-    information = found.information * sure[: taxonomy.max_depth].double()
-    at = _depths(information, found, depth)
+    doubts = _doubts(probes, vectors[rows], labels[rows], cost_of)
+    information = doubts.information * sure[: taxonomy.max_depth].double()
+    at = _depths(information, doubts, depth)
     each = torch.arange(len(rows))
-    paid, gained = found.costs[each, at - 1], information[each, at - 1]
+    paid, gained = doubts.costs[each, at - 1], information[each, at - 1]
     _check_costs(paid, labels[rows], taxonomy, cost_of, costs)
     if strategy in ("margin", "margin+clusters"):
-        doubt = found.margin
+        doubt = doubts.margin
     else:
-        doubt = gained / paid.clamp_min(1e-12) if strategy == "gain" else found.information[:, -1]
+        doubt = gained / paid.clamp_min(1e-12) if strategy == "gain" else doubts.information[:, -1]
     points = probes.standardized(vectors)
     within = (paid <= budget + 1e-9).nonzero()[:, 0]
     if not len(within):
@@ -169,8 +169,8 @@ def label_next(
         labelled=labelled,
         candidates=rows[within],
         doubt=doubt[within],
-        guesses=found.leaf[within],
-        confidence=found.confidence[within],
+        guesses=doubts.leaf[within],
+        confidence=doubts.confidence[within],
         seed=seed,
     )
     if strategy != "random":
@@ -248,14 +248,14 @@ def _doubts(probes: DepthProbes, vectors: Tensor, known: Tensor, cost_of: Tensor
     confidence = torch.zeros_like(margin)
     leaf = torch.zeros(len(vectors), dtype=torch.int64)
     leaves = taxonomy.leaves
-    for part, found in probes.chunks(vectors, known):
+    for part, probabilities in probes.chunks(vectors, known):
         for depth in range(1, taxonomy.max_depth + 1):
             answers = _answers(taxonomy, depth)
-            share = found[:, answers]
+            share = probabilities[:, answers]
             information[part, depth - 1] = -torch.special.xlogy(share, share).sum(1) / math.log(2)
             costs[part, depth - 1] = (share * cost_of[answers]).sum(1) - paid[part]
-        top = found[:, leaves].topk(min(2, len(leaves)), dim=1)
-        second = top.values[:, 1] if top.values.shape[1] > 1 else torch.zeros(len(found))
+        top = probabilities[:, leaves].topk(min(2, len(leaves)), dim=1)
+        second = top.values[:, 1] if top.values.shape[1] > 1 else torch.zeros(len(probabilities))
         margin[part] = second - top.values[:, 0]
         leaf[part], confidence[part] = leaves[top.indices[:, 0]], top.values[:, 0]
     asked = torch.arange(1, taxonomy.max_depth + 1) > started[:, None]
@@ -268,15 +268,15 @@ def _answers(taxonomy: Taxonomy, depth: int) -> Tensor:
     return ((taxonomy.depth == depth) | (taxonomy.is_leaf & (taxonomy.depth < depth))).nonzero()[:, 0]
 
 
-def _depths(information: Tensor, found: _Doubts, depth: DepthRule | int) -> Tensor:
+def _depths(information: Tensor, doubts: _Doubts, depth: DepthRule | int) -> Tensor:
     """``(c,)`` the depth to ask each candidate at."""
     deepest = information.shape[1]
     if isinstance(depth, int):
         return torch.full((len(information),), depth)
     if depth == "finest":
         return torch.full((len(information),), deepest)
-    per_cost = information / found.costs.clamp_min(1e-12)
-    per_cost = torch.where(found.costs > 1e-9, per_cost, -1.0)
+    per_cost = information / doubts.costs.clamp_min(1e-12)
+    per_cost = torch.where(doubts.costs > 1e-9, per_cost, -1.0)
     # ties go to the finer depth: it says more
     return deepest - per_cost.flip(1).argmax(1)
 
@@ -297,8 +297,8 @@ def _requests(
     likely = torch.zeros(len(rows), dtype=torch.int64)
     probabilities = torch.zeros(len(rows), dtype=torch.float64)
     reasons: list[str] = []
-    for part, found in probes.chunks(vectors[rows], known):
-        for share, depth, label in zip(found, depths[part].tolist(), known[part].tolist(), strict=True):
+    for part, by_node in probes.chunks(vectors[rows], known):
+        for share, depth, label in zip(by_node, depths[part].tolist(), known[part].tolist(), strict=True):
             answers = _answers(taxonomy, depth)
             order = share[answers].argsort(descending=True, stable=True)
             best = answers[order[:2]].tolist()

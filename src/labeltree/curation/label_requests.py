@@ -46,17 +46,17 @@ def may_be_labelled(
         DataError: if there is no such split.
         TaxonomyError: if there is no such node.
     """
-    found = torch.ones(len(samples), dtype=torch.bool)
+    allowed = torch.ones(len(samples), dtype=torch.bool)
     if split is not None:
         splits = np.asarray([""] * len(samples) if samples.split is None else samples.split)
         if split not in splits.tolist():
             known = sorted(set(splits.tolist()) - {""})
             raise DataError(f"there are no samples of split '{split}'; the splits are: {known or 'none'}")
-        found &= torch.from_numpy(splits == split)
+        allowed &= torch.from_numpy(splits == split)
     if within is not None:
         node = samples.taxonomy.find(within)
-        found &= (samples.nodes >= node) & (samples.nodes < int(samples.taxonomy.subtree_end[node]))
-    return found
+        allowed &= (samples.nodes >= node) & (samples.nodes < int(samples.taxonomy.subtree_end[node]))
+    return allowed
 
 
 def write_requests(asked: LabelRequests, samples: LabelledVectors, path: str | Path) -> None:

@@ -71,9 +71,9 @@ def leaves_to_merge(
     for i, j in pairs:
         odds = logs[:, columns[i]] - logs[:, columns[j]]
         first, second = members[i].means(odds), members[j].means(odds)
-        found = auc_within_folds(first, members[i].folds, second, members[j].folds, apart)
-        if found is not None:
-            auc, deviation, ours, theirs = found
+        separation = auc_within_folds(first, members[i].folds, second, members[j].folds, apart)
+        if separation is not None:
+            auc, deviation, ours, theirs = separation
             rows.append((i, j, auc, 0.5 * math.erfc((apart - auc) / deviation / math.sqrt(2)), ours, theirs))
     corrected = holm(np.array([row[3] for row in rows]), len(leaves) * (len(leaves) - 1) // 2)
     suspects = []
@@ -212,10 +212,10 @@ def leaves_to_split(samples: TreeSamples, level: float, seed: int) -> tuple[list
     if not rows:
         return [], 0
     corrected = false_discovery_control(np.array([row[2] for row in rows]))
-    found = []
+    suspects = []
     for (leaf, silhouette, _, units_count, few), p in zip(rows, corrected.tolist(), strict=True):
         if p <= level and silhouette >= _SEPARATE and few >= 3:
-            found.append(
+            suspects.append(
                 TreeSuspect(
                     "split",
                     leaf,
@@ -228,7 +228,7 @@ def leaves_to_split(samples: TreeSamples, level: float, seed: int) -> tuple[list
                     f"p {p:.2g} beside one Gaussian cloud)",
                 )
             )
-    return sorted(found, key=lambda one: (-one.effect, one.node)), len(rows)
+    return sorted(suspects, key=lambda one: (-one.effect, one.node)), len(rows)
 
 
 def _two_means(points: NDArray[np.float64], seed: int) -> tuple[float, Ints]:

@@ -61,12 +61,12 @@ class OutOfFold:
     def of_nodes(self, nodes: Tensor) -> Tensor:
         """The probability of one node for each sample, ``(n,)`` float64; NaN where the node is −1."""
         check_same_length("probabilities", self.probabilities, "nodes", nodes)
-        found = torch.full((len(nodes),), torch.nan, dtype=torch.float64)
+        values = torch.full((len(nodes),), torch.nan, dtype=torch.float64)
         for node in nodes[nodes >= 0].unique().tolist():  # type: ignore[no-untyped-call]
             rows = (nodes == node).nonzero()[:, 0]
             columns = self.classes.below(torch.tensor([node]))[0]
-            found[rows] = self.probabilities[rows][:, columns].double().sum(1)
-        return found
+            values[rows] = self.probabilities[rows][:, columns].double().sum(1)
+        return values
 
     def sentence(self) -> str:
         """Which labels are too rare to be judged, and where they are judged; empty if there are none."""
@@ -130,8 +130,8 @@ def out_of_fold(
         >>> taxonomy = Taxonomy.from_paths([("animal", "dog"), ("animal", "cat")])
         >>> vectors = torch.tensor([[-1.0], [-1.1], [-0.9], [1.0], [1.1], [0.9], [1.0]])
         >>> nodes = taxonomy.encode(["dog"] * 3 + ["cat"] * 3 + ["dog"])  # the last one is a cat
-        >>> found = out_of_fold(vectors, nodes, taxonomy)
-        >>> bool(found.of_nodes(nodes)[-1] < 0.5)
+        >>> predictions = out_of_fold(vectors, nodes, taxonomy)
+        >>> bool(predictions.of_nodes(nodes)[-1] < 0.5)
         True
     """
     if fewest < 2:
@@ -169,9 +169,9 @@ def out_of_fold(
         columns = classes.place[scores.classes]
         for part in tested.split(4096):  # type: ignore[no-untyped-call]
             answers = scores(EmbeddingTable(vectors[part].float(), nodes[part], geometry="euclidean"))
-            found = torch.zeros(len(part), len(classes))
-            found[:, columns] = torch.softmax(answers, 1).float()
-            probabilities[part] = found
+            by_class = torch.zeros(len(part), len(classes))
+            by_class[:, columns] = torch.softmax(answers, 1).float()
+            probabilities[part] = by_class
         unseen = torch.ones(len(classes), dtype=torch.bool)
         unseen[columns] = False
         _raise_unseen(judged, tested, classes, unseen)
@@ -198,7 +198,7 @@ def _classes(
     rare: dict[int, int] = {}
     waiting: dict[int, list[int]] = {}  # node -> rare labels at or below it, not yet placed
     has_class: set[int] = set()  # nodes with a class strictly below them
-    for node in sorted(_with_ancestors(present, taxonomy), reverse=True):
+    for node in sorted(_add_ancestors(present, taxonomy), reverse=True):
         above = int(taxonomy.parent[node])
         pending = waiting.pop(node, [])
         if node in rows_of and node not in has_class:
@@ -221,9 +221,9 @@ def _classes(
     return judged, learned, dict(sorted(rare.items()))
 
 
-def _with_ancestors(nodes: Tensor, taxonomy: Taxonomy) -> set[int]:
-    found = taxonomy.ancestors[nodes].unique()  # type: ignore[no-untyped-call]
-    return set(found[found >= 0].tolist())
+def _add_ancestors(nodes: Tensor, taxonomy: Taxonomy) -> set[int]:
+    ancestors = taxonomy.ancestors[nodes].unique()  # type: ignore[no-untyped-call]
+    return set(ancestors[ancestors >= 0].tolist())
 
 
 def _raise_unseen(judged: Tensor, tested: Tensor, classes: ClassNodes, unseen: Tensor) -> None:

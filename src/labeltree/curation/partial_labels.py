@@ -58,20 +58,20 @@ class DepthProbes:
         """
         taxonomy = self.taxonomy
         points = self.standardized(vectors)
-        found = torch.zeros(len(points), taxonomy.num_nodes, dtype=torch.float64)
-        found[:, 0] = 1.0
+        of_nodes = torch.zeros(len(points), taxonomy.num_nodes, dtype=torch.float64)
+        of_nodes[:, 0] = 1.0
         parent = taxonomy.parent
         path = None if known is None else taxonomy.ancestors[known.clamp(min=0)]
         for depth in range(1, taxonomy.max_depth + 1):
             here = (taxonomy.depth == depth).nonzero()[:, 0]
-            share = self._among_siblings(points, depth, here, unseen)
-            part = found[:, parent[here]] * share
+            share = self._compare_siblings(points, depth, here, unseen)
+            part = of_nodes[:, parent[here]] * share
             if path is not None:
                 at = path[:, depth]
                 rows = (at >= 0).nonzero()[:, 0]
                 part[rows] = (here[None] == at[rows, None]).double()
-            found[:, here] = part
-        return found
+            of_nodes[:, here] = part
+        return of_nodes
 
     def chunks(
         self, vectors: Tensor, known: Tensor | None = None, *, unseen: bool = True
@@ -84,20 +84,20 @@ class DepthProbes:
 
     def predict(self, vectors: Tensor) -> Tensor:
         """``(n,)`` leaves: from the root on, always the most probable child, of those with samples if any."""
-        parts = [self._descend(found) for _, found in self.chunks(vectors, unseen=False)]
+        parts = [self._descend(probabilities) for _, probabilities in self.chunks(vectors, unseen=False)]
         return torch.cat(parts) if parts else torch.empty(0, dtype=torch.int64)
 
-    def _descend(self, found: Tensor) -> Tensor:
+    def _descend(self, probabilities: Tensor) -> Tensor:
         taxonomy = self.taxonomy
-        at = torch.zeros(len(found), dtype=torch.int64)
+        at = torch.zeros(len(probabilities), dtype=torch.int64)
         for depth in range(1, taxonomy.max_depth + 1):
             here = (taxonomy.depth == depth).nonzero()[:, 0]
             below = taxonomy.parent[here][None] == at[:, None]
-            best = here[found[:, here].masked_fill(~below, -1.0).argmax(1)]
+            best = here[probabilities[:, here].masked_fill(~below, -1.0).argmax(1)]
             at = torch.where(below.any(1), best, at)
         return at
 
-    def _among_siblings(self, points: Tensor, depth: int, here: Tensor, new: bool) -> Tensor:
+    def _compare_siblings(self, points: Tensor, depth: int, here: Tensor, new: bool) -> Tensor:
         """``(n, nodes of the depth)`` float64 probabilities, which sum to 1 over siblings."""
         parent = self.taxonomy.parent[here]
         seen = self.samples[here] > 0
@@ -155,8 +155,8 @@ def fit_depth_probes(
         >>> taxonomy = Taxonomy.from_paths(["animal/dog", "animal/cat", "plant/oak"])
         >>> vectors = torch.tensor([[0.0, 0.0], [0.1, 1.0], [5.0, 0.2]])
         >>> labels = taxonomy.encode(["dog", "animal", "oak"])  # the second has only a coarse label
-        >>> found = fit_depth_probes(vectors, labels, taxonomy).node_probabilities(vectors)
-        >>> found[1, taxonomy.find("cat")] > 0.1  # no cat has been seen, so some probability is left for it
+        >>> of_nodes = fit_depth_probes(vectors, labels, taxonomy).node_probabilities(vectors)
+        >>> of_nodes[1, taxonomy.find("cat")] > 0.1  # no cat has been seen: some probability is left for it
         tensor(True)
     """
     vectors = vectors.float()

@@ -87,7 +87,7 @@ def read_labelled(
         verify: read all files of a run's samples again.
 
     Raises:
-        DataError: if it is none of these.
+        DataError: if it can be read as neither.
     """
     path = Path(what)
     if path.is_file() or PartFolder(path).exists():
@@ -104,7 +104,7 @@ def read_run(run: str | Path, progress: Progress | None = None, *, verify: bool 
     paths = source.paths(torch.arange(len(source)))
     ids = sample_ids(source)
     contents = sample_contents(ids, source.sample_digests())
-    return _of_table(tables["trained"], ids, trained.taxonomy, paths or None, contents)
+    return _labelled_vectors(tables["trained"], ids, trained.taxonomy, paths or None, contents)
 
 
 def read_embeddings(path: str | Path, taxonomy: str | Path | None = None) -> LabelledVectors:
@@ -127,7 +127,7 @@ def read_embeddings(path: str | Path, taxonomy: str | Path | None = None) -> Lab
         raise DataError(f"'{taxonomy}' is a DAG, and labels are judged in a tree")
     rows, table = rows_of_embeddings(path, tree)
     paths = None if rows.paths is None else [path or "" for path in rows.paths]
-    return _of_table(table, list(rows.ids), tree, paths)
+    return _labelled_vectors(table, list(rows.ids), tree, paths)
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,7 +209,7 @@ def recorded_digests(index: Index, ids: Sequence[str]) -> np.ndarray[Any, Any] |
     return None if min(places, default=-1) < 0 else record.digests[places]
 
 
-def _of_table(
+def _labelled_vectors(
     table: EmbeddingTable,
     ids: list[str],
     taxonomy: Taxonomy,

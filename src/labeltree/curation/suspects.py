@@ -142,9 +142,9 @@ class Suspects:
             [
                 f"{s.score:.3f}",
                 str(s.depth),
-                _cut(s.sample, 32),
-                _cut(s.label, 36),
-                _cut(s.suggested or "?", 36),
+                _shorten(s.sample, 32),
+                _shorten(s.label, 36),
+                _shorten(s.suggested or "?", 36),
                 s.reason,
             ]
             for s in shown
@@ -156,7 +156,7 @@ class Suspects:
         return "\n".join(line.rstrip() for line in lines)
 
 
-def write_suspects(found: Suspects, path: str | Path) -> None:
+def write_suspects(suspects: Suspects, path: str | Path) -> None:
     """Write a table for a person, and a JSON file of the same name beside it.
 
     Raises:
@@ -165,9 +165,9 @@ def write_suspects(found: Suspects, path: str | Path) -> None:
     """
     path = Path(path)
     check_free(path)
-    found.save_csv(path)
+    suspects.save_csv(path)
     with atomic_write(path.with_suffix(".json")) as temporary:
-        temporary.write_text(json.dumps(found.to_dict(), indent=2, ensure_ascii=False) + "\n", "utf-8")
+        temporary.write_text(json.dumps(suspects.to_dict(), indent=2, ensure_ascii=False) + "\n", "utf-8")
 
 
 def check_free(path: str | Path) -> None:
@@ -257,22 +257,22 @@ def find_suspects(
         if len(known.unique()) < len(known):  # type: ignore[no-untyped-call]
             notes.append("groups and labels coincide, so that samples of one group speak for each other")
         groups = None
-    found = out_of_fold(
+    predictions = out_of_fold(
         features, nodes, taxonomy, groups=groups, folds=folds, fewest=fewest, seed=seed, progress=progress
     )
     neighbours = nearest_labelled(points, nodes, geometry, groups=groups, k=k, progress=progress)
-    evidence = weigh(found, neighbours)
+    evidence = weigh(predictions, neighbours)
     scores = score_labels(evidence, ranking)
-    fair = weigh(found, winnable(neighbours, found.judged, nodes, taxonomy, groups))
+    fair = weigh(predictions, winnable(neighbours, predictions.judged, nodes, taxonomy, groups))
     rivalled = score_labels(fair, ranking) > least_score
-    contradicted = count_contradicted(found, evidence)
-    if rare := found.sentence():
+    contradicted = count_contradicted(predictions, evidence)
+    if rare := predictions.sentence():
         notes.append(rare)
-    listed = _listed(scores.where(rivalled, 0.0), evidence, taxonomy, least_score, nodes, within)
+    listed = _choose_rows(scores.where(rivalled, 0.0), evidence, taxonomy, least_score, nodes, within)
     if only_split is not None:
         listed = listed[torch.from_numpy(np.asarray(split)[listed.numpy()] == only_split)]
     suspects = [
-        _suspect(row, float(scores[row]), found, neighbours, evidence, nodes, ids, paths, contents)
+        _suspect(row, float(scores[row]), predictions, neighbours, evidence, nodes, ids, paths, contents)
         for row in listed.tolist()
     ]
     return Suspects(
@@ -280,7 +280,7 @@ def find_suspects(
         scores,
         evidence.suggested,
         contradicted,
-        int((found.judged > 0).sum()),
+        int((predictions.judged > 0).sum()),
         int((nodes <= 0).sum()),
         ranking,
         tuple(notes),
@@ -295,7 +295,7 @@ def score_labels(evidence: Evidence, ranking: Ranking) -> Tensor:
     return torch.sigmoid(evidence.at_label(odds))
 
 
-def _listed(
+def _choose_rows(
     scores: Tensor, evidence: Evidence, taxonomy: Taxonomy, least: float, nodes: Tensor, within: int | None
 ) -> Tensor:
     """The rows of the suspects, most suspicious first, equal ones in the order of the samples."""
@@ -311,7 +311,7 @@ def _listed(
 def _suspect(
     row: int,
     score: float,
-    found: OutOfFold,
+    predictions: OutOfFold,
     neighbours: Neighbours,
     evidence: Evidence,
     nodes: Tensor,
@@ -319,7 +319,7 @@ def _suspect(
     paths: Sequence[str] | None,
     contents: Sequence[str] | None,
 ) -> Suspect:
-    taxonomy = found.taxonomy
+    taxonomy = predictions.taxonomy
     label, suggested = int(evidence.judged[row]), int(evidence.suggested[row])
     odds = _lead(evidence, row)
     finest = int(taxonomy.depth[label])
@@ -353,8 +353,8 @@ def _suspect(
 
 def _lead(evidence: Evidence, row: int) -> np.ndarray[Any, Any]:
     own = (evidence.probe[row] + evidence.votes[row]) / 2
-    found: np.ndarray[Any, Any] = np.nan_to_num((evidence.rival_weight[row] - own).numpy(), nan=-1.0)
-    return found
+    lead: np.ndarray[Any, Any] = np.nan_to_num((evidence.rival_weight[row] - own).numpy(), nan=-1.0)
+    return lead
 
 
 def _reason(
@@ -384,5 +384,5 @@ def _reason(
     return "; ".join(part for part in said if part)
 
 
-def _cut(text: str, width: int) -> str:
+def _shorten(text: str, width: int) -> str:
     return text if len(text) <= width else f"…{text[1 - width :]}"

@@ -126,7 +126,7 @@ def find_tree_suspects(
     if not len(known):
         raise DataError("no sample has a label, so nothing can be said about the tree")
     samples = TreeSamples(vectors[known], nodes[known], taxonomy, None if groups is None else groups[known])
-    found: list[TreeSuspect] = []
+    suspects: list[TreeSuspect] = []
     tested: dict[str, int] = {}
     notes: list[str] = []
     for step, kind in enumerate(kinds):
@@ -141,9 +141,9 @@ def find_tree_suspects(
         else:
             some, count, note = leaves_to_merge(samples, level, apart, seed)
         notes += [note] if note else []
-        found += some
+        suspects += some
         tested[kind] = count
-    return TreeSuspects(taxonomy, tuple(found), tested, tuple(notes))
+    return TreeSuspects(taxonomy, tuple(suspects), tested, tuple(notes))
 
 
 def _guess(taxonomy: Taxonomy, one: TreeSuspect) -> Guess | None:

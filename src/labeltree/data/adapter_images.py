@@ -29,7 +29,7 @@ _PROBES = 100
 _USUAL_SIZE = 224  # of an encoder that reads images of unequal sides
 
 
-def _as_image(value: Any) -> PilImage:
+def _open_image(value: Any) -> PilImage:
     """Convert an item of a data set to a Pillow image: an image, its bytes, its path, or an array of pixels.
 
     Raises:
@@ -46,11 +46,11 @@ def _as_image(value: Any) -> PilImage:
         if value.ndim == 3 and value.shape[0] in (1, 3):
             value = value.transpose(1, 2, 0)
     if isinstance(value, np.ndarray):
-        return _from_pixels(value)
+        return _image_of_pixels(value)
     raise DataError(f"it is a {type(value).__name__}, not an image")
 
 
-def _from_pixels(pixels: np.ndarray[Any, Any]) -> PilImage:
+def _image_of_pixels(pixels: np.ndarray[Any, Any]) -> PilImage:
     """A Pillow image from pixels ``(h, w)`` or ``(h, w, c)``, uint8 or floats in [0, 1]."""
     from PIL import Image
 
@@ -100,7 +100,7 @@ class DatasetImages:
         """
         part, item = self._place(row)
         with image_errors():
-            return _as_image(self._value_of[part](item))
+            return _open_image(self._value_of[part](item))
 
 
 class DatasetStore:

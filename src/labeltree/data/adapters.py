@@ -82,7 +82,9 @@ def from_dataset(
     is_mapping = isinstance(dataset, Mapping)
     if is_mapping and split is not None:
         raise DataError("the data set is a mapping from split to data set; leave split out")
-    parts = {part: _as_columns(d) for part, d in (dataset if is_mapping else {split or "": dataset}).items()}
+    parts = {
+        part: _wrap_columns(d) for part, d in (dataset if is_mapping else {split or "": dataset}).items()
+    }
     split_of = {part: _split_name(part) for part in parts}
     first = next(iter(parts.values()))
     label_columns = _columns(first, labels, "labels")
@@ -90,12 +92,12 @@ def from_dataset(
     text_column = text if image_column is not None else _column(first, text, "text", False)
     if image_column is None and text_column is None:
         raise DataError(
-            f"there are neither images nor texts in {_listed(first)}; name one with image= or text="
+            f"there are neither images nor texts in {_list_columns(first)}; name one with image= or text="
         )
     for items in parts.values():
         for column in (*label_columns, image_column, text_column, group):
             if column is not None and column not in items.columns:
-                raise DataError(f"there is no column {column!r} in {_listed(items)}")
+                raise DataError(f"there is no column {column!r} in {_list_columns(items)}")
     missing = MissingNames(missing_labels)
     taxonomy, nodes = _label(parts, label_columns, taxonomy, classes, missing)
     n = len(nodes)
@@ -126,13 +128,13 @@ def from_dataset(
 
 
 def _split_name(part: str) -> str:
-    found = SPLIT_NAMES.get(str(part).lower(), str(part).lower())
-    if found not in (*SPLITS, ""):
+    split = SPLIT_NAMES.get(str(part).lower(), str(part).lower())
+    if split not in (*SPLITS, ""):
         raise DataError(f"split is '{part}'; it must be one of {', '.join(SPLITS)}, or validation")
-    return found
+    return split
 
 
-def _listed(items: DatasetColumns) -> str:
+def _list_columns(items: DatasetColumns) -> str:
     return f"the columns {', '.join(map(str, items.columns))}"
 
 
@@ -143,10 +145,10 @@ def _column(items: DatasetColumns, chosen: Any, what: str, is_optional: bool) ->
 def _columns(items: DatasetColumns, chosen: Any, what: str) -> list[Any]:
     if isinstance(chosen, (list, tuple)):
         return list(chosen)
-    found = _column(items, chosen, what, False)
-    if found is None:
-        raise DataError(f"no column of {_listed(items)} has class labels; name one with labels=")
-    return [found]
+    column = _column(items, chosen, what, False)
+    if column is None:
+        raise DataError(f"no column of {_list_columns(items)} has class labels; name one with labels=")
+    return [column]
 
 
 def _label(
@@ -220,14 +222,18 @@ class _Table:
     def default(self, what: str) -> Any:
         features = self._dataset.features
         if what == "labels":
-            found = [name for name, feature in features.items() if getattr(feature, "names", None)]
+            candidates = [name for name, feature in features.items() if getattr(feature, "names", None)]
         elif what == "image":
-            found = [name for name, feature in features.items() if type(feature).__name__ == "Image"]
+            candidates = [name for name, feature in features.items() if type(feature).__name__ == "Image"]
         else:
-            found = [name for name, feature in features.items() if getattr(feature, "dtype", "") == "string"]
-        if len(found) > 1:
-            raise DataError(f"the columns {', '.join(found)} may all be the {what}; choose one with {what}=")
-        return found[0] if found else None
+            candidates = [
+                name for name, feature in features.items() if getattr(feature, "dtype", "") == "string"
+            ]
+        if len(candidates) > 1:
+            raise DataError(
+                f"the columns {', '.join(candidates)} may all be the {what}; choose one with {what}="
+            )
+        return candidates[0] if candidates else None
 
     def values(self, column: Any) -> list[Any]:
         return list(self._dataset[column])
@@ -284,7 +290,7 @@ class _Items:
         return [str(name[0]) if isinstance(name, (tuple, list)) else str(name) for name in names]
 
 
-def _as_columns(dataset: Any) -> DatasetColumns:
+def _wrap_columns(dataset: Any) -> DatasetColumns:
     """Wrap a data set of another library by columns.
 
     Raises:
@@ -306,17 +312,17 @@ def class_names(numbers: Sequence[Any], classes: Sequence[str] | None) -> list[s
     Raises:
         DataError: If a number has no name among the classes.
     """
-    found: list[str | None] = []
+    texts: list[str | None] = []
     for row, value in enumerate(numbers):
         label = value.item() if isinstance(value, (np.generic, torch.Tensor)) else value
         if label is None or label == "" or label == -1 or label != label:
-            found.append(None)
+            texts.append(None)
         elif isinstance(label, str) or classes is None:
-            found.append(str(label))
+            texts.append(str(label))
         elif isinstance(label, int) and 0 <= label < len(classes):
-            found.append(classes[label])
+            texts.append(classes[label])
         else:
             raise DataError(
                 f"the label of item {row} is {label!r}, but there are {len(classes)} classes, from 0"
             )
-    return found
+    return texts

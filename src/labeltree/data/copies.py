@@ -34,7 +34,7 @@ def keep_copies_together(source: Source) -> Source:
         return source
     divided, told = np.zeros(len(counts), bool), ""
     if source.split is not None:
-        divided, told = _divided(source, content, copied)
+        divided, told = _find_divided(source, content, copied)
     most = int(counts.argmax())
     filler = counts[most] > len(source) / 2  # one picture of which a split would need a part
     together = np.where(copied & ~divided[content] & ~(filler & (content == most)), content, -1)
@@ -53,7 +53,7 @@ def keep_copies_together(source: Source) -> Source:
     )
 
 
-def _divided(source: Source, content: Array, copied: Array) -> tuple[Array, str]:
+def _find_divided(source: Source, content: Array, copied: Array) -> tuple[Array, str]:
     """Which contents ``(c,)`` lie in several of the given splits, and a sentence about those of a test."""
     split = np.where(np.asarray(source.split) == "", "train", np.asarray(source.split))
     named = np.unique(split, return_inverse=True)[1]

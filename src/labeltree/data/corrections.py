@@ -141,19 +141,19 @@ class Corrections:
         double = [column for column in (*COLUMNS, CONTENT) if names.count(column) > 1]
         if double:
             raise DataError(f"'{path}' has more than one column '{double[0]}'; leave one of them")
-        found: dict[str, tuple[Correction, int]] = {}
+        entries: dict[str, tuple[Correction, int]] = {}
         for number, line in enumerate(lines[1:], 2):
             cells = dict.fromkeys((*COLUMNS, CONTENT), "") | dict(zip(names, line, strict=False))
             entry = _read_row(cells, f"'{path}', row {number}") if any(line) else None
             if entry is None:
                 continue
-            first, there = found.setdefault(entry.sample, (entry, number))
+            first, there = entries.setdefault(entry.sample, (entry, number))
             if first != entry:
                 raise DataError(
                     f"'{path}', rows {there} and {number} decide differently about sample '{entry.sample}': "
-                    f"{_in_words(first)}, and {_in_words(entry)}; empty the column 'decision' of one of them"
+                    f"{_describe(first)}, and {_describe(entry)}; empty the column 'decision' of one of them"
                 )
-        return cls(tuple(entry for entry, _ in found.values() if entry.decision != "keep"), path.name)
+        return cls(tuple(entry for entry, _ in entries.values() if entry.decision != "keep"), path.name)
 
     def save(self, path: str | Path) -> None:
         """Write the corrections as `load` reads them, atomically."""
@@ -215,7 +215,7 @@ class Corrections:
             outcomes.setdefault(outcome, []).append(entry.node if outcome == "no node" else entry.sample)
         if self.entries and set(outcomes) <= {"unknown", "ambiguous", "moved"}:
             raise DataError(self._refusal(outcomes, ids))
-        counts = {name: len(found) for name, found in sorted(outcomes.items())}
+        counts = {name: len(samples) for name, samples in sorted(outcomes.items())}
         return Applied(after, keep, counts, _sentence(self.name, outcomes))
 
     def _refusal(self, outcomes: dict[str, list[str]], ids: Sequence[str]) -> str:
@@ -271,8 +271,8 @@ def _read_row(cells: dict[str, str], where: str) -> Correction | None:
     decision = DECISIONS.get(word)
     if decision is None:
         raise DataError(
-            f"{where}: the decision '{cells['decision'][:60]}' is none of accept, remove, no label and "
-            "reject; another label than the suggested goes into the column 'suggested', and is then accepted"
+            f"{where}: the decision '{cells['decision'][:60]}' is not accept, remove, no label or "
+            "reject; to give another label than the suggested one, write it into 'suggested' and accept it"
         )
     if decision == "keep" and not (word and cells["sample"]):
         return None
@@ -285,7 +285,7 @@ def _read_row(cells: dict[str, str], where: str) -> Correction | None:
     return Correction(cells["sample"], label, decision, node, content)
 
 
-def _in_words(entry: Correction) -> str:
+def _describe(entry: Correction) -> str:
     decided = {"accept": f"'{entry.node}' is accepted", "keep": "the label is kept"}
     return f"{decided.get(entry.decision, entry.decision)} where the label is '{entry.label}'"
 
@@ -344,7 +344,7 @@ def _sentence(name: str, outcomes: dict[str, list[str]]) -> str:
         return f"'{name}' holds no accepted correction"
     done = [text.format(len(outcomes[key])) for key, text in _DONE.items() if key in outcomes]
     left = [
-        text.format(len(found := outcomes[key]), some(dict.fromkeys(found), 3))
+        text.format(len(samples := outcomes[key]), some(dict.fromkeys(samples), 3))
         for key, text in _NOT_DONE.items()
         if key in outcomes
     ]

@@ -148,15 +148,15 @@ def _darwin_core(path: Path, archive: zipfile.ZipFile, meta: zipfile.ZipInfo) ->
     if meta.file_size > _LONGEST_META:
         raise DataError(f"'{path}': {_META} has {meta.file_size:,} bytes; it is no description of an archive")
     folder = str(PurePosixPath(meta.filename).parent)
-    core, extensions = _described(path, archive.read(meta))
+    core, extensions = _read_description(path, archive.read(meta))
     occurrences = _read_file(path, archive, folder, core)
     media = next((one for one in extensions if one.kind in ("Multimedia", "Image", "AudubonMedia")), None)
     if media is None or core.key is None or media.key is None:
         return occurrences
-    return _with_images(occurrences, core, _read_file(path, archive, folder, media), media)
+    return _join_images(occurrences, core, _read_file(path, archive, folder, media), media)
 
 
-def _described(path: Path, content: bytes) -> tuple[_File, list[_File]]:
+def _read_description(path: Path, content: bytes) -> tuple[_File, list[_File]]:
     """The core and the extensions that meta.xml describes; it may declare no entities."""
     from xml.etree import ElementTree
     from xml.parsers import expat
@@ -275,7 +275,7 @@ def _wide(path: Path, archive: zipfile.ZipFile, name: str, described: _File) -> 
     return [*described.columns, *extra]
 
 
-def _with_images(occurrences: pa.Table, core: _File, media: pa.Table, described: _File) -> pa.Table:
+def _join_images(occurrences: pa.Table, core: _File, media: pa.Table, described: _File) -> pa.Table:
     """The occurrences with a column for their first image, their second and so on."""
     import pandas as pd
     import pyarrow as pa

@@ -40,7 +40,7 @@ _SPLIT_OF = dict(zip(SPLITS, SPLITS, strict=True)) | SPLIT_NAMES
 
 
 @dataclass(frozen=True)
-class _Found:
+class _Image:
     """An image, with the folders on its path from the root."""
 
     path: str
@@ -79,21 +79,21 @@ def open_folder(
     """
     top = Path(os.path.abspath(root))
     others: Counter[str] = Counter()
-    found, folders, empty, split = _images_and_folders(top, others)
+    files, folders, empty, split = _images_and_folders(top, others)
     missing = MissingNames(missing_labels)
-    found = [_Found(image.path, missing.cut(image.folders)) for image in found]
+    files = [_Image(image.path, missing.cut(image.folders)) for image in files]
     said = [left_out(others)] if others else []
     if taxonomy is None:
         taxonomy = _taxonomy(folders, root, missing)
         said += _without_images(empty)
-        said += _beside_splits({path[0] for path in folders}) if split is None else []
-    by_folder = {path: _node(taxonomy, path, top) for path in {image.folders for image in found}}
-    unused = _coarser(taxonomy, [image.folders for image in found])
+        said += _note_beside_splits({path[0] for path in folders}) if split is None else []
+    by_folder = {path: _node(taxonomy, path, top) for path in {image.folders for image in files}}
+    unused = _coarser(taxonomy, [image.folders for image in files])
     source = open_listed(
         printable(top.name),
         top,
-        [os.path.relpath(image.path, top) for image in found],
-        torch.tensor([by_folder[image.folders] for image in found]),
+        [os.path.relpath(image.path, top) for image in files],
+        torch.tensor([by_folder[image.folders] for image in files]),
         taxonomy,
         split=split,
         **images,
@@ -131,7 +131,7 @@ def _without_images(empty: Sequence[tuple[str, ...]]) -> list[str]:
     return [f"{what}: {some(map(join_path, empty))}"]
 
 
-def _beside_splits(names: set[str]) -> list[str]:
+def _note_beside_splits(names: set[str]) -> list[str]:
     """A sentence on folders that would be splits, if others did not lie beside them."""
     splits = {name for name in names if name.lower() in _SPLIT_OF}
     if len(splits) < 2 or "train" not in {_SPLIT_OF[name.lower()] for name in splits} or splits == names:
@@ -164,9 +164,9 @@ def folder_taxonomy(root: str | Path) -> Taxonomy:
 def folder_labels(root: str | Path) -> tuple[Taxonomy, Tensor]:
     """The taxonomy and the labels ``(n,)`` that `open_folder` gives a folder of images; no image is read."""
     top = Path(os.path.abspath(root))
-    found, folders, _, _ = _images_and_folders(top)
+    images, folders, _, _ = _images_and_folders(top)
     taxonomy = _taxonomy(folders, root, MissingNames(()))
-    return taxonomy, torch.tensor([_node(taxonomy, image.folders, top) for image in found])
+    return taxonomy, torch.tensor([_node(taxonomy, image.folders, top) for image in images])
 
 
 def _taxonomy(folders: list[tuple[str, ...]], root: str | Path, missing: MissingNames) -> Taxonomy:
@@ -180,7 +180,7 @@ def _taxonomy(folders: list[tuple[str, ...]], root: str | Path, missing: Missing
 
 def _images_and_folders(
     top: Path, others: Counter[str] | None = None
-) -> tuple[list[_Found], list[tuple[str, ...]], list[tuple[str, ...]], np.ndarray[Any, Any] | None]:
+) -> tuple[list[_Image], list[tuple[str, ...]], list[tuple[str, ...]], np.ndarray[Any, Any] | None]:
     """All images, all folders that are labels, the folders without images, and the split of each image.
 
     A folder with only empty folders in it is one folder without images. The split is None if folders define
@@ -188,25 +188,25 @@ def _images_and_folders(
     """
     if not top.is_dir():
         raise DataError(f"there is no folder '{top}'")
-    found: list[_Found] = []
+    images: list[_Image] = []
     folders: list[tuple[str, ...]] = []
     for path, file in walk_images(top, others):
         if file is None:
             folders.append(path)
         else:
-            found.append(_Found(file, path))
-    if not found:
+            images.append(_Image(file, path))
+    if not images:
         raise DataError(
             f"the folder '{top}' has no images; known extensions are {' '.join(sorted(EXTENSIONS))}"
         )
-    full = {image.folders[:depth] for image in found for depth in range(len(image.folders) + 1)}
+    full = {image.folders[:depth] for image in images for depth in range(len(image.folders) + 1)}
     empty = [path for path in folders if path not in full and path[:-1] in full]
     splits = {path for path in empty if len(path) == 1 and path[0].lower() in _SPLIT_OF}
     folders = [path for path in folders if path in full]
-    if not _are_splits({path[0] for path in (*folders, *splits)}, found):
-        return found, folders, empty, None
-    split = np.array([_SPLIT_OF[image.folders[0].lower()] for image in found])
-    below = [_Found(image.path, image.folders[1:]) for image in found]
+    if not _are_splits({path[0] for path in (*folders, *splits)}, images):
+        return images, folders, empty, None
+    split = np.array([_SPLIT_OF[image.folders[0].lower()] for image in images])
+    below = [_Image(image.path, image.folders[1:]) for image in images]
     labels = sorted({path[1:] for path in folders if len(path) > 1})
     known = set(labels)  # a class that is empty in one split may have images in another
     return below, labels, [path for path in empty if path not in splits and path[1:] not in known], split
@@ -271,11 +271,11 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def _are_splits(names: set[str], found: list[_Found]) -> bool:
+def _are_splits(names: set[str], images: list[_Image]) -> bool:
     """Whether the folders at depth 1 are a split: train and at least one other split, and nothing else."""
     splits = {_SPLIT_OF.get(name.lower()) for name in names}
     return (
-        None not in splits and "train" in splits and len(names) > 1 and all(image.folders for image in found)
+        None not in splits and "train" in splits and len(names) > 1 and all(image.folders for image in images)
     )
 
 

@@ -60,13 +60,13 @@ class ImageRule:
         if not self.columns:
             raise DataError(f"image_name is '{rule}', which names no column; write it as '{{gbifID}}.jpg'")
         self.has_wildcards = any(mark in text for text, _ in self._parts for mark in "*?")
-        self._pattern = self._compiled()
+        self._pattern = self._compile()
 
     def name(self, cells: Mapping[str, str]) -> str:
         """The name of the file of a row without wildcards."""
         return "".join(text + (cells[column] if column else "") for text, column in self._parts)
 
-    def _compiled(self) -> re.Pattern[str]:
+    def _compile(self) -> re.Pattern[str]:
         """The pattern of the row's cells and the name of one of its files, each followed or led by a null."""
         groups = {column: number for number, column in enumerate(self.columns, 1)}
         pattern = "([^\\0]*)\\0" * len(self.columns)
@@ -120,18 +120,18 @@ class FileNames:
         """The names among which those are that have these pieces in this order, the first at the beginning
         and the last at the end, and no ``/`` between them."""
         if not self._sorted:
-            for key in (str, _backwards, _in_folder):
+            for key in (str, _backwards, _strip_folder):
                 names = sorted(self._names, key=key)
                 self._sorted.append(([key(name) for name in names], names))
         last = next((piece for piece in reversed(pieces) if "/" in piece), pieces[0])
         ranges = []
         for (keys, names), start in zip(
-            self._sorted, (pieces[0], _backwards(pieces[-1]), _in_folder(last)), strict=True
+            self._sorted, (pieces[0], _backwards(pieces[-1]), _strip_folder(last)), strict=True
         ):
             begin = bisect.bisect_left(keys, start)
             end = bisect.bisect_left(keys, start + _LAST, begin)
             ranges.append((end - begin, begin, names))
-        number, begin, names = min(ranges, key=lambda found: found[0])
+        number, begin, names = min(ranges, key=lambda choice: choice[0])
         return names[begin : begin + number]
 
 
@@ -139,7 +139,7 @@ def _backwards(name: str) -> str:
     return name[::-1]
 
 
-def _in_folder(name: str) -> str:
+def _strip_folder(name: str) -> str:
     return name.rpartition("/")[2]
 
 
@@ -183,7 +183,7 @@ def images_by_rule(table: DataTable, folder: Path, rule: ImageRule) -> RowImages
     first = np.unique(codes, return_index=True)[1]
     places: dict[str, int] = {}
     owner: dict[str, str] = {}
-    found: list[int] = []
+    file_numbers: list[int] = []
     counts, why = np.zeros(len(first), np.int64), np.zeros(len(first), np.int64)
     reasons: list[tuple[str, str]] = []
     for number, row in enumerate(first.tolist()):
@@ -202,13 +202,13 @@ def images_by_rule(table: DataTable, folder: Path, rule: ImageRule) -> RowImages
                 )
         if len(files) > _MOST:
             raise DataError(f"{table}: {len(files):,} files are '{shown}'; at most {_MOST:,}")
-        found += [places.setdefault(file, len(places)) for file in files]
+        file_numbers += [places.setdefault(file, len(places)) for file in files]
         counts[number] = len(files)
         if not files:
             why[number] = len(reasons)
             reason = f"'{empty[0]}' is empty" if empty else f"no file is called '{shown}'"
             reasons.append((", ".join(columns), f"it has no image: {reason}"))
-    if not found:
+    if not file_numbers:
         raise DataError(
             f"{table}: no row has an image: {reasons[0][1].partition(': ')[2]} in '{folder}', which holds "
             f"{len(listed):,} files; correct image_folder or image_name ('{rule.rule}')"
@@ -221,7 +221,7 @@ def images_by_rule(table: DataTable, folder: Path, rule: ImageRule) -> RowImages
         files=[os.path.join(os.path.abspath(folder), file) for file in places],
         rows=rows,
         numbers=numbers,
-        places=np.array(found)[(np.cumsum(counts) - counts)[codes[rows]] + numbers],
+        places=np.array(file_numbers)[(np.cumsum(counts) - counts)[codes[rows]] + numbers],
         most=int(counts.max()),
         unused=UnusedRows(lacking, why[codes[lacking]], tuple(reasons)),
     )

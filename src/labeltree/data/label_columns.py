@@ -103,15 +103,15 @@ def find_label_columns(
         base = next((column for column in names if column not in taken), None)
     if base is None:
         raise _no_label(table, taken)
-    return _nested(table, base, taken, groups, gaps) if nest else LabelColumns([base])
+    return _find_nested(table, base, taken, groups, gaps) if nest else LabelColumns([base])
 
 
-def _are_of_organisms(found: Mapping[str, _Column]) -> bool:
+def _are_of_organisms(by_rank: Mapping[str, _Column]) -> bool:
     """Whether columns are surely ranks; ``class``, ``order``, ``family`` or ``species`` alone may not be."""
-    names = [column.name for column in found.values()]
-    if SURE & set(found) or any(is_scientific_name(name) or is_epithet(name) for name in names):
+    names = [column.name for column in by_rank.values()]
+    if SURE & set(by_rank) or any(is_scientific_name(name) or is_epithet(name) for name in names):
         return True
-    return {"family", "species"} <= set(found) and ("order" in found or "class" not in found)
+    return {"family", "species"} <= set(by_rank) and ("order" in by_rank or "class" not in by_rank)
 
 
 def _is_needed(column: _Column, chain: Sequence[_Column]) -> bool:
@@ -122,7 +122,7 @@ def _is_needed(column: _Column, chain: Sequence[_Column]) -> bool:
 
 def _ranks(table: DataTable, taken: Collection[str], nest: bool) -> LabelColumns | None:
     """The columns that are ranks, coarse to fine; None if there are not two, or they mean something else."""
-    found: dict[str, _Column] = {}
+    column_of: dict[str, _Column] = {}
     for name in table.columns:
         rank = rank_of(name) or ("species" if is_scientific_name(name) else None)
         if rank is None or name in taken:
@@ -131,12 +131,12 @@ def _ranks(table: DataTable, taken: Collection[str], nest: bool) -> LabelColumns
             column = _Column(name, table.cells(name))
         except DataError:
             continue
-        better = rank not in found or _preference(name) < _preference(found[rank].name)
+        better = rank not in column_of or _preference(name) < _preference(column_of[rank].name)
         if (column.texts or not table.num_rows) and better:
-            found[rank] = column
-    if len(found) < 2 or not _are_of_organisms(found):
+            column_of[rank] = column
+    if len(column_of) < 2 or not _are_of_organisms(column_of):
         return None
-    by_rank = {rank: found[rank] for rank in RANKS if rank in found}
+    by_rank = {rank: column_of[rank] for rank in RANKS if rank in column_of}
     chain = list(by_rank.values())
     if not table.num_rows:
         return LabelColumns([column.name for column in chain])
@@ -166,7 +166,7 @@ def _ranks(table: DataTable, taken: Collection[str], nest: bool) -> LabelColumns
         f"the columns {' > '.join(names)} are ranks, so they are the depths of the labels; for others, set "
         f"{_setting([names[-1]])}",
     )
-    return LabelColumns(names, (*notes, *_of_individuals(table, taken)))
+    return LabelColumns(names, (*notes, *_note_individuals(table, taken)))
 
 
 def _preference(column: str) -> int:
@@ -174,7 +174,7 @@ def _preference(column: str) -> int:
     return 2 if is_scientific_name(column) else int(is_epithet(column))
 
 
-def _of_individuals(table: DataTable, taken: Collection[str]) -> list[str]:
+def _note_individuals(table: DataTable, taken: Collection[str]) -> list[str]:
     """Notes on Darwin Core's columns whose rows may show one individual or one visit."""
     notes = []
     for column in table.columns:
@@ -251,18 +251,18 @@ def _lies_in(finer: _Column, coarser: _Column, gaps: Gaps | None = None) -> bool
 
 
 def _candidates(table: DataTable, taken: Collection[str]) -> list[_Column]:
-    found = []
+    columns = []
     for name in table.columns:
         if name in taken:
             continue
         try:
-            found.append(_Column(name, table.cells(name)))
+            columns.append(_Column(name, table.cells(name)))
         except DataError:  # lists and bytes are not labels
             continue
-    return found
+    return columns
 
 
-def _nested(
+def _find_nested(
     table: DataTable, base_name: str, taken: Collection[str], groups: Collection[str], gaps: Gaps | None
 ) -> LabelColumns:
     columns = _candidates(table, {*taken} - {base_name})

@@ -134,11 +134,11 @@ class LabelEvidence:
             "votes": tuple(self.vote_columns),
             "confidence": (self.confidence_column,),
         }
-        found = {
+        by_purpose = {
             kind: tuple(table.find(column) for column in columns if column is not None)
             for kind, columns in named.items()
         }
-        return {kind: columns for kind, columns in found.items() if columns}
+        return {kind: columns for kind, columns in by_purpose.items() if columns}
 
 
 def check_columns(purposes: dict[str, tuple[str, ...]], labels: Sequence[str] | str | None) -> None:
@@ -204,17 +204,17 @@ def read_labels(
     else:
         labels = label_nodes(table, columns, taxonomy, missing, gaps, names, separator)
         labels = dataclasses.replace(labels, notes=(*labels.notes, *_looks_like_several(table, columns)))
-        return _of_samples(table, labels, np.arange(table.num_rows), columns, evidence, rows)
+        return _label_samples(table, labels, np.arange(table.num_rows), columns, evidence, rows)
     if not entries:
         raise DataError(f"{table} has no labels: every {' and '.join(columns)} is empty")
     one_each = _OneLabelARow(table, ", ".join(columns), entries)
     labels = label_nodes(one_each, one_each.columns, taxonomy, missing, None, names, separator)
     unused = labels.unused
     labels = dataclasses.replace(labels, unused=UnusedRows(owner[unused.rows], unused.why, unused.reasons))
-    return _of_samples(table, labels, owner, columns, evidence, rows)
+    return _label_samples(table, labels, owner, columns, evidence, rows)
 
 
-def _of_samples(
+def _label_samples(
     table: DataTable,
     labels: TableLabels,
     owner: Array,
@@ -225,7 +225,7 @@ def _of_samples(
     """The labels of samples from labels ``(m,)`` of rows ``owner (m,)`` of the table."""
     tree, nodes, notes = labels.taxonomy, labels.nodes, list(labels.notes)
     if evidence.confidence_column is not None:
-        nodes, said = _doubted(table, nodes, owner, tree, evidence)
+        nodes, said = _coarsen_doubtful(table, nodes, owner, tree, evidence)
         notes.append(said)
     sample = owner if rows is None else rows.sample[owner]
     count = table.num_rows if rows is None else rows.count
@@ -235,12 +235,12 @@ def _of_samples(
     sets: Tensor | None
     if evidence.votes:
         agreement = 0.5 if evidence.agreement is None else evidence.agreement
-        found = agreed_nodes(listed, tree, agreement)
-        notes.append(vote_note(listed, found, agreement, columns if evidence.vote_columns else None))
+        sample_nodes = agreed_nodes(listed, tree, agreement)
+        notes.append(vote_note(listed, sample_nodes, agreement, columns if evidence.vote_columns else None))
         sets = None
     else:
         sets = distinct_labels(listed, tree)
-        found = common_ancestors(sets, tree)
+        sample_nodes = common_ancestors(sets, tree)
         several = (sets >= 0).sum(1) > 1
         if bool(several.any()):
             most = int((sets >= 0).sum(1).max())
@@ -257,9 +257,9 @@ def _of_samples(
     unlabelled = unlabelled[~np.isin(unlabelled, unused.rows)]  # they have a reason
     unused += UnusedRows.because(unlabelled, columns, _NO_LABEL)
     if evidence.votes:
-        divided = first[given & (found < 0)].numpy()
+        divided = first[given & (sample_nodes < 0)].numpy()
         unused += UnusedRows.because(divided, columns, "its annotators agree on nothing below the root")
-    return TableLabels(tree, found, tuple(notes), unused, sets)
+    return TableLabels(tree, sample_nodes, tuple(notes), unused, sets)
 
 
 def _without(unused: UnusedRows, reason: str) -> UnusedRows:
@@ -292,8 +292,8 @@ def _several(table: DataTable, column: str, separator: str | None) -> tuple[list
         return table.list_cells(column)
     texts, places = _single(table, column)
     parts = [[part.strip() for part in text.split(separator)] for text in texts]
-    found = [[part for part in cell if part] for cell in parts]
-    return [part for cell in found for part in cell], np.repeat(places, [len(cell) for cell in found])
+    lists = [[part for part in cell if part] for cell in parts]
+    return [part for cell in lists for part in cell], np.repeat(places, [len(cell) for cell in lists])
 
 
 def _looks_like_several(table: DataTable, columns: Sequence[str]) -> list[str]:
@@ -310,7 +310,7 @@ def _looks_like_several(table: DataTable, columns: Sequence[str]) -> list[str]:
     return []
 
 
-def _doubted(
+def _coarsen_doubtful(
     table: DataTable, nodes: Tensor, owner: Array, tree: Taxonomy, evidence: LabelEvidence
 ) -> tuple[Tensor, str]:
     """Labels ``(m,)`` of rows ``owner (m,)``, the parent's where confidence is too low; and a note."""

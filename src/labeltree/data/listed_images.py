@@ -161,9 +161,9 @@ def register_reader(name: str, read: Callable[[Path], ListedImages], **entry: An
     """
 
     def opener(*, path: Path, **images: Unpack[ImageSettings]) -> Source:
-        found = read(path)
-        _check_inside(name, found)
-        columns = {f.name: getattr(found, f.name) for f in dataclasses.fields(found)}
+        listing = read(path)
+        _check_inside(name, listing)
+        columns = {f.name: getattr(listing, f.name) for f in dataclasses.fields(listing)}
         return open_listed(name, **columns, **images)
 
     # The registry then refuses another data set of this name, but accepts the same module twice.
@@ -171,15 +171,15 @@ def register_reader(name: str, read: Callable[[Path], ListedImages], **entry: An
     register_dataset(name, **entry)(opener)
 
 
-def _check_inside(name: str, found: ListedImages) -> None:
+def _check_inside(name: str, listing: ListedImages) -> None:
     """Refuse a listing with a file outside the data set's folder."""
-    for file in found.files:
+    for file in listing.files:
         if ".." in file or file.startswith("/"):
             place = os.path.normpath(file)
             if os.path.isabs(place) or place.split(os.sep)[0] == os.pardir:
                 raise DataError(
                     f"data set '{name}' lists the image '{printable(file)}', which lies outside "
-                    f"'{found.root}'; unpack its official files again"
+                    f"'{listing.root}'; unpack its official files again"
                 )
 
 

@@ -124,8 +124,8 @@ def open_source(
         check_version(taxonomy, mapping)
         assert taxonomy is not None
         options = {"data_path": data_path, "missing_labels": missing_labels, **chosen, **both, **images}
-        source = (_named_on if is_named else _labelled_in_both)(spec, taxonomy, mapping, options)
-        return _corrected(source, corrections)
+        source = (_open_named_on if is_named else _open_both_versions)(spec, taxonomy, mapping, options)
+        return _correct(source, corrections)
     shards = None if is_named else find_shards(spec, image_column)
     if chosen and (is_named or (path.is_dir() and shards is None)):
         what = "data set" if is_named else "folder"
@@ -160,14 +160,14 @@ def open_source(
         near = difflib.get_close_matches(name, list_datasets(), 1)
         hint = f"did you mean '{near[0]}'?" if near else "'labeltree data list' names the data sets"
         raise DataError(f"'{name}' is neither a folder, nor a table, nor shards, nor a data set; {hint}")
-    return _corrected(with_missing_labels(source, missing), corrections)
+    return _correct(with_missing_labels(source, missing), corrections)
 
 
-def _corrected(source: Source, corrections: CorrectionFiles | None) -> Source:
+def _correct(source: Source, corrections: CorrectionFiles | None) -> Source:
     return source if corrections is None else CorrectionRounds.load(corrections).apply(source)[0]
 
 
-def _labelled_in_both(
+def _open_both_versions(
     spec: str | Path, new: Taxonomy, mapping: TaxonomyMapping | str | Path, options: dict[str, Any]
 ) -> Source:
     """Samples with labels of two versions of a taxonomy, as nodes of the new one."""
@@ -190,7 +190,7 @@ def _labelled_in_both(
     )
 
 
-def _named_on(
+def _open_named_on(
     spec: str | Path, new: Taxonomy, mapping: TaxonomyMapping | str | Path, options: dict[str, Any]
 ) -> Source:
     """The samples of a named data set on another version of its taxonomy."""

@@ -74,14 +74,14 @@ def bridge(
     others = _Others(labels)
     finder = None if taxonomy is None else LabelFinder(taxonomy)
     return [
-        _bridged(label, others, ranks, gaps, finder)
+        _bridge(label, others, ranks, gaps, finder)
         if has_gap(label)
         else Bridged(tuple(name for name in label if name is not None))
         for label in labels
     ]
 
 
-def _bridged(
+def _bridge(
     label: Names, others: _Others, ranks: Sequence[str], gaps: Gaps | None, finder: LabelFinder | None
 ) -> Bridged:
     deepest = max(place for place, name in enumerate(label) if name is not None)
@@ -115,12 +115,12 @@ class _Others:
     @cached_property
     def _above(self) -> list[dict[str, set[Names]]]:
         """For each place, the names above each name in the labels."""
-        found: list[defaultdict[str, set[Names]]] = [defaultdict(set) for _ in self._labels[0]]
+        above: list[defaultdict[str, set[Names]]] = [defaultdict(set) for _ in self._labels[0]]
         for label in self._labels:
             for place, name in enumerate(label):
                 if name is not None and plain_name(name) not in _NO_EVIDENCE:
-                    found[place][name].add(label[:place])
-        return [dict(names) for names in found]
+                    above[place][name].add(label[:place])
+        return [dict(names) for names in above]
 
     def name(self, label: Names, names: Sequence[str | None], place: int) -> str | None:
         """The name at a place on which all labels agree that a label does not contradict; None without one.
@@ -131,13 +131,13 @@ class _Others:
             place: The place of the missing name.
         """
         finer = next(number for number in range(place + 1, len(names)) if names[number] is not None)
-        found = {
+        agreed = {
             above[place]
             for above in self._above[finer].get(names[finer] or "", ())
             if above[place] is not None
             and all(a is None or b is None or a == b for a, b in zip(above, label, strict=False))
         }
-        return found.pop() if len(found) == 1 else None
+        return agreed.pop() if len(agreed) == 1 else None
 
 
 class LabelFinder:
@@ -152,11 +152,11 @@ class LabelFinder:
 
     @cached_property
     def _nodes(self) -> dict[str, list[int]]:
-        found: defaultdict[str, list[int]] = defaultdict(list)
+        nodes: defaultdict[str, list[int]] = defaultdict(list)
         for node, name in enumerate(self._taxonomy.names):
             if node:
-                found[name].append(node)
-        return dict(found)
+                nodes[name].append(node)
+        return dict(nodes)
 
     def find(self, names: Sequence[str]) -> tuple[str, ...] | None:
         """The path of the only node with the last name, on whose path the others lie in their order.
@@ -165,10 +165,10 @@ class LabelFinder:
         """
         paths = [tuple(self._taxonomy.path(node)) for node in self._nodes.get(names[-1], ())]
         fitting = [path for path in paths if path == tuple(names)]
-        fitting = fitting or [path for path in paths if _in_order(names, path)]
+        fitting = fitting or [path for path in paths if _are_in_order(names, path)]
         return fitting[0] if len(fitting) == 1 else None
 
 
-def _in_order(names: Sequence[str], path: Sequence[str]) -> bool:
+def _are_in_order(names: Sequence[str], path: Sequence[str]) -> bool:
     left = iter(path)
     return all(name in left for name in names)

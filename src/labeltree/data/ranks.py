@@ -94,8 +94,8 @@ def rank_of_value(text: str | None) -> str | None:
     if text is None:
         return None
     letters = _letters(text)
-    found = _VALUES.get(letters, _ALSO.get(letters, letters))
-    return found if found in _PLACE else None
+    rank = _VALUES.get(letters, _ALSO.get(letters, letters))
+    return rank if rank in _PLACE else None
 
 
 class Ranks:
@@ -140,24 +140,24 @@ class Ranks:
             return tuple(cells)
         rank = rank_of_value(depth)
         deepest = len(RANKS) if rank is None else _PLACE[rank]
-        found: list[str | None] = []
+        names: list[str | None] = []
         for cell, place, name, epithet in zip(cells, self._places, self.names, self._epithet, strict=True):
             if place > deepest or (cell is not None and cell.casefold() == "incertae sedis"):
                 cell = None
             above, above_rank = next(
                 (
                     (name, rank)
-                    for name, rank in zip(found[::-1], self.names[: len(found)][::-1], strict=True)
+                    for name, rank in zip(names[::-1], self.names[: len(names)][::-1], strict=True)
                     if name
                 ),
                 (None, None),
             )
             if cell is not None and epithet:
                 cell = f"{above} {cell}" if above is not None and above_rank in _NAMED_ABOVE else None
-            if name == "species" and cell is not None and cell in found:
+            if name == "species" and cell is not None and cell in names:
                 cell = None
-            found.append(cell)
-        return tuple(found)
+            names.append(cell)
+        return tuple(names)
 
     def label_of(self, columns: Sequence[str], cells: Mapping[str, str]) -> tuple[str | None, ...]:
         """The same of the cells by column."""

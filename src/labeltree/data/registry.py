@@ -370,8 +370,8 @@ def _differences(entry: DatasetEntry, samples: dict[str, int], labels: tuple[int
     if published.classes and len(published.classes) != len(labels):
         problems.append(f"labels have {len(labels)} depths where {len(published.classes)} are expected")
     problems += [
-        f"{found:,} classes at depth {depth} where {count:,} are published ({published.source})"
-        for depth, (found, count) in enumerate(zip(labels, published.classes, strict=False), 1)
-        if count is not None and found != count
+        f"{classes:,} classes at depth {depth} where {count:,} are published ({published.source})"
+        for depth, (classes, count) in enumerate(zip(labels, published.classes, strict=False), 1)
+        if count is not None and classes != count
     ]
     return problems

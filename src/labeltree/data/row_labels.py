@@ -105,11 +105,11 @@ def label_nodes(
         texts, crumbs = _without_breadcrumbs(cells.texts, taxonomy, separator)
         if names is not None and names.changes:
             rows = np.bincount(codes[codes >= 0], minlength=len(cells.texts)).tolist()
-            found = names.read([_path(text) for text in texts], rows, taxonomy=taxonomy)
-            labels = [label or None for label in found.labels]
+            named = names.read([_path(text) for text in texts], rows, taxonomy=taxonomy)
+            labels = [label or None for label in named.labels]
             if taxonomy is not None:  # a name is sought anywhere
                 labels = [join_path(label) if label else None for label in labels]
-            notes, unused = tuple(found.notes), _coarser(found.reasons, columns, codes)
+            notes, unused = tuple(named.notes), _coarser(named.reasons, columns, codes)
         else:
             labels = texts if taxonomy is not None else [_path(text) for text in texts]
         notes = (*notes, *crumbs)
@@ -162,14 +162,14 @@ def _without_breadcrumbs(
         raise DataError("the separator of labels is empty; give the text between names, or none")
     if separator in ("none", "/"):
         return texts, ()
-    found = sure_breadcrumbs(texts) if separator is None else breadcrumbs_of(texts, separator)
-    paths = [spaced_path(text) for text in texts] if found is None else found.paths
+    breadcrumbs = sure_breadcrumbs(texts) if separator is None else breadcrumbs_of(texts, separator)
+    paths = [spaced_path(text) for text in texts] if breadcrumbs is None else breadcrumbs.paths
     split = list(texts)
     example = None
     for number, (text, path) in enumerate(zip(texts, paths, strict=True)):
         if taxonomy is not None and (separator is None or len(path) == 1) and taxonomy.candidates(text):
             continue
-        if found is not None or (taxonomy is not None and len(path) > 1 and taxonomy.follow(path)):
+        if breadcrumbs is not None or (taxonomy is not None and len(path) > 1 and taxonomy.follow(path)):
             split[number] = join_path(path)
             example = text if example is None and len(path) > 1 else example
     if example is None:
@@ -219,7 +219,7 @@ def table_aspects(
     ratings = [absent if column is None else column for column in numbers]
     some = any(column is not None for column in numbers)
     notes = tuple(
-        f"{column}: {note}" for column, found in zip(columns, labelled, strict=True) for note in found.notes
+        f"{column}: {note}" for column, aspect in zip(columns, labelled, strict=True) for note in aspect.notes
     )
     return TableAspects(taxonomies, nodes, torch.stack(ratings, dim=1) if some else None, notes)
 
@@ -234,16 +234,16 @@ def _ratings(taxonomy: Taxonomy, nodes: Tensor) -> Tensor | None:
     return numbers[nodes]
 
 
-def _unbridged(
+def _find_unbridged(
     columns: Sequence[str], labels: Sequence[tuple[str | None, ...]], bridged: Sequence[Bridged], codes: Array
 ) -> UnusedRows:
     """The rows in whose labels ``codes`` a gap remains."""
     why = np.full(len(labels), -1)
     reasons: list[tuple[str, str]] = []
-    for number, (label, found) in enumerate(zip(labels, bridged, strict=True)):
-        if found.path is None:
-            empty = [columns[place] for place in found.bridged]
-            finer = next(name for name in label[max(found.bridged) :] if name is not None)
+    for number, (label, bridging) in enumerate(zip(labels, bridged, strict=True)):
+        if bridging.path is None:
+            empty = [columns[place] for place in bridging.bridged]
+            finer = next(name for name in label[max(bridging.bridged) :] if name is not None)
             why[number] = len(reasons)
             reasons.append((", ".join(empty), f"it is empty, but the finer label '{finer}' is given"))
     rows = np.flatnonzero(why[codes] >= 0)
@@ -284,7 +284,7 @@ def _paths(
     rows = np.bincount(codes, minlength=len(known))
     read = (names or LabelNames()).read(list(known), rows.tolist(), ranks.names, taxonomy)
     bridged = bridge(read.labels, ranks.names, gaps or ("placeholder" if ranks.are_known else None), taxonomy)
-    bad = _unbridged(columns, read.labels, bridged, codes)
+    bad = _find_unbridged(columns, read.labels, bridged, codes)
     if len(bad):
         raise DataError(
             f"{table}: in {len(bad):,} of {table.num_rows:,} rows a coarser label is missing between given "
@@ -292,8 +292,8 @@ def _paths(
             "Fill them, or choose --table.gaps skip (the finer label hangs on the next coarser given one) or "
             "--table.gaps placeholder (a node of its own takes the missing place)"
         )
-    filled = int(sum(rows[number] for number, found in enumerate(bridged) if found.filled))
-    by_rule = {number: found for number, found in enumerate(bridged) if found.bridged}
+    filled = int(sum(rows[number] for number, bridging in enumerate(bridged) if bridging.filled))
+    by_rule = {number: bridging for number, bridging in enumerate(bridged) if bridging.bridged}
     notes = read.notes
     if filled:
         notes.append(
@@ -313,7 +313,7 @@ def _paths(
             f"in {count:,} row{'s' * (count != 1)} a rank is missing between given ones, and was {how}, "
             "error (--table.gaps)"
         )
-    paths = [found.path or () for found in bridged]
+    paths = [bridging.path or () for bridging in bridged]
     if taxonomy is not None and ranks.are_known:  # it may have more ranks than the table
         finder = LabelFinder(taxonomy)
         paths = [

@@ -57,7 +57,7 @@ _OBEYED = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")  # contro
 def printable(path: str) -> str:
     """Make a path printable: bytes that are not UTF-8, and what a terminal would obey, become escapes."""
     text = os.fsencode(path).decode("utf-8", "backslashreplace")
-    return _OBEYED.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
+    return _OBEYED.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)
 
 
 class ImageStore(Protocol):
@@ -237,18 +237,18 @@ class Source:
     @property
     def modalities(self) -> tuple[Modality, ...]:
         """The modalities of every sample: ``image``, ``text`` or both."""
-        found: dict[Modality, Any] = {"image": self.store, "text": self.texts}
-        return tuple(kind for kind, samples in found.items() if samples is not None)
+        by_kind: dict[Modality, Any] = {"image": self.store, "text": self.texts}
+        return tuple(kind for kind, samples in by_kind.items() if samples is not None)
 
     def present(self, rows: Tensor) -> Tensor:
         """Whether rows ``(n,)`` of the store and the texts hold an image, and a text: ``(n, 2)`` bool."""
-        found = torch.zeros(len(rows), 2, dtype=torch.bool)
+        present = torch.zeros(len(rows), 2, dtype=torch.bool)
         if self.store is not None:
             there = getattr(self.store, "there", None)
-            found[:, 0] = True if there is None else there[rows]
+            present[:, 0] = True if there is None else there[rows]
         if self.texts is not None:
-            found[:, 1] = torch.tensor([bool(self.texts[row].strip()) for row in rows.tolist()])
-        return found
+            present[:, 1] = torch.tensor([bool(self.texts[row].strip()) for row in rows.tolist()])
+        return present
 
     @property
     def every_label(self) -> Tensor:
@@ -323,13 +323,13 @@ class Source:
 
         See `sample_digests`.
         """
-        found = []
+        digests = []
         if self.store is not None:
             once, places = rows.unique(return_inverse=True)  # type: ignore[no-untyped-call]
-            found.append(self._image_digests(once)[places.numpy()])
+            digests.append(self._image_digests(once)[places.numpy()])
         if self.texts is not None:
-            found.append(_text_digests(self.texts[row] for row in rows.tolist()))
-        return found[0] if len(found) == 1 else combined_digests(*found)
+            digests.append(_text_digests(self.texts[row] for row in rows.tolist()))
+        return digests[0] if len(digests) == 1 else combined_digests(*digests)
 
     def _image_digests(self, rows: Tensor) -> Array:
         if self.digests is not None:
@@ -408,12 +408,12 @@ def bytes_digest(content: bytes) -> bytes:
 def _row_digests(array: Array) -> Array:
     """The digest of each row of an array ``(n, ...)`` of bytes: ``(n, 16)`` uint8."""
     rows = np.ascontiguousarray(array).reshape(len(array), -1)
-    return _stacked(hashlib.sha256(row.data).digest() for row in rows.view(np.uint8))
+    return _stack(hashlib.sha256(row.data).digest() for row in rows.view(np.uint8))
 
 
 def _text_digests(texts: Iterable[str]) -> Array:
     """The digest of each text: ``(n, 16)`` uint8."""
-    return _stacked(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest() for text in texts)
+    return _stack(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest() for text in texts)
 
 
 def combined_digests(first: Array, second: Array) -> Array:
@@ -429,6 +429,6 @@ def combined_digests(first: Array, second: Array) -> Array:
     return _row_digests(np.concatenate([first, second], axis=1))
 
 
-def _stacked(digests: Iterable[bytes]) -> Array:
+def _stack(digests: Iterable[bytes]) -> Array:
     joined = b"".join(digest[:DIGEST_BYTES] for digest in digests)
     return np.frombuffer(joined, np.uint8).reshape(-1, DIGEST_BYTES)

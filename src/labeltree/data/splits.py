@@ -114,11 +114,11 @@ def make_splits(
         (test_limit, ("test",), _TEST_LIMIT_DRAW),
     ):
         if most is not None:
-            result = _thinned(result, splits, most, seed, draw)
+            result = _thin(result, splits, most, seed, draw)
     return result
 
 
-def _thinned(source: Source, splits: tuple[str, ...], most: int, seed: int, draw: int) -> Source:
+def _thin(source: Source, splits: tuple[str, ...], most: int, seed: int, draw: int) -> Source:
     """Keep at most this many samples of these splits, and all samples of the others."""
     split = np.asarray(source.split)
     open_ = np.flatnonzero(np.isin(split, splits))
@@ -233,11 +233,11 @@ def choose_unseen(
     learned = source.nodes[own & torch.from_numpy(outside)]
     tested = source.nodes[own & torch.from_numpy(~outside)]
     if isinstance(wanted, int | float):
-        return _drawn(wanted, learned, tested, source.taxonomy, depth, seed)
-    return _named([wanted] if isinstance(wanted, str) else list(wanted), learned, source)
+        return _draw(wanted, learned, tested, source.taxonomy, depth, seed)
+    return _find_named([wanted] if isinstance(wanted, str) else list(wanted), learned, source)
 
 
-def _named(names: list[str], learned: Tensor, source: Source) -> Tensor:
+def _find_named(names: list[str], learned: Tensor, source: Source) -> Tensor:
     tree = source.taxonomy
     try:
         nodes = tree.encode(names).unique()  # type: ignore[no-untyped-call]
@@ -254,7 +254,7 @@ def _named(names: list[str], learned: Tensor, source: Source) -> Tensor:
     return torch.as_tensor(nodes)
 
 
-def _drawn(
+def _draw(
     wanted: float, learned: Tensor, tested: Tensor, tree: Taxonomy, depth: int | None, seed: int
 ) -> Tensor:
     finest = finest_labels(torch.cat([learned, tested]), tree)

@@ -128,26 +128,26 @@ def stream_samples(
     path = Path(str(spec)).expanduser()
     shards = find_shards(spec, image_column)
     if shards is not None and shards.kind == "tar":
-        found = _of_tars(shards, image_column, text_column, fields, on_error)
+        samples = _stream_tars(shards, image_column, text_column, fields, on_error)
     elif shards is not None:
-        found, skip = _of_parquets(shards, image_column, text_column, fields, on_error, skip), 0
+        samples, skip = _stream_parquets(shards, image_column, text_column, fields, on_error, skip), 0
     elif path.is_dir():
         if image_column or text_column or fields:
             named = image_column or text_column or fields[0]
             raise DataError(f"'{spec}' is a folder of images and has no columns; leave '{named}' out")
-        found = _of_folder(path)
+        samples = _stream_folder(path)
     elif path.suffix.lower() in TABLE_SUFFIXES:
         folder = path.parent if image_folder is None else Path(image_folder).expanduser()
         if image_name is not None:
-            found = _by_rule(path, folder, ImageRule(image_name), fields)
+            samples = _stream_by_rule(path, folder, ImageRule(image_name), fields)
         else:
-            found, skip = _of_table(path, image_column, text_column, fields, skip, folder), 0
+            samples, skip = _stream_table(path, image_column, text_column, fields, skip, folder), 0
     else:
         raise DataError(
             f"'{spec}' is neither a folder, nor a table ({', '.join(TABLE_SUFFIXES)}), nor shards "
             "('name-{000..099}.tar')"
         )
-    yield from islice(found, skip, None)
+    yield from islice(samples, skip, None)
 
 
 def count_samples(spec: str | Path, *, image_column: str | None = None) -> int | None:
@@ -170,7 +170,7 @@ def count_samples(spec: str | Path, *, image_column: str | None = None) -> int |
     return total
 
 
-def _of_folder(folder: Path) -> Iterator[StreamedSample]:
+def _stream_folder(folder: Path) -> Iterator[StreamedSample]:
     top = os.path.abspath(folder)
     others: Counter[str] = Counter()
     for _, file in walk_images(top, others):
@@ -180,7 +180,7 @@ def _of_folder(folder: Path) -> Iterator[StreamedSample]:
         left_out(others)  # warns of pictures among them
 
 
-def _of_tars(
+def _stream_tars(
     shards: Shards, image: str | None, text: str | None, fields: Sequence[str], on_error: OnError
 ) -> Iterator[StreamedSample]:
     if text is None and image is None:
@@ -188,7 +188,7 @@ def _of_tars(
     for file, shard in zip(shards.files, shards.names, strict=True):
         with _damage(on_error):
             for sample in tar_samples(file):
-                yield _of_tar(file, shard, sample, image, text, fields)
+                yield _read_tar_sample(file, shard, sample, image, text, fields)
 
 
 @contextmanager
@@ -211,7 +211,7 @@ def _usual_text(shards: Shards) -> str | None:
     return None
 
 
-def _of_tar(
+def _read_tar_sample(
     file: str, shard: str, sample: TarSample, image: str | None, text: str | None, fields: Sequence[str]
 ) -> StreamedSample:
     name, is_text = printable(f"{shard}/{sample.key}"), text is not None
@@ -229,7 +229,7 @@ def _of_tar(
     return StreamedSample(f"{name}.{extension}", (file, *sample.members[extension]), False, kept)
 
 
-def _of_parquets(
+def _stream_parquets(
     shards: Shards,
     image: str | None,
     text: str | None,
@@ -242,11 +242,11 @@ def _of_parquets(
             with open_parquet(file) as opened:
                 rows = opened.metadata.num_rows
             if skip < rows:
-                yield from _of_parquet(file, shard, image, text, fields, skip)
+                yield from _stream_parquet(file, shard, image, text, fields, skip)
             skip = max(skip - rows, 0)
 
 
-def _of_parquet(
+def _stream_parquet(
     file: str, shard: str, image: str | None, text: str | None, fields: Sequence[str], skip: int
 ) -> Iterator[StreamedSample]:
     table = read_header(Path(file))
@@ -268,7 +268,7 @@ def _of_parquet(
             yield StreamedSample(f"{shard}/row {start + row + 1}", content, column is None, kept(row))
 
 
-def _of_table(
+def _stream_table(
     path: Path, image: str | None, text: str | None, fields: Sequence[str], skip: int, folder: Path
 ) -> Iterator[StreamedSample]:
     table = read_header(path)
@@ -315,7 +315,9 @@ def _images_of_table(
                     yield StreamedSample(printable(file.removeprefix(top)), Path(file), False, kept(row))
 
 
-def _by_rule(path: Path, folder: Path, rule: ImageRule, fields: Sequence[str]) -> Iterator[StreamedSample]:
+def _stream_by_rule(
+    path: Path, folder: Path, rule: ImageRule, fields: Sequence[str]
+) -> Iterator[StreamedSample]:
     table, listed = read_header(path), FileNames(list_files(folder))
     others, columns = [table.find(name) for name in fields], [table.find(name) for name in rule.columns]
     root, top = os.path.abspath(folder), os.path.join(os.path.abspath(path.parent), "")

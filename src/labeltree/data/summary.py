@@ -160,12 +160,12 @@ def summarize(source: Source) -> DataSummary:
         dict(source.columns),
         splits,
         dict(source.missing_labels),
-        (*source.notes, *_unused(source), *_without_samples(source)),
+        (*source.notes, *_note_unused(source), *_without_samples(source)),
         (*_warnings(source, splits, finest, learned), *placeholder_sentences(tree, source.nodes)),
     )
 
 
-def _unused(source: Source) -> list[str]:
+def _note_unused(source: Source) -> list[str]:
     """A note with the number of rows that are not used, by reason."""
     if source.unused is None or not len(source.unused):
         return []
@@ -188,8 +188,8 @@ def _without_samples(source: Source) -> list[str]:
 
 
 def _distinct(nodes: Tensor) -> Tensor:
-    found: Tensor = torch.unique(nodes[nodes >= 0])
-    return found
+    distinct: Tensor = torch.unique(nodes[nodes >= 0])
+    return distinct
 
 
 def _classes(nodes: Tensor, finest: Tensor) -> Tensor:
@@ -218,39 +218,41 @@ def _warnings(
     source: Source, splits: Mapping[str, SplitSummary], finest: Tensor, learned: Tensor
 ) -> list[str]:
     train, val, test = (splits[name] for name in SPLITS)
-    found = []
+    warnings = []
     if train.classes == 1:
         name = source.taxonomy.path_name(int(learned[0]))
-        found.append(f"training has a single class, '{name}': there is nothing to tell apart")
+        warnings.append(f"training has a single class, '{name}': there is nothing to tell apart")
     if not train.classes:
-        found.append("no training sample has a label of a class")
+        warnings.append("no training sample has a label of a class")
     if not val.samples:
-        found.append("there is no validation split: nothing can choose the best epoch")
+        warnings.append("there is no validation split: nothing can choose the best epoch")
     if not test.samples:
-        found.append("there is no test split: nothing can be measured on samples that were not trained on")
-    found += _unseen(source, "test", test, finest, learned)
-    found += _unseen(source, "val", val, finest, learned)
+        warnings.append("there is no test split: nothing can be measured on samples that were not trained on")
+    warnings += _warn_of_unseen(source, "test", test, finest, learned)
+    warnings += _warn_of_unseen(source, "val", val, finest, learned)
     if 2 * test.single > test.classes:
         what = f"{test.single:,} of {test.classes:,} classes of the test split have a single sample"
         if test.single == test.classes:
             what = "no class of the test split has two samples"
-        found.append(f"{what}: a search among the test samples alone finds none of their class")
-    found += _agreed(source)
+        warnings.append(f"{what}: a search among the test samples alone finds none of their class")
+    warnings += _note_agreed(source)
     if 0 < test.samples < FEW:
         margin = 98 / math.sqrt(test.samples)
-        found.append(
-            f"the test split has {test.samples} samples: a share measured on them, such as top-1, is known "
-            f"to ± {margin:.0f} percentage points (95 %, near one half)"
+        warnings.append(
+            f"only {test.samples} test samples: expect ± {margin:.0f} percentage points (95 %) on shares "
+            "such as top-1"
         )
     if test.groups is not None and 0 < test.groups < FEW_GROUPS:
-        found.append(
-            f"the test split is of {test.groups} group{'s' * (test.groups > 1)}, so its numbers say little "
-            "of others: --folds 5 tests every group once"
+        warnings.append(
+            f"only {test.groups} test group{'s' * (test.groups > 1)}: the numbers say little about others; "
+            "--folds 5 tests every group once"
         )
-    return found
+    return warnings
 
 
-def _unseen(source: Source, name: str, split: SplitSummary, finest: Tensor, learned: Tensor) -> list[str]:
+def _warn_of_unseen(
+    source: Source, name: str, split: SplitSummary, finest: Tensor, learned: Tensor
+) -> list[str]:
     """Warn about held-out classes without training samples: the reason, and the depths with none of them."""
     tree = source.taxonomy
     nodes = source.of_split(name).nodes
@@ -272,7 +274,7 @@ def _unseen(source: Source, name: str, split: SplitSummary, finest: Tensor, lear
     if len(classes) == split.classes:
         count = f"all {split.classes:,} classes of the {name} split" if split.classes > 1 else count
     what = f"{count} ({len(unseen):,} samples) have no training sample{_why(source, classes)}: "
-    what += _named(tree, classes, learned)
+    what += _name_classes(tree, classes, learned)
     if name == "val":
         return [f"{what}. The best epoch is chosen by a search among classes that training has not seen"]
     rest = f"accuracy at depth {_numbers(depths)} and retrieval" if depths else "retrieval"
@@ -287,7 +289,7 @@ def _unseen(source: Source, name: str, split: SplitSummary, finest: Tensor, lear
     ]
 
 
-def _named(tree: Taxonomy, classes: Tensor, learned: Tensor) -> str:
+def _name_classes(tree: Taxonomy, classes: Tensor, learned: Tensor) -> str:
     """The first classes without training samples, those first that have one namesake in training, with it."""
     nodes = torch.cat([classes, learned]).tolist()
     names = [tree.names[node] for node in nodes]
@@ -325,7 +327,7 @@ def _why(source: Source, classes: Tensor) -> str:
     return f" (each is one {single})"
 
 
-def _agreed(source: Source) -> list[str]:
+def _note_agreed(source: Source) -> list[str]:
     """Depths at which all labels agree, where they differ at others."""
     agreed = _agreed_depths(source)
     if not agreed or len(_distinct(source.nodes[source.nodes > 0])) == 1:

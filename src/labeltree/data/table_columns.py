@@ -158,7 +158,7 @@ class DataTable:
 
         values = self._table.column(self.columns.index(column)).combine_chunks()
         rows = pc.list_parent_indices(values).to_numpy(zero_copy_only=False)
-        entries = DataTable(self.path, _as_table(column, pc.list_flatten(values))).cells(column)
+        entries = DataTable(self.path, _make_table(column, pc.list_flatten(values))).cells(column)
         there = np.flatnonzero(entries.codes >= 0)
         return [entries.texts[code] for code in entries.codes[there].tolist()], rows[there].astype(np.int64)
 
@@ -183,17 +183,17 @@ class DataTable:
         return [cells.texts[code] for code in cells.codes.tolist()]
 
 
-def _as_table(column: str, values: pa.Array) -> pa.Table:
+def _make_table(column: str, values: pa.Array) -> pa.Table:
     import pyarrow as pa
 
     return pa.table({column: values})
 
 
-def _in_words(reason: str) -> str:
+def _rephrase(reason: str) -> str:
     """Rephrase Arrow's error about a text file."""
     if uneven := re.search(r"(?:Row #(\d+): )?Expected (\d+) columns, got (\d+)", reason):
-        row, expected, found = uneven.groups()
-        return f"{f'row {row}' if row else 'a row'} has {found} cells where the first line has {expected}"
+        row, expected, cells = uneven.groups()
+        return f"{f'row {row}' if row else 'a row'} has {cells} cells where the first line has {expected}"
     return reason if reason.startswith("it ") else "it is no table: a cell is not closed, or a row too long"
 
 
@@ -215,7 +215,7 @@ def _reading(path: Path) -> Iterator[None]:
         reason = str(error).strip().splitlines()[0]
         if "invalid UTF8" in reason:
             raise DataError(f"the table '{path}' is not UTF-8 ({reason}); save it as UTF-8") from error
-        raise DataError(f"the table '{path}' cannot be read: {_in_words(reason)}") from error
+        raise DataError(f"the table '{path}' cannot be read: {_rephrase(reason)}") from error
 
 
 def _read_text(path: Path) -> pa.Table:
@@ -244,7 +244,7 @@ def read_header(path: Path) -> DataTable:
                 return DataTable(path, pq.read_schema(path).empty_table())
         if is_archive(path):
             return DataTable(path, read_archive(path).slice(0, 0))
-        with arrow_csv.open_csv(path, *_text_options(path, _in_blocks())) as reader:
+        with arrow_csv.open_csv(path, *_text_options(path, _block_options())) as reader:
             return DataTable(path, reader.schema.empty_table())
 
 
@@ -260,11 +260,11 @@ def text_batches(path: Path) -> Iterator[pa.RecordBatch]:
         with _reading(path):
             yield from read_archive(path).to_batches()
         return
-    with _reading(path), arrow_csv.open_csv(path, *_text_options(path, _in_blocks())) as reader:
+    with _reading(path), arrow_csv.open_csv(path, *_text_options(path, _block_options())) as reader:
         yield from reader
 
 
-def _in_blocks() -> ReadOptions:
+def _block_options() -> ReadOptions:
     from pyarrow import csv as arrow_csv
 
     return arrow_csv.ReadOptions(block_size=_BLOCK, use_threads=False)

@@ -104,7 +104,7 @@ def find_samples(
         unused = by_rule.unused
     else:
         if either and image_column is None and text_column is None:
-            image_column = table.usual(_IMAGE_COLUMNS) or _of_occurrences(table)
+            image_column = table.usual(_IMAGE_COLUMNS) or _occurrence_columns(table)
             text_column = table.usual(_TEXT_COLUMNS)
         images, text = sample_columns(table, image_column, text_column)
         if images:
@@ -153,8 +153,10 @@ def find_samples(
 def _codes_but_for_case(texts: Sequence[str], codes: Array) -> Array:
     """The codes of texts, equal for those that differ in case and blanks alone."""
     places: dict[str, int] = {}
-    found = [places.setdefault(" ".join(text.casefold().split()), place) for place, text in enumerate(texts)]
-    return np.array(found, dtype=codes.dtype)[codes]
+    places_of = [
+        places.setdefault(" ".join(text.casefold().split()), place) for place, text in enumerate(texts)
+    ]
+    return np.array(places_of, dtype=codes.dtype)[codes]
 
 
 def _either(
@@ -217,7 +219,7 @@ def sample_columns(
     if image_column is not None and not image_column:
         raise DataError("image_column is empty; it must name a column, or several")
     if image_column is None and text_column is None:
-        image_column = table.usual(_IMAGE_COLUMNS) or _of_occurrences(table)
+        image_column = table.usual(_IMAGE_COLUMNS) or _occurrence_columns(table)
         text_column = table.usual(_TEXT_COLUMNS) if image_column is None else None
         if image_column is None and text_column is None and (key := table.usual(_IDS)) is not None:
             raise DataError(
@@ -237,7 +239,7 @@ def sample_columns(
     return images, text_column
 
 
-def _of_occurrences(table: DataTable) -> list[str] | str | None:
+def _occurrence_columns(table: DataTable) -> list[str] | str | None:
     """The columns of images in a download of occurrences: its multimedia, or else the addresses of images."""
     several = [name for name in table.columns if name.startswith(IMAGE_PREFIX)]
     if several:

@@ -236,7 +236,7 @@ def open_data_table(
         table, image_column, text_column, images.get("on_error", "raise"), files, either=either
     )
     missing = MissingNames(missing_labels)
-    taken = _taken(table, samples, aspect_columns, group_column, split_column, keep_columns)
+    taken = _taken_columns(table, samples, aspect_columns, group_column, split_column, keep_columns)
     columns_of_labels, given = LabelColumns([]), dict[str, tuple[str, ...]]()
     if taxonomy is not None and label_columns is not None and not len(label_columns):
         labels = TableLabels(taxonomy, torch.full((table.num_rows,), -1))
@@ -286,7 +286,7 @@ def open_data_table(
         "ratings": None if aspects.ratings is None else aspects.ratings[rows],
         "texts": samples.texts,
     }
-    found: dict[str, Any] = {
+    details: dict[str, Any] = {
         "columns": {
             kind: names
             for kind, names in {**taken, **given, "labels": tuple(columns_of_labels.columns)}.items()
@@ -313,18 +313,18 @@ def open_data_table(
     if samples.files is None:
         row_names = [table.row_name(row) for row in samples.rows.tolist()]
         places = torch.arange(len(rows))
-        found |= {"unused": unused, "unread": empty}
-        return Source(name=name, store=None, rows=places, names=row_names, **columns, **found)
+        details |= {"unused": unused, "unread": empty}
+        return Source(name=name, store=None, rows=places, names=row_names, **columns, **details)
     if samples.places is not None:
-        source = _open_either(name, table, samples, in_file, columns, found, unused, images)
+        source = _open_either(name, table, samples, in_file, columns, details, unused, images)
         return dataclasses.replace(source, unread={**empty, **source.unread})
     source = open_listed(name, table.path.parent, samples.files, **columns, **images)
     lost = ~np.isin(samples.instances, source.instances.numpy())
     why = [source.unread[row][1] for row in samples.instances[lost].tolist()]
     unreadable = _unreadable(in_file[lost], samples.image_columns, why)
-    found["notes"] = (*found["notes"], *source.notes)
-    found["unread"] = {**empty, **source.unread}
-    return dataclasses.replace(source, unused=unused + unreadable, **found)
+    details["notes"] = (*details["notes"], *source.notes)
+    details["unread"] = {**empty, **source.unread}
+    return dataclasses.replace(source, unused=unused + unreadable, **details)
 
 
 def _open_either(
@@ -333,7 +333,7 @@ def _open_either(
     samples: TableSamples,
     in_file: Array,
     columns: dict[str, Any],
-    found: dict[str, Any],
+    details: dict[str, Any],
     unused: UnusedRows,
     images: ImageSettings,
 ) -> Source:
@@ -366,7 +366,7 @@ def _open_either(
     lost = np.setdiff1d(shown, read.numpy())
     why = [pictures.unread[row][1] for row in lost.tolist()]
     unread = _unreadable(in_file[lost], samples.image_columns, why)
-    found = {**found, "notes": (*found["notes"], *pictures.notes)}
+    details = {**details, "notes": (*details["notes"], *pictures.notes)}
     source = Source(
         name=name,
         store=SomeImages(pictures.store, places),
@@ -376,7 +376,7 @@ def _open_either(
         digests=digests,
         unused=unused + unread,
         **columns,
-        **found,
+        **details,
     )
     something = source.present(source.rows).any(1)
     if bool(something.all()):
@@ -457,7 +457,7 @@ def _labels_of(table: DataTable, names: LabelNames | None = None) -> TableLabels
     return label_nodes(table, find_label_columns(table, None, taken).columns, None, names=names)
 
 
-def _taken(
+def _taken_columns(
     table: DataTable,
     samples: TableSamples,
     aspects: Sequence[str] | str | None,
@@ -479,11 +479,11 @@ def _taken(
         "groups": named(group, "group"),
         "split": named(split, "split"),
         "aspects": tuple(table.find(column) for column in chosen),
-        "kept": _kept_columns(table, [kept] if isinstance(kept, str) else kept or ()),
+        "kept": _columns_to_keep(table, [kept] if isinstance(kept, str) else kept or ()),
     }
 
 
-def _kept_columns(table: DataTable, names: Sequence[str]) -> tuple[str, ...]:
+def _columns_to_keep(table: DataTable, names: Sequence[str]) -> tuple[str, ...]:
     for name in names:
         if name in RESERVED:
             raise DataError(

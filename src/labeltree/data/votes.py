@@ -59,33 +59,33 @@ def agreed_nodes(votes: Tensor, tree: Taxonomy, agreement: float = 0.5) -> Tenso
     check_agreement(agreement)
     share = Fraction(str(float(agreement)))  # 0.7 · 10 is 7, which floats get wrong for other shares
     given = (votes >= 0).sum(1)
-    found = torch.full((len(votes),), -1)
+    agreed = torch.full((len(votes),), -1)
     above = tree.ancestors
     for depth in range(1, tree.max_depth + 1):
         at = torch.where(votes >= 0, above[votes.clamp_min(0), depth], -1)
         for column in at.unbind(1):
             support = ((at == column[:, None]) & (at >= 0)).sum(1)
             enough = (support * share.denominator > given * share.numerator) | (support == given)
-            found = torch.where(enough & (column >= 0), column, found)
-    return found
+            agreed = torch.where(enough & (column >= 0), column, agreed)
+    return agreed
 
 
-def vote_note(votes: Tensor, found: Tensor, agreement: float, columns: Sequence[str] | None) -> str:
+def vote_note(votes: Tensor, agreed: Tensor, agreement: float, columns: Sequence[str] | None) -> str:
     """A sentence on how many samples got the label that all voted for, and what was lost for the others.
 
     Args:
         votes: ``(n, v)``, as for `agreed_nodes`.
-        found: ``(n,)`` its result.
+        agreed: ``(n,)`` its result.
         agreement: The share that was asked for.
         columns: The columns of the votes; None = each row was a vote.
     """
     given = (votes >= 0).sum(1)
-    finest = votes.amax(1) if votes.shape[1] else torch.full_like(found, -1)
+    finest = votes.amax(1) if votes.shape[1] else torch.full_like(agreed, -1)
     alike = ((votes == finest[:, None]) | (votes < 0)).all(1)
-    voted, lost = given > 0, (found < 0) & (given > 0)
-    unanimous = voted & (given > 1) & alike & (found == finest)
+    voted, lost = given > 0, (agreed < 0) & (given > 0)
+    unanimous = voted & (given > 1) & alike & (agreed == finest)
     single = given == 1
-    stood = voted & ~single & ~unanimous & ~lost & (votes == found[:, None]).any(1)
+    stood = voted & ~single & ~unanimous & ~lost & (votes == agreed[:, None]).any(1)
     coarser = voted & ~single & ~unanimous & ~lost & ~stood
     asked = "all votes" if agreement == 1 else f"more than {100 * agreement:g} % of the votes"
     where = f" in {', '.join(columns)}" if columns is not None else ""

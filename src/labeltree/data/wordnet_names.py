@@ -85,22 +85,22 @@ def find_meanings(nouns: WordNetNouns, names: Sequence[str], senses: Mapping[str
             f"senses names {strangers[0]!r}, which is no class ({nearest_hint(strangers[0], names)})"
         )
     irregular = read_irregular(nouns.folder / "noun.exc")
-    found = Meanings({}, {}, {})
+    sorted_meanings = Meanings({}, {}, {})
     for name in dict.fromkeys(names):
         if name in senses:
             given = nouns.find(senses[name])
             if len(given) == 1:
-                found.chosen[name] = given[0]
+                sorted_meanings.chosen[name] = given[0]
             else:
-                found.wrong[name] = senses[name]
+                sorted_meanings.wrong[name] = senses[name]
             continue
         meanings = _meanings(nouns, name, irregular)
         if len(meanings) == 1:
-            found.chosen[name] = meanings[0]
+            sorted_meanings.chosen[name] = meanings[0]
         else:
-            found.unclear[name] = meanings
-    check_distinct(nouns, found.chosen)
-    return found
+            sorted_meanings.unclear[name] = meanings
+    check_distinct(nouns, sorted_meanings.chosen)
+    return sorted_meanings
 
 
 def check_distinct(nouns: WordNetNouns, chosen: Mapping[str, int]) -> None:
@@ -126,13 +126,13 @@ def _meanings(nouns: WordNetNouns, name: str, irregular: Mapping[str, list[str]]
     if _SYNSET.fullmatch(word):
         return nouns.find(word)
     spellings = [word, word.replace("-", "_"), word.replace("-", ""), word.replace("_", "-")]
-    found: dict[int, None] = {}
+    senses: dict[int, None] = {}
     for spelling in dict.fromkeys(spellings):
         for form in (spelling, *base_forms(spelling, irregular)):
-            found |= dict.fromkeys(nouns.senses.get(form, []))
-        if found:  # other spellings are tried only if this one is unknown
+            senses |= dict.fromkeys(nouns.senses.get(form, []))
+        if senses:  # other spellings are tried only if this one is unknown
             break
-    return list(found)
+    return list(senses)
 
 
 def base_forms(word: str, irregular: Mapping[str, list[str]] | None = None) -> list[str]:
@@ -155,12 +155,12 @@ def base_forms(word: str, irregular: Mapping[str, list[str]] | None = None) -> l
     known = irregular or {}
     start, _, last = word.rpartition("_")
     before = f"{start}_" if start else ""
-    found = [*known.get(word, []), *(before + base for base in known.get(last, []))]
+    forms = [*known.get(word, []), *(before + base for base in known.get(last, []))]
     if not last.endswith(_SINGULAR):
         for ending, singular in _ENDINGS:
             if last.endswith(ending) and len(last) > len(ending) + 1:
-                found.append(before + last.removesuffix(ending) + singular)
-    return list(dict.fromkeys(found))
+                forms.append(before + last.removesuffix(ending) + singular)
+    return list(dict.fromkeys(forms))
 
 
 def read_irregular(path: Path) -> dict[str, list[str]]:

@@ -37,14 +37,14 @@ def wordnet_dag(
         TaxonomyError: if a file is missing or damaged, or there is no such synset.
     """
     nouns = WordNetNouns(folder)
-    found = nouns.find(root)
-    if len(found) != 1:
-        senses = ", ".join(map(nouns.name, found))
-        hint = f"it may be {senses}" if found else nearest_hint(root.split(".")[0], nouns.senses)
-        raise TaxonomyError(f"root={root!r} is {'ambiguous' if found else 'no noun of WordNet'} ({hint})")
-    offsets = synsets_below(nouns, found[0], instances)
+    synsets = nouns.find(root)
+    if len(synsets) != 1:
+        senses = ", ".join(map(nouns.name, synsets))
+        hint = f"it may be {senses}" if synsets else nearest_hint(root.split(".")[0], nouns.senses)
+        raise TaxonomyError(f"root={root!r} is {'ambiguous' if synsets else 'no noun of WordNet'} ({hint})")
+    offsets = synsets_below(nouns, synsets[0], instances)
     names = [nouns.name(offset) for offset in offsets]
-    return TaxonomyDAG(names, _parents(nouns, offsets, found[0], instances))
+    return TaxonomyDAG(names, _parents(nouns, offsets, synsets[0], instances))
 
 
 def wordnet_taxonomy(
@@ -107,7 +107,7 @@ def _parents(
     ]
 
 
-def _with_all_above(nouns: WordNetNouns, offsets: Collection[int]) -> list[int]:
+def _add_all_above(nouns: WordNetNouns, offsets: Collection[int]) -> list[int]:
     """The given synsets and all synsets above them, in the order of the file."""
     kept, waiting = set(offsets), list(offsets)
     while waiting:
@@ -128,7 +128,7 @@ def synset_dag(nouns: WordNetNouns, synsets: Mapping[str, int]) -> tuple[Taxonom
     Returns:
         The DAG, and the node of each class ``(C,)``.
     """
-    offsets = _with_all_above(nouns, synsets.values())
+    offsets = _add_all_above(nouns, synsets.values())
     root = next((offset for offset in offsets if not nouns.hypernyms(offset)), None)
     if root is None:
         raise TaxonomyError(
@@ -159,9 +159,9 @@ def _choose(nouns: WordNetNouns, names: list[str], senses: dict[str, str]) -> di
     sentences = [
         f"{name}: senses says {sense!r}, which is not one synset of WordNet" for name, sense in wrong.items()
     ]
-    for name, found in unclear.items():
-        if found:
-            meanings = [f"{nouns.name(offset)} ({gloss_of(nouns, offset, GLOSS)})" for offset in found]
+    for name, offsets in unclear.items():
+        if offsets:
+            meanings = [f"{nouns.name(offset)} ({gloss_of(nouns, offset, GLOSS)})" for offset in offsets]
             sentences.append(f"{name}: " + ", ".join(meanings))
         else:
             hint = nearest_hint(name.replace(" ", "_"), nouns.senses)

@@ -107,7 +107,7 @@ def open_beeradvocate(*, path: Path, progress: Progress | None = None) -> Source
     Raises:
         DataError: If the file is missing, damaged, or has no reviews.
     """
-    found = next((path / name for name in _FILES if (path / name).is_file()), None)
-    if found is None:
+    file = next((path / name for name in _FILES if (path / name).is_file()), None)
+    if file is None:
         raise DataError(f"there is no '{path / _FILES[0]}', the file of all reviews")
-    return review_source(NAME, read_beers(found, progress or silent), ASPECTS, main="overall", steps=STEPS)
+    return review_source(NAME, read_beers(file, progress or silent), ASPECTS, main="overall", steps=STEPS)

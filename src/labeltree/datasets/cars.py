@@ -93,8 +93,8 @@ class _Part:
     """The annotations of a file: one record per image, with named fields; pixels are counted from 1."""
 
     def __init__(self, file: Path) -> None:
-        found = read_matlab(file).get("annotations")
-        records = np.atleast_1d(np.asarray(found))
+        annotations = read_matlab(file).get("annotations")
+        records = np.atleast_1d(np.asarray(annotations))
         if records.dtype.names is None or not records.size:
             raise DataError(f"'{file}' has no annotations")
         self._file, self._records = file, records
@@ -119,10 +119,10 @@ class _Part:
 
 
 def _names(file: Path) -> list[str]:
-    found = read_matlab(file).get("class_names")
-    if found is None:
+    class_names = read_matlab(file).get("class_names")
+    if class_names is None:
         raise DataError(f"'{file}' has no class_names")
-    return [str(name).strip() for name in np.atleast_1d(found)]
+    return [str(name).strip() for name in np.atleast_1d(class_names)]
 
 
 _FILES = (

@@ -141,7 +141,7 @@ def _read_batches(file: Path, layout: Layout) -> Iterator[Batch]:
     names = [
         name + (".bin" if file.name == layout.archives[1] else "") for name in layout.train + layout.test
     ]
-    found: dict[str, bytes] = {}
+    contents: dict[str, bytes] = {}
     try:
         # Members are read in place, by their last name: nothing is written, wherever their paths point.
         with tarfile.open(file) as archive:
@@ -152,18 +152,18 @@ def _read_batches(file: Path, layout: Layout) -> Iterator[Batch]:
                         raise DataError(f"'{name}' in '{file}' has {member.size:,} bytes; it is no batch")
                     content = archive.extractfile(member)
                     assert content is not None
-                    found[name] = content.read()
+                    contents[name] = content.read()
     except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
         raise DataError(f"'{file}' is damaged or half downloaded: {error}") from error
     for name in names:
-        if name not in found:
+        if name not in contents:
             raise DataError(f"'{file}' has no '{name}'; it is not the official archive")
-        yield _batch(io.BytesIO(found.pop(name)), f"{file}: {name}", name, layout)
+        yield _batch(io.BytesIO(contents.pop(name)), f"{file}: {name}", name, layout)
 
 
 def _batch(file: BinaryIO, where: str, name: str, layout: Layout) -> Batch:
     if name.endswith(".bin"):
-        images, labels = _from_bytes(file.read(), where, len(layout.columns))
+        images, labels = _parse_bytes(file.read(), where, len(layout.columns))
     else:
         images, labels = images_and_labels(load_arrays(file, where), where, layout.columns, _SHAPE)
     for column, (title, count) in enumerate(zip(layout.columns, layout.classes, strict=True)):
@@ -176,7 +176,7 @@ def _batch(file: BinaryIO, where: str, name: str, layout: Layout) -> Batch:
     return Batch(images, np.column_stack([labels, np.full(len(labels), part)]))
 
 
-def _from_bytes(data: bytes, where: str, columns: int) -> tuple[np.ndarray, np.ndarray]:
+def _parse_bytes(data: bytes, where: str, columns: int) -> tuple[np.ndarray, np.ndarray]:
     """Parse rows of label bytes and pixels, the latter channel by channel."""
     width = columns + math.prod(_SHAPE)
     if not data or len(data) % width:

@@ -160,7 +160,7 @@ Rule = Callable[[EmojiImages], list[str]]
 """The split of each image: ``train``, ``val``, ``test``, or empty where it is left out."""
 
 
-def _by_style(images: EmojiImages, test: tuple[str, ...] = (NEAR, FAR)) -> list[str]:
+def _split_by_style(images: EmojiImages, test: tuple[str, ...] = (NEAR, FAR)) -> list[str]:
     sides = {style.name: split_of_style(style.name) for style in STYLES}
     left_out = {style.name for style in STYLES if sides[style.name] == "test" and style.family not in test}
     return ["" if style in left_out else sides[style] for style in images.styles]
@@ -176,7 +176,7 @@ def _other_styles(images: EmojiImages) -> list[str]:
 
 
 def _few(images: EmojiImages, count: int) -> list[str]:
-    split = _by_style(images)
+    split = _split_by_style(images)
     there = defaultdict(list)
     for position, side in enumerate(split):
         if side == "train" and position not in images.failed:
@@ -190,11 +190,11 @@ def _few(images: EmojiImages, count: int) -> list[str]:
     ]
 
 
-def _by_class(images: EmojiImages, seen: bool) -> list[str]:
+def _split_by_class(images: EmojiImages, seen: bool) -> list[str]:
     """Train and validate on seen emoji; test on them in new styles, or on unseen ones in all families."""
     unseen = unseen_emoji(images.emoji)
     split = []
-    for side, style, number in zip(_by_style(images), images.styles, images.numbers, strict=True):
+    for side, style, number in zip(_split_by_style(images), images.styles, images.numbers, strict=True):
         if images.emoji[number].code not in unseen:
             split.append(side if seen or side != "test" else "")
         else:
@@ -260,16 +260,18 @@ def _register(
 
 
 _SIZES = "64 x 64, group, subgroup, emoji"
-_register("emoji", f"emoji in 12 drawing styles, {_SIZES}; tested on styles unseen in training", _by_style)
+_register(
+    "emoji", f"emoji in 12 drawing styles, {_SIZES}; tested on styles unseen in training", _split_by_style
+)
 _register(
     "emoji-near",
     f"emoji, {_SIZES}; tested on the unseen style most like those in training",
-    lambda images: _by_style(images, (NEAR,)),
+    lambda images: _split_by_style(images, (NEAR,)),
 )
 _register(
     "emoji-far",
     f"emoji, {_SIZES}; tested on the unseen style least like those in training",
-    lambda images: _by_style(images, (FAR,)),
+    lambda images: _split_by_style(images, (FAR,)),
 )
 _register(
     "emoji-other",
@@ -279,19 +281,21 @@ _register(
 _register(
     "emoji-unseen",
     f"emoji, {_SIZES}; tested on emoji unseen in training",
-    lambda images: _by_class(images, seen=False),
+    lambda images: _split_by_class(images, seen=False),
     unseen=True,
 )
 _register(
     "emoji-seen",
     f"emoji, {_SIZES}; trained as emoji-unseen, tested on the emoji seen in training, in unseen styles",
-    lambda images: _by_class(images, seen=True),
+    lambda images: _split_by_class(images, seen=True),
 )
-_register("emoji-names", f"emoji as in 'emoji', {_SIZES}, with their names as texts", _by_style, texts=True)
+_register(
+    "emoji-names", f"emoji as in 'emoji', {_SIZES}, with their names as texts", _split_by_style, texts=True
+)
 _register(
     "emoji-unseen-names",
     f"emoji as in 'emoji-unseen', {_SIZES}, with their names as texts",
-    lambda images: _by_class(images, seen=False),
+    lambda images: _split_by_class(images, seen=False),
     unseen=True,
     texts=True,
 )

@@ -203,18 +203,18 @@ def make_plan(tarballs: Mapping[str, Path]) -> Plan:
     drawings = []
     for style in STYLES:
         if style.raster:
-            found = {code_of(Path(member).stem): member for member in rasters[style.name]}
+            drawing_of = {code_of(Path(member).stem): member for member in rasters[style.name]}
         else:
             own = own_names(style.name)
-            found = find_icons(
+            drawing_of = find_icons(
                 icons[style.name],
                 known,
                 {codes[label]: icon for label, icon in own.items() if label in codes},
             )
         drawings += [
-            Drawing(style.name, number, found[one.code])
+            Drawing(style.name, number, drawing_of[one.code])
             for number, one in enumerate(emoji)
-            if one.code in found
+            if one.code in drawing_of
         ]
     return Plan(emoji, drawings, icons, rasters)
 

@@ -75,19 +75,19 @@ def read_emoji(members: Mapping[str, bytes]) -> list[Emoji]:
     try:
         data, groups, messages = (json.loads(members[name]) for name in (_DATA, _GROUPS, _MESSAGES))
         readable = {entry["key"]: entry["message"] for entry in messages["groups"]}
-        found = []
+        emoji = []
         for entry in sorted(data, key=lambda entry: entry.get("order", 0)):
             if "group" not in entry:
                 continue  # single letters of flags
             group, subgroup = _place(entry, groups)
             if group not in _LEFT_OUT:
                 label = entry["label"]
-                found.append(
+                emoji.append(
                     Emoji(code_of(entry["hexcode"]), label, readable[group], subgroup.replace("-", " "))
                 )
     except (KeyError, TypeError, AttributeError, json.JSONDecodeError, UnicodeDecodeError) as error:
         raise DataError(f"the list of emoji is not in the form that is known: {error!r}") from error
-    return found
+    return emoji
 
 
 def _place(entry: Mapping[str, Any], groups: Mapping[str, Any]) -> tuple[str, str]:
@@ -282,13 +282,13 @@ def find_icons(
         by_code = {code_of(hexcode): name for hexcode, name in icons.chars.items()}
         return {code: by_code[code] for code in known if code in by_code}
     own = own or {}
-    found = {code: name for code, name in own.items() if name is not None and name in icons.names}
-    by_letters = {letters(name): name for name in sorted(icons.names - set(found.values()))}
+    icon_of = {code: name for code, name in own.items() if name is not None and name in icons.names}
+    by_letters = {letters(name): name for name in sorted(icons.names - set(icon_of.values()))}
     for code, names in known.items():
         match = next((by_letters[name] for name in names if name in by_letters), None)
         if code not in own and match is not None:
-            found[code] = match
-    return found
+            icon_of[code] = match
+    return icon_of
 
 
 _WINDOW_OF_A_SCREEN: Mapping[str, str | None] = {"window": None}

@@ -166,8 +166,8 @@ def _origins() -> list[tuple[str, Bring]]:
             (f"the installed package {_PACKAGE}", lambda fresh, work, report: _expand(_INSTALLED, fresh))
         )
     if has_apt():
-        origins.append((f"the Debian package {_PACKAGE}", _from_package))
-    origins.append(("torchvision's download", _from_torchvision))
+        origins.append((f"the Debian package {_PACKAGE}", _fetch_package))
+    origins.append(("torchvision's download", _fetch_torchvision))
     return origins
 
 
@@ -177,12 +177,12 @@ def _expand(packed: Path, fresh: Path) -> None:
             shutil.copyfileobj(source, target, 1 << 20)
 
 
-def _from_package(fresh: Path, work: Path, report: Progress) -> None:
+def _fetch_package(fresh: Path, work: Path, report: Progress) -> None:
     root = unpack_package(_PACKAGE, work, _PACKAGE_SIZE, report)
     _expand(root / _INSTALLED.relative_to("/"), fresh)
 
 
-def _from_torchvision(fresh: Path, work: Path, report: Progress) -> None:
+def _fetch_torchvision(fresh: Path, work: Path, report: Progress) -> None:
     report("downloading Fashion-MNIST with torchvision", 0, 0)
     download_with_torchvision("FashionMNIST", work)
     for name in FILES:
@@ -238,7 +238,7 @@ def _read_header(path: Path, dimensions: int) -> _IdxHeader:
     shape = struct.unpack(f">{dimensions}I", head[4:])
     size = path.stat().st_size
     if size != offset + math.prod(shape):
-        raise DataError(f"'{path}' has {size} bytes, but its header promises {offset + math.prod(shape)}")
+        raise DataError(f"'{path}' has {size} bytes, but its header declares {offset + math.prod(shape)}")
     return _IdxHeader(shape, offset)
 
 

@@ -58,7 +58,7 @@ def read_grocery_store(path: Path) -> ListedImages:
 
 def _labels(path: Path) -> dict[int, tuple[str, ...]]:
     """The label of each class number."""
-    found: dict[int, tuple[str, ...]] = {}
+    labels: dict[int, tuple[str, ...]] = {}
     rows = csv.DictReader(read_text(path, _READER).splitlines())
     lacking = [column for column in _COLUMNS if column not in (rows.fieldnames or ())]
     if lacking:
@@ -69,10 +69,10 @@ def _labels(path: Path) -> dict[int, tuple[str, ...]]:
         if not (name and coarse and number.isdecimal() and len(parts) > _KIND_AT):
             raise DataError(f"'{path}', line {line}: it describes no class; clone the data set again")
         above = (parts[_KIND_AT], coarse)
-        found[int(number)] = above if name == coarse else (*above, name)
-    if not found:
+        labels[int(number)] = above if name == coarse else (*above, name)
+    if not labels:
         raise DataError(f"'{path}' lists no class; clone the data set again")
-    return found
+    return labels
 
 
 register_reader(

@@ -94,41 +94,41 @@ def read_icd10cm(path: Path) -> Source:
         DataError: If the file is damaged or of another kind.
     """
     try:
-        found = _tabular(_read_xml(path))
+        tabular = _tabular(_read_xml(path))
     except ValueError as error:
         raise DataError(f"'{path}' is not the tabular list of ICD-10-CM: {error}") from error
     except RecursionError as error:
         raise DataError(f"'{path}' is not the tabular list of ICD-10-CM: codes lie too deep") from error
-    taxonomy = Taxonomy(found.names, found.parents)  # the file is in preorder, and so are its nodes
-    keys = [text.casefold() for text in found.texts]
-    described = {key for key, is_term in zip(keys, found.is_term, strict=True) if not is_term}
+    taxonomy = Taxonomy(tabular.names, tabular.parents)  # the file is in preorder, and so are its nodes
+    keys = [text.casefold() for text in tabular.texts]
+    described = {key for key, is_term in zip(keys, tabular.is_term, strict=True) if not is_term}
     held_out = np.array([key not in described for key in keys])
     return Source.in_order(
         NAME,
         taxonomy,
-        torch.tensor(found.codes),
+        torch.tensor(tabular.codes),
         groups=group_ids(keys),
         split=np.where(held_out, hash_splits(keys, VAL, 1 - VAL), "train"),
-        texts=found.texts,
+        texts=tabular.texts,
     )
 
 
 def _tabular(root: ElementTree.Element) -> Tabular:
     if root.tag != "ICD10CM.tabular":
         raise ValueError(f"its root is <{root.tag[:40]}> where <ICD10CM.tabular> was expected")
-    found = Tabular()
+    tabular = Tabular()
     for chapter in root.iterfind("chapter"):
         blocks = [block for block in chapter.iterfind("section") if block.find("diag") is not None]
         if not blocks:
             continue
-        above = found.node(_text(chapter, "desc"), 0)
+        above = tabular.node(_text(chapter, "desc"), 0)
         for block in blocks:
-            node = found.node(_text(block, "desc"), above)
+            node = tabular.node(_text(block, "desc"), above)
             for diagnosis in block.iterfind("diag"):
-                found.add(diagnosis, node)
-    if not found.texts:
+                tabular.add(diagnosis, node)
+    if not tabular.texts:
         raise ValueError("it has no codes")
-    return found
+    return tabular
 
 
 def _text(element: ElementTree.Element, tag: str) -> str:
@@ -181,13 +181,13 @@ def open_icd10cm(*, path: Path) -> Source:
     Raises:
         DataError: If the folder has no such file or several, or the file is damaged.
     """
-    found = sorted(path.glob(PATTERN))
-    if len(found) != 1:
-        names = ", ".join(f"'{file.name}'" for file in found) or "none"
+    files = sorted(path.glob(PATTERN))
+    if len(files) != 1:
+        names = ", ".join(f"'{file.name}'" for file in files) or "none"
         raise DataError(
             f"one tabular list of ICD-10-CM ({PATTERN}) was expected in '{path}'; there is {names}"
         )
-    return read_icd10cm(found[0])
+    return read_icd10cm(files[0])
 
 
 class _NoDoctype(ElementTree.TreeBuilder):

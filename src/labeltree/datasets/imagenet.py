@@ -69,33 +69,33 @@ def _list_images(path: Path) -> Listing:
     root = next((root for root in roots if (root / "train").is_dir()), None)
     if root is None:
         raise DataError(f"there is no folder '{path / 'train'}' (ILSVRC2012_img_train.tar)")
-    found = Listing([], [], [])
-    for file, wnid in _in_folders(root / "train"):
-        _add(found, path, file, wnid, "train")
-    if not found.files:
+    listing = Listing([], [], [])
+    for file, wnid in _walk_folders(root / "train"):
+        _add(listing, path, file, wnid, "train")
+    if not listing.files:
         raise DataError(_nothing(root / "train"))
-    before = len(found.files)
+    before = len(listing.files)
     val = root / "val"
     if val.is_dir():
-        for file, wnid in _in_folders(val):
-            _add(found, path, file, wnid, "test")
-        if len(found.files) == before:
+        for file, wnid in _walk_folders(val):
+            _add(listing, path, file, wnid, "test")
+        if len(listing.files) == before:
             for file, wnid in _flat(val, path):
-                _add(found, path, file, wnid, "test")
-    if len(found.files) == before:
+                _add(listing, path, file, wnid, "test")
+    if len(listing.files) == before:
         raise DataError(
             f"there are no images in '{val}' (ILSVRC2012_img_val.tar); they are flat or in a folder a class"
         )
-    return found
+    return listing
 
 
-def _add(found: Listing, path: Path, file: str, wnid: str, split: str) -> None:
-    found.files.append(os.path.relpath(file, path))
-    found.wnids.append(wnid)
-    found.split.append(split)
+def _add(listing: Listing, path: Path, file: str, wnid: str, split: str) -> None:
+    listing.files.append(os.path.relpath(file, path))
+    listing.wnids.append(wnid)
+    listing.split.append(split)
 
 
-def _in_folders(folder: Path) -> Iterator[tuple[str, str]]:
+def _walk_folders(folder: Path) -> Iterator[tuple[str, str]]:
     """Yield the images in folders named by class, with classes and images sorted."""
     with os.scandir(folder) as entries:
         classes = sorted(entry.name for entry in entries if _WNID.fullmatch(entry.name) and entry.is_dir())
@@ -164,9 +164,9 @@ def _truth(path: Path) -> dict[str, str]:
 
 def _meta(path: Path) -> dict[int, str]:
     """ILSVRC2012_ID → synset, for the classes without children."""
-    found = read_matlab(path)
+    meta = read_matlab(path)
     try:
-        synsets = found["synsets"].reshape(-1)
+        synsets = meta["synsets"].reshape(-1)
         return {
             int(synset["ILSVRC2012_ID"]): str(synset["WNID"])
             for synset in synsets
@@ -185,16 +185,16 @@ def read_imagenet(path: Path) -> ListedImages:
         DataError: If image files or the WordNet files are missing.
     """
     listing = _list_images(path)
-    return _with_tree(path, listing, imagenet_taxonomy(listing.wnids))
+    return _label_images(path, listing, imagenet_taxonomy(listing.wnids))
 
 
 def read_imagenet_robustness(path: Path) -> ListedImages:
     """List ImageNet with the tree of `hierarchy_taxonomy`; otherwise the same as `read_imagenet`."""
     listing = _list_images(path)
-    return _with_tree(path, listing, hierarchy_taxonomy(path, listing.wnids))
+    return _label_images(path, listing, hierarchy_taxonomy(path, listing.wnids))
 
 
-def _with_tree(path: Path, listing: Listing, taxonomy: Taxonomy) -> ListedImages:
+def _label_images(path: Path, listing: Listing, taxonomy: Taxonomy) -> ListedImages:
     """Label the images; in all trees the wnid is the first word of a class name."""
     node_of = {title.partition(" ")[0]: node for node, title in enumerate(taxonomy.names)}
     nodes = torch.tensor([node_of[wnid] for wnid in listing.wnids])

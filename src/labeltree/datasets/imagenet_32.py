@@ -69,9 +69,9 @@ def open_imagenet_32(*, path: Path, **images: Unpack[ImageSettings]) -> Source:
         raise DataError(
             f"'{path}' has no {', '.join(missing)}, as they are or with .npz; unpack the archive there again"
         )
-    found = [file for file in files if file is not None]
+    present = [file for file in files if file is not None]
     store, labels = open_arrays(
-        "imagenet-32", found, _read, cache=images.get("cache"), progress=images.get("progress")
+        "imagenet-32", present, _read, cache=images.get("cache"), progress=images.get("progress")
     )
     taxonomy = imagenet_32_taxonomy()
     node_of = taxonomy.encode([c.name for c in imagenet_classes()])

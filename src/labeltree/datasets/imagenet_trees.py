@@ -120,10 +120,10 @@ def _synsets(wnids: Iterable[str] | None, wordnet: str | Path | None) -> tuple[W
     nouns = WordNetNouns(wordnet if wordnet is not None else wordnet_folder())
     synsets: dict[str, int] = {}
     for wnid in chosen:
-        found = nouns.find(wnid)
-        if not found:
+        synsets_of = nouns.find(wnid)
+        if not synsets_of:
             raise DataError(f"class '{wnid}' is no noun of the WordNet in '{nouns.folder}'")
-        synsets[f"{wnid} {nouns.synsets[found[0]].words[0].replace('_', ' ')}"] = found[0]
+        synsets[f"{wnid} {nouns.synsets[synsets_of[0]].words[0].replace('_', ' ')}"] = synsets_of[0]
     return nouns, synsets
 
 
@@ -179,12 +179,12 @@ def hierarchy_taxonomy(folder: Path, wnids: Iterable[str]) -> Taxonomy:
 
 def _fields(path: Path, separator: str | None) -> Sequence[tuple[str, str]]:
     """Read the two fields of every line."""
-    found = []
+    pairs = []
     with path.open(encoding="utf-8", errors="replace") as file:
         for number, line in enumerate(file, 1):
             fields = line.rstrip("\n").split(separator, 1)
             if len(fields) == 2:
-                found.append((fields[0].strip(), fields[1].strip()))
+                pairs.append((fields[0].strip(), fields[1].strip()))
             elif line.strip():
                 raise DataError(f"'{path}', line {number}: expected two fields, found {line.strip()!r}")
-    return found
+    return pairs

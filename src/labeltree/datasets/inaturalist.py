@@ -149,7 +149,7 @@ def read_inaturalist(path: Path, edition: Edition) -> ListedImages:
     nodes: list[int] = []
     split: list[str] = []
     for where, document in documents.items():
-        for file, category in _labelled(document, where):
+        for file, category in _label_images(document, where):
             if category is not None and category not in node_of:
                 raise DataError(f"'{where}': '{file}' is of category {category}, which is not described")
             files.append(file)
@@ -165,21 +165,21 @@ def _read(path: Path) -> dict[str, Any]:
     return document
 
 
-def _are_objects(found: Any) -> bool:
-    return isinstance(found, list) and all(isinstance(one, dict) for one in found)
+def _are_objects(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(one, dict) for one in value)
 
 
 def _json(path: Path) -> Any:
     try:
         with path.open(encoding="utf-8") as file:
-            return json.load(file, object_hook=_needed)
+            return json.load(file, object_hook=_keep_needed)
     except (ValueError, RecursionError) as error:
         raise DataError(f"'{path}' is no JSON, or only half of it: {error}") from error
     except OSError as error:
         raise DataError(f"'{path}' cannot be read: {error.strerror}") from error
 
 
-def _needed(read: dict[str, Any]) -> dict[str, Any]:
+def _keep_needed(read: dict[str, Any]) -> dict[str, Any]:
     """Keep only the fields that are used, to leave out dates and places of millions of images."""
     return {key: read[key] for key in _USED if key in read}
 
@@ -195,13 +195,13 @@ def _categories(edition: Edition, path: Path, train: dict[str, Any]) -> Sequence
             f"'{path / edition.train}' hides the names and ranks of its categories, and there is no '{file}' "
             "that tells them (categories.json.tar.gz)"
         )
-    found: Sequence[dict[str, Any]] = _json(file)
-    if not _are_objects(found) or not _has_ranks(found):
+    categories: Sequence[dict[str, Any]] = _json(file)
+    if not _are_objects(categories) or not _has_ranks(categories):
         raise DataError(f"'{file}' is no list of categories with their ranks")
-    return found
+    return categories
 
 
-def _labelled(document: dict[str, Any], where: Path) -> list[tuple[str, int | None]]:
+def _label_images(document: dict[str, Any], where: Path) -> list[tuple[str, int | None]]:
     """File and category of each image, None without an annotation."""
     try:
         category_of: dict[int, int] = {}
@@ -211,14 +211,14 @@ def _labelled(document: dict[str, Any], where: Path) -> list[tuple[str, int | No
                 raise DataError(
                     f"'{where}': image {image} is of category {category_of[image]} and of {category}"
                 )
-        found = [
+        labelled = [
             (str(image["file_name"]), category_of.pop(image["id"], None)) for image in document["images"]
         ]
     except (KeyError, TypeError) as error:
         raise DataError(f"'{where}': an image or an annotation lacks {error}") from error
     if category_of:
         raise DataError(f"'{where}': there is no image {next(iter(category_of))}, which has an annotation")
-    return found
+    return labelled
 
 
 def _register(edition: Edition, summary: str) -> None:

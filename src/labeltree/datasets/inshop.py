@@ -62,14 +62,14 @@ def read_inshop(path: Path, *, parts: Sequence[str] = _PARTS, depth: int = 3) ->
 
 
 def _label(listed: Listing, row: int, file: str) -> tuple[str, str, str]:
-    found = _FILE.fullmatch(file)
-    if found is None:
+    match = _FILE.fullmatch(file)
+    if match is None:
         raise listed.error(
             row,
             f"the file is '{legible(file)}', expected the form img/WOMEN/Dresses/id_00000002/02_1_front.jpg",
         )
-    category, item, variation = map(legible, found.group("category", "item", "variation"))
-    if found["item"] != listed.records[row][1]:
+    category, item, variation = map(legible, match.group("category", "item", "variation"))
+    if match["item"] != listed.records[row][1]:
         raise listed.error(
             row, f"the item is '{legible(listed.records[row][1])}', but the file lies in '{item}'"
         )

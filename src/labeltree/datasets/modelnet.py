@@ -51,15 +51,15 @@ def read_modelnet40(path: Path, *, folder: str = "modelnet40v1") -> ListedImages
                 stem, extension = os.path.splitext(name)
                 if extension.lower() not in EXTENSIONS:
                     continue
-                found = _VIEW.fullmatch(stem)
+                match = _VIEW.fullmatch(stem)
                 file = f"{category}/{part}/{name}"
-                if found is None:
+                if match is None:
                     raise DataError(
                         f"'{root / printable(file)}' is not named like a view, {category}_000000001_001.jpg "
                         f"or {category}_0001.obj.shaded_v001.png; remove it"
                     )
                 files.append(file)
-                labels.append((category.replace("_", " "), found["model"]))
+                labels.append((category.replace("_", " "), match["model"]))
                 split.append(part)
     if not files:
         raise DataError(f"'{root}' has no views in folders like airplane/train")

@@ -139,8 +139,8 @@ def _sets(path: Path) -> Iterator[_Part]:
 
 def _find(path: Path, patterns: Sequence[str]) -> Path:
     """The first match of the first pattern that has one, or else the first pattern itself."""
-    found = (min(path.glob(pattern), default=None) for pattern in patterns)
-    return next((place for place in found if place is not None), path / patterns[0])
+    matches = (min(path.glob(pattern), default=None) for pattern in patterns)
+    return next((place for place in matches if place is not None), path / patterns[0])
 
 
 def _samples(file: Path) -> Iterator[tuple[str, str, str]]:
@@ -164,10 +164,10 @@ def _diagnoses(table: DataTable) -> list[str]:
         for code, column in flags.items():
             if column[row] not in ("0", "1"):
                 raise DataError(f"{table}, row {row + 1}: the column '{code}' is '{column[row]}', not 0 or 1")
-        found = next((DIAGNOSES[code] for code, column in flags.items() if column[row] == "1"), None)
-        if found is None:
+        diagnosis = next((DIAGNOSES[code] for code, column in flags.items() if column[row] == "1"), None)
+        if diagnosis is None:
             raise DataError(f"{table}, row {row + 1}: there is no diagnosis, all of them are 0")
-        chosen.append(found)
+        chosen.append(diagnosis)
     return chosen
 
 

@@ -54,7 +54,7 @@ def read_sop_split1(path: Path) -> ListedImages:
     if both := sorted(products["train"] & products["test"], key=int):
         raise DataError(f"'{root}': the product {both[0]} is listed for training and for the test")
     split = np.repeat(list(kept), [len(half) for half in kept.values()])
-    return _listed(root, list(kept.values()), split)
+    return _list_images(root, list(kept.values()), split)
 
 
 def read_sop_split2(path: Path) -> ListedImages:
@@ -77,8 +77,8 @@ def read_sop_split2(path: Path) -> ListedImages:
     if not len(kept):
         raise DataError(f"'{half.path}' has no product with {_IMAGES} images")
     authors = root / "sop_split2"
-    split = _authors_split(kept, authors) if (authors / "test_path.json").is_file() else _drawn_split(kept)
-    return replace(_listed(root, [kept], split), groups=None)
+    split = _authors_split(kept, authors) if (authors / "test_path.json").is_file() else _draw_split(kept)
+    return replace(_list_images(root, [kept], split), groups=None)
 
 
 def _listing(root: Path, half: str) -> Listing:
@@ -94,7 +94,7 @@ def _count(half: Listing) -> np.ndarray[Any, np.dtype[np.int64]]:
     return np.array([counts[product] for product in products])
 
 
-def _listed(root: Path, parts: Sequence[Listing], split: Strings) -> ListedImages:
+def _list_images(root: Path, parts: Sequence[Listing], split: Strings) -> ListedImages:
     files = [file for part in parts for file in part.files("file")]
     products = [product for part in parts for product in part.texts("product")]
     if not files:
@@ -105,7 +105,7 @@ def _listed(root: Path, parts: Sequence[Listing], split: Strings) -> ListedImage
     return ListedImages(root, files, nodes, taxonomy, split=split, groups=group_ids(products))
 
 
-def _drawn_split(kept: Listing) -> Strings:
+def _draw_split(kept: Listing) -> Strings:
     products = kept.whole("product")
     keys = sample_keys(0, 0, 0x50B, torch.from_numpy(kept.whole("image"))).numpy()
     order = np.lexsort((keys, products))  # sorted by product, then in random order
@@ -130,7 +130,7 @@ def _authors_split(kept: Listing, folder: Path) -> Strings:
     return np.array([side[file] for file in kept.texts("file")])
 
 
-def _needed(*halves: str) -> tuple[Needed, ...]:
+def _needed_files(*halves: str) -> tuple[Needed, ...]:
     files = {f"Ebay_{half}.txt": f"the official {half} list" for half in halves}
     files["bicycle_final"] = "the folder of the first category"
     return tuple(
@@ -146,7 +146,7 @@ register_reader(
     summary="50,646 photographs of 5,035 products in 12 categories, test products unseen",
     licence=_LICENCE,
     size="3.1 GB",
-    files=_needed("train", "test"),
+    files=_needed_files("train", "test"),
     published=Published({"train": 25_368, "test": 25_278}, (12, 5_035), "MaskCon, §4.5.1"),
     home="sop",
 )
@@ -156,7 +156,7 @@ register_reader(
     summary="17,976 photographs of 1,498 products in 12 categories, 12 of each, 2 of them for the test",
     licence=_LICENCE,
     size="3.1 GB",
-    files=_needed("train"),
+    files=_needed_files("train"),
     published=Published({"train": 14_980, "test": 2_996}, (12, 1_498), "MaskCon, §4.5.1"),
     home="sop",
 )

@@ -40,12 +40,12 @@ def read_hotel(path: Path) -> Iterator[Review | str]:
         path: A file ``hotel_….dat`` of tagged lines, or a JSON file with ``Reviews``.
     """
     if path.suffix == ".json":
-        yield from _of_json(path)
+        yield from _parse_json(path)
     else:
-        yield from _of_lines(path)
+        yield from _parse_lines(path)
 
 
-def _of_lines(path: Path) -> Iterator[Review | str]:
+def _parse_lines(path: Path) -> Iterator[Review | str]:
     """Parse tagged lines: records begin with ``<Author>``; lines without a tag continue the last one."""
     fields: dict[str, str] = {}
     name, start, seen = "", 0, False
@@ -67,7 +67,7 @@ def _of_lines(path: Path) -> Iterator[Review | str]:
         yield f"all of {path}, which has no line with <Author>"
 
 
-def _of_json(path: Path) -> Iterator[Review | str]:
+def _parse_json(path: Path) -> Iterator[Review | str]:
     try:
         document = json.loads(path.read_bytes().decode("utf-8", "replace"))
     except (ValueError, RecursionError) as error:
@@ -91,10 +91,10 @@ def _review(hotel: str, ratings: Mapping[str, object], content: object, where: s
     if not text:
         return f"{where} (no text)"
     try:
-        found = tuple(parse_rating(str(ratings.get(name) or ""), 1) for name in ASPECTS.values())
+        by_aspect = tuple(parse_rating(str(ratings.get(name) or ""), 1) for name in ASPECTS.values())
     except ValueError as error:
         return f"{where} ({error})"
-    return Review(hotel, text, found)
+    return Review(hotel, text, by_aspect)
 
 
 @register_dataset(

@@ -66,7 +66,7 @@ def fetch_wordnet(*, progress: Progress | None = None, force: bool = False) -> P
     if not force and _problem(folder) is None:
         return folder
     with downloading(folder, "WordNet") as (work, fresh):
-        unpacked = _unpacked(work, progress or silent)
+        unpacked = _unpack(work, progress or silent)
         for name in NOUN_FILES:
             if (unpacked / name).is_file():
                 shutil.copyfile(unpacked / name, fresh / name)
@@ -77,7 +77,7 @@ def fetch_wordnet(*, progress: Progress | None = None, force: bool = False) -> P
     return folder
 
 
-def _unpacked(work: Path, report: Progress) -> Path:
+def _unpack(work: Path, report: Progress) -> Path:
     if _problem(INSTALLED) is None:
         return INSTALLED
     if not has_apt():
@@ -95,9 +95,9 @@ def _problem(folder: Path) -> str | None:
         if not path.is_file():
             return f"there is no '{path}'"
         with path.open("rb") as file:
-            found = sum(not line.startswith(b" ") for line in file)
-        if found != expected:
-            return f"'{path}' has {found:,} entries where {expected:,} were expected"
+            entries = sum(not line.startswith(b" ") for line in file)
+        if entries != expected:
+            return f"'{path}' has {entries:,} entries where {expected:,} were expected"
     return None
 
 
@@ -139,10 +139,10 @@ def read_glosses(folder: Path, root: str = "animal.n.01", least: int = LEAST) ->
         DataError: If there is no such synset, or it has too few leaves below it.
     """
     nouns = WordNetNouns(folder)
-    found = nouns.find(root)
-    if len(found) != 1:
+    synsets_of = nouns.find(root)
+    if len(synsets_of) != 1:
         raise DataError(f"'{root}' is not one synset of the WordNet in '{folder}'; is it WordNet 3.0?")
-    synsets, tree = _subtree(nouns, found[0])
+    synsets, tree = _subtree(nouns, synsets_of[0])
     leaves = tree.leaves
     above = tree.ancestors[leaves]
     below = torch.bincount(above[above >= 0], minlength=tree.num_nodes)

@@ -74,15 +74,15 @@ def find_paths(probabilities: Tensor, classes: ClassNodes, descent: Descent = "c
     """
     if descent not in get_args(Descent):
         raise ValueError(f"descent is {descent!r}; expected {' or '.join(map(repr, get_args(Descent)))}")
-    found = [_paths_of(part, classes, descent) for part in classes.parts(probabilities)]
-    width = max(paths.nodes.shape[1] for paths in found)
+    parts = [_paths_of(part, classes, descent) for part in classes.parts(probabilities)]
+    width = max(paths.nodes.shape[1] for paths in parts)
     return Paths(
-        torch.cat([_padded(paths.nodes, width, -1) for paths in found]),
-        torch.cat([_padded(paths.probabilities, width, 0) for paths in found]),
+        torch.cat([_pad(paths.nodes, width, -1) for paths in parts]),
+        torch.cat([_pad(paths.probabilities, width, 0) for paths in parts]),
     )
 
 
-def _padded(rows: Tensor, width: int, value: int) -> Tensor:
+def _pad(rows: Tensor, width: int, value: int) -> Tensor:
     return torch.nn.functional.pad(rows, (0, width - rows.shape[1]), value=value)
 
 
@@ -93,9 +93,9 @@ def _paths_of(probabilities: Tensor, classes: ClassNodes, descent: Descent) -> P
         if descent == "child"
         else _up(probabilities, classes)
     )
-    found = of_nodes.gather(1, nodes.clamp(min=0)).masked_fill(nodes < 0, 0.0)
+    on_path = of_nodes.gather(1, nodes.clamp(min=0)).masked_fill(nodes < 0, 0.0)
     # sums of the same numbers in another order may differ in the last bit
-    return Paths(nodes, torch.cummin(found, dim=1).values)
+    return Paths(nodes, torch.cummin(on_path, dim=1).values)
 
 
 def _down(own: Tensor, of_nodes: Tensor, classes: ClassNodes) -> Tensor:

@@ -51,13 +51,13 @@ def _best_temperature(
     """The temperature with the least loss, between 1/1000 and 1000 or the exponentials of other bounds."""
     from scipy.optimize import minimize_scalar
 
-    found = minimize_scalar(
+    minimum = minimize_scalar(
         lambda log: loss(math.exp(log)),
         bounds=(least, most),
         method="bounded",
         options={"xatol": 1e-7},
     )
-    return math.exp(float(found.x))
+    return math.exp(float(minimum.x))
 
 
 class StepSoftmax:
@@ -108,10 +108,10 @@ class StepSoftmax:
         """Class log-probabilities (n, C) with each step from depth l − 1 to l divided by T_l, T of (L+1,)."""
         steps = self.normalised(self.logs(z) / temperatures[self.depth - 1])
         padded = torch.cat([steps, steps.new_zeros(len(steps), 1)], 1)
-        found = padded.new_zeros(len(steps), len(self.classes))
+        scores = padded.new_zeros(len(steps), len(self.classes))
         for column in self.path.unbind(1):
-            found += padded[:, column]  # -1 reads the zero
-        return torch.log_softmax(found, 1)
+            scores += padded[:, column]  # -1 reads the zero
+        return torch.log_softmax(scores, 1)
 
     def fit(self, z: Tensor, labels: Tensor) -> list[float]:
         """Fit the temperature of each depth (L+1,) to the steps on the paths of the labels.
@@ -125,7 +125,7 @@ class StepSoftmax:
         place[self.nodes] = torch.arange(len(self.nodes))
         siblings = torch.bincount(self.parent, minlength=self.tree.num_nodes)
         at_class = self.classes.place[labels]
-        found = []
+        temperatures = []
         for depth in range(1, self.tree.max_depth + 2):
             taken = (
                 place[self.tree.ancestors[labels, depth].clamp(min=0)]
@@ -136,8 +136,8 @@ class StepSoftmax:
             stays = (self.tree.depth[labels] == depth - 1) & (at_class >= 0)
             taken = torch.where(reaches, taken, torch.where(stays, self.path[at_class, -1], -1))
             decides = (taken >= 0) & (siblings[self.parent[taken]] > 1)
-            found.append(self._best_at(steps[decides], taken[decides]))
-        return found
+            temperatures.append(self._best_at(steps[decides], taken[decides]))
+        return temperatures
 
     def _best_at(self, steps: Tensor, taken: Tensor) -> float:
         if not len(taken):
@@ -250,10 +250,10 @@ def _temperature(z: Tensor, nodes: Tensor, classes: ClassNodes, smoothing: float
             return fit
         return (1 - smoothing) * fit - smoothing * float(torch.log_softmax(z / temperature, 1).mean())
 
-    found = _best_temperature(loss)
+    best = _best_temperature(loss)
     spread = float((z - z.mean(1, keepdim=True)).square().mean().sqrt())
-    if found > 1.001 * math.exp(-_LARGEST) or not 0 < spread < 1:
-        return found
+    if best > 1.001 * math.exp(-_LARGEST) or not 0 < spread < 1:
+        return best
     return _best_temperature(loss, math.log(spread) - _LARGEST, -_LARGEST)
 
 
@@ -270,6 +270,6 @@ def _vector(z: Tensor, nodes: Tensor, classes: ClassNodes) -> Calibrator:
         (gradient,) = torch.autograd.grad(value, change)
         return float(value.detach()), gradient.numpy().ravel()
 
-    found = minimize(loss, np.zeros(2 * count), jac=True, method="L-BFGS-B", options={"maxiter": 200})
-    slopes, offsets = found.x.reshape(2, count)
+    minimum = minimize(loss, np.zeros(2 * count), jac=True, method="L-BFGS-B", options={"maxiter": 200})
+    slopes, offsets = minimum.x.reshape(2, count)
     return Calibrator("vector", slopes=tuple((1 + slopes).tolist()), offsets=tuple(offsets.tolist()))

@@ -38,8 +38,8 @@ class ClassNodes:
         >>> from labeltree.taxonomy import Taxonomy
         >>> taxonomy = Taxonomy.from_paths([("mammal", "dog"), ("mammal", "cat"), ("fish", "trout")])
         >>> classes = ClassNodes(taxonomy.encode(["dog", "cat", "trout"]), taxonomy)
-        >>> found = classes.node_probabilities(torch.tensor([[0.5, 0.25, 0.25]]))
-        >>> float(found[0, taxonomy.find("mammal")])
+        >>> probabilities = classes.node_probabilities(torch.tensor([[0.5, 0.25, 0.25]]))
+        >>> float(probabilities[0, taxonomy.find("mammal")])
         0.75
     """
 
@@ -92,11 +92,11 @@ class ClassNodes:
 
     def children(self, node: int) -> IntArray:
         """The children of a node that have a class at or below them, ascending."""
-        found = self._children.get(node)
-        if found is None:
+        children = self._children.get(node)
+        if children is None:
             kids = np.asarray(self.taxonomy.children(node), dtype=np.int64)
-            found = self._children[node] = kids[self.counts.numpy()[kids] > 0]
-        return found
+            children = self._children[node] = kids[self.counts.numpy()[kids] > 0]
+        return children
 
     @cached_property
     def _children(self) -> dict[int, IntArray]:

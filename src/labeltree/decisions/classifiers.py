@@ -524,8 +524,8 @@ def choose_classifier(
         >>> from labeltree import Taxonomy
         >>> tree = Taxonomy.from_paths(["a", "b", "c", "d"])
         >>> truth = torch.tensor([1, 2, 3, 4])
-        >>> found = choose_classifier({"own": torch.tensor([1, 1, 1, 1]), "probe": truth}, truth, tree)
-        >>> found.name, found.accuracies
+        >>> choice = choose_classifier({"own": torch.tensor([1, 1, 1, 1]), "probe": truth}, truth, tree)
+        >>> choice.name, choice.accuracies
         ('probe', {'probe': 1.0, 'own': 0.25})
     """
     offered = [name for name in CLASSIFIER_WORDS if name in answers]
@@ -588,16 +588,16 @@ class Classifiers:
     @property
     def probe(self) -> LinearScores:
         """The linear probe on the features."""
-        found = self.fitted["probe"]
-        assert isinstance(found, LinearScores)
-        return found
+        probe = self.fitted["probe"]
+        assert isinstance(probe, LinearScores)
+        return probe
 
     @property
     def prototypes(self) -> PrototypeScores:
         """The nearest class mean of the embeddings."""
-        found = self.fitted["prototypes"]
-        assert isinstance(found, PrototypeScores)
-        return found
+        prototypes = self.fitted["prototypes"]
+        assert isinstance(prototypes, PrototypeScores)
+        return prototypes
 
     @property
     def with_scores(self) -> ClassifierKind:

@@ -140,8 +140,8 @@ def conformal_scores(paths: Paths, labels: Tensor, taxonomy: AnyTaxonomy) -> Ten
     holds = (taxonomy.lca(paths.nodes, labels[:, None]) == paths.nodes) & (paths.nodes >= 0)
     leaves = (~holds & (paths.nodes >= 0)).long()
     first = leaves.argmax(1, keepdim=True)
-    found = paths.probabilities.gather(1, first)[:, 0]
-    return found.masked_fill(leaves.sum(1) == 0, 0.0)
+    scores = paths.probabilities.gather(1, first)[:, 0]
+    return scores.masked_fill(leaves.sum(1) == 0, 0.0)
 
 
 def threshold(scores: Tensor, promise: Promise, groups: Tensor | None = None) -> float:
@@ -166,12 +166,12 @@ def threshold(scores: Tensor, promise: Promise, groups: Tensor | None = None) ->
     """
     if not len(scores):
         return math.inf
-    ordered, weights, count = _by_group(scores, promise, groups)
+    ordered, weights, count = _weigh_groups(scores, promise, groups)
     share = Fraction(str(promise.coverage))
     if promise.confidence is not None and len(ordered) != count:
         raise ValueError(
-            "confidence is given, but promises of single samples of groups have no such bound; leave it out, "
-            "or let counted be 'group'"
+            "confidence is given, but the coverage of single samples of groups has no such bound; leave it "
+            "out, or let counted be 'group'"
         )
     if len(ordered) == count:  # exact, as all count alike
         rank = _rank(count, share, promise)
@@ -208,7 +208,7 @@ def threshold_steps(scores: Tensor, groups: Tensor | None = None) -> ThresholdSt
         scores: (n,) `conformal_scores`, n ≥ 1.
         groups: (n,) group ids, see `threshold`.
     """
-    ordered, weights, count = _by_group(scores, Promise(), groups)
+    ordered, weights, count = _weigh_groups(scores, Promise(), groups)
     alike = len(ordered) == count
     reached = np.arange(1, count + 1, dtype=np.float64) if alike else np.cumsum(weights)
     last = np.append(ordered[1:] > ordered[:-1], True)  # of equal thresholds the last reaches most
@@ -245,7 +245,7 @@ def check_enough(count: int, promise: Promise, what: str = "calibration samples"
         )
 
 
-def _by_group(
+def _weigh_groups(
     scores: Tensor, promise: Promise, groups: Tensor | None
 ) -> tuple[np.ndarray[tuple[int], np.dtype[np.float64]], np.ndarray[tuple[int], np.dtype[np.float64]], int]:
     """Scores in ascending order, the weight of each, and the number of groups."""
@@ -312,12 +312,12 @@ def thresholds_by_category(
         if size < needed or (pooled and held < needed):
             pooled.append(category)
             held = held_by(torch.isin(categories, torch.tensor(pooled)))
-    found: dict[int, float] = {}
+    thresholds: dict[int, float] = {}
     for _, category in by_size:
         rows = torch.isin(categories, torch.tensor(pooled)) if category in pooled else categories == category
-        found[category] = threshold(scores[rows], promise, None if groups is None else groups[rows])
-    rest = found[pooled[0]] if pooled else max(found.values(), default=math.inf)
-    return found, rest, sorted(pooled)
+        thresholds[category] = threshold(scores[rows], promise, None if groups is None else groups[rows])
+    rest = thresholds[pooled[0]] if pooled else max(thresholds.values(), default=math.inf)
+    return thresholds, rest, sorted(pooled)
 
 
 def bars_of(thresholds: Mapping[int, float], rest: float, depth: int, taxonomy: AnyTaxonomy) -> Tensor:

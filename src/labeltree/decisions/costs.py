@@ -85,12 +85,12 @@ def expected_costs(probabilities: Tensor, classes: ClassNodes, cost: TreeCost | 
     """
     of_nodes = classes.node_probabilities(probabilities)
     if isinstance(cost, Tensor):
-        return _by_matrix(probabilities, cost)
+        return _costs_from_matrix(probabilities, cost)
     if not isinstance(classes.taxonomy, Taxonomy):
-        return _by_matrix(probabilities, cost_matrix(classes, cost))
+        return _costs_from_matrix(probabilities, cost_matrix(classes, cost))
     if cost.distance == "height":
-        return _by_height(of_nodes, classes.taxonomy, cost.share)
-    return _by_edges(probabilities, of_nodes, classes, classes.taxonomy, cost.share)
+        return _costs_from_heights(of_nodes, classes.taxonomy, cost.share)
+    return _costs_from_edges(probabilities, of_nodes, classes, classes.taxonomy, cost.share)
 
 
 def cheapest(probabilities: Tensor, classes: ClassNodes, cost: TreeCost | Tensor) -> tuple[Tensor, Tensor]:
@@ -108,17 +108,17 @@ def cheapest(probabilities: Tensor, classes: ClassNodes, cost: TreeCost | Tensor
         costs = expected_costs(part, classes, cost)
         if not isinstance(cost, Tensor):
             costs = costs.masked_fill(classes.counts == 0, torch.inf)
-        found = costs.min(1)
-        nodes.append(found.indices)
-        least.append(found.values)
+        lowest = costs.min(1)
+        nodes.append(lowest.indices)
+        least.append(lowest.values)
     return torch.cat(nodes), torch.cat(least)
 
 
-def _by_matrix(probabilities: Tensor, matrix: Tensor) -> Tensor:
+def _costs_from_matrix(probabilities: Tensor, matrix: Tensor) -> Tensor:
     matrix = matrix.double()
     allowed = torch.isfinite(matrix).all(1)
-    found = probabilities.detach().double() @ matrix.masked_fill(~allowed[:, None], 0.0).T
-    return found.masked_fill(~allowed, torch.inf)
+    costs = probabilities.detach().double() @ matrix.masked_fill(~allowed[:, None], 0.0).T
+    return costs.masked_fill(~allowed, torch.inf)
 
 
 def _down(steps: Tensor, tree: Taxonomy) -> Tensor:
@@ -132,14 +132,14 @@ def _down(steps: Tensor, tree: Taxonomy) -> Tensor:
     return torch.from_numpy(np.ascontiguousarray(sums.T))
 
 
-def _by_height(of_nodes: Tensor, tree: Taxonomy, share: float) -> Tensor:
+def _costs_from_heights(of_nodes: Tensor, tree: Taxonomy, share: float) -> Tensor:
     height = tree.height.double() / tree.max_height
     above = tree.parent.clamp(min=0)
     lost = _down(height[above] * (of_nodes[:, above] - of_nodes), tree)
     return lost + share * height * of_nodes
 
 
-def _by_edges(
+def _costs_from_edges(
     probabilities: Tensor, of_nodes: Tensor, classes: ClassNodes, tree: Taxonomy, share: float
 ) -> Tensor:
     depth = tree.depth.double()

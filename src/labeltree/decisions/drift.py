@@ -1,4 +1,4 @@
-"""Whether a batch of new samples is like the held-out ones, on which promises rest."""
+"""Whether a batch of new samples is like the held-out ones, on which coverage was calibrated."""
 
 from __future__ import annotations
 
@@ -84,8 +84,8 @@ class Drift:
 
         A test finds one if its p-value times the number of tests is at most 5 %, as that of an alarm.
         """
-        found = {name: len(self.p_values) * p <= FALSE_ALARMS for name, p in self.p_values.items()}
-        return {name: words if found[name] else _NOTHING for name, words in self.directions.items()}
+        significant = {name: len(self.p_values) * p <= FALSE_ALARMS for name, p in self.p_values.items()}
+        return {name: words if significant[name] else _NOTHING for name, words in self.directions.items()}
 
     def alarms(self, false_alarms: float = FALSE_ALARMS) -> bool:
         """Whether the batch differs, if at most this share of batches that do not differ may be said to."""
@@ -98,12 +98,12 @@ class Drift:
         if not self.alarms():
             return (
                 f"no difference is found between these {self.count} {self.unit} and the held-out samples "
-                f"that promises rest on ({chance})"
+                f"that coverage was calibrated on ({chance})"
             )
         return (
-            f"these {self.count} {self.unit} are not like the held-out samples that promises rest on "
-            f"({chance}; {self.directions[smallest]}), so that the promised share need not "
-            "hold: check some answers, and calibrate on labelled samples of this source with 'labeltree "
+            f"these {self.count} {self.unit} are not like the held-out samples that coverage was "
+            f"calibrated on ({chance}; {self.directions[smallest]}), so coverage may fall short: "
+            "check some answers, and calibrate on labelled samples of this source with 'labeltree "
             "calibrate RUN --data DATA'"
         )
 
@@ -131,7 +131,7 @@ class DriftRule:
             table: n samples of the same encoder.
             probabilities: (n, C) their class probabilities.
         """
-        return _seen(table, probabilities, self.reference, self.taxonomy)
+        return _see(table, probabilities, self.reference, self.taxonomy)
 
     def cannot_test(self, batch: Seen) -> str:
         """Why a batch cannot be compared; empty if it can.
@@ -172,7 +172,7 @@ class DriftRule:
                 each[torch.randperm(len(each), generator=draw)[:_MOST]]
                 for each in (new.embeddings, held.embeddings)
             ]
-            p_values["embeddings"] = _permuted(points[0], points[1], self.reference.space, draw)
+            p_values["embeddings"] = _permutation_p(points[0], points[1], self.reference.space, draw)
             directions["embeddings"] = _WORDS["embeddings"][0]
         return Drift(p_values, directions, len(new), "groups" if grouped else "samples")
 
@@ -189,7 +189,7 @@ def fit_drift(
 
     Args:
         reference: labelled samples, such as those of training.
-        held: n samples that the encoder was not trained on, from the source that promises are about.
+        held: n samples that the encoder was not trained on, from the source that coverage was calibrated on.
         probabilities: (n, C) their class probabilities.
         taxonomy: the tree of the labels.
         seed: of the draws.
@@ -200,10 +200,10 @@ def fit_drift(
     known = Reference.of(reference)
     if not len(known) or not len(held):
         raise DataError("there are no samples to compare batches with")
-    return DriftRule(_seen(held, probabilities, known, taxonomy), known, taxonomy, seed)
+    return DriftRule(_see(held, probabilities, known, taxonomy), known, taxonomy, seed)
 
 
-def _seen(table: EmbeddingTable, probabilities: Tensor, reference: Reference, taxonomy: Taxonomy) -> Seen:
+def _see(table: EmbeddingTable, probabilities: Tensor, reference: Reference, taxonomy: Taxonomy) -> Seen:
     parts = [
         nearest_by_node(points, reference, taxonomy)[0][:, 0] for points in torch.split(table.embeddings, 256)
     ]
@@ -225,7 +225,7 @@ def _one_of_each(seen: Seen, seed: int) -> Seen:
     return Seen(seen.distance[rows], seen.certainty[rows], points)
 
 
-def _permuted(first: Tensor, second: Tensor, space: Geometry, draw: torch.Generator) -> float:
+def _permutation_p(first: Tensor, second: Tensor, space: Geometry, draw: torch.Generator) -> float:
     """The permutation p-value of the energy distance of two samples of points."""
     points = torch.cat([first, second])
     count, n = len(points), len(first)

@@ -79,10 +79,10 @@ class DriftEvidence:
         """What was found, in words, for a user."""
         start = f"the {self.count:,} samples since the start are"
         if not self.alarms():
-            return f"{start} like the held-out samples that promises rest on, as far as can be told"
+            return f"{start} like the held-out samples that coverage was calibrated on, as far as can be told"
         return (
-            f"{start} not all like the held-out samples that promises rest on: of services whose samples "
-            f"are, at most {100 * FALSE_ALARMS:.0f} in 100 ever say this"
+            f"{start} not all like the held-out samples that coverage was calibrated on: of services "
+            f"whose samples are, at most {100 * FALSE_ALARMS:.0f} in 100 ever say this"
         )
 
     def _cells(self, seen: Seen) -> NDArray[np.int64]:

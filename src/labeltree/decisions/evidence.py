@@ -91,7 +91,7 @@ def find_evidence(
         taxonomy: of labels and answers.
         names: (m,) names of the training samples, None where one is not known.
     """
-    found = []
+    evidence = []
     points, known = table.embeddings.double(), training.embeddings.double()
     for rows in torch.split(torch.arange(len(table)), max(1, _AT_ONCE // max(len(known), 1))):
         distances = training.space.pairwise_distance(points[rows], known)
@@ -99,8 +99,8 @@ def find_evidence(
         for row, near, chances in zip(rows.tolist(), distances, of_nodes, strict=True):
             answer = int(answers[row])
             path = _path(paths[row], answer, taxonomy)
-            found.append(_steps(path, answer, chances, near, training.nodes, names, taxonomy))
-    return found
+            evidence.append(_steps(path, answer, chances, near, training.nodes, names, taxonomy))
+    return evidence
 
 
 def _path(likely: Tensor, answer: int, taxonomy: Taxonomy) -> list[int]:

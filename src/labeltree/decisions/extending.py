@@ -102,8 +102,8 @@ def _prototypes(
     means, nodes = known.prototypes[stays], moved[stays]
     fresh = torch.where(torch.isin(labels, nodes), -1, labels)
     if bool((fresh >= 0).any()):
-        found = fit_prototypes(table, fresh, taxonomy)
-        means, nodes = torch.cat([means, found.prototypes]), torch.cat([nodes, found.classes])
+        new = fit_prototypes(table, fresh, taxonomy)
+        means, nodes = torch.cat([means, new.prototypes]), torch.cat([nodes, new.classes])
     order = nodes.argsort()
     return replace(known, classes=nodes[order], prototypes=means[order])
 

@@ -60,8 +60,8 @@ class GroupRule:
             the groups (g,), ascending, then the samples without a group, as -1; and their scores (g, C), for
             `rule`.
         """
-        found = group_probabilities(probabilities, groups, self.how)
-        return found.groups, _scores(found.probabilities)
+        pooled = group_probabilities(probabilities, groups, self.how)
+        return pooled.groups, _scores(pooled.probabilities)
 
     @property
     def sentence(self) -> str:
@@ -122,21 +122,21 @@ def fit_group_rule(
     named = groups[conflicted & (groups >= 0)]
     kept = ~conflicted & ~torch.isin(groups, named)
     probabilities, groups = probabilities[kept], groups[kept]
-    outer = None if within is None else _of_groups(within[kept], groups)
+    outer = None if within is None else _unit_of_group(within[kept], groups)
     if not len(groups):
         raise DataError("no group of held-out samples has labels that agree with each other")
     of_groups = group_labels(labels[kept], groups, classes.taxonomy)
     judged = classes.judges(of_groups)
     if not bool(judged.any()):
         raise DataError("no group of held-out samples has a label that decides about answers")
-    apart = None if for_probabilities is None else _of_groups(for_probabilities[kept].long(), groups) > 0
+    apart = None if for_probabilities is None else _unit_of_group(for_probabilities[kept].long(), groups) > 0
     chooses = (share_of_groups(of_groups >= 0, outer, share, seed) if apart is None else apart) & judged
     accuracies, qualities = {}, {}
     for how in _OFFERED if int(chooses.sum()) >= _FEWEST else ():
-        found = group_probabilities(probabilities, groups, how).probabilities[chooses]
-        answered = classes.nodes[found.argmax(1)]
+        pooled = group_probabilities(probabilities, groups, how).probabilities[chooses]
+        answered = classes.nodes[pooled.argmax(1)]
         right = classes.taxonomy.lca(answered, of_groups[chooses]) == of_groups[chooses]
-        of_nodes = classes.node_probabilities(found).gather(1, of_groups[chooses][:, None])
+        of_nodes = classes.node_probabilities(pooled).gather(1, of_groups[chooses][:, None])
         accuracies[how] = float(right.double().mean())
         qualities[how] = (accuracies[how], float(of_nodes.clamp_min(1e-12).log().mean()))
     best: Aggregation = max(accuracies, key=lambda how: qualities[how]) if accuracies else "logits"
@@ -155,7 +155,7 @@ def fit_group_rule(
     return GroupRule(best, rule, accuracies, int(chooses.sum()), left_out)
 
 
-def _of_groups(within: Tensor, groups: Tensor) -> Tensor:
+def _unit_of_group(within: Tensor, groups: Tensor) -> Tensor:
     """The larger unit (g,) of each group, in the order of `group_probabilities`."""
     alone = (groups < 0).nonzero()[:, 0]
     named, place = torch.unique(groups[groups >= 0], return_inverse=True)

@@ -15,7 +15,7 @@ __all__ = ["calibrated_units", "group_coverage", "is_kept", "may_be_kept"]
 _FEW_ANSWERS, _FEW_GROUPS = 20, 6
 
 
-def may_be_kept(promised: float, found: float, high: float, calibrated: int) -> bool:
+def may_be_kept(promised: float, measured: float, high: float, calibrated: int) -> bool:
     """Whether a coverage may be the promised one, by chance of test samples and of calibration samples.
 
     The coverage given the calibration samples varies with their draw, as a Beta distribution (Vovk 2012),
@@ -24,17 +24,17 @@ def may_be_kept(promised: float, found: float, high: float, calibrated: int) -> 
 
     Args:
         promised: the promised coverage c.
-        found: the coverage of the test samples.
+        measured: the coverage of the test samples.
         high: upper end of its confidence interval; NaN if there is none.
         calibrated: number n of calibration samples (or groups) that the thresholds come from; 0 if unknown.
     """
     of_draw = 1.96 * math.sqrt(promised * (1 - promised) / (calibrated + 2)) if calibrated else 0.0
-    of_test = 0.0 if math.isnan(high) else high - found
-    return promised - found <= math.hypot(of_draw, of_test)
+    of_test = 0.0 if math.isnan(high) else high - measured
+    return promised - measured <= math.hypot(of_draw, of_test)
 
 
 def is_kept(
-    promised: float, found: float, high: float, calibrated: int, *, samples: int, groups: int | None = None
+    promised: float, measured: float, high: float, calibrated: int, *, samples: int, groups: int | None = None
 ) -> bool | None:
     """Whether a coverage may be the promised one; None if nobody can tell.
 
@@ -42,7 +42,7 @@ def is_kept(
 
     Args:
         promised: see `may_be_kept`.
-        found: see there.
+        measured: see there.
         high: see there.
         calibrated: see there.
         samples: number of answers.
@@ -50,7 +50,7 @@ def is_kept(
     """
     if samples < _FEW_ANSWERS or (groups is not None and groups < _FEW_GROUPS):
         return None
-    return may_be_kept(promised, found, high, calibrated)
+    return may_be_kept(promised, measured, high, calibrated)
 
 
 def calibrated_units(counts: Mapping[str, int]) -> int:

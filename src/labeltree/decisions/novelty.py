@@ -131,7 +131,7 @@ class NoveltyRule:
     def _finest(self, below: Tensor, path: Tensor, level: float) -> Tensor:
         """The deepest node of each path, above its end, that an unknown child would fit; else the root."""
         ends = (path >= 0).sum(1) - 1
-        found = torch.zeros(len(path), dtype=torch.int64)
+        finest = torch.zeros(len(path), dtype=torch.int64)
         for place in range(path.shape[1] - 1):
             inner = (place < ends).nonzero()[:, 0]
             for node in torch.unique(path[inner, place]).tolist():
@@ -139,8 +139,8 @@ class NoveltyRule:
                 usual = self._usual(node)
                 if usual is not None:
                     fits = usual.p_values(below[rows, node]) > level
-                    found[rows[fits]] = node
-        return found
+                    finest[rows[fits]] = node
+        return finest
 
     def _usual(self, node: int) -> Distances | None:
         own = self.within.get(node)
@@ -238,7 +238,7 @@ def nearest_by_node(points: Tensor, reference: Reference, taxonomy: Taxonomy) ->
     return below, own
 
 
-def _drawn(held: EmbeddingTable, seed: int) -> EmbeddingTable:
+def _draw(held: EmbeddingTable, seed: int) -> EmbeddingTable:
     """At most `_MOST` whole groups, each with a share of its samples if they are many."""
     points = held.embeddings.numpy()
     order = torch.from_numpy(np.lexsort((*points.T[::-1], held.nodes.numpy())))
@@ -279,7 +279,7 @@ def fit_novelty(
     for name, count in (("reference", int(labelled.sum())), ("held-out", len(held))):
         if not count:
             raise DataError(f"there is no labelled {name} sample to tell unknown ones by")
-    known, held = Reference.of(reference), _drawn(held, seed)
+    known, held = Reference.of(reference), _draw(held, seed)
     values: dict[int, list[Tensor]] = {}
     rows_of: dict[int, list[Tensor]] = {}
     nearest = []
@@ -294,17 +294,17 @@ def fit_novelty(
             for node, child in torch.unique(pairs, dim=0).tolist():
                 here = inner[(pairs[:, 0] == node) & (pairs[:, 1] == child)]
                 others = [other for other in taxonomy.children(node) if other != child]
-                found = own[here, node]
+                distance = own[here, node]
                 if others:
-                    found = torch.minimum(found, below[here][:, others].amin(1))
-                there = found.isfinite()
-                values.setdefault(node, []).append(found[there])
+                    distance = torch.minimum(distance, below[here][:, others].amin(1))
+                there = distance.isfinite()
+                values.setdefault(node, []).append(distance[there])
                 rows_of.setdefault(node, []).append(rows[here[there]])
 
     def distances(nodes: list[int]) -> Distances:
-        found = torch.cat([part for node in nodes for part in values[node]])
+        distance = torch.cat([part for node in nodes for part in values[node]])
         rows = torch.cat([part for node in nodes for part in rows_of[node]])
-        return Distances.of(found, None if held.groups is None else held.groups[rows])
+        return Distances.of(distance, None if held.groups is None else held.groups[rows])
 
     kept = [node for node in values if any(len(part) for part in values[node])]
     by_depth: dict[int, list[int]] = {}

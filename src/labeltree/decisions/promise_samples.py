@@ -1,4 +1,4 @@
-"""The samples that promises rest on, and what else they were used for."""
+"""The samples that coverage is calibrated on, and what else they were used for."""
 
 from __future__ import annotations
 
@@ -54,21 +54,21 @@ class PromiseSamples:
         if self.groups is not None:
             many += f" of {self.groups:,} group{'s' * (self.groups != 1)}"
         if self.kind == "calib":
-            return f"Promises rest on {many} of the split calib, which nothing else has used."
+            return f"Coverage is calibrated on {many} of the split calib, which nothing else has used."
         if self.kind == "other":
-            where = f"of '{self.source}'" if self.source else "that it was calibrated on"
-            return f"Promises rest on {many} {where}."
+            where = f"of '{self.source}'" if self.source else "of other data"
+            return f"Coverage is calibrated on {many} {where}."
         what = "the epoch and the classifier" if self.chose else "the epoch"
         return (
-            f"Promises rest on {many}, which have also chosen {what}: coverage can fall a little short "
-            "('labeltree train --calib 0.1' sets samples aside for promises alone)."
+            f"Coverage is calibrated on {many}, which have also chosen {what}: it can fall a little short "
+            "('labeltree train --calib 0.1' sets samples aside for this alone)."
         )
 
 
 def for_promises(table: EmbeddingTable) -> Tensor:
-    """Rows that nothing but promises uses, (n,) bool: the labelled ones of the split ``calib``.
+    """Rows that coverage is calibrated on, (n,) bool: the labelled ones of the split ``calib``.
 
-    Where there are none, the validation samples, which have also been used to choose.
+    Nothing else uses these. Where there are none: the validation samples, which have also chosen.
     """
     split = np.asarray(table.split)
     set_aside = torch.from_numpy(split == CALIB) & (table.nodes > 0)

@@ -181,17 +181,19 @@ def calibration_by_depth(
     told_apart = tree.leaves if classes is None else classes
     check_nodes("classes", told_apart, tree)
     shared = shared_depth(told_apart, tree)
-    found = []
+    calibrations = []
     for depth, paths in enumerate(tree.paths.unbind(1), start=1):
         truth = torch.where(labels >= 0, paths[labels.clamp(min=0)], -1)
         decided = truth >= 0
         nodes = torch.unique(paths[paths >= 0])
         if depth <= shared or not bool(decided.any()):
-            found.append(_undefined(int(decided.sum())))
+            calibrations.append(_undefined(int(decided.sum())))
             continue
         p, truth = node_probabilities[decided][:, nodes].double(), truth[decided]
-        found.append(_calibration_of(p, torch.searchsorted(nodes, truth), bins, decided.nonzero()[:, 0]))
-    return found
+        calibrations.append(
+            _calibration_of(p, torch.searchsorted(nodes, truth), bins, decided.nonzero()[:, 0])
+        )
+    return calibrations
 
 
 def _undefined(samples: int) -> DepthCalibration:
@@ -337,12 +339,12 @@ def check_calibration(
             fitted = fit_calibrator(scores[~rows], labels[~rows], classes, kind)
             tried[rows] = fitted(scores[rows], classes).exp()
     bins = max(1, min(_BINS, count // _PER_BIN))
-    before, after = (_by_depth(p[decides], labels[decides], classes, bins) for p in (raw, tried))
+    before, after = (_calibrate_depths(p[decides], labels[decides], classes, bins) for p in (raw, tried))
     worse = _mean_of(after, "error") > _mean_of(before, "error")
     return CalibrationCheck(kind, not worse, count, before, after)
 
 
-def _by_depth(p: Tensor, labels: Tensor, classes: ClassNodes, bins: int) -> list[DepthCalibration]:
+def _calibrate_depths(p: Tensor, labels: Tensor, classes: ClassNodes, bins: int) -> list[DepthCalibration]:
     if isinstance(classes.taxonomy, Taxonomy):
         return calibration_by_depth(
             classes.node_probabilities(p), labels, classes.taxonomy, bins, classes=classes.nodes
@@ -352,5 +354,5 @@ def _by_depth(p: Tensor, labels: Tensor, classes: ClassNodes, bins: int) -> list
 
 
 def _mean_of(depths: list[DepthCalibration], name: Literal["error", "by_chance"]) -> float:
-    found = [value for depth in depths if not math.isnan(value := getattr(depth, name))]
-    return sum(found) / len(found) if found else math.nan
+    values = [value for depth in depths if not math.isnan(value := getattr(depth, name))]
+    return sum(values) / len(values) if values else math.nan

@@ -106,8 +106,10 @@ class DecisionRule:
                 f"by_depth is {by_depth}; expected a depth of the taxonomy, 1 to {taxonomy.max_depth}"
             )
         categories = categories_of(self.fitted.labels, by_depth, taxonomy)
-        found, rest, _ = thresholds_by_category(self.fitted.scores, categories, promise, self.fitted.groups)
-        return bars_of(found, rest, by_depth, taxonomy)
+        thresholds, rest, _ = thresholds_by_category(
+            self.fitted.scores, categories, promise, self.fitted.groups
+        )
+        return bars_of(thresholds, rest, by_depth, taxonomy)
 
     def answer(
         self, scores: Tensor, promise: Promise | None = None, *, by_depth: int | None = None, top: int = 3
@@ -250,7 +252,7 @@ def rule_to_dict(rule: DecisionRule) -> dict[str, Any]:
     Calibration samples are sorted by score and label, so that their order says nothing
     of where they are from.
     """
-    fitted = _sorted(rule.fitted)
+    fitted = _sort(rule.fitted)
     return {
         "version": VERSION,
         "taxonomy": rule.classes.taxonomy.digest,
@@ -271,7 +273,7 @@ def rule_to_dict(rule: DecisionRule) -> dict[str, Any]:
     }
 
 
-def _sorted(fitted: Fitted) -> Fitted:
+def _sort(fitted: Fitted) -> Fitted:
     """The samples by score and label, with groups numbered anew by what they hold: the order says no more."""
     rows = list(zip(fitted.scores.tolist(), fitted.labels.tolist(), strict=True))
     groups = fitted.groups

@@ -23,13 +23,13 @@ def differentiable_once(backward: Backward) -> Backward:
     """
 
     @wraps(backward)
-    def found(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+    def once_differentiable(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         with torch.no_grad():
             gradients = backward(ctx, *grads)
         inputs = (*grads, *ctx.saved_tensors)
         return tuple(None if each is None else single_backward(each, *inputs) for each in gradients)
 
-    return found
+    return once_differentiable
 
 
 def single_backward(gradient: Tensor, *inputs: Tensor | None) -> Tensor:

@@ -33,7 +33,7 @@ def as_geometry(geometry: Geometry | str | None, default: str = "sphere") -> Geo
     """Resolve an argument to a geometry: a geometry itself, a name, or None for the default.
 
     Raises:
-        ValueError: `geometry` is none of these.
+        ValueError: `geometry` is neither a geometry nor a known name.
     """
     if isinstance(geometry, Geometry):
         return geometry

@@ -36,11 +36,11 @@ def pairwise_distance(
         raise ValueError(f"x has shape {tuple(x.shape)} and y {tuple(y.shape)}; expected (n, d) and (m, d)")
     dtype = answer_dtype(x, y) if dtype is None else dtype
     if torch.compiler.is_exporting():
-        return _in_one_expression(widen(x), widen(y), x_factor, y_factor).to(dtype)
+        return _one_expression(widen(x), widen(y), x_factor, y_factor).to(dtype)
     return _PairwiseDistance.apply(x, y, x_factor, y_factor, dtype)  # type: ignore[no-any-return]
 
 
-def _in_one_expression(x: Tensor, y: Tensor, x_factor: Tensor | None, y_factor: Tensor | None) -> Tensor:
+def _one_expression(x: Tensor, y: Tensor, x_factor: Tensor | None, y_factor: Tensor | None) -> Tensor:
     """The distances (n, m) in float64, for graphs: without gradient, and without exact close pairs."""
     square = ((x * x).sum(1)[:, None] + (y * y).sum(1) - 2 * x @ y.T).clamp(min=0.0)
     if x_factor is None or y_factor is None:

@@ -189,18 +189,18 @@ def shown_settings(loss: nn.Module, names: Iterable[str] | None = None) -> str:
         names: the arguments to show; None: all.
     """
     names = inspect.signature(type(loss).__init__).parameters if names is None else names
-    values = {name: _shown(getattr(loss, name)) for name in names if hasattr(loss, name)}
+    values = {name: _show(getattr(loss, name)) for name in names if hasattr(loss, name)}
     return ", ".join(f"{name}={value}" for name, value in values.items() if value is not None)
 
 
-def _shown(value: object) -> str | None:
+def _show(value: object) -> str | None:
     if isinstance(value, Geometry):
         curvature = getattr(value, "curvature", None)
         return value.name if curvature is None else f"{value.name}(curvature={curvature:g})"
     if isinstance(value, Tensor):
-        return _shown(value.tolist()) if value.numel() <= _MOST else None
+        return _show(value.tolist()) if value.numel() <= _MOST else None
     if isinstance(value, list | tuple):
-        entries = [_shown(entry) for entry in value]
+        entries = [_show(entry) for entry in value]
         return None if None in entries else f"[{', '.join(map(str, entries))}]"
     if isinstance(value, float):
         return f"{value:.6g}"

@@ -108,17 +108,19 @@ def node_log_likelihood(logits: Tensor, nodes: Tensor, ranges: Tensor) -> Tensor
     """
     logits = logits.to(answer_dtype(logits))
     if logits.device.type != "cpu":
-        return _over_ranges(logits, nodes, ranges)
+        return _range_log_likelihood(logits, nodes, ranges)
     # Labels that are one class, mostly all, need no masks; a GPU would have to wait to know which they are.
     first, end = ranges[nodes].unbind(1)
     several = (end - first != 1).nonzero()[:, 0]
-    found = logits.log_softmax(1).gather(1, first[:, None])[:, 0]
+    log_likelihood = logits.log_softmax(1).gather(1, first[:, None])[:, 0]
     if not len(several):
-        return found
-    return found.index_copy(0, several, _over_ranges(logits[several], nodes[several], ranges))
+        return log_likelihood
+    return log_likelihood.index_copy(
+        0, several, _range_log_likelihood(logits[several], nodes[several], ranges)
+    )
 
 
-def _over_ranges(logits: Tensor, nodes: Tensor, ranges: Tensor) -> Tensor:
+def _range_log_likelihood(logits: Tensor, nodes: Tensor, ranges: Tensor) -> Tensor:
     """`node_log_likelihood` of labels that stand for any number of classes."""
     logits = logits - logits.detach().amax(1, keepdim=True)  # keeps precision for large logits
     outside = ~class_members(nodes, ranges, logits.shape[1])

@@ -229,8 +229,8 @@ class LabelEmbeddingLoss(ClassifierLoss):
     @torch.no_grad()
     def logits(self, features: Tensor) -> Tensor:
         """The logits of the first classifier, `(n, C)`: scores of the `classes`."""
-        found: Tensor = self.answers(self.head(features))
-        return found
+        logits: Tensor = self.answers(self.head(features))
+        return logits
 
     def forward(self, features: Tensor, nodes: Tensor) -> Tensor:
         """Evaluate the loss of a batch; see the class."""

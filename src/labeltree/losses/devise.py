@@ -48,11 +48,11 @@ def name_vector(name: str, vectors: Mapping[str, Tensor]) -> Tensor | None:
         vectors: the vector `(d,)` of each word.
     """
     wholes, words = name_forms(name)
-    found = [vectors[whole] for whole in wholes if whole in vectors][:1]
-    found = found or [vectors[word] for word in words if word in vectors]
-    if not found:
+    known = [vectors[whole] for whole in wholes if whole in vectors][:1]
+    known = known or [vectors[word] for word in words if word in vectors]
+    if not known:
         return None
-    mean = torch.stack(found).mean(0)
+    mean = torch.stack(known).mean(0)
     length = mean.norm()
     return mean / length if length > 1e-12 else None
 
@@ -74,11 +74,11 @@ def read_word_vectors(path: str | Path, words: Iterable[str]) -> dict[str, Tenso
     if not path.is_file():
         raise ValueError(f"there is no file of word vectors '{path}'")
     wanted = set(words)
-    read = _from_arrays if path.suffix == ".npz" else _from_text
-    found: dict[str, Tensor] = {}
+    read = _read_arrays if path.suffix == ".npz" else _read_text
+    vectors: dict[str, Tensor] = {}
     width: int | None = None
     for word, values in read(path, wanted):
-        if word in found:
+        if word in vectors:
             continue
         if width not in (None, len(values)):
             raise ValueError(
@@ -87,11 +87,11 @@ def read_word_vectors(path: str | Path, words: Iterable[str]) -> dict[str, Tenso
         width = len(values)
         if not bool(values.isfinite().all()):
             raise ValueError(f"'{path}' has values that are not finite for the word '{word}'")
-        found[word] = values
-    return found
+        vectors[word] = values
+    return vectors
 
 
-def _from_arrays(path: Path, wanted: set[str]) -> Iterator[tuple[str, Tensor]]:
+def _read_arrays(path: Path, wanted: set[str]) -> Iterator[tuple[str, Tensor]]:
     arrays = read_arrays(path, _VECTORS)
     if not {"words", "vectors"} <= arrays.keys():
         raise _VECTORS.failure(path, f"it has {sorted(arrays)[:5]}")
@@ -116,7 +116,7 @@ def _from_arrays(path: Path, wanted: set[str]) -> Iterator[tuple[str, Tensor]]:
         yield word, torch.from_numpy(vectors[row].astype(np.float64))
 
 
-def _from_text(path: Path, wanted: set[str]) -> Iterator[tuple[str, Tensor]]:
+def _read_text(path: Path, wanted: set[str]) -> Iterator[tuple[str, Tensor]]:
     width: int | None = None
     # Lines end at \n alone: other line separators may be words of the vocabulary.
     with path.open(encoding="utf-8", errors="replace", newline="\n") as lines:
@@ -228,12 +228,12 @@ class DeViSELoss(Loss):
 
     def save_vectors(self, path: str | Path) -> None:
         """Write the word vectors of the taxonomy's names to ``path`` (``.npz``), which `vectors` can name."""
-        found = _vectors_of(self._taxonomy, self.vectors)
+        by_word = _vectors_of(self._taxonomy, self.vectors)
         with atomic_write(path) as temporary:
             np.savez_compressed(
                 temporary,
-                words=np.array(list(found), dtype=np.str_),
-                vectors=torch.stack(list(found.values())).numpy(),
+                words=np.array(list(by_word), dtype=np.str_),
+                vectors=torch.stack(list(by_word.values())).numpy(),
             )
 
     def forward(self, embeddings: Tensor, nodes: Tensor) -> Tensor:
@@ -300,7 +300,7 @@ def _targets(taxonomy: Taxonomy, path: str) -> Tensor:
     vectors = _vectors_of(taxonomy, path)
     named = [None, *(name_vector(name, vectors) for name in taxonomy.names[1:])]  # the root's is no class
     parent = taxonomy.parent.tolist()
-    leaves, found, borrowed, without = [], [], [], []
+    leaves, class_vectors, borrowed, without = [], [], [], []
     for leaf in taxonomy.leaves.tolist():
         node = leaf
         while node and named[node] is None:
@@ -312,8 +312,8 @@ def _targets(taxonomy: Taxonomy, path: str) -> Tensor:
         if node != leaf:
             borrowed.append(leaf)
         leaves.append(leaf)
-        found.append(vector)
-    if not found:
+        class_vectors.append(vector)
+    if not class_vectors:
         raise ValueError(
             f"'{path}' has no vector for any word of the {taxonomy.num_leaves} classes, such as "
             f"{', '.join(repr(taxonomy.names[leaf]) for leaf in taxonomy.leaves[:3].tolist())}"
@@ -327,4 +327,4 @@ def _targets(taxonomy: Taxonomy, path: str) -> Tensor:
                 f"{names}{more}",
                 stacklevel=3,
             )
-    return means_of_classes(taxonomy, torch.stack(found), torch.tensor(leaves))
+    return means_of_classes(taxonomy, torch.stack(class_vectors), torch.tensor(leaves))

@@ -166,26 +166,26 @@ class _Sums:
 
     def pulled(self, less: Tensor, weight: Tensor, at: Tensor) -> Tensor:
         """(b, n) Σ_k weight_k · derivative of H⁻(s_j − s_k) for each j of `less`, else 0; k is of `at`."""
-        found = self.cells.transposed(weight, at)
-        found += self.step.slope * _after(weight)[self.before].view_as(found)
+        pulled = self.cells.transposed(weight, at)
+        pulled += self.step.slope * _after(weight)[self.before].view_as(pulled)
         for m, decay in zip(_EXPONENTIALS, self.decays, strict=True):
-            tail = _after(weight / decay)[self.before].view_as(found) * decay
-            found += (-1) ** m * m / self.tau * tail
-        return torch.where(less, found, 0.0)
+            tail = _after(weight / decay)[self.before].view_as(pulled) * decay
+            pulled += (-1) ** m * m / self.tau * tail
+        return torch.where(less, pulled, 0.0)
 
 
 def _before(values: Tensor) -> Tensor:
     """(b·(n + 1),) sums of the first 0, 1 … n of values (b, n)."""
-    found = values.new_zeros(values.shape[0], values.shape[1] + 1)
-    torch.cumsum(values, dim=1, out=found[:, 1:])
-    return found.reshape(-1)
+    sums = values.new_zeros(values.shape[0], values.shape[1] + 1)
+    torch.cumsum(values, dim=1, out=sums[:, 1:])
+    return sums.reshape(-1)
 
 
 def _after(values: Tensor) -> Tensor:
     """(b·(n + 1),) sums of all values (b, n) but the first 0, 1 … n."""
-    found = values.new_zeros(values.shape[0], values.shape[1] + 1)
-    found[:, :-1] = values.flip(1).cumsum(1).flip(1)
-    return found.reshape(-1)
+    sums = values.new_zeros(values.shape[0], values.shape[1] + 1)
+    sums[:, :-1] = values.flip(1).cumsum(1).flip(1)
+    return sums.reshape(-1)
 
 
 class _Cells:
@@ -210,12 +210,12 @@ class _Cells:
         windows = padded.unfold(1, _AROUND, 1)[cells // self.count, cells % self.count]
         near = windows.transpose(1, 2).reshape(len(cells), _AROUND * _ORDER) @ self.matrix
         both = near.view(-1, 2, _ORDER)[places]
-        found = torch.einsum("tkp,tp->kt", both, self.polynomials[at])
+        sums = torch.einsum("tkp,tp->kt", both, self.polynomials[at])
         # cells too far above count whole
         counts = padded[:, :, 0].flip(1).cumsum(1).flip(1)
         far = torch.zeros_like(counts[:, : self.count])
         far[:, : -_REACH - 1] = counts[:, _AROUND : self.count + _REACH]
-        return found[0] + far.reshape(-1)[self.cell[at]], found[1]
+        return sums[0] + far.reshape(-1)[self.cell[at]], sums[1]
 
     def transposed(self, weight: Tensor, at: Tensor) -> Tensor:
         """(b, n) Σ_k weight_k σ'((s_j − s_k)/τ)/τ for each result j; weight (b, n) is 0 but at `at`."""
@@ -233,22 +233,22 @@ class _Cells:
     def _moments(self, weight: Tensor, at: Tensor | None) -> Tensor:
         """(b, cells + 2·reach, p) sums of weight (b, n) times the polynomials, of all results or some."""
         width = self.count + 2 * _REACH
-        found = weight.new_zeros(self.shape[0] * width, _ORDER)
+        moments = weight.new_zeros(self.shape[0] * width, _ORDER)
         flat = weight.reshape(-1)
         if at is None:
-            found.index_add_(0, self.padded, self.polynomials * flat[:, None])
+            moments.index_add_(0, self.padded, self.polynomials * flat[:, None])
         else:
-            found.index_add_(0, self.padded[at], self.polynomials[at] * flat[at, None])
-        return found.view(self.shape[0], width, _ORDER)
+            moments.index_add_(0, self.padded[at], self.polynomials[at] * flat[at, None])
+        return moments.view(self.shape[0], width, _ORDER)
 
 
 def _chebyshev(t: Tensor) -> Tensor:
     """(m, p) the polynomials T_0 … T_(p−1) at t (m,)."""
-    found = t.new_empty(_ORDER, len(t))
-    found[0], found[1] = 1.0, t
+    polynomials = t.new_empty(_ORDER, len(t))
+    polynomials[0], polynomials[1] = 1.0, t
     for at in range(2, _ORDER):
-        torch.mul(found[at - 1], t, out=found[at]).mul_(2).sub_(found[at - 2])
-    return found.T.contiguous()
+        torch.mul(polynomials[at - 1], t, out=polynomials[at]).mul_(2).sub_(polynomials[at - 2])
+    return polynomials.T.contiguous()
 
 
 def _matrices(tau: float, device: torch.device) -> tuple[Tensor, Tensor]:

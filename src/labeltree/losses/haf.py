@@ -79,9 +79,9 @@ class HAFLoss(ClassifierLoss):
         geometric_weight: float = 1.0,
         margin: float = 3.0,
     ) -> None:
-        found = _checked_depths(depths, taxonomy.max_depth)
-        super().__init__(taxonomy, found[-1] if found else None)
-        self.depths = found
+        listed = _check_depths(depths, taxonomy.max_depth)
+        super().__init__(taxonomy, listed[-1] if listed else None)
+        self.depths = listed
         if not (isinstance(feature_dim, int) and feature_dim > 0):
             raise ValueError(
                 f"feature_dim must be the width of the features, a whole number above 0; got {feature_dim!r}"
@@ -147,9 +147,9 @@ class HAFLoss(ClassifierLoss):
         return features.to(dtype) @ self._weight(place).to(dtype).T + linear.bias
 
     def _classifier(self, place: int) -> nn.Linear:
-        found = self.classifiers[place]
-        assert isinstance(found, nn.Linear)
-        return found
+        classifier = self.classifiers[place]
+        assert isinstance(classifier, nn.Linear)
+        return classifier
 
     def _weight(self, place: int) -> Tensor:
         """The unit weight vectors of a classifier, `(C_l, f)`."""
@@ -174,16 +174,16 @@ class HAFLoss(ClassifierLoss):
         return 1 - Sphere().similarity(coarse, children).mean()
 
 
-def _checked_depths(depths: Sequence[int] | None, deepest: int) -> list[int]:
+def _check_depths(depths: Sequence[int] | None, deepest: int) -> list[int]:
     if depths is None:
         return list(range(1, deepest + 1))
-    found = list(depths)
-    fit = all(isinstance(depth, int) and 1 <= depth <= deepest for depth in found)
-    if not found or not fit or sorted(set(found)) != found:
+    listed = list(depths)
+    fit = all(isinstance(depth, int) and 1 <= depth <= deepest for depth in listed)
+    if not listed or not fit or sorted(set(listed)) != listed:
         raise ValueError(
             f"depths must be depths of the tree, 1 to {deepest}, coarse → fine, each once; got {depths}"
         )
-    return found
+    return listed
 
 
 def _relative(p: Tensor, r: Tensor) -> Tensor:

@@ -123,10 +123,10 @@ class HAPPIERLoss(NormalisedSoftmaxLoss):
 
     def ranked(self, embeddings: Tensor, nodes: Tensor, instances: Tensor | None = None) -> Tensor:
         """L_HAP of a batch, a scalar."""
-        found, instances = check_batch(embeddings, nodes, instances, len(self.decided))
+        checked, instances = check_batch(embeddings, nodes, instances, len(self.decided))
         follow_device(self, self.decided, embeddings.device)
         points = Sphere().project(embeddings)
-        labels = {"nodes": found, "instances": instances}
+        labels = {"nodes": checked, "instances": instances}
         batch = union_batch(points, labels, over_ranks=self.training)
         loss: Tensor = _Ranked.apply(
             batch.embeddings, self, batch.columns["nodes"], batch.columns["instances"]

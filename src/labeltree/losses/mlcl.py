@@ -115,8 +115,8 @@ def plan_heads(
         taus.append(_FINE)
         places.append(("global", None, None))
     names = ", ".join(name for name, _, _ in places)
-    taus = _per_head("temperatures", temperatures, taus, names)
-    alphas = _per_head("weights", weights, alphas, names)
+    taus = _spread_to_heads("temperatures", temperatures, taus, names)
+    alphas = _spread_to_heads("weights", weights, alphas, names)
     if not all(tau > 0 for tau in taus):
         raise ValueError(f"temperatures must be above 0; got {taus}")
     if ce and sum(alphas) > 1 + 1e-9:
@@ -126,19 +126,20 @@ def plan_heads(
     return [HeadPlan(*place, tau, alpha) for place, tau, alpha in zip(places, taus, alphas, strict=True)]
 
 
-def _per_head(
+def _spread_to_heads(
     option: str, values: float | Sequence[float] | None, default: list[float], names: str
 ) -> list[float]:
     if values is None:
         return default
-    found = [values] * len(default) if isinstance(values, int | float) else list(values)
-    if len(found) != len(default):
+    per_head = [values] * len(default) if isinstance(values, int | float) else list(values)
+    if len(per_head) != len(default):
         raise ValueError(
-            f"{option} must have {len(default)} entries, one per head ({names}); got {len(found)}: {found}"
+            f"{option} must have {len(default)} entries, one per head ({names}); got {len(per_head)}: "
+            f"{per_head}"
         )
-    if not all(math.isfinite(value) and value >= 0 for value in found):
-        raise ValueError(f"{option} must be finite and not negative; got {found}")
-    return [float(value) for value in found]
+    if not all(math.isfinite(value) and value >= 0 for value in per_head):
+        raise ValueError(f"{option} must be finite and not negative; got {per_head}")
+    return [float(value) for value in per_head]
 
 
 class MLCLLoss(Loss):
@@ -287,7 +288,7 @@ class MLCLLoss(Loss):
 
     def classify(self, features: Tensor) -> Tensor:
         """The most likely class of every aspect under the linear classifiers of `ce`, nodes `(n, A)`."""
-        answers = [classes.predict(logits) for classes, logits in self._classified(features)]
+        answers = [classes.predict(logits) for classes, logits in self._classify(features)]
         return torch.stack(answers, dim=1)
 
     @property
@@ -317,9 +318,9 @@ class MLCLLoss(Loss):
     def classes(self) -> Tensor:
         """`(C,)` int64, the nodes that `predict` chooses among; only available with `predict`."""
         _ = self.predict
-        found = self.class_sets[0]
-        assert isinstance(found, ClassifierLoss)
-        return found.classes
+        first = self.class_sets[0]
+        assert isinstance(first, ClassifierLoss)
+        return first.classes
 
     @property
     def logits(self) -> Callable[[Tensor], Tensor]:
@@ -327,7 +328,7 @@ class MLCLLoss(Loss):
         _ = self.predict
 
         def logits(features: Tensor) -> Tensor:
-            return next(self._classified(features))[1]
+            return next(self._classify(features))[1]
 
         return logits
 
@@ -349,11 +350,11 @@ class MLCLLoss(Loss):
         if head.aspect is None or isinstance(contrast, JaccardSupConLoss):
             if ratings is None:
                 raise ValueError("the global head needs ratings (n, A); give them, or set global_head=False")
-            found: Tensor = contrast(points, ratings, instances)
-            return found
+            loss: Tensor = contrast(points, ratings, instances)
+            return loss
         known = relations.get(head.aspect)
-        found, relations[head.aspect] = contrast.beside_others(points, columns[head.aspect], instances, known)
-        return found
+        loss, relations[head.aspect] = contrast.beside_others(points, columns[head.aspect], instances, known)
+        return loss
 
     def _columns(self, nodes: Tensor | None) -> list[Tensor | None]:
         """The labels of each aspect."""
@@ -368,7 +369,7 @@ class MLCLLoss(Loss):
         got = f"shape {tuple(nodes.shape)}" if isinstance(nodes, Tensor) else type(nodes).__name__
         raise ValueError(f"nodes must be an integer tensor of shape {shape}; got {got}")
 
-    def _classified(self, features: Tensor) -> Iterator[tuple[ClassifierLoss, Tensor]]:
+    def _classify(self, features: Tensor) -> Iterator[tuple[ClassifierLoss, Tensor]]:
         """The classifier of each aspect, and its logits `(n, C)`."""
         for classes, classifier in zip(self.class_sets, self.classifiers, strict=True):
             assert isinstance(classes, ClassifierLoss)
@@ -379,7 +380,7 @@ class MLCLLoss(Loss):
         if features is None:
             raise ValueError("ce=True needs features (n, f), what the encoder gives")
         rows, labelled = [], []
-        for (classes, logits), nodes in zip(self._classified(features), columns, strict=True):
+        for (classes, logits), nodes in zip(self._classify(features), columns, strict=True):
             if nodes is None:
                 nodes = torch.full((len(features),), -1, device=features.device)
             logits, nodes = classes.prepare(logits, nodes)

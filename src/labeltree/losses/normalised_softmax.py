@@ -101,11 +101,11 @@ class NormalisedSoftmaxLoss(ProxyLoss):
     def checked(self, embeddings: Tensor, nodes: Tensor) -> Tensor:
         """The nodes of a batch on the device of the embeddings; errors as of the class."""
         self.check_width(embeddings)
-        found, _ = check_batch(embeddings, nodes, None, len(self.ranges) - 1, self)
-        if found is None:
+        rows, _ = check_batch(embeddings, nodes, None, len(self.ranges) - 1, self)
+        if rows is None:
             raise ValueError(f"nodes must be an integer tensor of shape ({len(embeddings)},); got None")
         follow_device(self, self.classes, embeddings.device)
-        return found
+        return rows
 
     def keeps_logits(self, rows: int) -> bool:
         """Whether the logits of a batch of so many rows are few enough to be kept."""
@@ -137,8 +137,10 @@ def streamed_log_likelihood(
         `(n,)` ≤ 0; exactly 0 where the range is all classes. It can be differentiated once.
     """
     scale = torch.as_tensor(scale, dtype=points.dtype, device=points.device)
-    found: Tensor = _Streamed.apply(points, proxies, scale, ranges, max(1, tile // max(1, len(points))))
-    return found
+    log_likelihood: Tensor = _Streamed.apply(
+        points, proxies, scale, ranges, max(1, tile // max(1, len(points)))
+    )
+    return log_likelihood
 
 
 class _Streamed(torch.autograd.Function):

@@ -33,9 +33,9 @@ class NodePrototypes(Loss):
     Attributes:
         prototypes: `(N, d)` buffer; rows of nodes never seen are 0.
         seen: `(N,)` bool buffer, whether a node has had a sample.
-        ancestors: `(N, L − 1)` the inner node at depth 1 … L − 1 on the path of each label, −1 where there
-            is none: at and below a leaf, below an inner-node label. The last row, all −1, belongs to missing
-            labels.
+        ancestors: `(N, L − 1)` the inner node at depth 1 … L − 1 on the path of each label, −1 where the
+            path has ended: at and below a leaf, below an inner-node label. The last row, all −1, belongs to
+            missing labels.
         inner: `(M,)` the nodes that have a prototype, sorted by depth, then by id.
     """
 

@@ -167,8 +167,8 @@ def _largest_fraction(threshold: float, most: int) -> float:
     below = torch.arange(1, most + 1, dtype=torch.float64)
     near = (threshold * below).floor() + torch.tensor([[-1.0], [0.0], [1.0]], dtype=torch.float64)
     fractions = near / below
-    found = fractions[fractions <= threshold]
-    return max(float(found.max()) if found.numel() else 0.0, 1e-20)
+    candidates = fractions[fractions <= threshold]
+    return max(float(candidates.max()) if candidates.numel() else 0.0, 1e-20)
 
 
 class RatingRelation(PairRelation):

@@ -141,7 +141,7 @@ class TreeProxyLoss(NormalisedSoftmaxLoss):
         unit = Sphere().project(self.proxies)
         sums = self._sums(widen(unit))
         if self.align:
-            own = self._of_labels(unit, sums, nodes)
+            own = self._label_proxies(unit, sums, nodes)
             cosine = (Sphere().project(embeddings).to(own.dtype) * own).sum(1)
             rows = rows + self.align * (1 - cosine).masked_fill(nodes <= 0, 0.0).to(rows.dtype)
         loss = self.mean(rows, nodes)
@@ -155,7 +155,7 @@ class TreeProxyLoss(NormalisedSoftmaxLoss):
             return self.row_likelihood(embeddings, nodes)
         if not self.keeps_logits(len(embeddings)):
             own = self.row_likelihood(embeddings, nodes)
-            found = [self.row_likelihood(embeddings, above) for above in self._above(nodes)]
+            of_ancestors = [self.row_likelihood(embeddings, above) for above in self._above(nodes)]
         else:
             logits = self.logits(embeddings)
             own = node_log_likelihood(logits, nodes, self.ranges)
@@ -166,9 +166,9 @@ class TreeProxyLoss(NormalisedSoftmaxLoss):
             least = torch.finfo(sums.dtype).tiny
             of_nodes = (sums / sums[0]).clamp(min=least).log()  # (I, n), that of the root is 0
             rows = torch.arange(len(nodes), device=nodes.device)
-            found = [of_nodes[self.place[above].clamp(min=0), rows] for above in self._above(nodes)]
+            of_ancestors = [of_nodes[self.place[above].clamp(min=0), rows] for above in self._above(nodes)]
         total, count = torch.zeros_like(own), torch.zeros_like(nodes)
-        for above, likelihood in zip(self._above(nodes), found, strict=True):
+        for above, likelihood in zip(self._above(nodes), of_ancestors, strict=True):
             total = total + likelihood.to(own.dtype)
             count += above > 0
         return own + self.ancestors * total / count.clamp(min=1)
@@ -194,7 +194,7 @@ class TreeProxyLoss(NormalisedSoftmaxLoss):
                 sums = sums.index_add(0, parents, sums[children])
             return sums
 
-    def _of_labels(self, unit: Tensor, sums: Tensor, nodes: Tensor) -> Tensor:
+    def _label_proxies(self, unit: Tensor, sums: Tensor, nodes: Tensor) -> Tensor:
         """The proxy of each label: a leaf's own, an inner node's normalised sum; of a missing one, any."""
         own = unit[self.ranges[nodes, 0].clamp(max=len(unit) - 1)]
         place = self.place[nodes]

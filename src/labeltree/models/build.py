@@ -237,7 +237,7 @@ def pinned_encoder(
     """
     if pair := encoder_pair(name):
         return "+".join(
-            pinned_encoder(one, pretrained=_of_one(one, pretrained, weights), progress=progress)
+            pinned_encoder(one, pretrained=_is_pretrained(one, pretrained, weights), progress=progress)
             for one in pair
         )
     if name in registered_encoders():
@@ -291,7 +291,7 @@ def check_encoder(name: str, *, pretrained: bool | None = None, weights: str | P
         raise ValueError(f"weights: there is no file {weights}")
     if pair := encoder_pair(name):
         for one in pair:
-            check_encoder(one, pretrained=_of_one(one, pretrained, weights))
+            check_encoder(one, pretrained=_is_pretrained(one, pretrained, weights))
         return
     name = pinned_encoder(name, pretrained=pretrained, weights=weights)
     entry, family = registered_encoders().get(name), _family(name)
@@ -352,8 +352,8 @@ def build_encoder(
     if channels < 1 or image_size < 1:
         raise ValueError(f"channels is {channels} and image_size is {image_size}; expected at least 1")
     if pair := encoder_pair(name):
-        encoder = _built_pair(
-            name, pair, channels, image_size, _of_pair(pretrained, weights), pooling, config
+        encoder = _build_pair(
+            name, pair, channels, image_size, _pair_is_pretrained(pretrained, weights), pooling, config
         )
         if weights is not None:
             load_weights(encoder, weights)
@@ -364,7 +364,7 @@ def build_encoder(
         raise ValueError(f"pooling is {pooling!r}, but encoder {name!r} has its own; leave it at 'auto'")
     kept = _rebuilt(name, channels, image_size, config)
     encoder = (
-        _built(name, channels, image_size, _starts_pretrained(name, pretrained, weights), pooling)
+        _build(name, channels, image_size, _starts_pretrained(name, pretrained, weights), pooling)
         if kept is None
         else kept
     )
@@ -373,16 +373,16 @@ def build_encoder(
     return encoder
 
 
-def _of_pair(pretrained: bool | None, weights: str | Path | None) -> bool | None:
+def _pair_is_pretrained(pretrained: bool | None, weights: str | Path | None) -> bool | None:
     return False if pretrained is None and weights is not None else pretrained
 
 
-def _of_one(name: str, pretrained: bool | None, weights: str | Path | None = None) -> bool | None:
+def _is_pretrained(name: str, pretrained: bool | None, weights: str | Path | None = None) -> bool | None:
     """Whether one of a pair starts from published weights: if any do, it is those that usually do."""
-    return usually_pretrained(name) if _of_pair(pretrained, weights) in (None, True) else False
+    return usually_pretrained(name) if _pair_is_pretrained(pretrained, weights) in (None, True) else False
 
 
-def _built_pair(
+def _build_pair(
     name: str,
     pair: tuple[str, str],
     channels: int,
@@ -397,7 +397,7 @@ def _built_pair(
             one,
             channels=channels,
             image_size=image_size,
-            pretrained=_of_one(one, pretrained),
+            pretrained=_is_pretrained(one, pretrained),
             pooling=pooling if one.startswith((TRANSFORMERS, "hf:")) and one == pair[0] else "auto",
             config=None if config is None else Path(config) / side,
         )
@@ -417,7 +417,7 @@ def _rebuilt(name: str, channels: int, image_size: int, config: str | Path | Non
     return None if family is None else family.rebuild(name, Path(config), channels, image_size)
 
 
-def _built(name: str, channels: int, image_size: int, pretrained: bool, pooling: Pooling) -> Encoder:
+def _build(name: str, channels: int, image_size: int, pretrained: bool, pooling: Pooling) -> Encoder:
     entry, family = registered_encoders().get(name), _family(name)
     if entry is not None:
         factory = entry.pretrained if pretrained else entry.factory

@@ -109,23 +109,23 @@ def _listing(endpoint: str, repository: str, revision: str | None) -> _Listing:
 
     hub = HubName("", repository, revision)
     try:
-        found = HfApi(endpoint=endpoint).model_info(
+        info = HfApi(endpoint=endpoint).model_info(
             repository, revision=revision, files_metadata=True, timeout=_PATIENCE_S
         )
     except Exception as error:
         if (meaning := _meaning(hub, error)) is None:
             raise
         raise meaning from error
-    if found.sha is None or not COMMIT.fullmatch(found.sha):
+    if info.sha is None or not COMMIT.fullmatch(info.sha):
         raise DataError(f"{_host()} does not say at which commit '{hub.repository}' is; it may be no hub")
-    files = {file.rfilename: file for file in found.siblings or ()}
-    return _Listing(found.sha, files, _licence(found))
+    files = {file.rfilename: file for file in info.siblings or ()}
+    return _Listing(info.sha, files, _licence(info))
 
 
-def _licence(found: Any) -> str:
+def _licence(info: Any) -> str:
     """The licence in a model's card, as it is printed."""
-    card = found.card_data.to_dict() if found.card_data is not None else {}
-    tags = [tag.removeprefix("license:") for tag in found.tags or () if tag.startswith("license:")]
+    card = info.card_data.to_dict() if info.card_data is not None else {}
+    tags = [tag.removeprefix("license:") for tag in info.tags or () if tag.startswith("license:")]
     given = card.get("license_name") or card.get("license") or tags
     said = ", ".join(map(str, given)) if isinstance(given, list) else str(given)
     return "".join(filter(str.isprintable, said))[:80]
@@ -133,7 +133,7 @@ def _licence(found: Any) -> str:
 
 def fetch(
     hub: HubName,
-    found: tuple[str, _Listing | str],
+    looked_up: tuple[str, _Listing | str],
     *,
     weights: bool,
     progress: Progress | None = None,
@@ -142,7 +142,7 @@ def fetch(
 
     Args:
         hub: the repository; of library "" only the configuration can be had.
-        found: what `look_up` has found.
+        looked_up: what `look_up` has found.
         weights: whether the weights are needed, too.
         progress: callback that reports progress; None = a line on a terminal.
 
@@ -153,7 +153,7 @@ def fetch(
         DataError: it cannot be had; or there are no weights in safetensors.
         WriteError: the disk is full, or the cache cannot be written to.
     """
-    commit, listing = found
+    commit, listing = looked_up
     pinned = dataclasses.replace(hub, revision=commit)
     if isinstance(listing, str):
         if not is_cached(pinned, weights=weights):

@@ -122,8 +122,8 @@ def configurations(library: str, names: Iterable[str]) -> list[str]:
 def weights_of(library: str, names: Iterable[str]) -> list[str]:
     """The files of safetensors that a library reads; none if they are not complete."""
     if library == "open_clip":
-        found = [name for name in names if name.endswith(".safetensors") and "/" not in name]
-        return [min(found, key=lambda name: ("open_clip" not in name, name))] if found else []
+        weights = [name for name in names if name.endswith(".safetensors") and "/" not in name]
+        return [min(weights, key=lambda name: ("open_clip" not in name, name))] if weights else []
     matches = [match for name in sorted(names) if (match := _WEIGHTS.fullmatch(name))]
     if library != "text":
         matches = [match for match in matches if match["module"] is None]

@@ -59,7 +59,7 @@ def pinned_name(name: str, pretrained: bool, progress: Progress | None = None) -
         >>> pinned_name("small-conv", False)
         'small-conv'
     """
-    hub = _on_hub(name, pretrained)
+    hub = _locate(name, pretrained)
     if hub is None:
         return name
     module, package, extra = _NEEDS[hub.library or "transformers"]
@@ -67,12 +67,12 @@ def pinned_name(name: str, pretrained: bool, progress: Progress | None = None) -
     need_library(f"encoder {name!r}", "huggingface_hub", "huggingface-hub", extra)
     if hub.library and is_cached(hub, weights=pretrained):
         return str(hub)
-    found = look_up(hub)
+    looked_up = look_up(hub)
     if not hub.library:
-        library = _library(name, fetch(hub, found, weights=False).folder)
+        library = _library(name, fetch(hub, looked_up, weights=False).folder)
         need_library(f"encoder {name!r}", *_NEEDS[library])
         hub = dataclasses.replace(hub, library=library)
-    return str(fetch(hub, found, weights=pretrained, progress=progress))
+    return str(fetch(hub, looked_up, weights=pretrained, progress=progress))
 
 
 def pins(pinned: str, name: str, pretrained: bool) -> bool:
@@ -83,23 +83,23 @@ def pins(pinned: str, name: str, pretrained: bool) -> bool:
         name: name of one encoder, as somebody has written it.
         pretrained: whether the latter starts from pretrained weights.
     """
-    known, written = _on_hub(pinned, False), _on_hub(name, pretrained)
+    known, written = _locate(pinned, False), _locate(name, pretrained)
     if known is None or written is None or not known.is_pinned:
         return False
     same = known.repository == written.repository and written.library in ("", known.library)
     return same and (written.revision in (None, "main") or cached_commit(written) == known.revision)
 
 
-def _on_hub(name: str, pretrained: bool) -> HubName | None:
+def _locate(name: str, pretrained: bool) -> HubName | None:
     """Where a network is on the hub; None if it is not, or needs nothing from there."""
     if (hub := HubName.of(name)) is not None:
         return hub
     if name.startswith(_TEXT):
-        return _of_texts(name.removeprefix(_TEXT))
-    return _of_timm(name) if pretrained else None
+        return _locate_texts(name.removeprefix(_TEXT))
+    return _locate_timm(name) if pretrained else None
 
 
-def _of_texts(model: str) -> HubName | None:
+def _locate_texts(model: str) -> HubName | None:
     """A model of sentence-transformers, unless it is a folder on this disk."""
     if not _OWNED.fullmatch(model) or Path(model).is_dir():
         return None
@@ -119,7 +119,7 @@ def _without_owner() -> list[str]:
     return known
 
 
-def _of_timm(name: str) -> HubName | None:
+def _locate_timm(name: str) -> HubName | None:
     """The repository of timm's pretrained weights; None if the name is not timm's, or they are elsewhere."""
     library, _, rest = name.rpartition(":")
     if library not in ("", "timm") or "/" in rest or "\\" in rest:

@@ -85,13 +85,13 @@ def _targets(encoder: Encoder, targets: Sequence[str] | None) -> list[str]:
     """The full names of the layers to adapt."""
     known = dict(encoder.named_modules())
     if targets is None:
-        found = _linear_layers(encoder)
-        if not found:
+        layers = _linear_layers(encoder)
+        if not layers:
             raise ValueError(
                 f"trainable is 'lora', but encoder {encoder.name!r} has no linear layers; name its "
                 "convolutions in lora.targets, or take 'last:K' or 'all'"
             )
-        return found
+        return layers
     for target in targets:
         if not any(_ends(name, target) for name in known):
             some = _linear_layers(encoder)[:4]
@@ -99,14 +99,14 @@ def _targets(encoder: Encoder, targets: Sequence[str] | None) -> list[str]:
                 f"lora.targets has {target!r}, but no layer of encoder {encoder.name!r} ends in it"
                 + (f"; its linear layers are {', '.join(some)} …" if some else "")
             )
-    found = [name for name in known if any(_ends(name, target) for target in targets)]
-    for name in found:
+    layers = [name for name in known if any(_ends(name, target) for target in targets)]
+    for name in layers:
         if _reads_weights(known[name]) or name.startswith(_not_called(known)):
             raise ValueError(
                 f"lora.targets: '{name}' of encoder {encoder.name!r} is of torch.nn.MultiheadAttention or "
                 "the like, which cannot be adapted; name other linear layers, or leave lora.targets out"
             )
-    return found
+    return layers
 
 
 def _linear_layers(encoder: Encoder) -> list[str]:

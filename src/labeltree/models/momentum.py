@@ -86,7 +86,7 @@ class MomentumEncoder(nn.Module):
         if isinstance(images, ImagesAndTexts):
             raise ValueError("a momentum encoder of images and texts runs on one device only")
         rank = distributed.get_rank()
-        everything = gather_rows(_as_wide_everywhere(images))
+        everything = gather_rows(_pad_to_widest(images))
         first = int(gather_rows(torch.tensor([len(images)], device=images.device))[:rank].sum())
         order = torch.from_numpy(np.random.default_rng(seed).permutation(len(everything))).to(images.device)
         vectors = gather_rows(self._vectors(everything[order.tensor_split(num_ranks())[rank]], chunk))
@@ -107,7 +107,7 @@ class MomentumEncoder(nn.Module):
                 buffer.copy_(part.view_as(buffer))
 
 
-def _as_wide_everywhere(tokens: Tensor) -> Tensor:
+def _pad_to_widest(tokens: Tensor) -> Tensor:
     """Tokens (b, t) filled up with −1 to the longest text of all ranks; anything else as it is."""
     if tokens.dim() != 2 or tokens.is_floating_point():
         return tokens

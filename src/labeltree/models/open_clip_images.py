@@ -69,8 +69,8 @@ class OpenClipImages(Encoder):
 
     def forward(self, images: Tensor) -> Tensor:
         """Features (b, feature_dim) of images (b, 3, h, w)."""
-        found: Tensor | tuple[Tensor, ...] = self.net(images)
-        return found[0] if isinstance(found, tuple) else found  # CoCa gives the tokens, too
+        features: Tensor | tuple[Tensor, ...] = self.net(images)
+        return features[0] if isinstance(features, tuple) else features  # CoCa gives the tokens, too
 
     def save_config(self, folder: Path) -> None:
         """Write ``open_clip_config.json``, without the text tower."""
@@ -142,7 +142,7 @@ def load_open_clip(name: str, channels: int, image_size: int, pretrained: bool) 
 def rebuild_open_clip(name: str, folder: Path, channels: int, image_size: int) -> OpenClipImages:
     """The encoder whose `save_config` wrote `folder`; its weights are to be loaded next."""
     need_library(f"encoder {name!r}", "open_clip", "open-clip-torch", "encoders")
-    config = _from_folder(folder)
+    config = _read_folder(folder)
     return _encoder(name, _model(name, config, channels, image_size), config, channels, image_size)
 
 
@@ -169,7 +169,7 @@ def _config(name: str) -> dict[str, Any]:
     """The configuration of the image tower and its normalisation."""
     folder, model, _ = _parts(name)
     if folder is not None:
-        return _from_folder(folder)
+        return _read_folder(folder)
     import open_clip
 
     known = open_clip.get_model_config(model)
@@ -177,19 +177,19 @@ def _config(name: str) -> dict[str, Any]:
         raise ValueError(
             f"encoder {name!r}: open_clip has no architecture {model!r}; 'open_clip.list_models()' names them"
         )
-    return _of_tower(known, {})
+    return _tower_config(known, {})
 
 
-def _from_folder(folder: Path) -> dict[str, Any]:
+def _read_folder(folder: Path) -> dict[str, Any]:
     path = folder / _CONFIG
     content = read_json(path, READER)
     model = content.get("model_cfg")
     if not isinstance(model, dict) or not isinstance(model.get("vision_cfg"), dict):
         raise READER.failure(path, "it describes no image tower (model_cfg.vision_cfg)")
-    return _of_tower(model, content.get("preprocess_cfg") or {})
+    return _tower_config(model, content.get("preprocess_cfg") or {})
 
 
-def _of_tower(model: dict[str, Any], preprocess: dict[str, Any]) -> dict[str, Any]:
+def _tower_config(model: dict[str, Any], preprocess: dict[str, Any]) -> dict[str, Any]:
     from open_clip.transform import PreprocessCfg, merge_preprocess_dict
 
     read = merge_preprocess_dict(PreprocessCfg(), preprocess)

@@ -104,7 +104,7 @@ class Towers(Encoder):
     def forward(self, samples: ImagesAndTexts) -> Tensor:  # type: ignore[override]
         """Features of both, and what is there; see the class."""
         sides = [
-            _encoded(encoder, part, there)
+            _encode(encoder, part, there)
             for encoder, part, there in zip(
                 (self.image, self.text),
                 (samples.images, samples.texts),
@@ -170,7 +170,7 @@ class PairedEncoder(Encoder):
         sizes = (self.base.image.feature_dim, self.base.text.feature_dim, 2)
         images, texts, present = features.split_with_sizes(sizes, dim=1)
         image, text = (
-            _scaled(project(part)) for project, part in zip(self.projections, (images, texts), strict=True)
+            _scale(project(part)) for project, part in zip(self.projections, (images, texts), strict=True)
         )
         return image, text, present > 0.5
 
@@ -219,11 +219,11 @@ def only(features: Tensor, modality: Modality) -> Tensor:
     return hidden
 
 
-def _encoded(encoder: Encoder, samples: Tensor, there: Tensor) -> Tensor:
+def _encode(encoder: Encoder, samples: Tensor, there: Tensor) -> Tensor:
     """Features of the samples that are there, and zeros elsewhere."""
     if bool(there.all()) and len(there):
-        found: Tensor = encoder(samples)
-        return found
+        encoded: Tensor = encoder(samples)
+        return encoded
     rows = there.nonzero()[:, 0]
     if not len(rows):
         # Distributed training waits for a gradient of every weight, zero though it is.
@@ -238,7 +238,7 @@ def _encoded(encoder: Encoder, samples: Tensor, there: Tensor) -> Tensor:
     return empty.index_copy(0, rows, features)
 
 
-def _scaled(features: Tensor) -> Tensor:
+def _scale(features: Tensor) -> Tensor:
     """Features of length √f, or 0 where there are none."""
     unit: Tensor = nn.functional.normalize(features, dim=1, eps=_EPS)
     scale: float = float(features.shape[1]) ** 0.5

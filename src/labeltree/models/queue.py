@@ -61,17 +61,17 @@ class KeyQueue(nn.Module):
     @property
     def vectors(self) -> Tensor:
         """`(m, d)` the keys, oldest first; a copy, so that enqueuing does not disturb a pending backward."""
-        return self._in_order(self.ring_vectors)
+        return self._unroll(self.ring_vectors)
 
     @property
     def nodes(self) -> Tensor:
         """`(m,)` int64 labels of the keys, −1 where missing; a copy, oldest first."""
-        return self._in_order(self.ring_nodes)
+        return self._unroll(self.ring_nodes)
 
     @property
     def instances(self) -> Tensor:
         """`(m,)` int64 instance ids of the keys; a copy, oldest first."""
-        return self._in_order(self.ring_instances)
+        return self._unroll(self.ring_instances)
 
     @torch.no_grad()
     def enqueue(self, keys: Tensor, nodes: Tensor, instances: Tensor) -> None:
@@ -104,7 +104,7 @@ class KeyQueue(nn.Module):
         self.ring_instances[slots] = ids[newest, 1]
         self.count += len(vectors)
 
-    def _in_order(self, ring: Tensor) -> Tensor:
+    def _unroll(self, ring: Tensor) -> Tensor:
         count = int(self.count)
         if count <= self.size:
             return ring[:count].clone()

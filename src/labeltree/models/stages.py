@@ -18,7 +18,7 @@ def layer_stages(net: nn.Module, after: Sequence[nn.Module] = ()) -> list[nn.Mod
     lists = [(name, len(m)) for name, m in net.named_modules() if isinstance(m, nn.ModuleList) and len(m) > 1]
     if not lists:
         return [nn.ModuleList([net, *after])]
-    path = min(lists, key=lambda found: (found[0].count("."), -found[1]))[0].split(".")
+    path = min(lists, key=lambda entry: (entry[0].count("."), -entry[1]))[0].split(".")
     first: list[nn.Module] = []
     last: list[nn.Module] = []
     here = net

@@ -52,28 +52,28 @@ def load_text_encoder(name: str, model: str, pretrained: bool) -> TransformerEnc
     """
     if not model:
         raise ValueError(f"encoder is {name!r}; the name or the folder of a model must follow")
-    found = _load(name, model)
-    transformer: Any = getattr(found[0], "auto_model", None)
-    if transformer is None or getattr(found.tokenizer, "backend_tokenizer", None) is None:
+    loaded = _load(name, model)
+    transformer: Any = getattr(loaded[0], "auto_model", None)
+    if transformer is None or getattr(loaded.tokenizer, "backend_tokenizer", None) is None:
         raise ValueError(f"encoder {name!r} is no transformer that reads texts by a fast tokenizer")
-    if len(found.tokenizer) <= len(found.tokenizer.all_special_tokens):
+    if len(loaded.tokenizer) <= len(loaded.tokenizer.all_special_tokens):
         raise DataError(f"encoder {name!r} has no vocabulary: the files of its tokenizer are missing")
     if getattr(transformer, "pooler", None) is not None:
         transformer.pooler = None  # pooling is done afterwards, so this would not be used
     if not pretrained:
         fresh = type(transformer)(transformer.config)
         transformer.load_state_dict(fresh.state_dict(), strict=False)
-        for module in (part for after in list(found)[1:] for part in after.modules()):
+        for module in (part for after in list(loaded)[1:] for part in after.modules()):
             if isinstance(module, nn.Linear | nn.LayerNorm):
                 module.reset_parameters()
-    limits = [found.max_seq_length, found.tokenizer.model_max_length]
+    limits = [loaded.max_seq_length, loaded.tokenizer.model_max_length]
     encoder = TransformerEncoder(
         name,
         transformer.float(),
-        list(found)[1:],
-        found.tokenizer,
+        list(loaded)[1:],
+        loaded.tokenizer,
         min([_DEFAULT_LENGTH if not limits[0] else limits[0], *limits[1:]]),
-        (found.prompts or {}).get(found.default_prompt_name) or "",
+        (loaded.prompts or {}).get(loaded.default_prompt_name) or "",
     )
     return encoder.train()
 
@@ -115,10 +115,10 @@ def _library_class(name: str) -> Any:
     module, _, kind = name.rpartition(".")
     if module.partition(".")[0] not in ("transformers", "sentence_transformers"):
         raise ValueError(f"{name} belongs to neither library")
-    found = getattr(importlib.import_module(module), kind, None)
-    if not isinstance(found, type) or not issubclass(found, nn.Module):
+    library_class = getattr(importlib.import_module(module), kind, None)
+    if not isinstance(library_class, type) or not issubclass(library_class, nn.Module):
         raise ValueError(f"{name} is no module")
-    return found
+    return library_class
 
 
 def need_text_library(name: str) -> None:

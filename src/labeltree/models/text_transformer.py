@@ -52,7 +52,7 @@ class TransformerEncoder(TextEncoder):
         self.max_length = max_length
         self.prompt = prompt
         self._padding = tokenizer.pad_token_id or 0
-        self.feature_dim = self._measured()
+        self.feature_dim = self._measure()
 
     @property
     def stages(self) -> list[nn.Module]:
@@ -71,11 +71,11 @@ class TransformerEncoder(TextEncoder):
         ids, words, lengths = [np.empty(0, np.int32)], [np.empty(0, np.int32)], [np.zeros(1, np.int64)]
         skipped = self._words_of_prompt()
         for start in range(0, len(texts), _CHUNK):
-            found = self._encoded([self.prompt + text for text in texts[start : start + _CHUNK]], most)
-            numbers = chain.from_iterable(one.word_ids for one in found)
-            ids.append(np.fromiter(chain.from_iterable(one.ids for one in found), np.int32))
+            encodings = self._tokenize([self.prompt + text for text in texts[start : start + _CHUNK]], most)
+            numbers = chain.from_iterable(one.word_ids for one in encodings)
+            ids.append(np.fromiter(chain.from_iterable(one.ids for one in encodings), np.int32))
             words.append(np.fromiter((-1 if n is None else max(n - skipped, -1) for n in numbers), np.int32))
-            lengths.append(np.fromiter((len(one.ids) for one in found), np.int64))
+            lengths.append(np.fromiter((len(one.ids) for one in encodings), np.int64))
         offsets = np.concatenate(lengths).cumsum()
         return TokenizedTexts(np.concatenate(ids), np.concatenate(words), offsets)
 
@@ -132,18 +132,18 @@ class TransformerEncoder(TextEncoder):
                 if "dropout" in key and isinstance(value, float):
                     setattr(module, key, p)
 
-    def _encoded(self, texts: Sequence[str], most: int) -> list[Any]:
+    def _tokenize(self, texts: Sequence[str], most: int) -> list[Any]:
         with _one_at_a_time:  # the tokenizer keeps the length of the last call
-            found = self.tokenizer(list(texts), truncation=True, max_length=most, padding=False)
-        return list(found.encodings)
+            encoded = self.tokenizer(list(texts), truncation=True, max_length=most, padding=False)
+        return list(encoded.encodings)
 
     def _words_of_prompt(self) -> int:
         if not self.prompt:
             return 0
-        (found,) = self._encoded([self.prompt], self.max_length)
-        return 1 + max((word for word in found.word_ids if word is not None), default=-1)
+        (prompt,) = self._tokenize([self.prompt], self.max_length)
+        return 1 + max((word for word in prompt.word_ids if word is not None), default=-1)
 
-    def _measured(self) -> int:
+    def _measure(self) -> int:
         training = self.training
         self.eval()
         with torch.no_grad():

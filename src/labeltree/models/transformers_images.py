@@ -89,11 +89,11 @@ class TransformersImages(Encoder):
 
     def forward(self, images: Tensor) -> Tensor:
         """Features (b, feature_dim) of images (b, 3, h, w)."""
-        found = self.net(pixel_values=images, **self._options)
+        output = self.net(pixel_values=images, **self._options)
         if self.pooling == "pooler":
-            pooled: Tensor = found.pooler_output
+            pooled: Tensor = output.pooler_output
             return pooled.flatten(1)
-        vectors: Tensor = found.last_hidden_state
+        vectors: Tensor = output.last_hidden_state
         if self.pooling == "cls":
             return vectors[:, 0]
         return vectors.mean((2, 3)) if vectors.ndim == 4 else vectors.mean(1)
@@ -120,8 +120,8 @@ def reads_images(name: str, folder: Path) -> bool:
     """Whether the model in a folder, or a tower of it, reads images, by its configuration alone."""
     from transformers import MODEL_MAPPING
 
-    found = MODEL_MAPPING.get(type(_vision_config(name, folder)), None)
-    model = found[0] if isinstance(found, tuple) else found
+    kinds = MODEL_MAPPING.get(type(_vision_config(name, folder)), None)
+    model = kinds[0] if isinstance(kinds, tuple) else kinds
     return getattr(model, "main_input_name", None) == "pixel_values"
 
 
@@ -154,7 +154,7 @@ def load_transformers_images(
         return TransformersImages(name, _fresh(name, config), pooling, image_size, read.mean, read.std)
     try:
         with quiet_transformers():
-            net, found = AutoModel.from_pretrained(
+            net, loading = AutoModel.from_pretrained(
                 folder,
                 config=config,
                 use_safetensors=True,
@@ -165,7 +165,7 @@ def load_transformers_images(
     except Exception as error:
         raise DataError(f"encoder {name!r} cannot be loaded: {first_line(error)}") from error
     _need_image_model(name, net)
-    missing = sorted(key for key in found["missing_keys"] if not key.endswith("mask_token"))
+    missing = sorted(key for key in loading["missing_keys"] if not key.endswith("mask_token"))
     if lacking := [key for key in missing if not key.startswith("pooler.")]:
         raise DataError(
             f"encoder {name!r}: '{folder}' has no weights for {', '.join(lacking[:3])}"
@@ -304,9 +304,9 @@ def _side(size: Any) -> int | None:
 def _usual_pooling(net: Any, image_size: int, options: Mapping[str, bool]) -> Pooling:
     """The pooler if the model has one, else the class token if it has one, else the mean."""
     training = net.training
-    found = net.eval()(pixel_values=torch.zeros(1, 3, image_size, image_size), **options)
+    output = net.eval()(pixel_values=torch.zeros(1, 3, image_size, image_size), **options)
     net.train(training)
-    if found.get("pooler_output") is not None:
+    if output.get("pooler_output") is not None:
         return "pooler"
     last = {key.rpartition(".")[2] for key, _ in net.named_parameters()}
     return "cls" if {"cls_token", "class_embedding"} & last else "mean"

@@ -152,15 +152,17 @@ def load_timm_folder(name: str, channels: int, image_size: int, pretrained: bool
         DataError: the folder or a file is missing or damaged.
     """
     folder = check_timm_folder(name, pretrained=pretrained)
-    return _from_timm_folder(name, folder, channels, image_size, pretrained)
+    return _build_from_timm_folder(name, folder, channels, image_size, pretrained)
 
 
 def rebuild_timm_folder(name: str, folder: Path, channels: int, image_size: int) -> Encoder:
     """The encoder whose `save_config` wrote `folder`; its weights are to be loaded next."""
-    return _from_timm_folder(name, folder, channels, image_size, False)
+    return _build_from_timm_folder(name, folder, channels, image_size, False)
 
 
-def _from_timm_folder(name: str, folder: Path, channels: int, image_size: int, pretrained: bool) -> Encoder:
+def _build_from_timm_folder(
+    name: str, folder: Path, channels: int, image_size: int, pretrained: bool
+) -> Encoder:
     config = read_json(folder / _CONFIG, READER)
     if not isinstance(config.get("architecture"), str):
         raise READER.failure(folder / _CONFIG, "it names no architecture of timm")

@@ -61,8 +61,8 @@ def gradient_alone(x: Tensor) -> Tensor:
 
 def with_gradient(rows: Tensor, values: Tensor, gradients: Tensor) -> Tensor:
     """Attach known derivatives `gradients (n, T, d)` with respect to `rows (n, d)` to `values (n, T)`."""
-    found: Tensor = _WithGradient.apply(rows, values, gradients)
-    return found
+    attached: Tensor = _WithGradient.apply(rows, values, gradients)
+    return attached
 
 
 class _WithGradient(torch.autograd.Function):
@@ -98,8 +98,8 @@ def eager_gradient(loss: Callable[[Tensor], Tensor], embeddings: Tensor) -> Tens
     leaf = embeddings.detach().requires_grad_()
     value = loss(leaf)
     (gradient,) = torch.autograd.grad(value, leaf)
-    found: Tensor = _EagerGradient.apply(embeddings, value.detach(), gradient)
-    return found
+    attached: Tensor = _EagerGradient.apply(embeddings, value.detach(), gradient)
+    return attached
 
 
 class _EagerGradient(torch.autograd.Function):

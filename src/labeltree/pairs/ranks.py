@@ -178,14 +178,14 @@ def union_batch(
         return UnionBatch(embeddings, columns, None)
     counts = _agreed_counts(embeddings, columns)
     union, shard = gather_embeddings(embeddings, counts)
-    found = dict(columns)
+    restored = dict(columns)
     there = {name: x if x.ndim == 2 else x[:, None] for name, x in columns.items() if x is not None}
     if there:
         rows = gather_rows(torch.cat(list(there.values()), dim=1), counts)
         for name, column in there.items():
             part, rows = rows[:, : column.shape[1]], rows[:, column.shape[1] :]
-            found[name] = part[:, 0] if _kind(columns[name]) == -1 else part
-    return UnionBatch(union, found, shard)
+            restored[name] = part[:, 0] if _kind(columns[name]) == -1 else part
+    return UnionBatch(union, restored, shard)
 
 
 def _agreed_counts(embeddings: Tensor, columns: Mapping[str, Tensor | None]) -> list[int]:
@@ -201,8 +201,8 @@ def _agreed_counts(embeddings: Tensor, columns: Mapping[str, Tensor | None]) -> 
         for at, name in enumerate(["embeddings", "embeddings", *columns]):
             if other[at] != first[at]:
                 raise ValueError(
-                    f"all ranks must give a loss the same arguments; {name} is {_described(at, first[at])} "
-                    f"on rank 0 and {_described(at, other[at])} on rank {rank}"
+                    f"all ranks must give a loss the same arguments; {name} is {_describe(at, first[at])} "
+                    f"on rank 0 and {_describe(at, other[at])} on rank {rank}"
                 )
     return [row[0] for row in table]
 
@@ -212,7 +212,7 @@ def _kind(column: Tensor | None) -> int:
     return -2 if column is None else -1 if column.ndim == 1 else int(column.shape[1])
 
 
-def _described(at: int, kind: int) -> str:
+def _describe(at: int, kind: int) -> str:
     if at == 1:
         return str(_TYPES[kind]).removeprefix("torch.")
     return "None" if kind == -2 else "of shape (n,)" if kind == -1 else f"of shape (n, {kind})"

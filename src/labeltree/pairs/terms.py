@@ -74,13 +74,13 @@ def relation_terms(
             loss = Contrast(grid, embeddings.dtype, float(temperature), positive, normaliser, member, scale)
             lse, total = walk(embeddings, grid, loss, asked().keep)
             return loss.attracted * lse - total, loss.normaliser
-    found = pair_statistics(*pairs, geometry, temperature, similarity=similarity, scale=scale)
-    assert found.count is not None
-    assert found.sum is not None
-    assert found.lse is not None
-    total = found.sum if scale is None else found.sum * scale
-    attracted, normalisers = weigh(found.count, torch.cat([positive, normaliser])).chunk(2, dim=1)
-    return attracted * _term_logsumexp(found.lse, member) - weigh(total, positive), normalisers
+    statistics = pair_statistics(*pairs, geometry, temperature, similarity=similarity, scale=scale)
+    assert statistics.count is not None
+    assert statistics.sum is not None
+    assert statistics.lse is not None
+    total = statistics.sum if scale is None else statistics.sum * scale
+    attracted, normalisers = weigh(statistics.count, torch.cat([positive, normaliser])).chunk(2, dim=1)
+    return attracted * _term_logsumexp(statistics.lse, member) - weigh(total, positive), normalisers
 
 
 def bounded_terms(
@@ -140,16 +140,18 @@ def bounded_terms(
             number, least = loss.normaliser, loss.least
             if not detach_bound:
                 largest = torch.where(number > 0, lse.detach() - least, -torch.inf)
-                least = _with_gradient(least, largest.argmax(0), embeddings, relation, temperature, positives)
+                least = _attach_gradient(
+                    least, largest.argmax(0), embeddings, relation, temperature, positives
+                )
     else:
         want: tuple[Statistic, ...] = ("count", "lse", "least")
-        found = pair_statistics(*pairs, geometry, temperature, similarity=similarity, want=want)
-        assert found.count is not None
-        assert found.lse is not None
-        assert found.least is not None
-        number = weigh(found.count, positives.to(found.lse.dtype))
-        lse = _term_logsumexp(found.lse, members)
-        least = torch.where(positives, found.least[:, None, :], torch.inf).min(-1).values
+        statistics = pair_statistics(*pairs, geometry, temperature, similarity=similarity, want=want)
+        assert statistics.count is not None
+        assert statistics.lse is not None
+        assert statistics.least is not None
+        number = weigh(statistics.count, positives.to(statistics.lse.dtype))
+        lse = _term_logsumexp(statistics.lse, members)
+        least = torch.where(positives, statistics.least[:, None, :], torch.inf).min(-1).values
     bound = term_bounds(torch.where(number > 0, lse - least, -torch.inf))
     row = bounded_sum(
         *pairs,
@@ -196,23 +198,23 @@ def weighted_terms(
             )
             lse, weighted = walk(embeddings, grid, loss, asked().keep)
             return (loss.weight * lse - weighted)[:, None], loss.positives[:, None]
-    found = pair_statistics(
+    statistics = pair_statistics(
         *(embeddings, embeddings, relation, geometry, temperature),
         similarity=similarity,
         pair_weight=relation.weight,
         want=("count", "lse", "weighted"),
     )
-    assert found.count is not None
-    assert found.lse is not None
-    assert found.weight is not None
-    assert found.weighted_sum is not None
+    assert statistics.count is not None
+    assert statistics.lse is not None
+    assert statistics.weight is not None
+    assert statistics.weighted_sum is not None
     code = torch.arange(relation.num_relations, device=embeddings.device)
-    lse = masked_logsumexp(found.lse, (code != UNKNOWN) | unknown_competes)
-    positives = found.count[:, [SAME, INSTANCE]].sum(1)
-    return (found.weight * lse - found.weighted_sum)[:, None], positives[:, None].to(lse.dtype)
+    lse = masked_logsumexp(statistics.lse, (code != UNKNOWN) | unknown_competes)
+    positives = statistics.count[:, [SAME, INSTANCE]].sum(1)
+    return (statistics.weight * lse - statistics.weighted_sum)[:, None], positives[:, None].to(lse.dtype)
 
 
-def _with_gradient(
+def _attach_gradient(
     least: Tensor,
     rows: Tensor,
     embeddings: Tensor,
@@ -280,14 +282,14 @@ def _term_logsumexp(lse: Tensor, member: Tensor) -> Tensor:
     if len(member) == 1:
         return masked_logsumexp(lse, member[0])[:, None]
     if lse.is_cuda:  # to find out which terms are identical would wait for it
-        return _over_members(lse, member)
+        return _members_logsumexp(lse, member)
     # terms that differ only in relations which no pair has are identical
     occurs = lse.detach().amax(0) != -torch.inf if len(lse) else torch.ones_like(member[0])
     distinct, of_term = torch.unique(member & occurs, dim=0, return_inverse=True)
-    return _over_members(lse, distinct)[:, of_term]
+    return _members_logsumexp(lse, distinct)[:, of_term]
 
 
-def _over_members(lse: Tensor, member: Tensor) -> Tensor:
+def _members_logsumexp(lse: Tensor, member: Tensor) -> Tensor:
     """`masked_logsumexp` over the members `(T, R)` of each term, `(n, T)`, some rows at a time."""
     room = _ROOM << 6 if lse.is_cuda else _ROOM
     block = max(room // max(member.numel(), 1), 1)
@@ -300,8 +302,8 @@ def weigh(statistic: Tensor, weights: Tensor) -> Tensor:
     statistic = statistic.to(weights.dtype)
     if not (statistic.requires_grad or weights.requires_grad):
         return _product(statistic, weights)
-    found: Tensor = _Product.apply(statistic, weights)
-    return found
+    weighed: Tensor = _Product.apply(statistic, weights)
+    return weighed
 
 
 def _product(statistic: Tensor, weights: Tensor) -> Tensor:
@@ -328,8 +330,8 @@ class _Product(torch.autograd.Function):
 
 def masked_logsumexp(x: Tensor, mask: Tensor) -> Tensor:
     """log Σ exp(x) over the last dimension where `mask`; −∞ entries add nothing; 0 if no entries remain."""
-    found: Tensor = _MaskedLogSumExp.apply(x, mask)
-    return found
+    lse: Tensor = _MaskedLogSumExp.apply(x, mask)
+    return lse
 
 
 class _MaskedLogSumExp(torch.autograd.Function):
@@ -337,13 +339,13 @@ class _MaskedLogSumExp(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, mask: Tensor) -> Tensor:
-        found = torch.where(mask, x, -torch.inf).logsumexp(-1)
-        found = found.masked_fill_(found == -torch.inf, 0.0)
-        ctx.save_for_backward(x, mask, found)
-        return found
+        lse = torch.where(mask, x, -torch.inf).logsumexp(-1)
+        lse = lse.masked_fill_(lse == -torch.inf, 0.0)
+        ctx.save_for_backward(x, mask, lse)
+        return lse
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        x, mask, found = ctx.saved_tensors
-        share = torch.where(mask, x - found[..., None], -torch.inf).exp()
+        x, mask, lse = ctx.saved_tensors
+        share = torch.where(mask, x - lse[..., None], -torch.inf).exp()
         return (share * grad[..., None]).sum_to_size(x.shape), None

@@ -106,7 +106,7 @@ def train_folds(
 
 
 def fold_runs(path: str | Path) -> list[Path]:
-    """The folders of the runs of a cross-validation; empty if the folder is none.
+    """The folders of the runs of a cross-validation; empty if the folder holds none.
 
     Raises:
         RunError: if the file that says how many there are is damaged.
@@ -147,7 +147,7 @@ def evaluate_folds(
     runs = fold_runs(path)
     results: list[EvaluationResult] = []
     for number, run in enumerate(runs, start=1):
-        shown = _numbered(progress, number, len(runs))
+        shown = _number(progress, number, len(runs))
         results.append(evaluate_run(run, classifier=classifier, settings=settings, progress=shown).result)
     outcomes = [each.outcomes[each.name] for each in results]
     pooled, folder = pool_folds(results, outcomes), RunFolder(path)
@@ -161,7 +161,7 @@ def evaluate_folds(
     return Evaluated(pooled, main_numbers_table(pooled), folder.metrics, folder.report)
 
 
-def _numbered(progress: Progress | None, number: int, count: int) -> Progress | None:
+def _number(progress: Progress | None, number: int, count: int) -> Progress | None:
     if progress is None:
         return None
     return lambda message, done, total: progress(f"fold {number} of {count}: {message}", done, total)

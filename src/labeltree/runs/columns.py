@@ -34,10 +34,10 @@ __all__ = [
 def read_nodes(path: Path, raw: dict[str, Any], taxonomy: AnyTaxonomy | None) -> Tensor:
     """Read the labels of a file from its column of nodes or of names; see `EmbeddingTable.load`."""
     if "nodes" in raw:
-        return _known(path, as_integers(path, "nodes", raw["nodes"]), taxonomy)
+        return _check_nodes(path, as_integers(path, "nodes", raw["nodes"]), taxonomy)
     if taxonomy is None:
         raise DataError(f"'{path}' gives labels by name: a taxonomy is needed to read it")
-    return _encoded(path, "labels", raw["labels"], taxonomy)
+    return _encode(path, "labels", raw["labels"], taxonomy)
 
 
 def read_answers(path: Path, raw: dict[str, Any], taxonomy: AnyTaxonomy | None) -> Tensor | None:
@@ -46,8 +46,8 @@ def read_answers(path: Path, raw: dict[str, Any], taxonomy: AnyTaxonomy | None) 
         return None
     answers = np.asarray(raw["predictions"])
     if answers.dtype.kind in "UO" and taxonomy is not None:
-        return _encoded(path, "predictions", answers, taxonomy)
-    return _known(path, as_integers(path, "predictions", answers), taxonomy)
+        return _encode(path, "predictions", answers, taxonomy)
+    return _check_nodes(path, as_integers(path, "predictions", answers), taxonomy)
 
 
 def read_groups(path: Path, column: Any) -> Tensor:
@@ -95,11 +95,11 @@ def _whole(column: Any) -> np.ndarray[Any, Any]:
     return numbers.astype(np.int64) if bool((numbers == np.floor(numbers)).all()) else values
 
 
-def _encoded(path: Path, name: str, labels: Any, taxonomy: AnyTaxonomy) -> Tensor:
+def _encode(path: Path, name: str, labels: Any, taxonomy: AnyTaxonomy) -> Tensor:
     return nodes_of_labels(path, name, as_texts(path, name, labels), taxonomy)
 
 
-def _known(path: Path, nodes: Tensor, taxonomy: AnyTaxonomy | None) -> Tensor:
+def _check_nodes(path: Path, nodes: Tensor, taxonomy: AnyTaxonomy | None) -> Tensor:
     if taxonomy is not None and len(nodes) and (nodes.min() < -1 or nodes.max() >= taxonomy.num_nodes):
         bad = int(nodes[(nodes < -1) | (nodes >= taxonomy.num_nodes)][0])
         raise DataError(

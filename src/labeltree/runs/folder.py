@@ -243,7 +243,7 @@ class RunFolder:
 
     @property
     def home(self) -> RunFolder:
-        """The run that this is an extension of; itself, if it is none."""
+        """The run that this one extends; itself if it extends no other."""
         there = self.path.parent.name == _EXTENSIONS and self.extension.is_file()
         return RunFolder(self.path.parent.parent) if there else self
 

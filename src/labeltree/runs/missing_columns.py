@@ -27,7 +27,7 @@ def no_embeddings(path: Path, columns: Mapping[str, Any]) -> DataError:
     """The error on a file without a column ``embeddings``, which names what may be the vectors."""
     arrays = {name: np.asarray(column) for name, column in columns.items()}
     vectors = {name: array for name, array in arrays.items() if array.ndim == 2 and array.dtype.kind in "fiu"}
-    numbered = _numbered(arrays)
+    numbered = _find_numbered(arrays)
     say = ""
     if vectors:
         floats = {name: array for name, array in vectors.items() if array.dtype.kind == "f"} or vectors
@@ -40,22 +40,22 @@ def no_embeddings(path: Path, columns: Mapping[str, Any]) -> DataError:
             f"column, with pandas df['embeddings'] = list(df.filter(regex=r'^{re.escape(prefix)}\\d+$')"
             ".to_numpy()), and write it again"
         )
-    return DataError(f"'{path}' has no column 'embeddings'; it has {_listed(arrays, numbered)}{say}")
+    return DataError(f"'{path}' has no column 'embeddings'; it has {_list_columns(arrays, numbered)}{say}")
 
 
 def no_labels(path: Path, columns: Mapping[str, Any], taxonomy: AnyTaxonomy | None) -> DataError:
     """The error on a file with neither labels nor nodes, which names the column that holds names of nodes."""
     arrays = {name: np.asarray(column) for name, column in columns.items()}
-    found = {
+    shares = {
         name: share
         for name, array in arrays.items()
         if taxonomy is not None and (share := _share_of_nodes(array, taxonomy)) > 0.5
     }
     say = ""
-    if found:
-        likely = max(found, key=lambda name: found[name])
+    if shares:
+        likely = max(shares, key=lambda name: shares[name])
         say = f"; '{likely}' holds names of the taxonomy: write it under the name 'labels'"
-    listed = _listed(arrays, _numbered(arrays))
+    listed = _list_columns(arrays, _find_numbered(arrays))
     return DataError(f"'{path}' has neither a column 'labels' nor 'nodes'; it has {listed}{say}")
 
 
@@ -67,28 +67,28 @@ def no_group_column(path: Path, columns: Mapping[str, Any], wanted: str) -> Data
         wanted.casefold(), {name.casefold(): name for name in able}, n=1, cutoff=0.6
     )
     say = f"; did you mean '{next(name for name in able if name.casefold() == near[0])}'?" if near else ""
-    numbered = _numbered({name: arrays[name] for name in able})
+    numbered = _find_numbered({name: arrays[name] for name in able})
     return DataError(
         f"'{path}' has no column '{wanted}' to take the groups from; with one value a row it has "
-        f"{_listed({name: arrays[name] for name in able}, numbered) or 'none'}{say}"
+        f"{_list_columns({name: arrays[name] for name in able}, numbered) or 'none'}{say}"
     )
 
 
-def _numbered(arrays: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, list[str]]:
+def _find_numbered(arrays: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, list[str]]:
     """Columns of numbers whose names differ in a number at the end: prefix → names in the order of it."""
-    found: dict[str, list[str]] = {}
+    prefixes: dict[str, list[str]] = {}
     for name, array in arrays.items():
         match = _NUMBERED.fullmatch(name)
         if match and array.ndim == 1 and array.dtype.kind in "fiu":
-            found.setdefault(match[1], []).append(name)
+            prefixes.setdefault(match[1], []).append(name)
     return {
         prefix: sorted(names, key=lambda name: int(name[len(prefix) :]))
-        for prefix, names in found.items()
+        for prefix, names in prefixes.items()
         if len(names) >= _FEWEST
     }
 
 
-def _listed(arrays: Mapping[str, np.ndarray[Any, Any]], numbered: Mapping[str, list[str]]) -> str:
+def _list_columns(arrays: Mapping[str, np.ndarray[Any, Any]], numbered: Mapping[str, list[str]]) -> str:
     """The columns with their shapes and kinds, those of one numbered family together."""
     together = {name for names in numbered.values() for name in names}
     parts = [

@@ -29,8 +29,8 @@ class ModelDescription:
         image_shape: ``(c, h, w)`` of the images that the encoder reads; None for texts.
         columns: for a table: the columns that were read, by purpose.
         aspect_taxonomies: one taxonomy per aspect.
-        from_training: for each node of the training taxonomy its node in the data's taxonomy, −1 where there
-            is none; None if the model was trained on the data's own taxonomy.
+        from_training: for each node of the training taxonomy its node in the data's taxonomy, −1 where it
+            has no such node; None if the model was trained on the data's own taxonomy.
         normalisation: mean and standard deviation per channel that pixels in [0, 1] are normalised with; None
             if they are not.
         preprocessing: how the square that the encoder reads is cut out of an image; None = the largest

@@ -83,12 +83,12 @@ class PartFolder:
         Raises:
             RunError: if it is missing, damaged or of a later version.
         """
-        found = read_json(self.manifest, _MANIFEST)
-        if not isinstance(found.get("settings"), dict) or not isinstance(found.get("version"), int):
+        manifest = read_json(self.manifest, _MANIFEST)
+        if not isinstance(manifest.get("settings"), dict) or not isinstance(manifest.get("version"), int):
             raise _MANIFEST.failure(self.manifest, "it does not say of what the parts are")
-        if found["version"] > _VERSION:
+        if manifest["version"] > _VERSION:
             raise RunError(f"'{self.manifest}' was written by a later version of labeltree; update it")
-        return found
+        return manifest
 
     def begin(
         self, settings: Mapping[str, Any], about: Mapping[str, Any], taxonomy: Taxonomy
@@ -141,7 +141,7 @@ class PartFolder:
                 if name == "data":
                     what += f", '{old}'"
             else:
-                what = f"was begun with {name.replace('_', ' ')} {_shown(old)}, not {_shown(new)}"
+                what = f"was begun with {name.replace('_', ' ')} {_show(old)}, not {_show(new)}"
             raise OtherSettingsError(
                 f"'{self.path}' {what}; name another --out, or delete that folder to make it anew"
             )
@@ -196,8 +196,8 @@ class PartFolder:
         reader = Reader("a part", "delete that file, and the same command makes it again", RunError)
         with reader.reading(path, "it is damaged, or no Parquet file"), path.open("rb"):
             noted: dict[bytes, bytes] = pq.read_metadata(path).metadata or {}
-            found: dict[str, Any] = value_from_json(noted[_NOTE].decode())
-            return found
+            note: dict[str, Any] = value_from_json(noted[_NOTE].decode())
+            return note
 
     @contextmanager
     def new_part(self, number: int, schema: pa.Schema) -> Iterator[PartWriter]:
@@ -236,8 +236,8 @@ class PartFolder:
             raise DataError(f"'{self.path}' is not complete; the command that began it goes on with it")
         if missing := set(range(counts["parts"])) - self.present():
             raise DataError(f"'{self.path}' lacks '{self.part(min(missing)).name}'; make the folder again")
-        found = [read_columns(self.part(number)) for number in range(counts["parts"])]
-        return {name: _joined([columns[name] for columns in found]) for name in found[0]}
+        parts = [read_columns(self.part(number)) for number in range(counts["parts"])]
+        return {name: _join([columns[name] for columns in parts]) for name in parts[0]}
 
 
 class PartWriter:
@@ -267,9 +267,9 @@ class PartWriter:
             self._waiting = []
 
 
-def _joined(parts: Sequence[Any]) -> Any:
+def _join(parts: Sequence[Any]) -> Any:
     return parts[0] if isinstance(parts[0], str) else np.concatenate(parts)
 
 
-def _shown(value: Any) -> str:
+def _show(value: Any) -> str:
     return "none" if value is None else repr(value) if isinstance(value, str) else str(value)

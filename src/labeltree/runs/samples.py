@@ -103,8 +103,8 @@ class SampleRecord:
         if self.has_contents:
             columns |= {
                 "version": np.array(_VERSION),
-                "about": _as_bytes(about),
-                "names": _as_bytes(self.names),
+                "about": _encode(about),
+                "names": _encode(self.names),
             }
         return {name: column for name, column in columns.items() if column is not None}
 
@@ -196,21 +196,21 @@ class SampleRecord:
                 additional samples. If False, only the data set's own splits must be unchanged, and
                 additional samples are ignored.
         """
-        found = Changes()
+        changes = Changes()
         names, now = list(self.names or ()), list(present.names or ())
         if not len(present):
-            found.add("gone or unreadable", [f"'{name}'" for name in names])
-            return found
+            changes.add("gone or unreadable", [f"'{name}'" for name in names])
+            return changes
         places = self.places_in(present)
         there = places >= 0
         at = np.where(there, places, 0)
 
         def note(kind: str, which: Array, say: Callable[[int], str] = lambda _: "") -> None:
             rows = np.flatnonzero(which).tolist()
-            found.add(kind, [f"'{names[row]}'{say(row)}" for row in rows])
+            changes.add(kind, [f"'{names[row]}'{say(row)}" for row in rows])
 
-        renamed = self._renamed(present, places)
-        found.add("renamed", [f"'{names[row]}' is now '{now[place]}'" for row, place in renamed.items()])
+        renamed = self._find_renamed(present, places)
+        changes.add("renamed", [f"'{names[row]}' is now '{now[place]}'" for row, place in renamed.items()])
         gone = ~there
         gone[list(renamed)] = False
         note("gone or unreadable", gone)
@@ -240,12 +240,12 @@ class SampleRecord:
             there & (before != after),
             lambda row: f" from {_split(self.split[row])} to {_split(after[row])}",
         )
-        note("in another group", there & _parted(self.groups, present.groups, at, there))
+        note("in another group", there & _find_parted(self.groups, present.groups, at, there))
         if whole:
             new = np.asarray(present.split) != ""
             new[[*at[there], *renamed.values()]] = False
-            found.add("new", [f"'{now[place]}'" for place in np.flatnonzero(new).tolist()])
-        return found
+            changes.add("new", [f"'{now[place]}'" for place in np.flatnonzero(new).tolist()])
+        return changes
 
     def _label_sets(self) -> Array:
         """The labels of each sample ``(n, k)`` in the order of nodes, the last first."""
@@ -253,7 +253,7 @@ class SampleRecord:
         ordered: Array = np.sort(sets, axis=1)[:, ::-1]
         return ordered
 
-    def _renamed(self, present: SampleRecord, places: Array) -> dict[int, int]:
+    def _find_renamed(self, present: SampleRecord, places: Array) -> dict[int, int]:
         """Find renamed samples: those whose name is gone but whose content exists under a new name."""
         new = np.ones(len(present), bool)
         new[places[places >= 0]] = False
@@ -295,7 +295,7 @@ _WIDE = ("label_sets", "aspects", "ratings", "digests")
 _COLUMNS = ("instances", "nodes", "split", *_WIDE, "given_split", "groups")
 
 
-def _as_bytes(value: Any) -> Array | None:
+def _encode(value: Any) -> Array | None:
     """Encode a value as JSON in an array of bytes, which avoids padding every row to the longest name."""
     return None if value is None else np.frombuffer(json.dumps(value).encode(), np.uint8)
 
@@ -317,7 +317,7 @@ def _different(before: Array | None, after: Array | None, at: Array) -> Array:
     return different
 
 
-def _parted(before: Array | None, after: Array | None, at: Array, there: Array) -> Array:
+def _find_parted(before: Array | None, after: Array | None, at: Array, there: Array) -> Array:
     """Mask of the samples whose group has changed its members, among samples that are still present."""
     n = len(at)
     mine = _companions(np.full(n, -1) if before is None else before, there)

@@ -54,19 +54,20 @@ def nodes_of_labels(path: Path, column: str, labels: np.ndarray[Any, Any], taxon
     for place, text in enumerate(distinct.tolist()):
         if not text.strip():
             continue
-        found = taxonomy.candidates(text)
-        if not found:
+        candidates = taxonomy.candidates(text)
+        if not candidates:
             crumbs = spaced_path(text)
             node = taxonomy.follow(crumbs) if len(crumbs) > 1 else None
-            found = [] if node is None else [node]
-        if len(found) > 1:
-            several = some([taxonomy.path_name(node) for node in found], _SHOWN)
+            candidates = [] if node is None else [node]
+        if len(candidates) > 1:
+            several = some([taxonomy.path_name(node) for node in candidates], _SHOWN)
             raise TaxonomyError(
                 f"'{path}', column '{column}': the label '{text}' of {_samples(int(counts[place]))}, first "
-                f"in row {int(first[place])}, is the name of {len(found)} nodes, {several}: write its path"
+                f"in row {int(first[place])}, is the name of {len(candidates)} nodes, {several}: write its "
+                "path"
             )
-        unknown[place] = not found
-        nodes[place] = found[0] if found else -1
+        unknown[place] = not candidates
+        nodes[place] = candidates[0] if candidates else -1
     if unknown.any():
         rows = np.flatnonzero(unknown[codes.reshape(-1)])
         raise TaxonomyError(
@@ -137,8 +138,8 @@ class _Near:
             return "; a missing label is an empty text"
         for path in (split_path(label), spaced_path(label)):
             if len(path) > 1:
-                found = self._taxonomy.candidates(path[-1])
-                node = found[0] if len(found) == 1 else self._taxonomy.nearest_path(path)
+                candidates = self._taxonomy.candidates(path[-1])
+                node = candidates[0] if len(candidates) == 1 else self._taxonomy.nearest_path(path)
                 if node is not None:
                     return f"; did you mean '{self._taxonomy.path_name(node)}'?"
         alike = self._plain.get(plain_key(label), []) or near_names(label, self._taxonomy.names[1:])[:1]
@@ -148,16 +149,16 @@ class _Near:
 def _repair(distinct: Sequence[str], lost: Sequence[str], taxonomy: AnyTaxonomy) -> _Repair | None:
     """The first change after which the taxonomy has every label, also those that it has already."""
     for repair in _repairs(lost[0]):
-        if all(repair.apply(text) != text and _known(repair.apply(text), taxonomy) for text in lost) and all(
-            _known(repair.apply(text), taxonomy) for text in distinct if text.strip()
-        ):
+        if all(
+            repair.apply(text) != text and _is_known(repair.apply(text), taxonomy) for text in lost
+        ) and all(_is_known(repair.apply(text), taxonomy) for text in distinct if text.strip()):
             return repair
     return None
 
 
 def _repairs(like: str) -> list[_Repair]:
     """Changes that may help, the simplest first, where labels look like this one."""
-    found = [
+    repairs = [
         _Repair("The taxonomy has lower case", "np.char.lower({})", str.lower),
         _Repair(
             "The taxonomy has spaces where the labels have '_'",
@@ -182,11 +183,11 @@ def _repairs(like: str) -> list[_Repair]:
     ]
     for mark in _SEPARATORS:
         if mark in like:
-            found.append(_separated(f" {mark} " if f" {mark} " in like else mark))
-    return found
+            repairs.append(_replace_separator(f" {mark} " if f" {mark} " in like else mark))
+    return repairs
 
 
-def _separated(mark: str) -> _Repair:
+def _replace_separator(mark: str) -> _Repair:
     return _Repair(
         f"In a path, '/' stands between the names, not {mark!r}",
         f"np.char.replace({{}}, {mark!r}, '/')",
@@ -194,7 +195,7 @@ def _separated(mark: str) -> _Repair:
     )
 
 
-def _known(text: str, taxonomy: AnyTaxonomy) -> bool:
+def _is_known(text: str, taxonomy: AnyTaxonomy) -> bool:
     return len(taxonomy.candidates(text)) == 1
 
 

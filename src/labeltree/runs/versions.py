@@ -17,16 +17,18 @@ _PACKAGES = ("labeltree", "torch", "torchvision", "lightning", "timm", "numpy", 
 
 def versions() -> list[tuple[str, str]]:
     """Names and exact versions of Python, labeltree and the installed packages that affect its results."""
-    found = [("python", platform.python_version())]
+    listed = [("python", platform.python_version())]
     for name in _PACKAGES:
         try:
-            found.append((name, str(torch.__version__) if name == "torch" else version(name)))  # +cu130, +cpu
+            listed.append(
+                (name, str(torch.__version__) if name == "torch" else version(name))
+            )  # +cu130, +cpu
         except PackageNotFoundError:
             continue
     code = commit()
     if code is not None:
-        found.insert(2, ("labeltree's commit", code))
-    return [*found, ("system", f"{platform.system()} {platform.machine()}")]
+        listed.insert(2, ("labeltree's commit", code))
+    return [*listed, ("system", f"{platform.system()} {platform.machine()}")]
 
 
 def commit() -> str | None:
@@ -44,9 +46,9 @@ def commit() -> str | None:
     # A package that merely lies inside somebody's repository is not part of it: git must know this very file.
     if _git(here.parent, "ls-files", "--error-unmatch", here.name) is None:
         return None
-    found = _git(here.parent, "rev-parse", "--short=12", "HEAD")
+    revision = _git(here.parent, "rev-parse", "--short=12", "HEAD")
     changed = _git(here.parent, "status", "--porcelain", "--", str(here.parent.parent))
-    return f"{found}, changed" if found and changed else found
+    return f"{revision}, changed" if revision and changed else revision
 
 
 def _git(folder: Path, *words: str) -> str | None:

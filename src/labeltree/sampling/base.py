@@ -66,9 +66,9 @@ class BatchSampler(Sampler[list[int]], ABC):
         world_size: int | None = None,
         drop_last: bool = True,
     ) -> None:
-        self.nodes = _as_labels(nodes)
-        self.batch_size = _at_least("batch_size", batch_size, 1)
-        self.seed = _at_least("seed", seed, 0)
+        self.nodes = _check_labels(nodes)
+        self.batch_size = _check_least("batch_size", batch_size, 1)
+        self.seed = _check_least("seed", seed, 0)
         self.drop_last = bool(drop_last)
         self._asks = rank is None and world_size is None
         self._next = self._place = (0, 0)
@@ -76,8 +76,8 @@ class BatchSampler(Sampler[list[int]], ABC):
         self._drawn: tuple[int, Any] | None = None
         self.rank, self.world_size = _place()
         if not self._asks:
-            self.world_size = _at_least("world_size", 1 if world_size is None else world_size, 1)
-            self.rank = _at_least("rank", 0 if rank is None else rank, 0)
+            self.world_size = _check_least("world_size", 1 if world_size is None else world_size, 1)
+            self.rank = _check_least("rank", 0 if rank is None else rank, 0)
         if self.rank >= self.world_size:
             raise ValueError(f"rank is {rank}, expected less than world_size, which is {self.world_size}")
         self._full, self._short = self._count_batches()
@@ -97,7 +97,7 @@ class BatchSampler(Sampler[list[int]], ABC):
         """
         if start is None:
             start = self._next[1] if self._loaded and epoch == self._next[0] else 0
-        self._next = self._place = (_at_least("epoch", epoch, 0), _at_least("start", start, 0))
+        self._next = self._place = (_check_least("epoch", epoch, 0), _check_least("start", start, 0))
 
     def state_dict(self) -> dict[str, int]:
         """Where the current pass is: the `epoch` and the number of its batches that were yielded, `done`."""
@@ -114,9 +114,9 @@ class BatchSampler(Sampler[list[int]], ABC):
         # A pass begins with its first batch, as a loader makes iterators that it never uses.
         self._refuse_to_be_divided(sys._getframe(1))
         epoch, start = self._next
-        found = self.batches(epoch, start)
+        batches = self.batches(epoch, start)
         self._next, self._loaded = (epoch + 1, 0), False
-        for done, batch in enumerate(found, start + 1):
+        for done, batch in enumerate(batches, start + 1):
             self._place = (epoch, done)
             yield batch.tolist()
 
@@ -157,7 +157,7 @@ class BatchSampler(Sampler[list[int]], ABC):
             start: the number of batches of this epoch that are already consumed; with `len(self)` there are
                 none left.
         """
-        epoch, start = _at_least("epoch", epoch, 0), _at_least("start", start, 0)
+        epoch, start = _check_least("epoch", epoch, 0), _check_least("start", start, 0)
         self._find_place()
         if start > len(self):
             raise ValueError(f"start is {start}, expected at most the {len(self)} batches of an epoch")
@@ -166,7 +166,7 @@ class BatchSampler(Sampler[list[int]], ABC):
     def epoch_order(self, epoch: int) -> IntArray:
         """(len(self), B) the batches of an epoch, one per row; a short last batch is padded with -1."""
         self._find_place()
-        order = self._flat_order(_at_least("epoch", epoch, 0))
+        order = self._flat_order(_check_least("epoch", epoch, 0))
         size, world, rank = self.batch_size, self.world_size, self.rank
         rows = order[: self._full * world * size].reshape(self._full, world, size)[:, rank].copy()
         if self._short:
@@ -249,7 +249,7 @@ class RandomBatchSampler(BatchSampler):
         return rng.permutation(self.num_samples)[: int(self._global_sizes().sum())]
 
 
-def _as_labels(nodes: ArrayLike) -> IntArray:
+def _check_labels(nodes: ArrayLike) -> IntArray:
     labels = np.asarray(nodes)
     if labels.ndim != 1:
         raise ValueError(f"nodes has shape {labels.shape}, expected (n,)")
@@ -270,7 +270,7 @@ def _place() -> tuple[int, int]:
     return 0, 1
 
 
-def _at_least(name: str, value: int, least: int) -> int:
+def _check_least(name: str, value: int, least: int) -> int:
     try:
         number = index(value)
     except TypeError:

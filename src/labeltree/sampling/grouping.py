@@ -65,8 +65,8 @@ def classes_at_depth(taxonomy: Taxonomy, nodes: IntArray, depth: int) -> SampleC
     classes = np.where(nodes < 0, -1, column[nodes])
     order = np.argsort(classes, kind="stable")
     members = order[np.searchsorted(classes[order], 0) :]
-    found, firsts, sizes = np.unique(classes[members], return_index=True, return_counts=True)
-    return SampleClasses(found, members, firsts, sizes)
+    present, firsts, sizes = np.unique(classes[members], return_index=True, return_counts=True)
+    return SampleClasses(present, members, firsts, sizes)
 
 
 def describe_unused(

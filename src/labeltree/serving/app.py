@@ -81,7 +81,7 @@ def create_app(engine: Engine, *, token: str | None = None) -> FastAPI:
     service = Service(engine)
     app.state.service = service
     body = {"requestBody": _body_of(engine.modality)}
-    checks = [*guards, Depends(_known_options)]
+    checks = [*guards, Depends(_check_options)]
     posted: dict[str, Any] = {"responses": _PROBLEMS, "dependencies": checks, "openapi_extra": body}
 
     @app.post("/predict", response_model=Predictions, **posted)
@@ -116,7 +116,7 @@ def create_app(engine: Engine, *, token: str | None = None) -> FastAPI:
         )
         return Response(reply.model_dump_json(), media_type="application/json")
 
-    @app.get("/health", responses={503: {"model": Problem}}, dependencies=[Depends(_known_options)])
+    @app.get("/health", responses={503: {"model": Problem}}, dependencies=[Depends(_check_options)])
     async def health() -> Health:
         """Whether the model is loaded and its threads run."""
         if not engine.ready:
@@ -137,17 +137,17 @@ def create_app(engine: Engine, *, token: str | None = None) -> FastAPI:
 
 
 def _drift_reply(engine: Engine) -> DriftReply | None:
-    found = None if engine.drift is None else engine.drift.last
-    if engine.drift is None or found is None:
+    drift = None if engine.drift is None else engine.drift.last
+    if engine.drift is None or drift is None:
         return None
-    if isinstance(found, str):
+    if isinstance(drift, str):
         return DriftReply(
-            p_value=None, alarm=False, samples=WINDOW, says=f"not tested: {found}", evidence=None
+            p_value=None, alarm=False, samples=WINDOW, says=f"not tested: {drift}", evidence=None
         )
-    alarm = found.alarms()
-    says = found.sentence() if alarm else None
+    alarm = drift.alarms()
+    says = drift.sentence() if alarm else None
     evidence = engine.drift.evidence.value
-    return DriftReply(p_value=found.p_value, alarm=alarm, samples=found.count, says=says, evidence=evidence)
+    return DriftReply(p_value=drift.p_value, alarm=alarm, samples=drift.count, says=says, evidence=evidence)
 
 
 def _add_pages(app: FastAPI, engine: Engine, guards: list[Any]) -> None:
@@ -176,7 +176,7 @@ def _add_pages(app: FastAPI, engine: Engine, guards: list[Any]) -> None:
         taxonomy=tree.to_dict(),
     )
 
-    @app.get("/taxonomy", dependencies=[*guards, Depends(_known_options)])
+    @app.get("/taxonomy", dependencies=[*guards, Depends(_check_options)])
     async def taxonomy() -> TaxonomyReply:
         """The taxonomy of the answers, and the classes in the order of the classifier."""
         return reply
@@ -225,14 +225,14 @@ class Service:
             names = [name for name, _ in samples]
             del samples, content  # what is decoded is not held
             left = settings.timeout - (asyncio.get_running_loop().time() - began)
-            for place, found in zip(asked, await _finished(request, list(asked.values()), left), strict=True):
-                if isinstance(found, DataError):
-                    problems[place] = str(found)
-                    too_large += isinstance(found, TooLargeError)
-                elif isinstance(found, BaseException):
-                    raise found
+            for place, result in zip(asked, await _finish(request, list(asked.values()), left), strict=True):
+                if isinstance(result, DataError):
+                    problems[place] = str(result)
+                    too_large += isinstance(result, TooLargeError)
+                elif isinstance(result, BaseException):
+                    raise result
                 else:
-                    rows[place] = found
+                    rows[place] = result
         if len(problems) == len(rows):
             place, problem = min(problems.items())
             which = f"'{names[place]}'" if len(rows) == 1 else f"none of the samples; '{names[place]}'"
@@ -245,12 +245,12 @@ class Service:
         ]
 
 
-async def _finished(
+async def _finish(
     request: Request, futures: list[Future[dict[str, Any]]], seconds: float
 ) -> list[dict[str, Any] | BaseException]:
     """Results or errors of the futures; all are cancelled if the time is up or the client is gone."""
     everything = asyncio.gather(*map(asyncio.wrap_future, futures), return_exceptions=True)
-    closed = asyncio.ensure_future(_disconnected(request))
+    closed = asyncio.ensure_future(_wait_for_disconnect(request))
     either: set[asyncio.Future[Any]] = {everything, closed}
     try:
         done, _ = await asyncio.wait(either, timeout=max(seconds, 0), return_when=asyncio.FIRST_COMPLETED)
@@ -261,16 +261,16 @@ async def _finished(
         raise busy("the answer takes too long; try again a little later")
     finally:
         closed.cancel()
-        everything.add_done_callback(lambda found: found.cancelled() or found.exception())  # not logged
+        everything.add_done_callback(lambda future: future.cancelled() or future.exception())  # not logged
         everything.cancel()
 
 
-async def _disconnected(request: Request) -> None:
+async def _wait_for_disconnect(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
 
-async def _known_options(request: Request) -> None:
+async def _check_options(request: Request) -> None:
     """Refuse an option that the address does not have: an answer without it is not the one asked for."""
     known = [option.alias for option in request.scope["route"].dependant.query_params]
     for name in request.query_params:

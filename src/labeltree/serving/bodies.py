@@ -143,13 +143,13 @@ async def read_samples(request: Request, lease: Lease, settings: ServiceSettings
     length = request.headers.get("content-length", "0")
     if length.isdecimal() and int(length[:20]) > settings.max_upload:
         raise too_large(settings)
-    limited = Request(request.scope, _limited(request.receive, lease))
+    limited = Request(request.scope, _limit(request.receive, lease))
     if kind == "application/json":
-        samples = await _from_json(await limited.body(), reads, settings)
+        samples = await _read_json(await limited.body(), reads, settings)
     elif reads == "text":
         raise HTTPException(415, _TEXTS[1])
     elif kind == "multipart/form-data":
-        samples = await _from_multipart(limited, settings)
+        samples = await _read_multipart(limited, settings)
     elif kind.startswith("image/") or kind in ("application/octet-stream", "application/dicom"):
         samples = [("image", await limited.body())]
     else:
@@ -186,7 +186,7 @@ async def read_json(request: Request, kind: type[B], most: int) -> B:
         raise HTTPException(408, "the body did not arrive in time", {"Connection": "close"}) from None
     except ClientDisconnect:
         raise gone() from None
-    return _parsed(kind, body)
+    return _parse(kind, body)
 
 
 def too_many(settings: ServiceSettings) -> HTTPException:
@@ -199,7 +199,7 @@ def too_many(settings: ServiceSettings) -> HTTPException:
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 
 
-def _limited(receive: Receive, lease: Lease) -> Receive:
+def _limit(receive: Receive, lease: Lease) -> Receive:
     async def counted() -> MutableMapping[str, Any]:
         message = await receive()
         if message["type"] == "http.disconnect":
@@ -210,7 +210,7 @@ def _limited(receive: Receive, lease: Lease) -> Receive:
     return counted
 
 
-async def _from_multipart(request: Request, settings: ServiceSettings) -> Samples:
+async def _read_multipart(request: Request, settings: ServiceSettings) -> Samples:
     parser = MultiPartParser(
         request.headers, request.stream(), max_files=settings.max_samples + 1, max_fields=0
     )
@@ -241,12 +241,12 @@ async def _from_multipart(request: Request, settings: ServiceSettings) -> Sample
         await form.close()
 
 
-async def _from_json(body: bytes, reads: str, settings: ServiceSettings) -> Samples:
+async def _read_json(body: bytes, reads: str, settings: ServiceSettings) -> Samples:
     # A few bytes of JSON become an object of a hundred: it is not parsed if it cannot be what is expected.
     if reads != "image":
         if len(body) > 12 * settings.max_samples * settings.max_text:  # all characters escaped
             raise too_many(settings)
-        texts = (await run_in_threadpool(_parsed, Texts, body, _TEXTS if reads == "text" else None)).texts
+        texts = (await run_in_threadpool(_parse, Texts, body, _TEXTS if reads == "text" else None)).texts
         for place, text in enumerate(texts):
             if len(text) > settings.max_text:
                 raise HTTPException(
@@ -255,11 +255,11 @@ async def _from_json(body: bytes, reads: str, settings: ServiceSettings) -> Samp
         return [(f"text {place}", text) for place, text in enumerate(texts)]
     if body.count(b",") > 2 * settings.max_samples:  # base64 has none
         raise too_many(settings)
-    images = (await run_in_threadpool(_parsed, Images, body, _IMAGES)).images
+    images = (await run_in_threadpool(_parse, Images, body, _IMAGES)).images
     return [(f"image {place}", image) for place, image in enumerate(images)]
 
 
-def _parsed(kind: type[B], body: bytes, other: tuple[str, str] | None = None) -> B:
+def _parse(kind: type[B], body: bytes, other: tuple[str, str] | None = None) -> B:
     """JSON of a kind; `other` is the field of another kind that may be there, and what to say then."""
     try:
         return kind.model_validate_json(body)

@@ -1,4 +1,4 @@
-"""Watches whether what a service is asked is like the samples that its promises rest on."""
+"""Watches whether what a service is asked is like the samples that its coverage was calibrated on."""
 
 from __future__ import annotations
 
@@ -76,12 +76,12 @@ class DriftWatch:
             torch.cat([each.certainty for each in seen]),
             torch.cat([each.embeddings for each in seen if each.embeddings is not None]),
         )
-        found = self._rule.cannot_test(whole) or self._rule.test(whole)
+        outcome = self._rule.cannot_test(whole) or self._rule.test(whole)
         known = self.evidence.alarms()
         self.evidence.add(whole)
         with self._lock:
-            self._last = found
-        if isinstance(found, Drift) and found.alarms():
-            _log.warning("drift: %s; 1 in 20 windows without any drift says so, too", found.sentence())
+            self._last = outcome
+        if isinstance(outcome, Drift) and outcome.alarms():
+            _log.warning("drift: %s; 1 in 20 windows without any drift says so, too", outcome.sentence())
         if self.evidence.alarms() and not known:
             _log.warning("drift: %s", self.evidence.sentence())

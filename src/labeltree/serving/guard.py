@@ -120,10 +120,10 @@ class Guard:
         if kind.lower() == "bearer" and _same(sent.strip(), self._token):
             return True
         try:
-            found = SimpleCookie(headers.get("cookie", "")).get(_cookie_name(headers.get("host", "")))
+            cookie = SimpleCookie(headers.get("cookie", "")).get(_cookie_name(headers.get("host", "")))
         except CookieError:
             return False
-        return found is not None and _same(found.value, self._cookie)
+        return cookie is not None and _same(cookie.value, self._cookie)
 
 
 def _cookie_name(host: str) -> str:
@@ -139,7 +139,7 @@ def _bytes(text: str) -> bytes:
 
 
 def host_of(host: str) -> str | None:
-    """The name or address in a Host header, without the port; None if it is none."""
+    """The name or address in a Host header, without the port; None if it has neither."""
     try:
         parts = urlsplit(f"//{host}")
         _ = parts.port

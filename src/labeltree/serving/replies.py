@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 
-def _decoded(value: object) -> object:
+def _decode(value: object) -> object:
     """The bytes of a text in base64; line breaks in it are no error, as other characters are."""
     if not isinstance(value, str):
         return value
@@ -38,7 +38,7 @@ def _decoded(value: object) -> object:
         raise PydanticCustomError("base64", f"this is not base64; send {what}{hint}") from None
 
 
-Base64 = Annotated[bytes, BeforeValidator(_decoded), WithJsonSchema({"type": "string", "format": "base64"})]
+Base64 = Annotated[bytes, BeforeValidator(_decode), WithJsonSchema({"type": "string", "format": "base64"})]
 
 
 class Images(BaseModel):
@@ -128,7 +128,7 @@ class TaxonomyReply(BaseModel):
 
 
 class DriftReply(BaseModel):
-    """Whether the last samples are like the held-out ones that promises rest on."""
+    """Whether the last samples are like the held-out ones that coverage was calibrated on."""
 
     p_value: float | None = Field(description="none if the window could not be tested")
     alarm: bool = Field(description="whether they differ: of windows that do not, at most 5 % are said to")

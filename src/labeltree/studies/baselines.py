@@ -64,9 +64,9 @@ def measure_baselines(study: Study, runs: Path, book: Book) -> list[dict[str, An
                 folder.write_json(
                     folder.metrics, {**measured[key], "digest": digest, "defaults": defaults}
                 )  # last: done
-            found = read_json(folder.metrics, METRICS)
-            row = {"method": names[kind], "seed": seed, "settings": digest, "scores": scores_of(found)}
-            rows.append({**row, "defaults": found.get("defaults")})
+            metrics = read_json(folder.metrics, METRICS)
+            row = {"method": names[kind], "seed": seed, "settings": digest, "scores": scores_of(metrics)}
+            rows.append({**row, "defaults": metrics.get("defaults")})
     return rows
 
 

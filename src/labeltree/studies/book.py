@@ -48,7 +48,7 @@ class Book:
         if self.path.is_file():
             content = read_json(self.path, _RESULTS)
             with _RESULTS.reading(self.path, "parts of it are missing, or of another kind"):
-                self._rows = {(row["method"], row["seed"]): _checked(row) for row in content["results"]}
+                self._rows = {(row["method"], row["seed"]): _check_row(row) for row in content["results"]}
                 choices, trials = content.get("choices", {}), content.get("trials", {})
                 for choice in choices.values():
                     _ = choice["trials"][choice["chosen"]]["settings"].items()
@@ -92,26 +92,26 @@ class Book:
         places = dict.fromkeys((task.method.name, task.seed) for task in listed if task.measured)
         rows = [self._rows[place] for place in places if place in self._rows]
         older = sum(row.get("settings") not in self._defaults for row in rows)
-        found = []
+        sentences = []
         if changes:
             shown = "; ".join([*changes[:5], *(["…"] if len(changes) > 5 else [])])
-            found.append(
+            sentences.append(
                 f"defaults of labeltree have changed since results were made ({shown}): the study repeats "
                 "those runs"
             )
         if older:
-            found.append(
+            sentences.append(
                 f"{older} of {len(rows)} results have no recorded defaults (older versions kept none): they "
                 "count as made with today's"
             )
         methods = list({task.method.name: task.method for task in listed}.values())
         for entry in self._study.own_objectives(methods):
             if entry.origin.digest is None:
-                found.append(
+                sentences.append(
                     f"the source of objective '{entry.name}' cannot be read: if you change it, its results "
                     "count as done all the same, so move results.json and runs/ away then"
                 )
-        return found
+        return sentences
 
     def missing_scores(self) -> list[str]:
         """Sentences about columns of the study that none of its results has."""
@@ -205,7 +205,7 @@ class Book:
             temporary.write_text(text + "\n", "utf-8")
 
 
-def _checked(row: dict[str, Any]) -> dict[str, Any]:
+def _check_row(row: dict[str, Any]) -> dict[str, Any]:
     """A row of the results, after checking the types of everything that the tables read."""
     if "train_loss" in row:
         row = {**row, "train_loss": from_json(list[float], row["train_loss"])}

@@ -15,11 +15,11 @@ __all__ = ["claimed_method", "comparison_blocks"]
 
 def claimed_method(study: Study, methods: Sequence[str]) -> str:
     """The method that the study's claim names first; the first of ``methods`` if it names none."""
-    found: list[tuple[int, int, str]] = []
+    mentions: list[tuple[int, int, str]] = []
     for name in methods:
         if match := re.search(rf"(?<![\w+-]){re.escape(name)}(?![\w+-])", study.claim):
-            found.append((match.start(), -len(name), name))
-    return min(found)[2] if found else methods[0]
+            mentions.append((match.start(), -len(name), name))
+    return min(mentions)[2] if mentions else methods[0]
 
 
 def comparison_blocks(study: Study, summary: Summary, columns: Sequence[str]) -> list[Block]:
@@ -43,21 +43,21 @@ def comparison_blocks(study: Study, summary: Summary, columns: Sequence[str]) ->
         )
     ]
     for column in columns:
-        found = differences(summary, column, first)
-        if found:
+        differs = differences(summary, column, first)
+        if differs:
             title = f"{column.split('/')[0]} {metric_title(column)}"
-            blocks.append(Text(f"{title}: {_sentence(found)}."))
+            blocks.append(Text(f"{title}: {_sentence(differs)}."))
     return blocks
 
 
-def _sentence(found: dict[str, Difference]) -> str:
-    better = [_shown(name, d) for name, d in found.items() if d.decided and d.mean > 0]
-    worse = [_shown(name, d) for name, d in found.items() if d.decided and d.mean < 0]
-    open_ = [_shown(name, d) for name, d in found.items() if not d.decided]
+def _sentence(differences_of: dict[str, Difference]) -> str:
+    better = [_show(name, d) for name, d in differences_of.items() if d.decided and d.mean > 0]
+    worse = [_show(name, d) for name, d in differences_of.items() if d.decided and d.mean < 0]
+    open_ = [_show(name, d) for name, d in differences_of.items() if not d.decided]
     parts = [("better than", better), ("worse than", worse), ("not decided against", open_)]
     return "; ".join(f"{words} {', '.join(names)}" for words, names in parts if names)
 
 
-def _shown(name: str, difference: Difference) -> str:
+def _show(name: str, difference: Difference) -> str:
     error = "" if math.isnan(difference.error) else f" ± {difference.error:.4f}"
     return f"{name} ({difference.mean:+.4f}{error})"

@@ -115,12 +115,12 @@ def rewrite(path: str | Path) -> Path:
 
 
 def _keep(book: Book, study: Study, task: Task, runs: Path) -> None:
-    found = collect(study, task, runs)
+    row = collect(study, task, runs)
     if task.measured:
-        book.add(task.method.name, task.seed, found)
+        book.add(task.method.name, task.seed, row)
         return
-    book.add_trial(task, found["value"], found.get("defaults"))
+    book.add_trial(task, row["value"], row.get("defaults"))
     print(
-        f"{task.method.name}, trial {task.trial} {task.settings}: {study.select} {found['value']:.4f}",
+        f"{task.method.name}, trial {task.trial} {task.settings}: {study.select} {row['value']:.4f}",
         flush=True,
     )

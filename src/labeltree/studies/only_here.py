@@ -29,14 +29,14 @@ def only_here(study: Study, methods: Sequence[Method]) -> str | None:
     for entry in study.own_objectives(methods):
         if not entry.origin.is_found:
             return f"objective '{entry.name}' is registered by {entry.origin}"
-    for kind, word, name, function in _registered(study, methods):
+    for kind, word, name, function in _registered_functions(study, methods):
         module = _module_of(function)
         if not is_found_everywhere(module, kind):
             return f"{word} '{name}' is registered by '{_readable(module)}'"
     return None
 
 
-def _registered(
+def _registered_functions(
     study: Study, methods: Sequence[Method]
 ) -> Iterator[tuple[str, str, str, Callable[..., Any]]]:
     """The registered functions that a study uses: kind of plug-in, what it is, its name, and the function."""

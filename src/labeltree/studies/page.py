@@ -52,7 +52,7 @@ def study_blocks(
     if study.claim:
         kind = "Question" if "?" in study.claim else "Claim to test"
         blocks.append(Text(f"{kind}: {study.claim}"))
-    blocks += [Text(_made(path, study)), *_settings(study), *_missing(study, results)]
+    blocks += [Text(_credits(path, study)), *_settings(study), *_missing(study, results)]
     blocks += [Text(f"Warning: {said}") for said in missing_scores(study.columns, summary.columns)]
     notes = path.parent / "FINDINGS.md"
     if notes.is_file():
@@ -89,8 +89,8 @@ def study_blocks(
 
 def study_columns(study: Study, summary: Summary) -> list[str]:
     """The measured columns among those that the study names, or among the default columns."""
-    found = [find_score(column, summary.columns) for column in study.columns or _DEFAULT_COLUMNS]
-    return [column for column in found if column is not None]
+    columns = [find_score(column, summary.columns) for column in study.columns or _DEFAULT_COLUMNS]
+    return [column for column in columns if column is not None]
 
 
 def _protocols(study: Study) -> list[str]:
@@ -98,7 +98,7 @@ def _protocols(study: Study) -> list[str]:
     return [*study.evaluation.get("protocols", ())]
 
 
-def _as_typed(path: Path) -> Path:
+def _typed_path(path: Path) -> Path:
     """The path of the study file as typed, without folders above the working directory."""
     if not path.is_absolute():
         return path
@@ -113,7 +113,7 @@ def _program(study: Study) -> str:
     return f"python {Path(script).name}" if alone and script else "labeltree"
 
 
-def _made(path: Path, study: Study) -> str:
+def _credits(path: Path, study: Study) -> str:
     several = "s" * (len(study.seeds) > 1)
     seeds = f"{len(study.seeds)} seed{several} per method ({', '.join(map(str, study.seeds))})"
     trials = len(study.methods[0].trials)
@@ -127,7 +127,7 @@ def _made(path: Path, study: Study) -> str:
     if study.grid:
         best = "of each table" if study.is_map else "within each point of the grid"
     return (
-        f"Made by `{_program(study)} study {_as_typed(path)}`, with {seeds}. Numbers are mean ± standard "
+        f"Made by `{_program(study)} study {_typed_path(path)}`, with {seeds}. Numbers are mean ± standard "
         f"deviation (n − 1). {choice} The best mean {best} is bold. {significance(len(study.seeds))}."
     )
 

@@ -178,13 +178,13 @@ class Study:
         Recipe settings have dotted names; evaluation settings begin with ``evaluation.``. Values ``auto`` are
         not resolved.
         """
-        given = {_written(key) for key in _dotted(self.settings(method, trial, seed))}
-        found = self.recipe(method, trial, seed).computed_by()
+        given = {_spell(key) for key in _dot(self.settings(method, trial, seed))}
+        defaults = self.recipe(method, trial, seed).computed_by()
         if measured:
-            found |= {f"evaluation.{k}": v for k, v in asdict(self.evaluation_settings).items()}
+            defaults |= {f"evaluation.{k}": v for k, v in asdict(self.evaluation_settings).items()}
             given |= {f"evaluation.{key}" for key in self.evaluation}
-        found["head.layers"] = head_layers(self.recipe(method, trial, seed))
-        left = {key: value for key, value in found.items() if _written(key) not in given}
+        defaults["head.layers"] = head_layers(self.recipe(method, trial, seed))
+        left = {key: value for key, value in defaults.items() if _spell(key) not in given}
         plain: dict[str, Any] = json.loads(json.dumps(left, default=str))
         return plain
 
@@ -208,13 +208,13 @@ class Study:
         Raises:
             StudyError: if a pattern matches no method.
         """
-        found: list[Method] = []
+        kept: list[Method] = []
         for pattern in patterns or ("*",):
             fits = [m for m in self.methods if any(fnmatchcase(n, pattern) for n in (m.name, m.family))]
             if not fits:
                 raise StudyError(f"no method is called '{pattern}'; there are {', '.join(self.families)}")
-            found += [method for method in fits if method not in found]
-        return [method for method in self.methods if method in found]
+            kept += [method for method in fits if method not in kept]
+        return [method for method in self.methods if method in kept]
 
 
 def changed_defaults(then: Mapping[str, Any] | None, now: Mapping[str, Any]) -> list[str]:
@@ -229,14 +229,14 @@ def changed_defaults(then: Mapping[str, Any] | None, now: Mapping[str, Any]) -> 
     ]
 
 
-def _dotted(settings: Mapping[str, Any], prefix: str = "") -> list[str]:
-    found: list[str] = []
+def _dot(settings: Mapping[str, Any], prefix: str = "") -> list[str]:
+    keys: list[str] = []
     for key, value in settings.items():
-        found += _dotted(value, f"{prefix}{key}.") if isinstance(value, dict) else [f"{prefix}{key}"]
-    return found
+        keys += _dot(value, f"{prefix}{key}.") if isinstance(value, dict) else [f"{prefix}{key}"]
+    return keys
 
 
-def _written(key: str) -> str:
+def _spell(key: str) -> str:
     """The canonical spelling of a setting, since objective names may be written with ``-`` or ``_``."""
     return key.replace("-", "_")
 

@@ -242,9 +242,9 @@ def scores_of(metrics: dict[str, Any]) -> dict[str, float | None]:
     scores = {f"{role}/{name}": v for role, part in method["scores"].items() for name, v in part.items()}
     for protocol, values in method["by_depth"].items():
         scores |= {f"{protocol}/accuracy at depth {d}": v for d, v in enumerate(values, 1)}
-    for protocol, found in method.get("protocols", {}).items():
-        scores |= {f"{protocol}/{name}": value for name, value in found["scores"].items()}
-        for name, values in found["by_depth"].items():
+    for protocol, protocol_result in method.get("protocols", {}).items():
+        scores |= {f"{protocol}/{name}": value for name, value in protocol_result["scores"].items()}
+        for name, values in protocol_result["by_depth"].items():
             scores |= {f"{protocol}/{name} at depth {d}": v for d, v in enumerate(values, 1)}
     if "transfer" in metrics:
         scores |= {f"transfer {name}": value for name, value in scores_of(metrics["transfer"]).items()}

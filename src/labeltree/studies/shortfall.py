@@ -58,7 +58,7 @@ def shortfalls(
         methods: the methods that are compared, such as all but the baselines.
         margins: margin of each column, above 0.
     """
-    found: dict[str, list[Shortfall]] = {name: [] for name in methods}
+    by_method: dict[str, list[Shortfall]] = {name: [] for name in methods}
     for column, margin in margins.items():
         measured = {name: summary.by_seed(name, column) for name in methods}
         values = {name: by_seed for name, by_seed in measured.items() if by_seed}
@@ -74,8 +74,10 @@ def shortfalls(
             seeds = sorted(values[name].keys() & values[best].keys())
             behind = [sign * (values[best][seed] - values[name][seed]) for seed in seeds]
             mean, upper = _upper_limit(behind)
-            found[name].append(Shortfall(column, best, mean, upper if name in whole else math.nan, margin))
-    return found
+            by_method[name].append(
+                Shortfall(column, best, mean, upper if name in whole else math.nan, margin)
+            )
+    return by_method
 
 
 def pareto_set(summary: Summary, methods: Sequence[str], columns: Sequence[str]) -> list[str]:

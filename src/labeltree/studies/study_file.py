@@ -46,7 +46,7 @@ def read_study(path: str | Path) -> Study:
         content["columns"] = tuple(content.get("columns", ()))
         study = Study(methods=methods, grid=axes, paper=paper, **content)
         _check(study)
-        study = _with_score_names(study)
+        study = _fill_score_names(study)
     except LabeltreeError as error:
         raise StudyError(f"study '{path}': {error}") from error
     except (KeyError, TypeError, ValueError) as error:
@@ -60,7 +60,7 @@ def _methods(name: str, entry: dict[str, Any], axes: tuple[Axis, ...], folder: P
         raise ValueError(
             f"method '{name}' has '{min(unknown)}'; it may have recipe, settings, trials and grid"
         )
-    settings = _of_recipe(folder / entry["recipe"]) if "recipe" in entry else {}
+    settings = _read_recipe(folder / entry["recipe"]) if "recipe" in entry else {}
     settings |= entry.get("settings") or {}
     trials = list(entry.get("trials") or [{}])
     chosen = entry.get("grid", True)
@@ -93,7 +93,7 @@ def _check_evaluation(settings: Mapping[str, Any]) -> None:
             raise ValueError(f"evaluation has '{key}', which is no setting of an evaluation; {hint}")
 
 
-def _of_recipe(path: Path) -> dict[str, Any]:
+def _read_recipe(path: Path) -> dict[str, Any]:
     """The settings of a recipe file, dotted."""
     flat: dict[str, Any] = {}
     for key, value in recipe_settings(path).items():
@@ -135,7 +135,7 @@ def _check(study: Study) -> None:
         )
 
 
-def _with_score_names(study: Study) -> Study:
+def _fill_score_names(study: Study) -> Study:
     """The study with the scores' names of its results; raises ValueError for one that no run can have."""
 
     def named(what: str, column: str) -> str:

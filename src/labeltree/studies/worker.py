@@ -70,7 +70,7 @@ def do_tasks(
         Each task with None, or with its error. An interruption is raised.
     """
     if jobs > 1:
-        yield from _in_processes(path, tasks, runs, jobs)
+        yield from _run_in_processes(path, tasks, runs, jobs)
         return
     for task in tasks:
         try:
@@ -83,7 +83,7 @@ def do_tasks(
             yield task, None
 
 
-def _in_processes(
+def _run_in_processes(
     path: Path, tasks: Sequence[Task], runs: Path, jobs: int
 ) -> Iterator[tuple[Task, str | None]]:
     waiting = list(tasks)

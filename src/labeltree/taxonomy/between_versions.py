@@ -127,14 +127,14 @@ class VersionChange:
         """
         old = self.mapping.old
         weights = torch.bincount(labels[labels > 0], minlength=old.num_nodes)
-        found = {}
-        for kind, changed in _changed(self.mapping).items():
+        counts = {}
+        for kind, changed in _changed_nodes(self.mapping).items():
             below = torch.zeros(old.num_nodes, dtype=torch.bool)
             for node in changed:
                 below[node : int(old.subtree_end[node])] = True
             if changed:
-                found[kind] = ChangeCount(len(changed), int(weights[below].sum()))
-        return found
+                counts[kind] = ChangeCount(len(changed), int(weights[below].sum()))
+        return counts
 
     def sentence(self, labels: Tensor, name: str, samples: str = "samples") -> str:
         """What the change of the taxonomy does to labels ``(n,)`` of the old one, in a sentence or two.
@@ -181,14 +181,14 @@ def why_coarser(mapping: TaxonomyMapping, node: int) -> str | None:
     return f"the mapping {what}: the label '{old.path_name(node)}' becomes {now}"
 
 
-def _changed(mapping: TaxonomyMapping) -> dict[str, list[int]]:
+def _changed_nodes(mapping: TaxonomyMapping) -> dict[str, list[int]]:
     """The old nodes of each kind of change."""
-    found: dict[str, list[int]] = {kind: [] for kind in _KINDS}
+    nodes: dict[str, list[int]] = {kind: [] for kind in _KINDS}
     for change in mapping.changes():
         node = mapping.old.follow(change.old) if change.old else None
-        if node and change.kind in found:
-            found[change.kind].append(node)
-    return found
+        if node and change.kind in nodes:
+            nodes[change.kind].append(node)
+    return nodes
 
 
 def mapping_digest(mapping: TaxonomyMapping) -> str:
@@ -234,10 +234,10 @@ class LabelsOfBoth(LabelIndex):
         if there:
             self.mapped.add(key)
             return sorted({self._places[node] for node in there})
-        found = super().candidates(label)
-        if found:
+        candidates = super().candidates(label)
+        if candidates:
             self.taken.add(key)
-        return found
+        return candidates
 
     def why_coarser(self, label: Label) -> str | None:
         """Why a label of the old taxonomy is coarser on the new one; None if it is not."""

@@ -87,12 +87,12 @@ def sure_breadcrumbs(texts: Collection[str]) -> Breadcrumbs | None:
     Names such as `C > A`, `EWSR1::FLI1` and `cat | dog` are common among labels. So `>`, `›` or `»` must
     stand between spaces, and a path must have three names, or a name above others stand alone, too.
     """
-    found = breadcrumbs_of(texts, marks=BETWEEN_SPACES)
-    if found is None:
+    breadcrumbs = breadcrumbs_of(texts, marks=BETWEEN_SPACES)
+    if breadcrumbs is None:
         return None
-    above = {path[0] for path in found.paths if len(path) > 1}
-    sure = any(len(path) > 2 or (len(path) == 1 and path[0] in above) for path in found.paths)
-    return found if sure else None
+    above = {path[0] for path in breadcrumbs.paths if len(path) > 1}
+    sure = any(len(path) > 2 or (len(path) == 1 and path[0] in above) for path in breadcrumbs.paths)
+    return breadcrumbs if sure else None
 
 
 def spaced_path(text: str) -> tuple[str, ...]:
@@ -136,16 +136,16 @@ def google_taxonomy(text: str, certain: bool = False) -> GoogleTaxonomy | None:
     None if the text does not begin with its line `# Google_Product_Taxonomy_Version: …`, unless `certain`.
     """
     lines = [(i, line.strip()) for i, line in enumerate(text.split("\n"), start=1) if line.strip()]
-    found = _GOOGLE.match(lines[0][1]) if lines else None
-    if found is None and not certain:
+    match = _GOOGLE.match(lines[0][1]) if lines else None
+    if match is None and not certain:
         return None
-    rows = lines[1:] if found is not None else lines
+    rows = lines[1:] if match is not None else lines
     if not rows:
         raise TaxonomyError("there are no categories below the first line")
     with_ids = all(_GOOGLE_ID.match(line) for _, line in rows)
     texts = [_GOOGLE_ID.sub("", line, count=1) if with_ids else line for _, line in rows]
     paths = [tuple(name.strip() for name in line.split(">")) for line in texts]
-    version = (found.group(1) or None) if found is not None else None
+    version = (match.group(1) or None) if match is not None else None
     return GoogleTaxonomy(paths, [i for i, _ in rows], version)
 
 
@@ -166,22 +166,24 @@ def breadcrumb_lists(data: Any) -> list[tuple[str, ...]]:
         return []
     lists: list[dict[str, Any]] = []
     _find_lists(data, lists, _DEPTH)
-    return [path for number, found in enumerate(lists, start=1) if (path := _names(found, number))]
+    return [
+        path for number, breadcrumbs in enumerate(lists, start=1) if (path := _names(breadcrumbs, number))
+    ]
 
 
-def _find_lists(data: Any, found: list[dict[str, Any]], depth: int) -> None:
+def _find_lists(data: Any, lists: list[dict[str, Any]], depth: int) -> None:
     if isinstance(data, Pairs):
         item = dict(data)
         kind = item.get("@type")
         kinds = kind if isinstance(kind, list) else [kind]
         if any(str(name).rsplit("/", 1)[-1] == "BreadcrumbList" for name in kinds):
-            found.append(item)
+            lists.append(item)
         elif depth:
             for value in item.values():
-                _find_lists(value, found, depth - 1)
+                _find_lists(value, lists, depth - 1)
     elif isinstance(data, list) and depth:
         for value in data:
-            _find_lists(value, found, depth - 1)
+            _find_lists(value, lists, depth - 1)
 
 
 def _names(breadcrumbs: dict[str, Any], number: int) -> tuple[str, ...]:

@@ -79,7 +79,7 @@ def class_vectors(
             )
         vectors = _eigenvectors(tree, leaves, dim)
         if normalize:
-            vectors = _normalized(tree, vectors, leaves)
+            vectors = _normalize(tree, vectors, leaves)
     if leaves is classes:
         return vectors
     return means_of_classes(tree, vectors, leaves)[classes]
@@ -91,7 +91,7 @@ def _leaves_of(tree: Graph, classes: Tensor) -> Tensor:
     if not bool(inner.any()):
         return classes
     spans: dict[tuple[int, int], int] = {}
-    found: dict[int, None] = {}
+    leaves: dict[int, None] = {}
     for node in classes.tolist():
         below = tree.descendant_leaves(node).tolist()
         other = spans.setdefault((below[0], below[-1]), node)
@@ -100,8 +100,8 @@ def _leaves_of(tree: Graph, classes: Tensor) -> Tensor:
                 f"classes {tree.path_name(other)!r} and {tree.path_name(node)!r} have the same "
                 "leaves below them and would get the same embedding; leave one out"
             )
-        found.update(dict.fromkeys(below))
-    return torch.tensor(list(found))
+        leaves.update(dict.fromkeys(below))
+    return torch.tensor(list(leaves))
 
 
 def means_of_classes(tree: Graph, vectors: Tensor, classes: Tensor) -> Tensor:
@@ -161,13 +161,13 @@ def _similarity(tree: Graph, leaves: Tensor) -> Matrix:
     nearest = 1.0 - tree.lca_height_dissimilarity(ordered[:-1], ordered[1:]).numpy()
     n = len(leaves)
     place = torch.argsort(order).numpy()
-    found, row = np.empty((n, n)), np.ones(n)
+    similarity, row = np.empty((n, n)), np.ones(n)
     for i, row_number in enumerate(order.tolist()):
         row[i] = 1.0
         row[:i][::-1] = np.minimum.accumulate(nearest[:i][::-1])
         row[i + 1 :] = np.minimum.accumulate(nearest[i:])
-        np.take(row, place, out=found[row_number], mode="clip")  # "raise" would copy each row once more
-    return found
+        np.take(row, place, out=similarity[row_number], mode="clip")  # "raise" would copy each row once more
+    return similarity
 
 
 def sparse_vectors(tree: Graph, classes: Tensor) -> Tensor:
@@ -209,10 +209,10 @@ def _eigenvectors(tree: Graph, leaves: Tensor, dim: int) -> Tensor:
     comes first; the entry of each eigenvector that is largest in magnitude is positive.
     """
     if len(leaves) <= SMALL or 4 * dim >= len(leaves):
-        found = _all_pairs(tree, leaves, dim)
+        pairs = _all_pairs(tree, leaves, dim)
     else:
-        found = _leading_pairs(tree, leaves, dim)
-    values, vectors = found
+        pairs = _leading_pairs(tree, leaves, dim)
+    values, vectors = pairs
     largest = np.abs(vectors).argmax(axis=0)
     vectors = vectors * np.sign(vectors[largest, np.arange(vectors.shape[1])])
     return torch.from_numpy(vectors * np.sqrt(np.maximum(values, 0.0)))
@@ -248,7 +248,7 @@ def _leading_pairs(tree: Graph, leaves: Tensor, dim: int) -> tuple[Matrix, Matri
     return values, vectors
 
 
-def _normalized(tree: Graph, vectors: Tensor, classes: Tensor) -> Tensor:
+def _normalize(tree: Graph, vectors: Tensor, classes: Tensor) -> Tensor:
     """The vectors (C, D) scaled to unit length.
 
     Raises:

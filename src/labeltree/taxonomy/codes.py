@@ -78,9 +78,9 @@ def entries_from_codes(
     if not texts and not spans:
         raise TaxonomyError("there are no codes")
     if scheme is not None:
-        paths = _by_length(texts, scheme, _Spans(spans))
+        paths = _split_at_lengths(texts, scheme, _Spans(spans))
     else:
-        paths = _by_marks(texts) if marked else _found(texts)
+        paths = _split_at_marks(texts) if marked else _split_at_codes(texts)
     known = {code: text.strip() for code, text in (descriptions or {}).items() if text.strip()}
     named = [[f"{code} {known[code]}" if code in known else code for code in path] for path in paths]
     return entries_from_paths(named, root_name)
@@ -91,7 +91,7 @@ def _segments(code: str) -> list[str]:
     return "".join(character if character.isalnum() else " " for character in code.upper()).split()
 
 
-def _by_marks(texts: Mapping[str, str]) -> list[list[str]]:
+def _split_at_marks(texts: Mapping[str, str]) -> list[list[str]]:
     """The path of each code, where levels end at marks; the key of a code is its segments, with spaces."""
     names = dict(texts)
     paths = []
@@ -114,7 +114,7 @@ def _beginning(code: str, length: int) -> str:
     return code
 
 
-def _found(texts: Mapping[str, str]) -> list[list[str]]:
+def _split_at_codes(texts: Mapping[str, str]) -> list[list[str]]:
     """The path of each code, where levels end where other codes end."""
     paths = []
     for key in texts:
@@ -128,7 +128,7 @@ def _found(texts: Mapping[str, str]) -> list[list[str]]:
     return paths
 
 
-def _by_length(texts: Mapping[str, str], scheme: CodeScheme, spans: "_Spans") -> list[list[str]]:
+def _split_at_lengths(texts: Mapping[str, str], scheme: CodeScheme, spans: "_Spans") -> list[list[str]]:
     """The path of each code, where levels have known lengths."""
     lengths = sorted(set(scheme.lengths))
     width = min(map(len, texts), default=0)

@@ -60,7 +60,15 @@ def _children(graph: Graph, node: int, limit: int | None) -> list[tuple[int, boo
 
 def review(tree: Graph, nodes: Tensor | None = None) -> list[str]:
     """All warnings, one sentence per kind of finding; see `Taxonomy.check`."""
-    findings = (_leaf_count, _flat, _single_root_child, _single_children, _ragged, _repeated, _look_alikes)
+    findings = (
+        _leaf_count,
+        _flat,
+        _single_root_child,
+        _single_children,
+        _warn_of_ragged,
+        _warn_of_repeated,
+        _look_alikes,
+    )
     sentences = [sentence for finding in findings if (sentence := finding(tree))]
     return [*sentences, *placeholder_sentences(tree, nodes)]
 
@@ -116,7 +124,7 @@ def _single_children(tree: Graph) -> str:
     return f"{_count_of(len(single), 'node has', 'nodes have')} a single child: {_places(tree, single)}"
 
 
-def _ragged(tree: Graph) -> str:
+def _warn_of_ragged(tree: Graph) -> str:
     """A warning with the depths of the leaves, if there are several."""
     counts = np.bincount(tree.numbering.depth[tree.numbering.is_leaf]).tolist()
     depths = [depth for depth, count in enumerate(counts) if count]
@@ -127,7 +135,7 @@ def _ragged(tree: Graph) -> str:
     return f"the leaves lie at different depths: {listed}{more}"
 
 
-def _repeated(tree: Graph) -> str:
+def _warn_of_repeated(tree: Graph) -> str:
     """A warning with the names that occur more than once."""
     counts = Counter(tree.names)
     repeated = [name for name, count in counts.items() if count > 1]

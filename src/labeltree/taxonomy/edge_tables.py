@@ -95,7 +95,7 @@ def edges_from_table(
                 "--child COLUMN and --parent COLUMN"
             )
         if {end.casefold() for end in ends} == {"source", "target"}:
-            ends = _directed(columns, rows, *ends)
+            ends = _direct(columns, rows, *ends)
         child, parent = child or ends[0], parent or ends[1]
     at = [_index(columns, column) for column in (child, parent)]
     edges = [(row[at[0]], row[at[1]]) for row in rows]
@@ -116,7 +116,7 @@ def edges_from_table(
     return entries_from_edges(pairs, names=names, where=where, several_parents=several_parents)
 
 
-def _directed(
+def _direct(
     columns: Sequence[str], rows: Sequence[Sequence[str]], source: str, target: str
 ) -> tuple[str, str]:
     """The columns of child and parent of two of which either may be: in a tree each child stands once."""
@@ -179,9 +179,9 @@ def rf2_edges(text: str, names: Mapping[str, str] | None, several_parents: bool)
     if not edges:
         raise TaxonomyError(f"it has no active is-a relation (typeId {IS_A})")
     lines = list(edges.values())
-    found: dict[Hashable, object] = {end: (names or {}).get(end, end) for edge in edges for end in edge}
+    name_of: dict[Hashable, object] = {end: (names or {}).get(end, end) for edge in edges for end in edge}
     return entries_from_edges(
-        list(edges), names=found, where=lambda row: f"line {lines[row]}", several_parents=several_parents
+        list(edges), names=name_of, where=lambda row: f"line {lines[row]}", several_parents=several_parents
     )
 
 

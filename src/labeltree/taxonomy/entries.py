@@ -40,10 +40,10 @@ class Entries(NamedTuple):
 
     def parent(self) -> list[int]:
         """The index of each node's parent in a tree, -1 for the root."""
-        found = [-1] * len(self.names)
+        parents = [-1] * len(self.names)
         for child, parent in zip(self.children, self.parents, strict=True):
-            found[child] = parent
-        return found
+            parents[child] = parent
+        return parents
 
 
 def entries_of_tree(names: Sequence[str], parent: Sequence[int]) -> Entries:
@@ -266,12 +266,12 @@ def entries_from_folders(path: str | os.PathLike[str], root_name: str = "root") 
 def _subfolders(folder: str) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(folder) as entries:
-            found = [entry for entry in entries if not is_system_file(entry.name) and entry.is_dir()]
+            folders = [entry for entry in entries if not is_system_file(entry.name) and entry.is_dir()]
     except OSError as error:  # not permitted, path too long, or a link to itself
         raise TaxonomyError(
             f"the folder {error.filename or folder!r} cannot be read: {error.strerror}"
         ) from None
-    return sorted(found, key=lambda entry: entry.name)
+    return sorted(folders, key=lambda entry: entry.name)
 
 
 def _identity(stat: os.stat_result) -> tuple[int, int]:

@@ -192,26 +192,26 @@ def entries_from_document(document: Mapping[str, Any], several_parents: bool) ->
     if several_parents:
         if not _is_list_of(list, parents) or not all(_is_list_of(int, row) for row in parents):
             raise TaxonomyError(f"the saved {what} is damaged: 'parents' is not a list of lists of integers")
-        return _with_version(entries_of_dag(names, parents), document)
+        return _set_version(entries_of_dag(names, parents), document)
     if not _is_list_of(int, parents):
         raise TaxonomyError(f"the saved {what} is damaged: 'parents' is not a list of integers")
-    return _with_version(entries_of_tree(names, parents), document)
+    return _set_version(entries_of_tree(names, parents), document)
 
 
-def _with_version(entries: Entries, document: Mapping[str, Any]) -> Entries:
+def _set_version(entries: Entries, document: Mapping[str, Any]) -> Entries:
     """The entries with the release and the history that a file may have."""
-    release, history = document.get("release"), _as_dicts(document.get("history", []))
+    release, history = document.get("release"), _make_dicts(document.get("history", []))
     return entries._replace(
         release=None if release is None else checked_release(release), history=history_from(history)
     )
 
 
-def _as_dicts(value: Any, depth: int = 3) -> Any:
+def _make_dicts(value: Any, depth: int = 3) -> Any:
     """Plain data in which mappings that were read as pairs are dictionaries, down to a depth."""
     if isinstance(value, Pairs):
         value = dict(value)
-        return {key: _as_dicts(inner, depth - 1) for key, inner in value.items()} if depth else value
-    return [_as_dicts(inner, depth - 1) for inner in value] if isinstance(value, list) and depth else value
+        return {key: _make_dicts(inner, depth - 1) for key, inner in value.items()} if depth else value
+    return [_make_dicts(inner, depth - 1) for inner in value] if isinstance(value, list) and depth else value
 
 
 def _is_list_of(kind: type, values: Any) -> bool:
@@ -274,8 +274,8 @@ def _read_table(text: str, root_name: str | None, several_parents: bool) -> Entr
             raise TaxonomyError(
                 f"line 1 reads like data: {header[0]!r} stands below it again; name the columns in line 1"
             )
-    if len(header) == 1 and (found := breadcrumbs_of([cells[0] for cells in rows])):
-        return entries_from_paths(found.paths, root_name, where)
+    if len(header) == 1 and (breadcrumbs := breadcrumbs_of([cells[0] for cells in rows])):
+        return entries_from_paths(breadcrumbs.paths, root_name, where)
     _check_depths(header, rows)
     return entries_from_paths(([cell or None for cell in row] for row in rows), root_name, where)
 
@@ -381,8 +381,8 @@ def _read_lines(text: str, root_name: str | None, several_parents: bool) -> Entr
         entries = entries_from_paths(google.paths, root_name, lambda row: f"line {google.lines[row]}")
         return entries._replace(release=google.version)
     lines = [(i, line.strip()) for i, line in enumerate(text.split("\n"), start=1) if line.strip()]
-    found = _crumbs([line for _, line in lines])
-    paths = (line for _, line in lines) if found is None else found.paths
+    breadcrumbs = _crumbs([line for _, line in lines])
+    paths = (line for _, line in lines) if breadcrumbs is None else breadcrumbs.paths
     return entries_from_paths(paths, root_name, lambda row: f"line {lines[row][0]}")
 
 

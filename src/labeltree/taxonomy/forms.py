@@ -63,9 +63,9 @@ def read_form(
             google = google_taxonomy(text, certain=True)
             assert google is not None
             entries = entries_from_paths(google.paths, "root", lambda row: f"line {google.lines[row]}")
-            return _made(entries._replace(release=google.version))
+            return _make(entries._replace(release=google.version))
         if form == "breadcrumbs":
-            return _made(_breadcrumbs(_cells(path, text, column, ()), separator))
+            return _make(_breadcrumbs(_cells(path, text, column, ()), separator))
         if form == "codes":
             codes = _cells(path, text, column, _CODES)
             titles = (
@@ -75,12 +75,12 @@ def read_form(
             )
             if not _is_table(path):
                 codes = [code.split(maxsplit=1)[0] for code in codes]
-            return _made(entries_from_codes(codes, code_scheme(levels), titles))
+            return _make(entries_from_codes(codes, code_scheme(levels), titles))
         if form == "rf2":
             terms = None if descriptions is None else _terms(descriptions)
-            return _made(rf2_edges(text, terms, several_parents=True))
+            return _make(rf2_edges(text, terms, several_parents=True))
         header, rows, lines = rows_of_table(text)
-        return _made(
+        return _make(
             edges_from_table(
                 header,
                 rows,
@@ -111,7 +111,7 @@ def code_scheme(levels: str | None) -> CodeScheme | None:
     return CodeScheme(tuple(sorted({int(part) for part in parts})))
 
 
-def _made(entries: Entries) -> AnyTaxonomy:
+def _make(entries: Entries) -> AnyTaxonomy:
     is_tree = len(entries.parents) < len(entries.names)
     return Taxonomy._of(entries) if is_tree else TaxonomyDAG._of(entries)
 
@@ -167,9 +167,9 @@ def _titles(
 
 
 def _breadcrumbs(texts: list[str], separator: str | None) -> Entries:
-    found = breadcrumbs_of(texts, separator, certain=True)
-    if found is None and any("/" in text for text in texts):
-        found = breadcrumbs_of(texts, "/")
-    if found is None:
+    breadcrumbs = breadcrumbs_of(texts, separator, certain=True)
+    if breadcrumbs is None and any("/" in text for text in texts):
+        breadcrumbs = breadcrumbs_of(texts, "/")
+    if breadcrumbs is None:
         raise TaxonomyError("no separator of breadcrumbs is in it: say --separator, such as --separator '>'")
-    return entries_from_paths(found.paths, "root", lambda row: f"the text {texts[row]!r}")
+    return entries_from_paths(breadcrumbs.paths, "root", lambda row: f"the text {texts[row]!r}")

@@ -235,9 +235,9 @@ class Graph:
         child, parent = (place[ends] for ends in self.numbering.edges)
         between = (child > 0) & (parent >= 0)
         names = [self.names[node] for node in nodes.tolist()]
-        found = self._of(Entries(names, child[between].tolist(), parent[between].tolist()))
-        place[nodes.numpy()[found.order.numpy()]] = np.arange(len(nodes))
-        return found, torch.from_numpy(place)
+        subgraph = self._of(Entries(names, child[between].tolist(), parent[between].tolist()))
+        place[nodes.numpy()[subgraph.order.numpy()]] = np.arange(len(nodes))
+        return subgraph, torch.from_numpy(place)
 
     @property
     def order(self) -> Tensor:
@@ -278,9 +278,9 @@ class Graph:
 
     def reading(self, labels: LabelIndex) -> Self:
         """The same taxonomy, which looks labels up in another index."""
-        found = copy.copy(self)
-        found.__dict__["_labels"] = labels  # in place of the cached one
-        return found
+        copied = copy.copy(self)
+        copied.__dict__["_labels"] = labels  # in place of the cached one
+        return copied
 
     def why_coarser(self, label: Label) -> str | None:
         """Why the node of a label is coarser than the label says; None if it is not, see `LabelsOfBoth`."""
@@ -355,15 +355,15 @@ class Graph:
         """The parents of a node, ascending; the root has none."""
         node = as_node(node, self.num_nodes)
         start = self.numbering.parent_start
-        found: list[int] = self.numbering.parents[start[node] : start[node + 1]].tolist()
-        return found
+        parents: list[int] = self.numbering.parents[start[node] : start[node + 1]].tolist()
+        return parents
 
     def children(self, node: int) -> list[int]:
         """The children of a node, ascending."""
         node = as_node(node, self.num_nodes)
         start = self.numbering.child_start
-        found: list[int] = self.numbering.children[start[node] : start[node + 1]].tolist()
-        return found
+        children: list[int] = self.numbering.children[start[node] : start[node + 1]].tolist()
+        return children
 
     @cached_property
     def num_children(self) -> Tensor:
@@ -382,13 +382,13 @@ class Graph:
 
     def descendants(self, node: int) -> Tensor:
         """The ids of the nodes at or below a node, ascending."""
-        return torch.from_numpy(self._at_or_below(as_node(node, self.num_nodes)))
+        return torch.from_numpy(self._subtree(as_node(node, self.num_nodes)))
 
     def num_below(self, node: int) -> int:
         """The number of nodes below a node."""
-        return len(self._at_or_below(as_node(node, self.num_nodes))) - 1
+        return len(self._subtree(as_node(node, self.num_nodes))) - 1
 
-    def _at_or_below(self, node: int) -> IntArray:
+    def _subtree(self, node: int) -> IntArray:
         below = np.zeros(self.num_nodes, dtype=bool)
         below[node] = True
         frontier = self.children(node)
@@ -422,12 +422,12 @@ class Graph:
         """
         lca = self.lca(nodes, labels)
         depth, parent = self.depth.to(labels.device), self.main_parent.to(labels.device)
-        found = nodes.clone()
-        too_deep = ~self.is_leaf.to(labels.device)[labels] & (depth[found] > depth[labels]) & (lca != nodes)
+        cut = nodes.clone()
+        too_deep = ~self.is_leaf.to(labels.device)[labels] & (depth[cut] > depth[labels]) & (lca != nodes)
         while bool(too_deep.any()):
-            found[too_deep] = parent[found[too_deep]]
-            too_deep &= depth[found] > depth[labels]
-        return torch.where(lca == labels, labels, found)
+            cut[too_deep] = parent[cut[too_deep]]
+            too_deep &= depth[cut] > depth[labels]
+        return torch.where(lca == labels, labels, cut)
 
     # Pairs of nodes
 
@@ -443,7 +443,7 @@ class Graph:
         Returns:
             int64, on the device of the arguments.
         """
-        return self._of_pairs(u, v, self._lca_of)
+        return self._ask_pairs(u, v, self._lca_of)
 
     def lca_depth(self, u: NodesLike, v: NodesLike) -> Tensor:
         """Depth of the lowest common ancestor, int64; -1 where a label is missing."""
@@ -455,11 +455,11 @@ class Graph:
 
     def path_length(self, u: NodesLike, v: NodesLike) -> Tensor:
         """Fewest edges from u up to a common ancestor and down to v, int64; -1 where missing."""
-        return self._of_pairs(u, v, self._edges_between)
+        return self._ask_pairs(u, v, self._edges_between)
 
     def common_ancestor_count(self, u: NodesLike, v: NodesLike) -> Tensor:
         """Number of common ancestors, a node being its own ancestor, int64; -1 where missing."""
-        return self._of_pairs(u, v, self._shared_ancestors)
+        return self._ask_pairs(u, v, self._shared_ancestors)
 
     def lca_height_dissimilarity(self, u: NodesLike, v: NodesLike) -> Tensor:
         """`height(lca) / H`, float64 in [0, 1] (Eq. 1 of Barz & Denzler 2019); NaN where missing."""
@@ -481,15 +481,15 @@ class Graph:
 
     def _lca_of(self, u: Tensor, v: Tensor) -> Tensor:
         """Lowest common ancestors of nodes on the CPU, none missing, in tensors of one shape."""
-        return self._by_pairs(u, v, self._sets.lowest_common)
+        return self._ask_distinct(u, v, self._sets.lowest_common)
 
     def _edges_between(self, u: Tensor, v: Tensor) -> Tensor:
-        return self._by_pairs(u, v, lambda a, b: self._sets.meetings(a, b)[1])
+        return self._ask_distinct(u, v, lambda a, b: self._sets.meetings(a, b)[1])
 
     def _shared_ancestors(self, u: Tensor, v: Tensor) -> Tensor:
-        return self._by_pairs(u, v, lambda a, b: self._sets.meetings(a, b)[0])
+        return self._ask_distinct(u, v, lambda a, b: self._sets.meetings(a, b)[0])
 
-    def _by_pairs(self, u: Tensor, v: Tensor, ask: Callable[[IntArray, IntArray], IntArray]) -> Tensor:
+    def _ask_distinct(self, u: Tensor, v: Tensor, ask: Callable[[IntArray, IntArray], IntArray]) -> Tensor:
         """Call `ask` once per distinct pair, in parts of limited size; `ask` must be symmetric."""
         low, high = torch.minimum(u, v).reshape(-1), torch.maximum(u, v).reshape(-1)
         pairs, place = torch.unique(low * self.num_nodes + high, return_inverse=True)
@@ -500,11 +500,11 @@ class Graph:
         answers = torch.from_numpy(np.concatenate(parts))
         return answers[place].reshape(u.shape)
 
-    def _of_pairs(self, u: NodesLike, v: NodesLike, ask: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+    def _ask_pairs(self, u: NodesLike, v: NodesLike, ask: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
         """Call `ask` for the pairs without a missing label; -1 for the others."""
         u, v, device = self._pair(u, v)
-        found = ask(u.clamp(min=0), v.clamp(min=0))
-        return found.masked_fill((u < 0) | (v < 0), -1).to(device)
+        answers = ask(u.clamp(min=0), v.clamp(min=0))
+        return answers.masked_fill((u < 0) | (v < 0), -1).to(device)
 
     def _pair(self, u: NodesLike, v: NodesLike) -> tuple[Tensor, Tensor, torch.device]:
         left, right = as_nodes(u, self.num_nodes, "u"), as_nodes(v, self.num_nodes, "v")
@@ -519,8 +519,8 @@ class Graph:
 
     @staticmethod
     def _look_up(values: Tensor, nodes: Tensor) -> Tensor:
-        found = values.to(nodes.device)[nodes]  # a missing node, -1, reads the last entry and is masked
-        return found.masked_fill_(nodes < 0, -1)
+        looked_up = values.to(nodes.device)[nodes]  # a missing node, -1, reads the last entry and is masked
+        return looked_up.masked_fill_(nodes < 0, -1)
 
     # Special methods
 

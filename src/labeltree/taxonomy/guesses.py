@@ -33,12 +33,12 @@ def guesses_of(
         At most one guess per node, in the order of the nodes.
     """
     sourced = {target for several in targets for target in several}
-    found: list[Guess] = []
+    guesses: list[Guess] = []
     for node, there in doubtful.items():
         children = old.children(node)
         stay = sum(bool(targets[child]) for child in children)
         reason = f"{stay} of its {len(children)} children went there, the others are gone"
-        found.append(_guess(old, new, node, there, reason, sourced))
+        guesses.append(_guess(old, new, node, there, reason, sourced))
     for node in range(old.num_nodes):
         if len(targets[node]) != 1 and node:
             continue
@@ -49,19 +49,19 @@ def guesses_of(
         children = new.children(place)
         fresh = [child for child in children if child not in sourced]
         known = {child for child in children if child in sourced}
-        named = _by_name(old, new, gone, fresh, known)
+        named = _guess_by_name(old, new, gone, fresh, known)
         taken = {target for guess in named for target in guess.targets}
         left = {guess.node for guess in named}
-        found += named
-        found += _by_place(
+        guesses += named
+        guesses += _guess_by_place(
             old, new, [one for one in gone if one not in left], [one for one in fresh if one not in taken]
         )
-    aimed = Counter(target for guess in found for target in guess.targets)
-    shared = [_as_merge(guess) if aimed[guess.targets[0]] > 1 else guess for guess in found]
+    aimed = Counter(target for guess in guesses for target in guess.targets)
+    shared = [_make_merge(guess) if aimed[guess.targets[0]] > 1 else guess for guess in guesses]
     return sorted(shared, key=lambda guess: guess.node)
 
 
-def _as_merge(guess: Guess) -> Guess:
+def _make_merge(guess: Guess) -> Guess:
     """A guess whose new node another guess names, too."""
     return replace(guess, change=replace(guess.change, kind="merge")) if len(guess.targets) == 1 else guess
 
@@ -80,7 +80,7 @@ def _guess(
     return Guess(node, tuple(there), change, reason, by_place=by_place)
 
 
-def _by_name(
+def _guess_by_name(
     old: Taxonomy, new: Taxonomy, gone: Sequence[int], fresh: Sequence[int], known: set[int]
 ) -> list[Guess]:
     """Guesses about children that are gone, from new children of the same parent and those that stayed."""
@@ -88,7 +88,7 @@ def _by_name(
     for child in fresh:
         by_key.setdefault(plain_key(new.names[child]), []).append(child)
     spelled = {node: by_key.get(plain_key(old.names[node]), []) for node in gone}
-    found = {
+    guesses = {
         node: _guess(old, new, node, there, "the same name, spelled otherwise", known)
         for node, there in spelled.items()
         if len(there) == 1
@@ -98,8 +98,8 @@ def _by_name(
         stayed.setdefault(plain_key(new.names[child]), []).append(child)
     for node in gone:
         alike = stayed.get(plain_key(old.names[node]), [])
-        if node not in found and len(alike) == 1:
-            found[node] = _guess(old, new, node, alike, "the same name where its parent went", known)
+        if node not in guesses and len(alike) == 1:
+            guesses[node] = _guess(old, new, node, alike, "the same name where its parent went", known)
     beginnings = sorted((new.names[child].casefold(), child) for child in fresh)
     by_name = dict(beginnings)
     endings: dict[str, list[int]] = {}
@@ -107,41 +107,41 @@ def _by_name(
         for ending in _endings(name):
             endings.setdefault(ending, []).append(child)
     for node in gone:
-        if node in found:
+        if node in guesses:
             continue
         name = old.names[node].casefold()
         parts = _beginning_with(beginnings, name)
         if parts:
             several = "new names that begin" if len(parts) > 1 else "the new name begins"
-            found[node] = _guess(old, new, node, parts, f"{several} with {old.names[node]!r}", known)
+            guesses[node] = _guess(old, new, node, parts, f"{several} with {old.names[node]!r}", known)
         elif parts := sorted(endings.get(name, [])):
             several = "new names that end" if len(parts) > 1 else "the new name ends"
-            found[node] = _guess(old, new, node, parts, f"{several} in {old.names[node]!r}", known)
+            guesses[node] = _guess(old, new, node, parts, f"{several} in {old.names[node]!r}", known)
         else:
             shorter = [by_name[part] for part in (*_endings(name), *_starts(name)) if part in by_name]
             if len(shorter) == 1:
                 reason = f"it begins or ends with the new name {new.names[shorter[0]]!r}"
-                found[node] = _guess(old, new, node, shorter, reason, known)
-    left = [node for node in gone if node not in found]
+                guesses[node] = _guess(old, new, node, shorter, reason, known)
+    left = [node for node in gone if node not in guesses]
     for candidates, reason in (
         (fresh, "one letter apart"),
         (sorted(known), "one letter apart from one that stayed"),
     ):
         names = [old.names[node] for node in left] + [new.names[child] for child in candidates]
         for first, second in near_pairs(names):
-            if first < len(left) <= second and left[first] not in found:
+            if first < len(left) <= second and left[first] not in guesses:
                 there = [candidates[second - len(left)]]
-                found[left[first]] = _guess(old, new, left[first], there, reason, known)
-        left = [node for node in left if node not in found]
-    return list(found.values())
+                guesses[left[first]] = _guess(old, new, left[first], there, reason, known)
+        left = [node for node in left if node not in guesses]
+    return list(guesses.values())
 
 
-def _by_place(old: Taxonomy, new: Taxonomy, gone: Sequence[int], fresh: Sequence[int]) -> list[Guess]:
+def _guess_by_place(old: Taxonomy, new: Taxonomy, gone: Sequence[int], fresh: Sequence[int]) -> list[Guess]:
     """Guesses about children whose names say nothing: where only one is new, they may have become it.
 
     Classes and inner nodes are looked at apart, and names such as "other" left out.
     """
-    found: list[Guess] = []
+    guesses: list[Guess] = []
     for inner in (False, True):
         here, there = (
             [
@@ -161,8 +161,8 @@ def _by_place(old: Taxonomy, new: Taxonomy, gone: Sequence[int], fresh: Sequence
             if len(here) == 1
             else f"by its place alone: one of {len(here)} that are gone there, and only one is new"
         )
-        found += [_guess(old, new, node, there, reason, by_place=True) for node in here]
-    return found
+        guesses += [_guess(old, new, node, there, reason, by_place=True) for node in here]
+    return guesses
 
 
 def _may_be_opposites(one: str, other: str) -> bool:
@@ -173,13 +173,13 @@ def _may_be_opposites(one: str, other: str) -> bool:
 
 def _beginning_with(names: Sequence[tuple[str, int]], start: str) -> list[int]:
     """The nodes whose name is longer than the start and goes on with another word."""
-    found = []
+    longer = []
     for name, node in names[bisect_left(names, (start, -1)) :]:
         if not name.startswith(start):
             break
         if len(name) > len(start) and not name[len(start)].isalnum():
-            found.append(node)
-    return sorted(found)
+            longer.append(node)
+    return sorted(longer)
 
 
 def _endings(name: str) -> Iterator[str]:

@@ -119,9 +119,9 @@ def distinct_labels(label_sets: Tensor, tree: Taxonomy) -> Tensor:
 
 def common_ancestors(label_sets: Tensor, tree: Taxonomy) -> Tensor:
     """The lowest common ancestor ``(n,)`` of the labels ``(n, k)`` of each sample, −1 where it has none."""
-    found = label_sets[:, 0]
+    common = label_sets[:, 0]
     for column in label_sets.unbind(1)[1:]:
-        both = (found >= 0) & (column >= 0)
-        meeting = tree.lca(found.clamp_min(0), column.clamp_min(0))
-        found = torch.where(both, meeting, torch.maximum(found, column))
-    return found
+        both = (common >= 0) & (column >= 0)
+        meeting = tree.lca(common.clamp_min(0), column.clamp_min(0))
+        common = torch.where(both, meeting, torch.maximum(common, column))
+    return common

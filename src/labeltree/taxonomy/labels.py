@@ -107,8 +107,8 @@ class LabelIndex:
         node = self.follow(split_path(text))
         if text.startswith("/") and node is not None:
             return [node]
-        found = self._named.get(text, [])
-        return found if node is None or node in found else sorted([node, *found])
+        nodes = self._named.get(text, [])
+        return nodes if node is None or node in nodes else sorted([node, *nodes])
 
     def find(self, label: Label) -> int:
         """The only node that a label refers to.
@@ -124,11 +124,11 @@ class LabelIndex:
 
     def _find(self, label: Label) -> int:
         """The node of a label, or -1 if there is none; an ambiguous label raises an error."""
-        found = self.candidates(label)
-        if len(found) > 1:
-            paths = some([self.path_name(v) for v in found])
+        candidates = self.candidates(label)
+        if len(candidates) > 1:
+            paths = some([self.path_name(v) for v in candidates])
             raise TaxonomyError(f"label {label!r} is ambiguous, it may be {paths}; give the path")
-        return found[0] if found else -1
+        return candidates[0] if candidates else -1
 
     def encode(self, labels: Iterable[object]) -> Tensor:
         """The nodes of labels, shape (n,); -1 for a missing one."""
@@ -137,12 +137,12 @@ class LabelIndex:
                 f"labels is the string {labels!r}, expected a sequence; use find for one label"
             )
         known: dict[Label, int] = {}
-        nodes = [-1 if (key := _key(label)) is None else self._remembered(known, key) for label in labels]
+        nodes = [-1 if (key := _key(label)) is None else self._remember(known, key) for label in labels]
         if unknown := [label for label, node in known.items() if node < 0]:
             raise TaxonomyError(self._unknown_sentence(unknown))
         return torch.tensor(nodes, dtype=torch.int64)
 
-    def _remembered(self, known: dict[Label, int], label: Label) -> int:
+    def _remember(self, known: dict[Label, int], label: Label) -> int:
         node = known.get(label)
         if node is None:
             node = known[label] = self._find(label)

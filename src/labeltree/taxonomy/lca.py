@@ -111,20 +111,20 @@ class AncestorSets:
 
     def of(self, node: int) -> IntArray:
         """The ancestors of a node, itself first and the root last, by height and number."""
-        found: IntArray = self.node[self.rank[self.first[node] : self.first[node + 1]]]
-        return found
+        ancestors: IntArray = self.node[self.rank[self.first[node] : self.first[node + 1]]]
+        return ancestors
 
     def lowest_common(self, u: IntArray, v: IntArray) -> IntArray:
         """The common ancestor of least height of pairs (p,), ties going to the first."""
         i, j = self.first[u], self.first[v]
-        found = np.empty(len(u), dtype=np.int64)
+        ranks = np.empty(len(u), dtype=np.int64)
         pair = np.arange(len(u))
         while len(pair):
             a, b = self.rank[i], self.rank[j]
             met = a == b
-            found[pair[met]] = a[met]
+            ranks[pair[met]] = a[met]
             i, j, pair = (i + (a < b))[~met], (j + (b < a))[~met], pair[~met]
-        common: IntArray = self.node[found]
+        common: IntArray = self.node[ranks]
         return common
 
     def meetings(self, u: IntArray, v: IntArray) -> tuple[IntArray, IntArray]:

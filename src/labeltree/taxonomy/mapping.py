@@ -75,7 +75,7 @@ class TaxonomyMapping:
         if tuple(targets[0]) not in ((), (0,)):
             raise TaxonomyError("the root of a taxonomy cannot become another node than the root")
         self.old, self.new = old, new
-        self.targets, self._places = _completed(old, new, targets)
+        self.targets, self._places = _complete(old, new, targets)
         gone = [one or set(several) == {0} for one, several in zip(gone, targets, strict=True)]
         gone[0] = False
         self._gone = gone
@@ -180,8 +180,8 @@ class TaxonomyMapping:
         from labeltree.taxonomy.matching import match_versions
 
         _check_trees(old, new)
-        found, guesses = match_versions(old, new, synonyms or {})
-        return cls(old, new, found), guesses
+        certain, guesses = match_versions(old, new, synonyms or {})
+        return cls(old, new, certain), guesses
 
     def with_guesses(self, guesses: Sequence[Guess]) -> TaxonomyMapping:
         """The mapping with these guesses taken as right, and what follows from them for the nodes below.
@@ -206,7 +206,7 @@ class TaxonomyMapping:
         removed = [gone and not several for gone, several in zip(removed, targets, strict=True)]
         return TaxonomyMapping(self.old, self.new, targets, removed)
 
-    def _with_what_follows(self, guess: Guess) -> Guess:
+    def _carry_down(self, guess: Guess) -> Guess:
         """A guess about an inner node with the changes of the nodes below that it brings."""
         if not self.old.children(guess.node):
             return guess
@@ -222,7 +222,7 @@ class TaxonomyMapping:
         """Write the mapping as YAML, one line a change, and guesses as comments; see `load`."""
         from labeltree.taxonomy.mapping_file import write_mapping
 
-        told = [self._with_what_follows(guess) for guess in guesses]
+        told = [self._carry_down(guess) for guess in guesses]
         write_mapping(path, self.old, self.new, self._changes, told)
 
     @classmethod
@@ -268,7 +268,7 @@ def diff(old: Taxonomy, new: Taxonomy) -> list[Change]:
     return TaxonomyMapping.between(old, new)[0].changes()
 
 
-def _completed(old: Taxonomy, new: Taxonomy, targets: Sequence[Sequence[int]]) -> tuple[Targets, list[int]]:
+def _complete(old: Taxonomy, new: Taxonomy, targets: Sequence[Sequence[int]]) -> tuple[Targets, list[int]]:
     """The targets of every old node, at least one, and the node of its labels."""
     parent = old.numbering.main_parent.tolist()
     completed: list[tuple[int, ...]] = [(0,)]

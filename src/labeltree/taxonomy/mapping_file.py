@@ -91,7 +91,7 @@ def described_versions(path: str | os.PathLike[str]) -> dict[str, dict[str, str]
     Raises:
         TaxonomyError: if it is no mapping.
     """
-    return _parsed(Path(path))[0]
+    return _parse(Path(path))[0]
 
 
 def _digest(text: str | bytes) -> str:
@@ -131,14 +131,14 @@ def read_mapping(
     if old is None and new is None:
         raise TaxonomyError(f"'{path}' says what changed; give the old or the new taxonomy, too")
     try:
-        about, lines = _parsed(path)
+        about, lines = _parse(path)
         if old is None:
             assert new is not None
             earlier = about.get("old", {})
             old = _undone(new, lines, earlier.get("root", new.names[0])).with_release(earlier.get("release"))
             _check_complete(old, new, earlier, about.get("new", {}))
         later = about.get("new", {})
-        old, made, targets, removed = _done(old, new, lines, later.get("root", old.names[0]))
+        old, made, targets, removed = _carry_out(old, new, lines, later.get("root", old.names[0]))
         return old, made if new is not None else made.with_release(later.get("release")), targets, removed
     except TaxonomyError as error:
         raise TaxonomyError(f"{path}: {error}") from None
@@ -156,7 +156,7 @@ def _check_complete(old: Taxonomy, new: Taxonomy, earlier: dict[str, str], later
         )
 
 
-def _parsed(path: Path) -> tuple[dict[str, dict[str, str]], list[_Line]]:
+def _parse(path: Path) -> tuple[dict[str, dict[str, str]], list[_Line]]:
     import yaml
 
     try:
@@ -201,14 +201,14 @@ def _parsed(path: Path) -> tuple[dict[str, dict[str, str]], list[_Line]]:
 
 def _mapping_of(node: Any) -> dict[str, Any]:
     """The values of a mapping by key; each key once."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for key, value in node.value if isinstance(node.value, list) else ():
         if not isinstance(key.value, str):
             _refuse(key, "a key is not text")
-        if key.value in found:
+        if key.value in values:
             _refuse(key, f"{key.value!r} is given twice")
-        found[key.value] = value
-    return found
+        values[key.value] = value
+    return values
 
 
 def _refuse(node: Any, what: str) -> NoReturn:
@@ -241,7 +241,7 @@ def _paths(node: Any) -> tuple[Path_, ...]:
     return tuple(path for part in node.value if hasattr(part, "value") for path in _paths(part))
 
 
-def _done(
+def _carry_out(
     old: Taxonomy, new: Taxonomy | None, lines: list[_Line], root: str
 ) -> tuple[Taxonomy, Taxonomy, list[list[int]], list[bool]]:
     """Carry out the changes."""
@@ -253,14 +253,14 @@ def _done(
     for node in range(1, old.num_nodes):
         line = of_node.get(node)
         if line is None:
-            found: tuple[Path_, ...] = ((*places[parent[node]], names[node]),)
+            after: tuple[Path_, ...] = ((*places[parent[node]], names[node]),)
         else:
-            found = line.new or (places[parent[node]],)
+            after = line.new or (places[parent[node]],)
         removed.append(line is not None and line.kind == "remove")
-        there.append(found)
-        places.append(_shared(found))
+        there.append(after)
+        places.append(_common_path(after))
     if new is None:
-        paths = [path for found in there for path in found if path]
+        paths = [path for after in there for path in after if path]
         paths += [path for line in lines for path in line.new if path]
         if not paths:
             raise TaxonomyError("after the changes no class is left")
@@ -268,10 +268,10 @@ def _done(
     silent: dict[str, str] = {}  # old nodes that no line names and the new version lacks: where they would be
     stated: list[str] = []
     targets: list[list[int]] = []
-    for node, found in enumerate(there):
-        at = [new.follow(path) for path in found]
+    for node, after in enumerate(there):
+        at = [new.follow(path) for path in after]
         if None in at:
-            lost = join_path(next(path for path, target in zip(found, at, strict=True) if target is None))
+            lost = join_path(next(path for path, target in zip(after, at, strict=True) if target is None))
             if (line := of_node.get(node)) is not None:
                 stated.append(f"{lost} (line {line.number})")
             else:
@@ -292,7 +292,7 @@ def _done(
 
 def _lines_of_nodes(old: Taxonomy, lines: list[_Line]) -> dict[int, _Line]:
     """The change of each old node; a guess that was accepted replaces the line that removes the node."""
-    found: dict[int, _Line] = {}
+    line_of: dict[int, _Line] = {}
     unknown = []
     for line in lines:
         if line.kind == "add":
@@ -301,19 +301,19 @@ def _lines_of_nodes(old: Taxonomy, lines: list[_Line]) -> dict[int, _Line]:
         if node is None:
             unknown.append(f"{join_path(line.old)} (line {line.number})")
             continue
-        before = found.get(node)
+        before = line_of.get(node)
         if before is not None and "remove" not in (before.kind, line.kind):
             raise TaxonomyError(
                 f"lines {before.number} and {line.number} are both about {join_path(line.old)!r}; remove one"
             )
         if before is None or before.kind == "remove":
-            found[node] = line
+            line_of[node] = line
     if unknown:
         raise TaxonomyError(f"made for another version: the old taxonomy has no {some(unknown, 3)}")
-    return found
+    return line_of
 
 
-def _shared(paths: Iterable[Path_]) -> Path_:
+def _common_path(paths: Iterable[Path_]) -> Path_:
     """The path of the lowest node above all."""
     several = list(paths)
     length = 0

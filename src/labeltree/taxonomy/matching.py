@@ -51,15 +51,15 @@ def match_nodes(source: Graph, target: Graph) -> Matching:
         >>> match_nodes(source, target)
         Matching(nodes=tensor([ 0, -1,  3, -1, -1, -1]), ambiguous=[3, 5])
     """
-    found, ambiguous = _match(source, target)
-    return Matching(torch.tensor(found), ambiguous)
+    targets, ambiguous = _match(source, target)
+    return Matching(torch.tensor(targets), ambiguous)
 
 
 def _match(source: Graph, target: Graph) -> tuple[list[int], list[int]]:
     named: dict[str, list[int]] = {}
     for node in range(1, len(target)):
         named.setdefault(target.names[node], []).append(node)
-    found, ambiguous = [0], list[int]()
+    matches, ambiguous = [0], list[int]()
     here = Counter(source.names[1:])
     for node in range(1, len(source)):
         there = target.follow(source.path(node))
@@ -68,8 +68,8 @@ def _match(source: Graph, target: Graph) -> tuple[list[int], list[int]]:
             certain = len(alike) == 1 and here[source.names[node]] == 1
             there = alike[0] if certain else None
             ambiguous += [] if certain else [node]
-        found.append(-1 if there is None else there)
-    return found, ambiguous
+        matches.append(-1 if there is None else there)
+    return matches, ambiguous
 
 
 def match_versions(
@@ -115,15 +115,15 @@ def _follow_parents(old: Taxonomy, new: Taxonomy, targets: list[list[int]]) -> i
     sourced = {target for several in targets for target in several}
     child = {(above, new.names[node]): node for node, above in enumerate(new.numbering.main_parent.tolist())}
     parent = old.numbering.main_parent.tolist()
-    found = 0
+    count = 0
     for node in range(1, old.num_nodes):
         above = targets[parent[node]]
         there = child.get((above[0], old.names[node])) if len(above) == 1 and not targets[node] else None
         if there is not None and there not in sourced:
             targets[node] = [there]
             sourced.add(there)
-            found += 1
-    return found
+            count += 1
+    return count
 
 
 def _follow_children(
@@ -136,7 +136,7 @@ def _follow_children(
     Returns:
         The number of nodes that were matched.
     """
-    found = 0
+    count = 0
     parent = new.numbering.main_parent.tolist()
     above = old.numbering.main_parent.tolist()
     for node in range(old.num_nodes - 1, 0, -1):
@@ -152,15 +152,15 @@ def _follow_children(
             if 2 * sum(bool(targets[child]) for child in children) >= len(children):
                 targets[node] = sorted(parents)
                 doubtful.pop(node, None)
-                found += 1
+                count += 1
             else:
                 doubtful[node] = sorted(parents)
-    return found
+    return count
 
 
 def _line_up(node: int, parent: list[int]) -> list[int]:
-    found = [node]
+    line = [node]
     while node > 0:
         node = parent[node]
-        found.append(node)
-    return found
+        line.append(node)
+    return line

@@ -53,7 +53,7 @@ def near_pairs(names: Sequence[str]) -> Iterator[tuple[int, int]]:
     """
     plain = [name.casefold() for name in names]
     by_shorter: dict[str, list[int]] = {}
-    found: set[tuple[int, int]] = set()
+    near: set[tuple[int, int]] = set()
     for position, name in enumerate(plain):
         if len(name) < _SHORTEST:
             continue
@@ -62,9 +62,9 @@ def near_pairs(names: Sequence[str]) -> Iterator[tuple[int, int]]:
     for alike in by_shorter.values():
         if 1 < len(alike) <= _MOST_ALIKE:
             for first, second in combinations(alike, 2):
-                if (first, second) not in found and _one_apart(plain[first], plain[second]):
-                    found.add((first, second))
-    yield from sorted(found)
+                if (first, second) not in near and _one_apart(plain[first], plain[second]):
+                    near.add((first, second))
+    yield from sorted(near)
 
 
 def _one_apart(first: str, second: str) -> bool:

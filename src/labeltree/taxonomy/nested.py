@@ -226,24 +226,24 @@ def yaml_from_tree(names: Sequence[str], parents: Sequence[int]) -> str:
     """
     lines = []
     for name, depth in zip(names[1:], depth_of(parents)[1:], strict=True):
-        key = _quoted(name)
+        key = _quote(name)
         if len(key) > LONGEST_KEY:
             raise TaxonomyError(f"the name {name[:40]!r}... is too long for YAML; save the taxonomy as .json")
         lines.append(f"{'  ' * (depth - 1)}{key}:\n")
     return "".join(lines)
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     # Unquoted if it is a word that every YAML version reads as text
     if re.fullmatch(r"[^\W\d_][\w -]*", name) and name.isascii() and name.casefold() not in _RESERVED:
         return name
-    return '"' + "".join(map(_escaped, name)) + '"'
+    return '"' + "".join(map(_escape, name)) + '"'
 
 
 _RESERVED = {"null", "true", "false", "yes", "no", "on", "off", "y", "n"}
 
 
-def _escaped(character: str) -> str:
+def _escape(character: str) -> str:
     if character in '"\\':
         return "\\" + character
     code = ord(character)

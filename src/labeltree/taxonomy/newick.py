@@ -58,7 +58,7 @@ def entries_from_newick(text: str, root_name: str | None = "root") -> Entries:
             raise TaxonomyError(f"{where}: {token.text!r} cannot stand here in a Newick tree")
     if opened:
         raise TaxonomyError(f"the tree ends with {opened} brackets open; is the file whole?")
-    return entries_of_tree(_named(names, parents, lines, root_name), parents)
+    return entries_of_tree(_fill_names(names, parents, lines, root_name), parents)
 
 
 def _add(names: list[str], parents: list[int], lines: list[int], parent: int, line: int) -> int:
@@ -84,23 +84,23 @@ def _tokens(text: str) -> Iterator[_Token]:
             end = text.find("]", at)
             if end < 0:
                 raise TaxonomyError(f"line {line}: a comment begins with [ and does not end")
-            found, kind = text[at : end + 1], "space"
+            token, kind = text[at : end + 1], "space"
         else:
             match = _TOKEN.match(text, at)
             if match is None or match.lastgroup is None:
                 raise TaxonomyError(f"line {line}: {text[at]!r} cannot stand here in a Newick tree")
-            found, kind = match[0], match.lastgroup
+            token, kind = match[0], match.lastgroup
         if kind == "mark":
-            yield _Token(found, found, line)
+            yield _Token(token, token, line)
         elif kind == "quoted":
-            yield _Token("name", found[1:-1].replace("''", "'"), line)
+            yield _Token("name", token[1:-1].replace("''", "'"), line)
         elif kind == "plain":
-            yield _Token("name", found, line)
-        line += found.count("\n")
-        at += len(found)
+            yield _Token("name", token, line)
+        line += token.count("\n")
+        at += len(token)
 
 
-def _named(names: list[str], parents: list[int], lines: list[int], root_name: str | None) -> list[str]:
+def _fill_names(names: list[str], parents: list[int], lines: list[int], root_name: str | None) -> list[str]:
     """The names, with missing names filled in; parents come before children, leaves in order."""
     inner = set(parents)
     first: list[str] = [""] * len(names)
@@ -124,20 +124,20 @@ def newick_from_tree(names: Sequence[str], parents: Sequence[int]) -> str:
     waiting: list[int] = []  # nodes whose bracket is open, innermost last
     for node in range(len(names)):
         while waiting and waiting[-1] != parents[node]:
-            out.append(")" + _quoted(names[waiting.pop()]))
+            out.append(")" + _quote(names[waiting.pop()]))
         follows = node + 1 < len(names) and parents[node + 1] == node
         out.append("," if out and not out[-1].endswith("(") else "")
         if follows:
             out.append("(")
             waiting.append(node)
         else:
-            out.append(_quoted(names[node]))
+            out.append(_quote(names[node]))
     while waiting:
-        out.append(")" + _quoted(names[waiting.pop()]))
+        out.append(")" + _quote(names[waiting.pop()]))
     return "".join(out) + ";\n"
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     # other programs read an unquoted underscore as a space
     if re.fullmatch(r"[^\W_][^\W_.-]*(?:[.-][^\W_.-]+)*", name):
         return name

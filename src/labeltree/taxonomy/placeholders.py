@@ -89,10 +89,10 @@ def placeholder_sentences(tree: Graph, nodes: Tensor | None = None) -> list[str]
             "their samples may have nothing in common; if their labels are missing, declare them with",
         ),
     ):
-        found = placeholder_nodes(tree, known)
+        placeholders = placeholder_nodes(tree, known)
         counted = [
             (node, None if nodes is None else int(torch.isin(nodes, tree.descendants(node)).sum()))
-            for node in found
+            for node in placeholders
         ]
         counted = [(node, count) for node, count in counted if count is None or count]
         if not counted:

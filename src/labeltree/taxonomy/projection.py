@@ -51,15 +51,15 @@ def nearest_root(dag: Graph, frequencies: NodesLike | None) -> list[int]:
     weight = np.zeros(len(dag))
     several = np.flatnonzero(dag.numbering.num_parents > 1).tolist()
     if frequencies is not None:
-        weight = _below(dag, _checked(dag, frequencies), {p for node in several for p in dag.parents(node)})
-    found: list[int] = dag.numbering.main_parent.tolist()
+        weight = _below(dag, _check(dag, frequencies), {p for node in several for p in dag.parents(node)})
+    main_parent: list[int] = dag.numbering.main_parent.tolist()
     depth = dag.numbering.depth.tolist()
     for node in several:
-        found[node] = min(dag.parents(node), key=lambda p: (depth[p], -weight[p], dag.names[p], p))
-    return found
+        main_parent[node] = min(dag.parents(node), key=lambda p: (depth[p], -weight[p], dag.names[p], p))
+    return main_parent
 
 
-def _checked(dag: Graph, frequencies: NodesLike) -> NDArray[np.float64]:
+def _check(dag: Graph, frequencies: NodesLike) -> NDArray[np.float64]:
     given = torch.as_tensor(frequencies)
     if given.shape != (len(dag),) or given.dtype == torch.bool or not bool((given >= 0).all()):
         raise ValueError(

@@ -81,13 +81,13 @@ def review(
     size = [1 + tree.num_below(node) for node in range(tree.num_nodes)]
     counts = size if samples is None else list(samples)
     rank = [(-counts[node], -size[node], node) for node in range(tree.num_nodes)]
-    found = sorted(
-        _found(tree, keys, rank), key=lambda finding: (len(finding.guess.change.old), finding.guess.node)
+    findings = sorted(
+        _find(tree, keys, rank), key=lambda finding: (len(finding.guess.change.old), finding.guess.node)
     )
-    return _compatible(tree, found)
+    return _compatible(tree, findings)
 
 
-def _found(tree: Taxonomy, keys: list[list[str]], rank: list[tuple[int, int, int]]) -> Iterator[Finding]:
+def _find(tree: Taxonomy, keys: list[list[str]], rank: list[tuple[int, int, int]]) -> Iterator[Finding]:
     parent = tree.numbering.main_parent.tolist()
     children: defaultdict[int, list[int]] = defaultdict(list)
     for node in range(1, tree.num_nodes):
@@ -145,7 +145,7 @@ def _finding(subject: Subject, tree: Taxonomy, kind: Kind, node: int, kept: int,
     return Finding(subject, Guess(node, (kept,), Change(kind, tree.path(node), there), reason))
 
 
-def _compatible(tree: Taxonomy, found: Sequence[Finding]) -> Review:
+def _compatible(tree: Taxonomy, listed: Sequence[Finding]) -> Review:
     """Findings that can be carried out together: no change leads to a place that another one takes away."""
     parent = tree.numbering.main_parent.tolist()
     target: dict[int, int] = {}
@@ -153,7 +153,7 @@ def _compatible(tree: Taxonomy, found: Sequence[Finding]) -> Review:
     findings: list[Finding] = []
     seen: set[tuple[int, int]] = set()
     later = 0
-    for finding in found:
+    for finding in listed:
         node, (kept,) = finding.guess.node, finding.guess.targets
         pair = (node, kept)
         if pair in seen or target.get(parent[node]) == parent[kept]:  # said already, or follows its parent

@@ -207,18 +207,18 @@ class Taxonomy(Graph):
     def ancestors_of(self, node: int) -> list[int]:
         """The proper ancestors of a node from the root to its parent; the root has none."""
         node = as_node(node, self.num_nodes)
-        found, parent = [], self.numbering.main_parent
+        ancestors, parent = [], self.numbering.main_parent
         while node > 0:
             node = int(parent[node])
-            found.append(node)
-        return found[::-1]
+            ancestors.append(node)
+        return ancestors[::-1]
 
     def num_below(self, node: int) -> int:
         """The number of nodes below a node."""
         node = as_node(node, self.num_nodes)
         return int(self._subtree_end[node]) - node - 1
 
-    def _at_or_below(self, node: int) -> IntArray:
+    def _subtree(self, node: int) -> IntArray:
         return np.arange(node, self._subtree_end[node])
 
     def descendant_leaves(self, node: int) -> Tensor:

@@ -147,9 +147,9 @@ class _Training(Sampler[_Key]):
         epoch, start = divmod(steps, len(self.sampler))
         if not self.sampler.repeats:
             return ((epoch, batch, None) for batch in self.sampler.batches(epoch, start))
-        return islice(self._with_turns(epoch), start, None)
+        return islice(self._keys_with_turns(epoch), start, None)
 
-    def _with_turns(self, epoch: int) -> Iterator[_Key]:
+    def _keys_with_turns(self, epoch: int) -> Iterator[_Key]:
         seen = np.zeros(len(self.sampler.nodes), dtype=np.int64)
         for batch in self.sampler.batches(epoch, 0):
             order = np.argsort(batch, kind="stable")
@@ -160,7 +160,7 @@ class _Training(Sampler[_Key]):
             np.add.at(seen, batch, 1)
 
 
-def _in_loader_process(_: int) -> None:
+def _start_loader_process(_: int) -> None:
     """Leave signals to the trainer, which ends its loader processes; end if the trainer is killed.
 
     Torch also watches the parent, but misses a parent that dies while this process starts.
@@ -242,7 +242,7 @@ class SourceDataModule(L.LightningDataModule):
             pin_memory=torch.cuda.is_available() and self.recipe.accelerator != "cpu",
             multiprocessing_context=_START if self.recipe.workers else None,
             persistent_workers=self.recipe.workers > 0,
-            worker_init_fn=_in_loader_process,
+            worker_init_fn=_start_loader_process,
         )
 
 

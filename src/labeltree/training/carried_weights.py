@@ -74,7 +74,7 @@ def carry_over_objective(
         for name, value in run.load_weights().items()
         if name.startswith("objective.")
     }
-    old_taxonomy, old_training, classes = _of_run(run, feature_dim)
+    old_taxonomy, old_training, classes = _read_run(run, feature_dim)
     same = old_training == training
     change = _change(recipe, old_taxonomy, old_training, taxonomy, training)
     carried: list[str] = []
@@ -107,7 +107,7 @@ def carry_over_objective(
                 and len(parameter) == len(new_classes)
                 and old.shape[1:] == parameter.shape[1:]
             ):
-                counts = _by_class(parameter, old, old_classes, new_classes, change)
+                counts = _carry_classes(parameter, old, old_classes, new_classes, change)
     said = ["the encoder", *dict.fromkeys(carried)]
     if counts != _Counts():
         parts = [
@@ -125,7 +125,7 @@ def _head_statistics(buffers: dict[str, Tensor]) -> list[tuple[str, Tensor]]:
     return [(name, one) for name, one in buffers.items() if name.startswith("head.") or ".heads." in name]
 
 
-def _of_run(run: RunFolder, feature_dim: int) -> tuple[Taxonomy, Taxonomy, dict[str, Tensor]]:
+def _read_run(run: RunFolder, feature_dim: int) -> tuple[Taxonomy, Taxonomy, dict[str, Tensor]]:
     """The taxonomies of a run's data and training labels, and by term the classes of its objective."""
     description = ModelDescription.load(run.description)
     taxonomy = run.load_taxonomy()
@@ -139,12 +139,12 @@ def _of_run(run: RunFolder, feature_dim: int) -> tuple[Taxonomy, Taxonomy, dict[
             )
         except (ValueError, OSError):  # such as word vectors that are gone
             return taxonomy, training, {}
-    found = {
+    weights_of = {
         name.split(".")[1]: buffer
         for name, buffer in built.named_buffers()
         if name.startswith("terms.") and name.endswith(".loss.classes")
     }
-    return taxonomy, training, found
+    return taxonomy, training, weights_of
 
 
 def _change(
@@ -168,7 +168,7 @@ def _change(
     return VersionChange.of(old, training)
 
 
-def _by_class(
+def _carry_classes(
     parameter: Tensor, old: Tensor, old_classes: Tensor, new_classes: Tensor, change: VersionChange
 ) -> _Counts:
     """Fill the rows of a parameter from those of the old classes, and count them by their origin."""

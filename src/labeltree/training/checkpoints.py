@@ -129,9 +129,9 @@ class Checkpoints(Checkpoint):
         self._clock = self._saved = time.monotonic()
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGINT, signal.SIGTERM):
-                self._previous_handlers[number] = signal.signal(number, self._on_signal)
+                self._previous_handlers[number] = signal.signal(number, self._handle_signal)
 
-    def _on_signal(self, number: int, *_: Any) -> None:
+    def _handle_signal(self, number: int, *_: Any) -> None:
         self._stop = self._stop or number
         if number == signal.SIGINT:  # a second Ctrl-C does not wait
             signal.signal(number, self._previous_handlers[number])

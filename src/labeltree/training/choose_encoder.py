@@ -90,7 +90,7 @@ def choose_encoder(recipe: Recipe, look: ImageLook) -> EncoderChoice:
         setting = "pretrained is false" if recipe.weights is None else "weights are given"
         return EncoderChoice(SMALL_ENCODER, False, small, setting, kind)
     name = os.environ.get(IMAGE_ENCODER) or _PHOTOGRAPHS
-    usual = _expected(name)
+    usual = _expected_input(name)
     if recipe.image_size is not None and 2 * recipe.image_size < (usual.size or 0):
         why = f"image_size is {recipe.image_size}, too small for {name} ({usual.size} pixels)"
         return EncoderChoice(SMALL_ENCODER, False, small, why, "small")
@@ -117,7 +117,7 @@ def _kind(look: ImageLook) -> Literal["photographs", "small", "between"]:
     return "between" if look.gray or look.drawn or look.shorter < _LARGE else "photographs"
 
 
-def _expected(name: str) -> ImageInput:
+def _expected_input(name: str) -> ImageInput:
     """The images that an encoder's weights were made for; nothing is known of one that is not there."""
     try:
         return usual_images(name) or ImageInput(None, None)

@@ -30,7 +30,7 @@ class ObjectiveChoice:
     why: str
 
     def __str__(self) -> str:
-        return f"{self.objective}, because {self.why}; another is named by 'objective'"
+        return f"{self.objective}, because {self.why}; change it with --objective NAME"
 
 
 def choose_objective(recipe: Recipe, source: Source) -> ObjectiveChoice:

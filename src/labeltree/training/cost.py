@@ -31,7 +31,7 @@ def cost_note(experiment: Experiment) -> str | None:
     shape = source.image_shape
     if min(shape[1:]) < _SIDE:
         return None
-    seconds, size = _tried(module.encoder, shape)
+    seconds, size = _try(module.encoder, shape)
     epochs, batch_size = epochs_and_batch_size(module.recipe)
     views = module.objective.num_views
     hours = seconds * views * epochs * len(source.of_split("train")) / 3600
@@ -46,7 +46,7 @@ def cost_note(experiment: Experiment) -> str | None:
     )
 
 
-def _tried(encoder: torch.nn.Module, shape: tuple[int, int, int]) -> tuple[float, float]:
+def _try(encoder: torch.nn.Module, shape: tuple[int, int, int]) -> tuple[float, float]:
     """Seconds and bytes of activations an image."""
     with torch.random.fork_rng(devices=[]):
         tried = copy.deepcopy(encoder).cpu()

@@ -92,10 +92,10 @@ class DivergenceWatch:
             TrainingDiverged: if one was not finite; the message names the step and a remedy.
         """
         steps, self._steps = self._steps, []
-        found = next((bad for step in steps if (bad := _not_finite(*step)) is not None), None)
-        if found is None and weights and not all(bool(p.isfinite().all()) for p in module.parameters()):
-            found = (trainer.global_step, trainer.current_epoch + 1, "a weight")
-        self._stop(trainer, found)
+        trouble = next((bad for step in steps if (bad := _not_finite(*step)) is not None), None)
+        if trouble is None and weights and not all(bool(p.isfinite().all()) for p in module.parameters()):
+            trouble = (trainer.global_step, trainer.current_epoch + 1, "a weight")
+        self._stop(trainer, trouble)
 
     def check_validation(self, trainer: L.Trainer, finite: bool) -> None:
         """Raise if features or embeddings of validation samples are not finite, on all ranks together.
@@ -110,13 +110,13 @@ class DivergenceWatch:
         place = (trainer.global_step, trainer.current_epoch + 1, "the embedding of a validation sample")
         self._stop(trainer, None if finite else place)
 
-    def _stop(self, trainer: L.Trainer, found: tuple[int, int, str] | None) -> None:
+    def _stop(self, trainer: L.Trainer, trouble: tuple[int, int, str] | None) -> None:
         if trainer.world_size > 1:
-            everywhere = trainer.strategy.reduce_boolean_decision(found is None)
-            if found is None and not everywhere:
-                found = (trainer.global_step, trainer.current_epoch + 1, "the loss of another device")
-        if found is not None:
-            raise self._error(*found)
+            everywhere = trainer.strategy.reduce_boolean_decision(trouble is None)
+            if trouble is None and not everywhere:
+                trouble = (trainer.global_step, trainer.current_epoch + 1, "the loss of another device")
+        if trouble is not None:
+            raise self._error(*trouble)
 
     def _error(self, step: int, epoch: int, what: str) -> TrainingDiverged:
         rate = self.recipe.learning_rates[0]

@@ -55,10 +55,10 @@ def better_encoder(
         _take_over(places[best], folder)
     said = ", ".join(f"{name} {score:.3f}" for name, score in scores.items())
     why = f"{choice.why}, and validation prefers it (MAP@R of the embeddings: {said})"
-    found = replace(choice, why=why)
+    better = replace(choice, why=why)
     if best == SMALL_ENCODER:
-        found = replace(found, encoder=best, pretrained=False, images=replace(choice.images, size=None))
-    return recipes[best], found
+        better = replace(better, encoder=best, pretrained=False, images=replace(choice.images, size=None))
+    return recipes[best], better
 
 
 def drop_candidates(folder: RunFolder) -> None:

@@ -49,9 +49,9 @@ class FeatureStore:
         """Take in the files that have come since the last look."""
         keys, places = [self._keys], [self._places]
         for file in sorted(self.folder.glob(f"*{_SUFFIX}")) if self.folder.is_dir() else ():
-            if file.name in self._read or (found := self._open(file)) is None:
+            if file.name in self._read or (opened := self._open(file)) is None:
                 continue
-            digests, features = found
+            digests, features = opened
             self._read.add(file.name)
             keys.append(digests)
             places.append(
@@ -63,7 +63,7 @@ class FeatureStore:
         self._places = np.concatenate(places)[first]
 
     def _open(self, file: Path) -> tuple[Array, Array] | None:
-        """Digests and features in a file; None if it is none of ours, or damaged."""
+        """Digests and features in a file; None if it is damaged, or another program wrote it."""
         try:
             with file.open("rb") as opened:
                 if opened.read(len(_MAGIC)) != _MAGIC:
@@ -86,7 +86,7 @@ class FeatureStore:
         Args:
             digests: ``(m, 16)`` uint8.
         """
-        wanted = _as_keys(digests)
+        wanted = _make_keys(digests)
         at = np.minimum(np.searchsorted(self._keys, wanted), max(len(self._keys) - 1, 0))
         if not len(self._keys):
             return np.full((len(wanted), 2), -1)
@@ -136,7 +136,7 @@ class FeatureStore:
         self.__init__(*state)  # type: ignore[misc]
 
 
-def _as_keys(digests: Array) -> Array:
+def _make_keys(digests: Array) -> Array:
     return np.ascontiguousarray(digests, dtype=np.uint8).reshape(-1).view(f"S{_DIGEST}")
 
 

@@ -155,7 +155,7 @@ def train(
         if not folder.recipe.is_file():
             if recipe.weights is None:
                 check_named(recipe.data, recipe.data_path)  # before anything is asked of a hub
-            recipe = known = _with_pinned_encoder(recipe, progress_bar)
+            recipe = known = _pin_encoder(recipe, progress_bar)
         if recipe.encoder != AUTO_ENCODER:
             check_encoder(recipe.encoder, pretrained=recipe.pretrained, weights=start_file(recipe))
         if recipe.trainable == "lora":
@@ -176,12 +176,12 @@ def train(
                     data, source = open_samples(folder, recipe, recipe, progress)
         summary = summarize(source)
         if choice is not None:
-            summary = _with_encoder(summary, choice)
+            summary = _note_encoder(summary, choice)
         if recipe.objective == AUTO_OBJECTIVE:
             objective = choose_objective(recipe, source)
             summary = replace(summary, notes=(f"objective: {objective}", *summary.notes))
         experiment = prepare(recipe, source)
-        summary = _with_length(summary, recipe, training_size(source), experiment.batches)
+        summary = _note_length(summary, recipe, training_size(source), experiment.batches)
         if data.unread:
             listed = f"unreadable.csv in the run folder lists the {len(data.unread):,} that cannot be read"
             summary = replace(summary, notes=(*summary.notes, listed))
@@ -218,7 +218,7 @@ def train(
     return folder
 
 
-def _with_pinned_encoder(recipe: Recipe, progress_bar: bool) -> Recipe:
+def _pin_encoder(recipe: Recipe, progress_bar: bool) -> Recipe:
     """The recipe of a new run with the commit of an encoder of the Hugging Face hub, which is downloaded."""
     with progress_line(progress_bar, counted="bytes") as line:
         encoder = pinned_encoder(
@@ -370,7 +370,7 @@ def _end_with_first_rank() -> None:
         end_with_parent(int(first))
 
 
-def _with_length(
+def _note_length(
     summary: DataSummary, recipe: Recipe, samples: int, batches: SourceDataModule
 ) -> DataSummary:
     """The summary with what was chosen of epochs and batches, and warnings of what is too few or not used."""
@@ -383,7 +383,7 @@ def _with_length(
     )
 
 
-def _with_encoder(summary: DataSummary, choice: EncoderChoice) -> DataSummary:
+def _note_encoder(summary: DataSummary, choice: EncoderChoice) -> DataSummary:
     """The summary with the encoder that was chosen, and a warning if that is not the best one."""
     return replace(
         summary,

@@ -51,7 +51,7 @@ def use_precomputed_features(experiment: Experiment, progress: Progress | None =
     split = np.asarray(experiment.source.split)
     used = experiment.source.rows[torch.from_numpy(np.flatnonzero(split != "test"))].unique()  # type: ignore[no-untyped-call]
     batches = experiment.batches
-    batches.inputs = _kept(experiment.network, experiment.source, batches.inputs, used, progress)
+    batches.inputs = _keep(experiment.network, experiment.source, batches.inputs, used, progress)
     module.reads_features = True
 
 
@@ -75,12 +75,12 @@ def encode_rows(
         keep: keep features of a frozen encoder on disk, for further runs with the same encoder.
     """
     if keep and has_fixed_features(network.recipe):
-        return _kept(network, source, inputs, rows, progress).load(rows)
+        return _keep(network, source, inputs, rows, progress).load(rows)
     none = torch.empty(0, network.encoder.without_adapter.feature_dim)
-    return torch.cat([none, *_encoded(network, inputs, rows, progress)])
+    return torch.cat([none, *_encode(network, inputs, rows, progress)])
 
 
-def _kept(
+def _keep(
     network: Network,
     source: Source,
     inputs: InputStore,
@@ -105,7 +105,7 @@ def _kept(
         start, saved = start + made, time.monotonic()
         waiting.clear()
 
-    for features in _encoded(network, inputs, rows[torch.from_numpy(missing)], progress):
+    for features in _encode(network, inputs, rows[torch.from_numpy(missing)], progress):
         waiting.append(features)
         if time.monotonic() - saved > _SAVE_SECONDS:
             save()
@@ -113,7 +113,7 @@ def _kept(
     return KeptFeatures(known, rows, digests)
 
 
-def _encoded(
+def _encode(
     network: Network, inputs: InputStore, rows: Tensor, progress: Progress | None
 ) -> Iterator[Tensor]:
     """Compute features of the rows, batch by batch."""

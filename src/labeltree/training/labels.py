@@ -100,12 +100,12 @@ def _without_mistakes(recipe: Recipe, taxonomy: Taxonomy, nodes: Tensor | None) 
         coarse, mapping = taxonomy.cut(recipe.coarsen)
         return TrainingLabels(coarse, mapping, _first_of_each(mapping, coarse.num_nodes))
     if recipe.train_taxonomy is not None:
-        return _by_name(recipe, taxonomy, nodes)
+        return _match_by_name(recipe, taxonomy, nodes)
     same = torch.arange(taxonomy.num_nodes)
     return TrainingLabels(taxonomy, same, same)
 
 
-def _by_name(recipe: Recipe, taxonomy: Taxonomy, nodes: Tensor | None) -> TrainingLabels:
+def _match_by_name(recipe: Recipe, taxonomy: Taxonomy, nodes: Tensor | None) -> TrainingLabels:
     target = load_taxonomy(str(recipe.train_taxonomy))
     matched = match_nodes(taxonomy, target).nodes
     missing = [node for node in taxonomy.leaves.tolist() if int(matched[node]) < 0]
@@ -168,10 +168,10 @@ def with_label_noise(source: Source, share: float, seed: int) -> Source:
         seed: random seed.
     """
     generator = torch.Generator().manual_seed(seed)
-    nodes, _ = _replaced(source.nodes, share, generator)
+    nodes, _ = _replace(source.nodes, share, generator)
     aspects, ratings = source.aspects, source.ratings
     if aspects is not None:
-        drawn = [_replaced(column, share, generator) for column in aspects.unbind(1)]
+        drawn = [_replace(column, share, generator) for column in aspects.unbind(1)]
         aspects = torch.stack([column for column, _ in drawn], dim=1)
         if ratings is not None and ratings.shape == aspects.shape:
             columns = [column[donor] for column, (_, donor) in zip(ratings.unbind(1), drawn, strict=True)]
@@ -185,7 +185,7 @@ def with_label_noise(source: Source, share: float, seed: int) -> Source:
     return dataclasses.replace(source, nodes=nodes, aspects=aspects, ratings=ratings)
 
 
-def _replaced(nodes: Tensor, share: float, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+def _replace(nodes: Tensor, share: float, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     """The noisy labels, and for each row the position of the sample whose label it takes (or its own)."""
     n = len(nodes)
     order = nodes.argsort(stable=True)

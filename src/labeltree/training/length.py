@@ -110,7 +110,7 @@ def length_note(recipe: Recipe, samples: int, steps_per_epoch: int | None = None
         return None
     both = recipe.epochs is None and recipe.batch_size is None
     name = "epochs and batch_size" if both else "epochs" if recipe.epochs is None else "batch_size"
-    return f"{_said(with_length(recipe, samples), samples, steps_per_epoch)}; set {name} to choose yourself"
+    return f"{_say(with_length(recipe, samples), samples, steps_per_epoch)}; set {name} to choose yourself"
 
 
 def length_warning(recipe: Recipe, samples: int, steps_per_epoch: int | None = None) -> str | None:
@@ -129,12 +129,12 @@ def length_warning(recipe: Recipe, samples: int, steps_per_epoch: int | None = N
     if steps_per_epoch is not None and batch_size == resolved.batch_size:
         epochs = max(_LEAST_EPOCHS, -(-ENOUGH_STEPS // steps_per_epoch))
     return (
-        f"{_said(resolved, samples, steps_per_epoch)}, in which an encoder learns little; leave out "
+        f"{_say(resolved, samples, steps_per_epoch)}, too few for an encoder to learn much; leave out "
         f"{' and '.join(names)}, or take --epochs {epochs} --batch_size {batch_size}"
     )
 
 
-def _said(recipe: Recipe, samples: int, steps_per_epoch: int | None) -> str:
+def _say(recipe: Recipe, samples: int, steps_per_epoch: int | None) -> str:
     epochs, batch_size = epochs_and_batch_size(recipe)
     steps = _steps(recipe, samples, steps_per_epoch)
     return (

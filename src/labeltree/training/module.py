@@ -158,9 +158,9 @@ class RepresentationModule(L.LightningModule):
         if self.momentum is not None:
             keys = self._keys(made[1])
             extra |= {"keys": keys, "queue": self.queue, "num_queries": len(instances)}
-        below = self._below_adapter(self.encoder, samples)
+        below = self._run_below_adapter(self.encoder, samples)
         if isinstance(self.encoder, PairedEncoder):
-            features, extra["alone"] = self._of_both(self.encoder, below, batch, views)
+            features, extra["alone"] = self._features_of_both(self.encoder, below, batch, views)
         else:
             features = self.encoder.adapt(below)
         losses: dict[str, Tensor] = self.objective(
@@ -175,7 +175,7 @@ class RepresentationModule(L.LightningModule):
         self.log("loss", self.step_losses["loss"], prog_bar=True, batch_size=len(instances))
         return losses["loss"]
 
-    def _of_both(
+    def _features_of_both(
         self, encoder: PairedEncoder, below: Tensor, batch: Batch, views: int
     ) -> tuple[Tensor, OneModality]:
         """Features of samples, each of a view's image, its text or both; and of every image and text alone.
@@ -216,9 +216,9 @@ class RepresentationModule(L.LightningModule):
 
     def _features(self, encoder: Encoder, samples: Inputs) -> Tensor:
         """Features of samples, or of precomputed features of a frozen encoder."""
-        return encoder.adapt(self._below_adapter(encoder, samples))
+        return encoder.adapt(self._run_below_adapter(encoder, samples))
 
-    def _below_adapter(self, encoder: Encoder, samples: Inputs) -> Tensor:
+    def _run_below_adapter(self, encoder: Encoder, samples: Inputs) -> Tensor:
         if self.reads_features:
             assert isinstance(samples, Tensor)
             return samples
@@ -251,7 +251,7 @@ class RepresentationModule(L.LightningModule):
         if not self.reads_features:
             samples = self.plain(samples, batch["instances"])
         encoder = self.evaluated_encoder
-        below = self._below_adapter(encoder, samples)
+        below = self._run_below_adapter(encoder, samples)
         if isinstance(encoder, PairedEncoder):
             images, texts, present = encoder.each(below)
             shown, told = (self.objective.embed(points.float()).float().cpu() for points in (images, texts))
@@ -294,8 +294,8 @@ class RepresentationModule(L.LightningModule):
                 self.log(prefix + name, float(values[key]), prog_bar=monitored, batch_size=1)
         if self._validated_alone:
             self._log_image_text(nodes[:q], q)
-        found = violations(embeddings[:q], nodes[:q], self.taxonomy, self.objective.geometry)
-        for name, value in found.items():
+        shares = violations(embeddings[:q], nodes[:q], self.taxonomy, self.objective.geometry)
+        for name, value in shares.items():
             if not math.isnan(value):
                 self.log(f"val_embeddings_{name}", value, batch_size=1)
 

@@ -105,7 +105,7 @@ class Term(nn.Module):
         self.loss = loss
         self.weight = weight
         self._embeddings = str(getattr(loss, "reads", "embeddings"))
-        self._inputs = self._asked(loss.forward)
+        self._inputs = self._asked_inputs(loss.forward)
         self.asks = frozenset(self._source(key) for key in self._inputs)
         parameters = inspect.signature(loss.forward).parameters
         self._needs = frozenset(
@@ -140,8 +140,8 @@ class Term(nn.Module):
     @property
     def label_sets(self) -> Literal["relation", "rows"] | None:
         """How the loss takes samples with several labels, see `Loss`; None: with their common ancestor."""
-        found: Literal["relation", "rows"] | None = getattr(self.loss, "label_sets", None)
-        return None if self.of_aspects or "queries" in self.asks else found
+        declared: Literal["relation", "rows"] | None = getattr(self.loss, "label_sets", None)
+        return None if self.of_aspects or "queries" in self.asks else declared
 
     @property
     def reads_embeddings(self) -> bool:
@@ -189,7 +189,7 @@ class Term(nn.Module):
         answer = getattr(self.loss, method, None)
         if answer is None or self.of_aspects != (method == "predict_aspects"):
             return None
-        nodes: Tensor = answer(**self._feed(self._asked(answer), offered))
+        nodes: Tensor = answer(**self._feed(self._asked_inputs(answer), offered))
         return nodes
 
     @property
@@ -206,7 +206,7 @@ class Term(nn.Module):
             return classes, self.classifier(offered[self._reads])
         if not callable(logits):
             return None
-        return classes, logits(**self._feed(self._asked(logits), offered))
+        return classes, logits(**self._feed(self._asked_inputs(logits), offered))
 
     def _feed(self, asked: frozenset[str], offered: Mapping[str, Any]) -> dict[str, Any]:
         made: dict[str, Any] = {}
@@ -228,7 +228,7 @@ class Term(nn.Module):
             )
         return getattr(self.loss, attribute)
 
-    def _asked(self, function: Callable[..., Any]) -> frozenset[str]:
+    def _asked_inputs(self, function: Callable[..., Any]) -> frozenset[str]:
         """The names of the inputs that the function asks for."""
         parameters = inspect.signature(function).parameters
         unknown = [key for key, p in parameters.items() if key not in _OFFERED and p.default is p.empty]
@@ -325,7 +325,7 @@ class Objective(nn.Module):
         weights = recipe.term_weights or usual_weights
         self.terms = nn.ModuleDict(
             {
-                entry.name: Term(entry, loss, weight, widths, make_head, _of_aspects(entry, aspects))
+                entry.name: Term(entry, loss, weight, widths, make_head, _is_of_aspects(entry, aspects))
                 for entry, loss, weight in zip(entries, losses, weights, strict=True)
             }
         )
@@ -519,7 +519,7 @@ def _build(
     free = {e.name for e in entries if _leaves_dim_open(e)}
     for entry in sorted(entries, key=lambda e: e.name not in free):
         width = dim if entry.name in free else (dim or _DIM)
-        taxonomy = aspects if _of_aspects(entry, aspects) else given["taxonomy"]
+        taxonomy = aspects if _is_of_aspects(entry, aspects) else given["taxonomy"]
         builders[entry.name] = partial(entry.build, given | {"dim": width, "taxonomy": taxonomy})
         loss = losses[entry.name] = builders[entry.name](recipe.options.get(entry.name, {}))
         wish = getattr(loss, "dim", None) if entry.name in free else None
@@ -532,7 +532,7 @@ def _build(
     return dim or _DIM, [losses[entry.name] for entry in entries], builders
 
 
-def _of_aspects(entry: ObjectiveEntry, aspects: Sequence[Taxonomy]) -> bool:
+def _is_of_aspects(entry: ObjectiveEntry, aspects: Sequence[Taxonomy]) -> bool:
     return bool(aspects) and getattr(entry.loss, "takes_aspects", False)
 
 

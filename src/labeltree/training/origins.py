@@ -57,8 +57,8 @@ class Origin:
 
     def to_dict(self) -> dict[str, str]:
         """As plain values, for a run's record."""
-        found = {"module": self.module, "package": self.package, "source": self.digest}
-        return {key: value for key, value in found.items() if value is not None}
+        values = {"module": self.module, "package": self.package, "source": self.digest}
+        return {key: value for key, value in values.items() if value is not None}
 
     def __str__(self) -> str:
         if self.is_ours:
@@ -102,7 +102,7 @@ def _digest(modules: list[str], loss: Callable[..., Any]) -> str | None:
 
 def _imported_beside(modules: list[str]) -> list[Path]:
     """The files that modules import, also through one another, from their own package or folder."""
-    found: dict[Path, None] = {}
+    files: dict[Path, None] = {}
     for start in modules:
         home, seen, left = _home_of(start), {start}, [start]
         while home is not None and left:
@@ -112,8 +112,8 @@ def _imported_beside(modules: list[str]) -> list[Path]:
                     continue
                 seen.add(name)
                 left.append(name)
-                found[file] = None
-    return sorted(found.keys() - {_file_of(module) for module in modules})
+                files[file] = None
+    return sorted(files.keys() - {_file_of(module) for module in modules})
 
 
 def _home_of(module: str) -> Path | None:

@@ -50,10 +50,10 @@ def explain(message: str, known: Sequence[str]) -> str:
         return f"'{name}' is a group of settings; set {' or '.join(members) or 'those'} instead"
     union = re.search(r"Subtypes: \[(.+)\] Errors: .*Given value:\s?(.*)$", message)
     single = re.search(r"Expected an? (.+?)\. Got value:\s?(.*)$", message)
-    if (found := union or single) is None:
+    if (mismatch := union or single) is None:
         return f"{name}: {message.removeprefix(key[0])}"
-    expected = [_in_words(text) for text in re.split(r", (?![^\[]*\])", found[1])]
-    return f"{name}: expected {' or '.join(expected)}; got {found[2] or 'nothing'}"
+    expected = [_describe_type(text) for text in re.split(r", (?![^\[]*\])", mismatch[1])]
+    return f"{name}: expected {' or '.join(expected)}; got {mismatch[2] or 'nothing'}"
 
 
 def _unknown(message: str) -> str | None:
@@ -73,7 +73,7 @@ def _hint(unknown: str, known: Sequence[str]) -> str:
     return f"did you mean '{near[0]}'?" if near else "see 'labeltree train --help' for all settings"
 
 
-def _in_words(kind: str) -> str:
+def _describe_type(kind: str) -> str:
     """Translate a type from the parser's notation into words."""
     kind = kind.removeprefix("typing.").removeprefix("collections.abc.")
     if kind.startswith("Literal["):
@@ -130,9 +130,9 @@ def in_words(text: str) -> str:
     text = re.sub(r"`+\"?|\"`+", "", text)
     text = re.sub(r"\bNone\b", "null", text)
     text = re.sub(r"type: Literal\[[^\]]*\], ", "", text)
-    text = re.sub(r"Optional\[Literal\[([^\]]*)\]\]", lambda found: _either(f"{found[1]}, null"), text)
+    text = re.sub(r"Optional\[Literal\[([^\]]*)\]\]", lambda match: _either(f"{match[1]}, null"), text)
     text = re.sub(r"Optional\[((?:\w|\[\w+\])+)\]", r"\1 | null", text)
-    return re.sub(r"Union\[((?:\w|, |\[\w+\])+)\]", lambda found: _either(found[1]), text)
+    return re.sub(r"Union\[((?:\w|, |\[\w+\])+)\]", lambda match: _either(match[1]), text)
 
 
 def _either(choices: str) -> str:

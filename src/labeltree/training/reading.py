@@ -81,16 +81,16 @@ def list_recipes() -> dict[str, Path]:
 
 def with_found_recipe(arguments: Sequence[str]) -> list[str]:
     """Replace recipe names after ``--config`` in command-line arguments by their files."""
-    found: list[str] = []
+    replaced: list[str] = []
     for argument in arguments:
         flag, equals, value = argument.partition("=")
-        if found and found[-1] == "--config":
-            found.append(str(find_recipe(argument)))
+        if replaced and replaced[-1] == "--config":
+            replaced.append(str(find_recipe(argument)))
         elif flag == "--config" and equals:
-            found.append(f"--config={find_recipe(value)}")
+            replaced.append(f"--config={find_recipe(value)}")
         else:
-            found.append(argument)
-    return found
+            replaced.append(argument)
+    return replaced
 
 
 _RECIPE = Reader(
@@ -119,7 +119,7 @@ class RecipeParser(ArgumentParser):  # type: ignore[misc, unused-ignore]
         self.add_class_arguments(Recipe, as_group=False, skip={"options"})
         self.set_defaults({"objective": objective})
         for term in self.terms:
-            self.add_class_arguments(term.loss, term.name, skip=_given(term.loss))
+            self.add_class_arguments(term.loss, term.name, skip=_given_settings(term.loss))
         if get_sum(objective) is not None:
             usual = default_options(objective)
             self.set_defaults({f"{_key(n)}.{k}": value for n in usual for k, value in usual[n].items()})
@@ -197,7 +197,7 @@ def _key(name: str) -> str:
     return name.replace("-", "_")
 
 
-def _given(loss: Any) -> set[str]:
+def _given_settings(loss: Any) -> set[str]:
     return set(GIVEN) & set(inspect.signature(loss).parameters)
 
 
@@ -272,19 +272,19 @@ def make_recipe(settings: Mapping[str, Any], config: str | Path | None = None) -
     """
     below = {} if config is None else recipe_settings(find_recipe(str(config)))
     merged = nested_settings(below)
-    for key, value in nested_settings({name: _as_text(value) for name, value in settings.items()}).items():
+    for key, value in nested_settings({name: _make_text(value) for name, value in settings.items()}).items():
         known = merged.get(key)
         merged[key] = {**known, **value} if isinstance(known, dict) and isinstance(value, dict) else value
     return parser_of(str(merged.get("objective", Recipe.objective))).recipe(settings=merged)
 
 
-def _as_text(value: Any) -> Any:
+def _make_text(value: Any) -> Any:
     """A setting from Python as a recipe file would have it: paths as texts."""
     if isinstance(value, Path):
         return str(value)
     if isinstance(value, Mapping):
-        return {name: _as_text(one) for name, one in value.items()}
-    return [_as_text(one) for one in value] if isinstance(value, list | tuple) else value
+        return {name: _make_text(one) for name, one in value.items()}
+    return [_make_text(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def with_absolute_paths(recipe: Recipe) -> Recipe:
@@ -334,8 +334,8 @@ def _one_or_more(
     """Files as absolute paths; a list of one is that one."""
     if files is None or isinstance(files, str):
         return whole(files)
-    found = [whole(file) or file for file in files]
-    return found[0] if len(found) == 1 else found or None
+    paths = [whole(file) or file for file in files]
+    return paths[0] if len(paths) == 1 else paths or None
 
 
 def default_folder(recipe: Recipe) -> Path:
@@ -363,10 +363,10 @@ def objective_of(arguments: Sequence[str]) -> str:
 
 def _values(arguments: Sequence[str], name: str) -> list[str]:
     """The values of ``--name`` among raw arguments, in order."""
-    flag, found = f"--{name}", []
+    flag, values = f"--{name}", []
     for position, argument in enumerate(arguments):
         if argument == flag and position + 1 < len(arguments):
-            found.append(arguments[position + 1])
+            values.append(arguments[position + 1])
         elif argument.startswith(f"{flag}="):
-            found.append(argument.removeprefix(f"{flag}="))
-    return found
+            values.append(argument.removeprefix(f"{flag}="))
+    return values

@@ -326,8 +326,8 @@ def description_of(module: RepresentationModule, source: Source, labels: Trainin
 def _origin(term: Term) -> dict[str, str]:
     """What is recorded of an objective that is not ours: its origin, and what its absence would take."""
     geometry = term.entry.geometry
-    found = {**term.entry.origin.to_dict(), "answers": "yes" if term.answers else "no"}
-    return found if geometry is None else {**found, "geometry": geometry}
+    record = {**term.entry.origin.to_dict(), "answers": "yes" if term.answers else "no"}
+    return record if geometry is None else {**record, "geometry": geometry}
 
 
 def changed_sources(folder: RunFolder) -> list[str]:
@@ -405,13 +405,13 @@ def check_samples(folder: RunFolder, recipe: Recipe, data: Source, source: Sourc
         _check_ids(folder, recipe, record, source)
         return
     if source.aspect_taxonomies != record.aspect_taxonomies:
-        raise _changed(folder, recipe, "their aspects have other taxonomies")
+        raise _changed_error(folder, recipe, "their aspects have other taxonomies")
     split = np.zeros(len(data), dtype="<U6")
     split[_places(data, source)] = _split_of(source)
     present = dataclasses.replace(_record_of(data, len(data), _split_of(data)), split=split)
     changes = record.changes(present, taxonomy, whole=True)
     if changes:
-        raise _changed(folder, recipe, changes)
+        raise _changed_error(folder, recipe, changes)
 
 
 def recorded_samples(folder: RunFolder, recipe: Recipe, record: SampleRecord, data: Source) -> Source:
@@ -431,7 +431,7 @@ def recorded_samples(folder: RunFolder, recipe: Recipe, record: SampleRecord, da
     """
     taxonomy = folder.load_taxonomy()
     if data.aspect_taxonomies != record.aspect_taxonomies:
-        raise _changed(folder, recipe, "their aspects have other taxonomies")
+        raise _changed_error(folder, recipe, "their aspects have other taxonomies")
     nodes = _nodes_in(taxonomy, data, data.nodes)
     sets = None if data.label_sets is None else _nodes_in(taxonomy, data, data.label_sets)
     present = dataclasses.replace(
@@ -441,7 +441,7 @@ def recorded_samples(folder: RunFolder, recipe: Recipe, record: SampleRecord, da
     )
     changes = record.changes(present, taxonomy, whole=False)
     if changes:
-        raise _changed(folder, recipe, changes)
+        raise _changed_error(folder, recipe, changes)
     if len(data) != record.num_data:
         _log.warning(
             "'%s' had %d samples when the run in '%s' began and has %d now; the run keeps its own samples "
@@ -472,7 +472,7 @@ _REMEDY = (
 )
 
 
-def _changed(folder: RunFolder, recipe: Recipe, what: Changes | str) -> RunError:
+def _changed_error(folder: RunFolder, recipe: Recipe, what: Changes | str) -> RunError:
     kind = ContentChangedError if isinstance(what, Changes) and what.of_content else RunError
     return kind(
         f"samples of '{recipe.data}' have changed since the run in '{folder.path}' began: {what}; {_REMEDY}"
@@ -491,7 +491,7 @@ def _check_ids(folder: RunFolder, recipe: Recipe, record: SampleRecord, source: 
     for name in ("instances", "nodes", "split", "aspects", "ratings"):
         before, after = getattr(record, name), getattr(now, name)
         if (before is None) != (after is None) or not np.array_equal(before, after):
-            raise _changed(folder, recipe, f"their {_COLUMN_NAMES.get(name, name)} have changed")
+            raise _changed_error(folder, recipe, f"their {_COLUMN_NAMES.get(name, name)} have changed")
 
 
 _COLUMN_NAMES = {"instances": "ids", "nodes": "labels", "split": "splits"}

@@ -182,7 +182,7 @@ def _check_free(name: str, caller: str) -> None:
                 f"cannot register objective '{name}' in '{caller}': {entry.origin} has registered "
                 f"'{entry.name}'; take another name, or leave out one of the two"
             )
-    if spelt in {known.replace("-", "_") for known in (*_sums, *_reserved())}:
+    if spelt in {known.replace("-", "_") for known in (*_sums, *_reserved_names())}:
         raise RegistrationError(
             f"cannot register objective '{name}' in '{caller}': the name has another meaning in recipes; "
             "take another"
@@ -206,7 +206,7 @@ def _show_without_traceback() -> None:
     sys.excepthook = show
 
 
-def _reserved() -> set[str]:
+def _reserved_names() -> set[str]:
     """Names with another meaning in recipes, schedules or histories, which objectives may not have."""
     return {field.name for field in dataclasses.fields(Recipe)} | {
         AUTO_OBJECTIVE,
@@ -226,7 +226,7 @@ def register_sum(chosen: ObjectiveSum) -> None:
         ValueError: if the name is taken, or an objective is unknown.
     """
     _load()
-    if chosen.name in {*_entries, *_sums, *_reserved()}:
+    if chosen.name in {*_entries, *_sums, *_reserved_names()}:
         raise RegistrationError(f"cannot register objective '{chosen.name}': taken")
     objective_terms("+".join(chosen.terms))
     _sums[chosen.name] = chosen

@@ -66,13 +66,13 @@ def resolve_recipe(recipe: Recipe, source: Source) -> Recipe:
     check_idle(recipe, ["head.hidden"], layers == 1, "in a head of one layer; set head.layers to 2 or more")
     recipe = dataclasses.replace(recipe, head=dataclasses.replace(recipe.head, layers=layers))
     recipe = resolve_modality(recipe, source.modalities)
-    return _with_wide_head(recipe) if left_open else recipe
+    return _widen_head(recipe) if left_open else recipe
 
 
 _WIDE = 256  # dimensions: on photographs of groceries and birds better in every number of retrieval than 128
 
 
-def _with_wide_head(recipe: Recipe) -> Recipe:
+def _widen_head(recipe: Recipe) -> Recipe:
     """The recipe with wider embeddings if the features of a pretrained image encoder stay as they are."""
     frozen = recipe.trainable == "head" and bool(recipe.pretrained)
     if recipe.head.dim or not frozen or encoder_modality(recipe.encoder) != "image":

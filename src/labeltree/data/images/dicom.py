@@ -76,7 +76,7 @@ def dicom_pixels(file: Path | bytes, largest: int) -> np.ndarray[Any, Any]:
     except RuntimeError as error:  # all decoders have failed, each with a line of its own
         raise DataError(f"its pixels cannot be decoded: {str(error).splitlines()[-1].strip()}") from error
     if gray:
-        return _shown(values, dataset)
+        return _to_display(values, dataset)
     if dataset.PhotometricInterpretation == "PALETTE COLOR":
         from pydicom.pixels.processing import apply_color_lut
 
@@ -128,7 +128,7 @@ def _size_and_kind(dataset: Dataset) -> tuple[int, int, bool]:
     return int(dataset.Columns), int(dataset.Rows), gray
 
 
-def _shown(values: np.ndarray[Any, Any], dataset: Dataset) -> np.ndarray[Any, Any]:
+def _to_display(values: np.ndarray[Any, Any], dataset: Dataset) -> np.ndarray[Any, Any]:
     """Gray values for display, 0 to 255."""
     from pydicom.pixels.processing import apply_modality_lut, apply_voi
 

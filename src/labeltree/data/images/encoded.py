@@ -156,8 +156,8 @@ class PartNames(Sequence[str]):
         return len(self._rows)
 
     def __getitem__(self, part: Any) -> Any:
-        found = list(self.take(np.arange(len(self))[part].reshape(-1)))
-        return found if isinstance(part, slice) else found[0]
+        names = list(self.take(np.arange(len(self))[part].reshape(-1)))
+        return names if isinstance(part, slice) else names[0]
 
     def __iter__(self) -> Iterator[str]:
         for start in range(0, len(self), _AT_ONCE):

@@ -236,24 +236,26 @@ def open_images(
     folder = data_home() / "images" / (key if check else f"{key}-unchecked")
     needed = int(np.prod(shape))
     keep = check and (needed <= _CACHE_BYTES and has_room(needed) if cache is None else cache)
-    found = _read_findings(folder, shape, keep)
-    if found is not None and cache_is_ignored():
-        now = _with_boxes([*in_threads(images.digest, range(len(images)))], boxes) if check else None
-        found = found if now is not None and np.array_equal(now, found[1]) else None
-    if found is None:
+    findings = _read_findings(folder, shape, keep)
+    if findings is not None and cache_is_ignored():
+        now = _digest_boxes([*in_threads(images.digest, range(len(images)))], boxes) if check else None
+        findings = findings if now is not None and np.array_equal(now, findings[1]) else None
+    if findings is None:
         try:
             with one_at_a_time(folder):
-                found = None if cache_is_ignored() else _read_findings(folder, shape, keep)
-                if found is None and check:
-                    found = _decode_all(images, boxes, folder, shape, keep, progress or silent, preprocessing)
-                elif found is None:
-                    found = _look_at_all(images, boxes, folder, progress or silent)
+                findings = None if cache_is_ignored() else _read_findings(folder, shape, keep)
+                if findings is None and check:
+                    findings = _decode_all(
+                        images, boxes, folder, shape, keep, progress or silent, preprocessing
+                    )
+                elif findings is None:
+                    findings = _look_at_all(images, boxes, folder, progress or silent)
         except OSError as error:
             raise DataError(
                 f"cannot write what was decoded to '{folder.parent}' ({error.strerror}); "
                 "choose another cache folder with LABELTREE_DATA"
             ) from error
-    failures, digests = found
+    failures, digests = findings
     if on_error != "return":
         places = (
             [images.where(row) if row in failures else "" for row in range(len(images))] if failures else []
@@ -290,7 +292,7 @@ def _key(
     return digest.hexdigest()[:32]
 
 
-def _with_boxes(digests: Sequence[bytes], boxes: np.ndarray[Any, Any] | None) -> np.ndarray[Any, Any]:
+def _digest_boxes(digests: Sequence[bytes], boxes: np.ndarray[Any, Any] | None) -> np.ndarray[Any, Any]:
     """Digests of files ``(n, 16)``; if only a part of an image counts, of the file and the part."""
     rows = np.frombuffer(b"".join(digests), np.uint8).reshape(-1, DIGEST_BYTES)
     if boxes is None:
@@ -352,7 +354,7 @@ def _decode_all(
                     out.write((black if isinstance(result, str) else result).tobytes())
                 if row % 256 == 0 or row + 1 == len(images):
                     progress("decoding images", row + 1, len(images))
-        digests = _with_boxes(bytes_of, boxes)
+        digests = _digest_boxes(bytes_of, boxes)
         np.save(fresh / "digests.npy", digests)
         (fresh / "failures.json").write_text(json.dumps(failures), "utf-8")
     return failures, digests
@@ -367,7 +369,7 @@ def _look_at_all(
     """Find the images that cannot be opened, and digests of parts of the others, without decoding any."""
     n = len(images)
     failures: dict[int, str] = {}
-    found: list[bytes] = []
+    digests_of_parts: list[bytes] = []
 
     def look(rows: range) -> list[bytes | str]:
         seen: list[bytes | str] = []
@@ -382,10 +384,10 @@ def _look_at_all(
         for some in in_threads(look, [range(at, min(at + 256, n)) for at in range(0, n, 256)]):
             for result in some:
                 if isinstance(result, str):
-                    failures[len(found)] = result
-                found.append(bytes(DIGEST_BYTES) if isinstance(result, str) else result)
-            progress("looking at images", len(found), n)
-        digests = _with_boxes(found, boxes)
+                    failures[len(digests_of_parts)] = result
+                digests_of_parts.append(bytes(DIGEST_BYTES) if isinstance(result, str) else result)
+            progress("looking at images", len(digests_of_parts), n)
+        digests = _digest_boxes(digests_of_parts, boxes)
         np.save(fresh / "digests.npy", digests)
         (fresh / "failures.json").write_text(json.dumps(failures), "utf-8")
     return failures, digests

@@ -303,7 +303,7 @@ class FileStore:
 
     def _decode(self, row: int) -> np.ndarray[Any, Any]:
         try:
-            return self._decoded(row)
+            return self._decode_row(row)
         except DataError as error:
             if self.unchecked != "replace":
                 raise
@@ -312,7 +312,7 @@ class FileStore:
             self.unreadable.add(row)
             return np.zeros(self.image_shape, np.uint8)
 
-    def _decoded(self, row: int) -> np.ndarray[Any, Any]:
+    def _decode_row(self, row: int) -> np.ndarray[Any, Any]:
         channels, size, _ = self.image_shape
         try:
             pixels = decode(

@@ -31,29 +31,29 @@ class Cleaner:
     def learn(self, texts: Sequence[str]) -> None:
         """Note the species among names, so that ``Parus Major`` is known as one if ``Parus major`` occurs."""
         for text in dict.fromkeys(texts):
-            found = self.parse(text)
-            if found is not None and len(found.path) > 1:
-                self._binomials.add(found.path[1].lower())
+            name = self.parse(text)
+            if name is not None and len(name.path) > 1:
+                self._binomials.add(name.path[1].lower())
         self._parsed = {
-            text: found
-            for text, found in self._parsed.items()
-            if found is None or len(found.path) != 1 or found.uncertain
+            text: name
+            for text, name in self._parsed.items()
+            if name is None or len(name.path) != 1 or name.uncertain
         }
 
     def parse(self, text: str) -> ScientificName | None:
-        """A scientific name; None if the text is none."""
+        """A scientific name; None if the text is not one."""
         if text not in self._parsed:
-            found = self._parsed[text] = parse_scientific(text, self._binomials)
-            for name in () if found is None else found.path:  # canonical names need not be parsed again
-                self._keys.setdefault(name, _compared(name))
+            parsed = self._parsed[text] = parse_scientific(text, self._binomials)
+            for name in () if parsed is None else parsed.path:  # canonical names need not be parsed again
+                self._keys.setdefault(name, _comparison_key(name))
         return self._parsed[text]
 
     def clean(self, text: str) -> str:
         """A name as it is shown, as far as it is certain."""
         if self.names == "exact":
             return text.strip()
-        found = self.parse(text) if self.names == "scientific" else None
-        return plain_text(text) if found is None or not found.path or found.uncertain else found.path[-1]
+        name = self.parse(text) if self.names == "scientific" else None
+        return plain_text(text) if name is None or not name.path or name.uncertain else name.path[-1]
 
     def key(self, text: str) -> str:
         """A name as it is compared: signs of hybrids make no difference between scientific names."""
@@ -61,11 +61,11 @@ class Cleaner:
             return text.strip()
         if text not in self._keys:
             name = self.clean(text)
-            self._keys[text] = folded(name) if self.names == "plain" else _compared(folded(name))
+            self._keys[text] = folded(name) if self.names == "plain" else _comparison_key(folded(name))
         return self._keys[text]
 
 
-def _compared(name: str) -> str:
+def _comparison_key(name: str) -> str:
     return name.casefold().replace("× ", "")
 
 

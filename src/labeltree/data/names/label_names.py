@@ -44,7 +44,7 @@ class LabelNames:
         synonyms: A table of synonyms, or its file; see `SynonymTable.load`.
 
     Raises:
-        DataError: If ``names`` is none of these, or the synonyms cannot be read.
+        DataError: If ``names`` is unknown, or the synonyms cannot be read.
     """
 
     def __init__(self, names: Names = "exact", synonyms: SynonymTable | str | Path | None = None) -> None:
@@ -81,34 +81,34 @@ class LabelNames:
             whole: Whether these are all labels of a table; if not, as where labels are read one by one, no
                 species is learned from them, and synonyms that occur nowhere are not told.
         """
-        found = NamedLabels(list(labels))
+        named = NamedLabels(list(labels))
         if not self.changes:
-            return found
+            return named
         known = None if taxonomy is None else self._known_of(taxonomy)
         if self.names == "scientific":
             if whole:
                 self._cleaner.learn([name for label in labels for name in label if name is not None])
-            self._parse(found, rows, ranks)
+            self._parse(named, rows, ranks)
         else:
             clean = self._cleaner.clean
-            found.labels = [tuple(name and clean(name) for name in label) for label in found.labels]
+            named.labels = [tuple(name and clean(name) for name in label) for label in named.labels]
         if self._synonyms is not None:
-            self._accept(found, rows, ranks, known, self._synonyms, whole)
+            self._accept(named, rows, ranks, known, self._synonyms, whole)
         if known is not None and ranks is None:
-            found.labels = [
+            named.labels = [
                 known.in_column(label, whole_name=len(given) == 1 or len(label) == 1)
-                for label, given in zip(found.labels, labels, strict=True)
+                for label, given in zip(named.labels, labels, strict=True)
             ]
         elif known is not None:
-            found.labels = [known.in_columns(label) for label in found.labels]
+            named.labels = [known.in_columns(label) for label in named.labels]
         elif self.names != "exact":
-            found.labels, changed = merge_spellings(found.labels, rows, self._cleaner)
+            named.labels, changed = merge_spellings(named.labels, rows, self._cleaner)
             if changed:
-                found.notes.append(
+                named.notes.append(
                     f"in {_rows(changed)} the spelling of a name (case, sign of a hybrid) was made the most "
                     "frequent one under the same parent"
                 )
-        return found
+        return named
 
     def _known_of(self, taxonomy: Taxonomy) -> _Known:
         if self._known is None or self._known.taxonomy is not taxonomy:
@@ -117,64 +117,64 @@ class LabelNames:
             self._known = _Known(taxonomy, self._cleaner)
         return self._known
 
-    def _parse(self, found: NamedLabels, rows: Sequence[int], ranks: Sequence[str] | None) -> None:
+    def _parse(self, named: NamedLabels, rows: Sequence[int], ranks: Sequence[str] | None) -> None:
         cut, uncertain, unknown = 0, Counter[str](), Counter[str]()
-        for number, label in enumerate(found.labels):
+        for number, label in enumerate(named.labels):
             reader = _Reader(self._cleaner)
             new = reader.in_column(label) if ranks is None else reader.in_columns(label, ranks)
             cut += rows[number] if reader.cut else 0
             if reader.mark:
                 uncertain[reader.mark] += rows[number]
-                found.reasons[number] = (
+                named.reasons[number] = (
                     f"the name '{reader.text}' is uncertain, so the label is coarser or missing"
                 )
             for name in reader.unknown:
                 unknown[name] += rows[number]
-            found.labels[number] = new
-        width = max((len(label) for label in found.labels), default=0)
+            named.labels[number] = new
+        width = max((len(label) for label in named.labels), default=0)
         if ranks is not None:  # a place more if there are names below the last column
-            found.labels = [label + (None,) * (width - len(label)) for label in found.labels]
+            named.labels = [label + (None,) * (width - len(label)) for label in named.labels]
         if cut:
-            found.notes.append(f"in {_rows(cut)} authorship and other additions to names were cut off")
+            named.notes.append(f"in {_rows(cut)} authorship and other additions to names were cut off")
         if uncertain:
             signs = ", ".join(f"{sign} ({count:,})" for sign, count in uncertain.most_common(5))
-            found.notes.append(
+            named.notes.append(
                 f"in {_rows(sum(uncertain.values()))} the name is uncertain, and the label ends at the "
                 f"finest certain name, mostly the genus: {signs}"
             )
         if unknown:
-            found.notes.append(
+            named.notes.append(
                 f"names that are not scientific stay as they are: {len(unknown):,} in "
                 f"{_rows(sum(unknown.values()))}, {some([name for name, _ in unknown.most_common()])}"
             )
 
     def _accept(
         self,
-        found: NamedLabels,
+        named: NamedLabels,
         rows: Sequence[int],
         ranks: Sequence[str] | None,
         known: _Known | None,
         synonyms: SynonymTable,
         whole: bool,
     ) -> None:
-        above = _Above(found.labels, synonyms, self._cleaner)
+        above = _Above(named.labels, synonyms, self._cleaner)
         used: Counter[tuple[str, ...]] = Counter()
         renamed = 0
-        for number, label in enumerate(found.labels):
-            new, keys = self._accepted(label, synonyms, above, ranks, known)
+        for number, label in enumerate(named.labels):
+            new, keys = self._accept_label(label, synonyms, above, ranks, known)
             if keys:
-                found.labels[number] = new
+                named.labels[number] = new
                 renamed += rows[number]
                 used.update(keys)
         if not whole:
             return
         absent = [name for key, name in synonyms.synonyms.items() if key not in used]
         more = f"; {len(absent):,} more occur in no row: {some(absent)}" if absent else ""
-        found.notes.append(
-            f"{_counted(len(used), 'synonym')} in {_rows(renamed)} replaced by accepted names{more}"
+        named.notes.append(
+            f"{_count(len(used), 'synonym')} in {_rows(renamed)} replaced by accepted names{more}"
         )
 
-    def _accepted(
+    def _accept_label(
         self,
         label: Label,
         synonyms: SynonymTable,
@@ -188,13 +188,13 @@ class LabelNames:
         while place < len(names):
             name = names[place]
             path = [part for part in names[: place + 1] if part is not None]
-            found = None if name is None else synonyms.accepted(path)
-            if name is None or found is None:
+            match = None if name is None else synonyms.accepted(path)
+            if name is None or match is None:
                 place += 1
                 continue
-            key, target = found
+            key, target = match
             keys.append(key)
-            new = _placed(names[:place], name, len(key), target, above, ranks, known)
+            new = _place(names[:place], name, len(key), target, above, ranks, known)
             finer = [
                 target[-1] + part[len(name) :] if part is not None and self._is_of(part, name) else part
                 for part in names[place + 1 :]
@@ -207,15 +207,15 @@ class LabelNames:
         """Whether a name is that of a species in the genus, or of a subspecies of the species ``name``."""
         if self.names != "scientific" or not part.startswith(f"{name} "):
             return False
-        found = self._cleaner.parse(part)
-        return found is not None and name in found.path[:-1]
+        parsed = self._cleaner.parse(part)
+        return parsed is not None and name in parsed.path[:-1]
 
 
 def _rows(number: int) -> str:
-    return _counted(number, "row")
+    return _count(number, "row")
 
 
-def _counted(number: int, what: str) -> str:
+def _count(number: int, what: str) -> str:
     return f"{number:,} {what}{'s' * (number != 1)}"
 
 
@@ -241,15 +241,15 @@ class _Reader:
         path: list[str] = []
         if len(names) > 1 and names[-1].islower() and " " not in names[-1].strip():
             pair = f"{names[-2]}/{names[-1]}"  # Larus argentatus/fuscus, one of the two, is no path
-            if (found := self._cleaner.parse(pair)) is not None and found.uncertain == "/":
+            if (parsed := self._cleaner.parse(pair)) is not None and parsed.uncertain == "/":
                 names = [*names[:-2], pair]
         for name in names:
-            found = self._parsed(name)
-            if found is None:
+            parsed = self._parse_name(name)
+            if parsed is None:
                 path.append(plain_text(name))
                 continue
-            path += [part for part in found.path if part not in path]
-            if found.uncertain:
+            path += [part for part in parsed.path if part not in path]
+            if parsed.uncertain:
                 break
         return tuple(path)
 
@@ -259,47 +259,47 @@ class _Reader:
         last = len(label) - 1
         below: tuple[str, ...] = ()
         for place, (cell, rank) in enumerate(zip(label, ranks, strict=False)):
-            found = None if cell is None else self._parsed(cell)
-            if cell is None or found is None:
+            parsed = None if cell is None else self._parse_name(cell)
+            if cell is None or parsed is None:
                 names.append(None if cell is None else plain_text(cell))
                 continue
-            if len(found.path) > 1 or found.uncertain:
-                _fill(names, ranks, found)
-            if found.uncertain:
+            if len(parsed.path) > 1 or parsed.uncertain:
+                _fill(names, ranks, parsed)
+            if parsed.uncertain:
                 depth = {"genus": 0, "species": 1, "subspecies": 2}.get(rank, 1 if place == last else 0)
-                names.append(found.path[depth] if depth < len(found.path) else None)
+                names.append(parsed.path[depth] if depth < len(parsed.path) else None)
                 break
             depth = (
-                1 if (rank == "species" or place == last) and rank != "subspecies" else len(found.path) - 1
+                1 if (rank == "species" or place == last) and rank != "subspecies" else len(parsed.path) - 1
             )
-            name = found.path[min(depth, len(found.path) - 1)]
+            name = parsed.path[min(depth, len(parsed.path) - 1)]
             names.append(None if name in names else name)
             if place == last:
-                below = found.path[depth + 1 :]
-            elif rank == "species" and len(found.path) > 2 and label[place + 1] is None:
-                names += found.path[-1:]
+                below = parsed.path[depth + 1 :]
+            elif rank == "species" and len(parsed.path) > 2 and label[place + 1] is None:
+                names += parsed.path[-1:]
                 break
         names += [None] * (len(label) - len(names))
         return (*names, *below[-1:])
 
-    def _parsed(self, text: str) -> ScientificName | None:
-        found = self._cleaner.parse(text)
-        if found is None:
+    def _parse_name(self, text: str) -> ScientificName | None:
+        name = self._cleaner.parse(text)
+        if name is None:
             self.unknown.append(plain_text(text))
             return None
-        self.cut |= found.cut
-        if found.uncertain and not self.mark:
-            self.mark, self.text = found.uncertain, plain_text(text)
-        return found
+        self.cut |= name.cut
+        if name.uncertain and not self.mark:
+            self.mark, self.text = name.uncertain, plain_text(text)
+        return name
 
 
-def _fill(names: list[str | None], ranks: Sequence[str], found: ScientificName) -> None:
+def _fill(names: list[str | None], ranks: Sequence[str], name: ScientificName) -> None:
     """Fill in the genus and the species that a finer name tells, where they are missing."""
     for place, rank in enumerate(ranks[: len(names)]):
         depth = {"genus": 0, "species": 1}.get(rank)
-        certain = len(found.path) if found.uncertain else len(found.path) - 1
+        certain = len(name.path) if name.uncertain else len(name.path) - 1
         if depth is not None and names[place] is None and depth < certain:
-            names[place] = found.path[depth]
+            names[place] = name.path[depth]
 
 
 class _Above:
@@ -319,11 +319,11 @@ class _Above:
 
     def of(self, name: str) -> Label | None:
         """What lies above a name, if all labels with it agree."""
-        found = self._found.get(self._cleaner.key(name), set())
-        return next(iter(found)) if len(found) == 1 else None
+        paths = self._found.get(self._cleaner.key(name), set())
+        return next(iter(paths)) if len(paths) == 1 else None
 
 
-def _placed(
+def _place(
     coarser: list[str | None],
     name: str,
     replaced: int,
@@ -398,12 +398,12 @@ class _Known:
             return None
         keys = [self._cleaner.key(name) for name in names]
         paths = [self.taxonomy.path(node) for node in self._nodes.get(keys[-1], ())]
-        fitting = [path for path in paths if _in_order(keys, list(map(self._cleaner.key, path)))]
+        fitting = [path for path in paths if _are_in_order(keys, list(map(self._cleaner.key, path)))]
         same = [path for path in fitting if path == tuple(names)]
         chosen = same or fitting
         return chosen[0] if len(chosen) == 1 else None
 
 
-def _in_order(names: Sequence[str], path: Sequence[str]) -> bool:
+def _are_in_order(names: Sequence[str], path: Sequence[str]) -> bool:
     left = iter(path)
     return all(name in left for name in names)

@@ -123,7 +123,7 @@ def plain_text(text: str) -> str:
 
 
 def parse_scientific(text: str, binomials: Collection[str] = ()) -> ScientificName | None:
-    """Parse a scientific name; None if the text is none, as far as its form tells.
+    """Parse a scientific name; None if the text is not one, as far as its form tells.
 
     - Authorship is cut off: ``Parus major Linnaeus, 1758`` is ``Parus major``.
     - Signs of hybrids are written ``×``: ``Platanus x acerifolia`` is ``Platanus × acerifolia``. Crosses are
@@ -345,11 +345,11 @@ class _Parser:
             genus = self.path[0].removeprefix("× ")
             if re.fullmatch(r"[A-Z][a-z]?\.", rest[0]) and genus.startswith(rest[0][:-1]):
                 rest = [genus, *rest[1:]]
-            found = _Parser(rest, [False] * len(rest), self.capitals, self.binomials).name()
-            if found is None or not found.path or len(found.path) != len(self.path):
+            second = _Parser(rest, [False] * len(rest), self.capitals, self.binomials).name()
+            if second is None or not second.path or len(second.path) != len(self.path):
                 self.uncertain = "×"  # a cross with something that has no name
                 return True
-            other = found.path
+            other = second.path
         name = f"{self.path[-1]} × {other[-1]}"
         self.path = [*self.path[: 1 if other[0] == self.path[0] and len(other) > 1 else 0], name]
         return True

@@ -126,7 +126,7 @@ class SynonymTable:
     @property
     def synonyms(self) -> Mapping[Key, str]:
         """The synonyms as they are written, by the key that `accepted` returns."""
-        return {key: found.synonym for key, found in self._found.items()}
+        return {key: entry.synonym for key, entry in self._found.items()}
 
     def accepted(self, path: Sequence[str]) -> tuple[Key, tuple[str, ...]] | None:
         """The synonym at the end of a path, and its accepted name or path; None if there is none."""
@@ -160,15 +160,15 @@ class SynonymTable:
         """The accepted name at the end of a chain."""
         chain = [key]
         while True:
-            found = self._found[chain[-1]]
-            following = self._match(tuple(map(self._cleaner.key, found.names)))
+            entry = self._found[chain[-1]]
+            following = self._match(tuple(map(self._cleaner.key, entry.names)))
             if following is None:
-                return found.names
+                return entry.names
             if following in chain:
                 cycle = [*chain[chain.index(following) :], following]
                 names = " > ".join(self._found[step].synonym for step in cycle)
                 raise DataError(
-                    f"{self._where}: the synonyms form a cycle: {names} (row {found.row}); remove "
+                    f"{self._where}: the synonyms form a cycle: {names} (row {entry.row}); remove "
                     "the row of the name that is accepted"
                 )
             chain.append(following)

@@ -74,7 +74,7 @@ def find_shards(spec: str | Path, image_column: Sequence[str] | str | None = Non
     if _BRACES.search(text) and not path.exists():
         files = _expand(str(path))
     elif path.is_dir():
-        files = _in_folder(path)
+        files = _list_folder(path)
     elif path.name.lower().endswith(_PACKED) and path.is_file():
         raise DataError(
             f"'{text}' is compressed, so that no sample in it can be read by itself; decompress it"
@@ -118,8 +118,8 @@ def _expand(pattern: str) -> list[str]:
     pieces = _BRACES.split(pattern)
     choices = [[piece] if place % 2 == 0 else _choices(piece) for place, piece in enumerate(pieces)]
     number = 1
-    for found in choices:
-        number *= len(found)
+    for options in choices:
+        number *= len(options)
     if number > _MOST_SHARDS:
         raise DataError(f"the pattern '{pattern}' names {number:,} files; {_MOST_SHARDS:,} are the most")
     files = ["".join(parts) for parts in itertools.product(*choices)]
@@ -140,33 +140,35 @@ def _choices(piece: str) -> list[str]:
     return [f"{number:0{width}d}" for number in range(int(first), int(last) + 1)]
 
 
-def _in_folder(folder: Path) -> list[str]:
+def _list_folder(folder: Path) -> list[str]:
     """The shards in a folder, and in its folders named after splits; none if it has images or other folders.
 
     A folder of images may hold the archive from which they were unpacked.
     """
-    found: list[str] = []
-    for entry in _sorted(folder):
+    shards: list[str] = []
+    for entry in _sorted_entries(folder):
         if not entry.is_dir():
             if Path(entry.name).suffix.lower() in EXTENSIONS:
                 return []
             if Path(entry.name).suffix.lower() in _SUFFIXES:
-                found.append(entry.path)
+                shards.append(entry.path)
             continue
-        inner = [inside for inside in _sorted(entry.path) if Path(inside.name).suffix.lower() in _SUFFIXES]
+        inner = [
+            inside for inside in _sorted_entries(entry.path) if Path(inside.name).suffix.lower() in _SUFFIXES
+        ]
         if entry.name.lower() not in _SPLIT_OF or not inner:
             return []
-        found += [inside.path for inside in inner]
-    return found
+        shards += [inside.path for inside in inner]
+    return shards
 
 
-def _sorted(folder: str | Path) -> list[os.DirEntry[str]]:
+def _sorted_entries(folder: str | Path) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(folder) as entries:
-            found = sorted(entries, key=lambda entry: entry.name)
+            ordered = sorted(entries, key=lambda entry: entry.name)
     except OSError as error:
         raise DataError(f"cannot read the folder '{printable(str(folder))}': {error.strerror}") from error
-    return [entry for entry in found if not is_system_file(entry.name)]
+    return [entry for entry in ordered if not is_system_file(entry.name)]
 
 
 def _splits(files: Sequence[str], root: Path) -> tuple[str, ...] | None:
@@ -174,9 +176,9 @@ def _splits(files: Sequence[str], root: Path) -> tuple[str, ...] | None:
 
     As with folders of images, names are splits if all are, and one is ``train``.
     """
-    found = []
+    splits = []
     for file in files:
         parts = Path(file).relative_to(root).parts
         word = _FIRST_WORD.match(parts[-1])
-        found.append(_SPLIT_OF.get((parts[0] if len(parts) > 1 else word[0] if word else "").lower(), ""))
-    return tuple(found) if all(found) and "train" in found and len(set(found)) > 1 else None
+        splits.append(_SPLIT_OF.get((parts[0] if len(parts) > 1 else word[0] if word else "").lower(), ""))
+    return tuple(splits) if all(splits) and "train" in splits and len(set(splits)) > 1 else None

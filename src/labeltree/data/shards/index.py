@@ -73,11 +73,11 @@ def index_shards(shards: Shards, image_column: str | None, progress: Progress) -
     Raises:
         DataError: If the cache folder has no room for the images of Parquet files, or cannot be written.
     """
-    found = []
+    indexes = []
     for index in in_threads(lambda file: _index(shards, file, image_column), shards.files):
-        found.append(index)
-        progress("reading shards", len(found), len(shards.files))
-    return found
+        indexes.append(index)
+        progress("reading shards", len(indexes), len(shards.files))
+    return indexes
 
 
 def _index(shards: Shards, file: str, image_column: str | None) -> ShardIndex:

@@ -57,15 +57,15 @@ def image_column_of(path: str, chosen: Sequence[str] | str | None = None) -> str
     with open_parquet(path) as file:
         schema = file.schema_arrow
     wanted = [chosen] if isinstance(chosen, str) else list(chosen or schema.names)
-    found = [
+    candidates = [
         name for name in wanted if name in schema.names and _holds_images(schema.field(name), bool(chosen))
     ]
-    if chosen and found and len(wanted) > 1:
+    if chosen and candidates and len(wanted) > 1:
         raise DataError(
             f"'{printable(path)}': of columns of image bytes, one is read; name one as image_column"
         )
-    usual = [name for name in found if name.lower() in IMAGE_NAMES]
-    return (usual or found or [None])[0]
+    usual = [name for name in candidates if name.lower() in IMAGE_NAMES]
+    return (usual or candidates or [None])[0]
 
 
 def _holds_images(field: pa.Field, chosen: bool) -> bool:

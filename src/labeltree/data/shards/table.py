@@ -55,7 +55,7 @@ class ShardTable(DataTable):
             column = pa.array(np.repeat(np.array(shards.splits), counts))
             samples = samples.append_column("split", column)
         if shards.kind == "tar" and "cls" in samples.column_names:
-            samples = _named_classes(samples, shards)
+            samples = _name_classes(samples, shards)
         super().__init__(shards.root, samples)
         self.columns += self._images
 
@@ -174,7 +174,7 @@ def read_shards(
     return ShardTable(shards, indexes)
 
 
-def _named_classes(samples: Any, shards: Shards) -> Any:
+def _name_classes(samples: Any, shards: Shards) -> Any:
     """Replace class numbers by names, if there is a list of classes."""
     import pyarrow as pa
 
@@ -183,17 +183,17 @@ def _named_classes(samples: Any, shards: Shards) -> Any:
         return samples
     names = [line.strip() for line in read_text(path, _LIST).splitlines()]
     texts = samples.column("cls").combine_chunks().dictionary_encode()
-    found: list[str | None] = []
+    class_names: list[str | None] = []
     for text in texts.dictionary.to_pylist():
         number = text.strip()
         if not number:
-            found.append(None)
+            class_names.append(None)
             continue
         if not number.isdecimal() or int(number) >= len(names):
             raise DataError(
                 f"a sample of '{shards.spec}' has the class '{number}', but '{path}' names the classes 0 to "
                 f"{len(names) - 1}; correct either, or remove '{CLASSES}' to take the classes as they are"
             )
-        found.append(names[int(number)])
-    column = pa.array(found, pa.string()).take(texts.indices)
+        class_names.append(names[int(number)])
+    column = pa.array(class_names, pa.string()).take(texts.indices)
     return samples.set_column(samples.column_names.index("cls"), "cls", column)

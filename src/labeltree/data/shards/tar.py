@@ -44,8 +44,8 @@ class TarSample:
         """
         if extension is not None:
             return extension if extension in self.members else None
-        found = self.images()
-        return found[0] if found else None
+        images = self.images()
+        return images[0] if images else None
 
     def images(self) -> list[str]:
         """The extensions of the members that are images, those without a dot first."""
@@ -141,15 +141,15 @@ def read_fields(path: str, sample: TarSample) -> dict[str, str]:
             raise DataError(f"{where} has {size:,} bytes, and {_LONGEST_TEXT:,} are the most that are read")
         try:
             text = read_part(path, offset, size).decode("utf-8-sig")
-            found: Any = value_from_json(text) if extension == "json" else {extension: text}
+            content: Any = value_from_json(text) if extension == "json" else {extension: text}
         except UnicodeDecodeError as error:
             raise DataError(f"{where} is not text in UTF-8") from error
         except ValueError as error:
             raise DataError(f"{where} cannot be read: {error}") from error
-        if not isinstance(found, dict):
+        if not isinstance(content, dict):
             raise DataError(f'{where} holds no values by name; write an object such as {{"label": "dog"}}')
         values = {
-            name: cell_text(value) for name, value in found.items() if isinstance(value, str | int | float)
+            name: cell_text(value) for name, value in content.items() if isinstance(value, str | int | float)
         }
         fields |= {name: value for name, value in values.items() if value is not None}
     return fields

@@ -126,32 +126,32 @@ class ViewGenerator:
         keys = counter_rng.sample_keys(self.seed, epoch, view, instances.to(images.device))
         mixed = self.recipe == "randaugment"  # its operations gather samples from all over the batch
         for part in _parts(images, shape):
-            pixels = self._with_channels(images[part].to(torch.float32).div_(255))
-            made = self._resized(pixels) if self.recipe == "identity" else self._augmented(pixels, keys[part])
-            views[part] = made if mixed else self._finished(made, keys[part])
-        return self._finished(self._randaugment(views, keys, _RANDAUGMENT), keys) if mixed else views
+            pixels = self._match_channels(images[part].to(torch.float32).div_(255))
+            made = self._resize(pixels) if self.recipe == "identity" else self._augment(pixels, keys[part])
+            views[part] = made if mixed else self._finish(made, keys[part])
+        return self._finish(self._randaugment(views, keys, _RANDAUGMENT), keys) if mixed else views
 
-    def _finished(self, views: Tensor, keys: Tensor) -> Tensor:
+    def _finish(self, views: Tensor, keys: Tensor) -> Tensor:
         if self.erasing and self.recipe != "identity":
             numbers = counter_rng.uniform(keys, 5, _ERASE)
             fill = torch.zeros(views.shape[1]) if self.mean is None else self.mean.expand(views.shape[1])
             views = erase(views, numbers, self.erasing, fill)
-        return self._normalised(views)
+        return self._normalise(views)
 
-    def _with_channels(self, pixels: Tensor) -> Tensor:
-        found = pixels.shape[1]
-        if self.channels is None or found == self.channels:
+    def _match_channels(self, pixels: Tensor) -> Tensor:
+        channels = pixels.shape[1]
+        if self.channels is None or channels == self.channels:
             return pixels
-        if found == 1:
+        if channels == 1:
             return pixels.expand(-1, self.channels, -1, -1)
-        if found == 3:
+        if channels == 3:
             luma = torch.tensor(transforms.LUMA, dtype=pixels.dtype, device=pixels.device)
             return (pixels * luma[:, None, None]).sum(1, keepdim=True)
         raise ValueError(
-            f"images have {found} channels; views with {self.channels} can be made from 1 or 3 only"
+            f"images have {channels} channels; views with {self.channels} can be made from 1 or 3 only"
         )
 
-    def _resized(self, pixels: Tensor) -> Tensor:
+    def _resize(self, pixels: Tensor) -> Tensor:
         n, _, height, width = pixels.shape
         size = self.size
         if size is None or (height, width) == (size, size):
@@ -161,7 +161,7 @@ class ViewGenerator:
         columns = transforms.axis_weights(box.left, box.width, width, size)
         return transforms.resample(pixels, rows.expand(n, -1, -1), columns.expand(n, -1, -1))
 
-    def _augmented(self, pixels: Tensor, keys: Tensor) -> Tensor:
+    def _augment(self, pixels: Tensor, keys: Tensor) -> Tensor:
         height, width = pixels.shape[2:]
         out_height, out_width = (self.size, self.size) if self.size else (height, width)
         numbers = counter_rng.uniform(keys, _ERASE)
@@ -183,7 +183,7 @@ class ViewGenerator:
         factors = transforms.random_factors(numbers[:, _COLOUR : _COLOUR + 6], self.jitter, 0.8, 0.2)
         return transforms.jitter(views, factors)
 
-    def _normalised(self, views: Tensor) -> Tensor:
+    def _normalise(self, views: Tensor) -> Tensor:
         if self.mean is not None:
             views = views - self.mean.to(views)[:, None, None]
         if self.std is not None:

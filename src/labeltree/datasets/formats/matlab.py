@@ -56,7 +56,7 @@ def read_matlab(file: Path) -> dict[str, Any]:
 
 def _variables(data: bytes) -> dict[str, Any]:
     order = {b"IM": "<", b"MI": ">"}[data[126:128]]
-    found: dict[str, Any] = {}
+    variables: dict[str, Any] = {}
     view, place = memoryview(data), _HEADER
     while place < len(view):
         element = _element(view, place, order)
@@ -70,8 +70,8 @@ def _variables(data: bytes) -> dict[str, Any]:
         if element.kind == _MATRIX:
             name, value = _matrix(element.content, order, 0)
             if value is not None:
-                found[name] = value
-    return found
+                variables[name] = value
+    return variables
 
 
 def _element(view: memoryview, place: int, order: str) -> _Element:
@@ -111,7 +111,7 @@ def _matrix(view: memoryview, order: str, depth: int) -> tuple[str, Any]:
         return name, _collection(view, place, shape, order, depth, fields=kind == _STRUCT)
     part = _element(view, place, order)
     numbers = np.frombuffer(part.content, f"{order}{_NUMBERS[part.kind]}")
-    return name, _squeezed(numbers.reshape(shape, order="F"))
+    return name, _squeeze(numbers.reshape(shape, order="F"))
 
 
 def _text(part: _Element, shape: tuple[int, ...], order: str) -> Any:
@@ -146,14 +146,14 @@ def _collection(
             place = element.end
             values[row, column] = _matrix(element.content, order, depth + 1)[1]
     if not fields:
-        return _squeezed(values[:, 0].reshape(shape, order="F"))
+        return _squeeze(values[:, 0].reshape(shape, order="F"))
     records = np.empty(len(values), dtype=[(name, object) for name in names])
     for column, name in enumerate(names):
         records[name] = values[:, column]
-    return _squeezed(records.reshape(shape, order="F"))
+    return _squeeze(records.reshape(shape, order="F"))
 
 
-def _squeezed(array: np.ndarray[Any, Any]) -> Any:
+def _squeeze(array: np.ndarray[Any, Any]) -> Any:
     """Without axes of length 1; a single number or cell is what it holds."""
     squeezed = array.squeeze()
     return squeezed[()] if squeezed.ndim == 0 and squeezed.dtype.names is None else squeezed

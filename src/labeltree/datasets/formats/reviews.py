@@ -95,7 +95,7 @@ def _path(rating: int, steps: int) -> tuple[str, str]:
 
 def review_source(
     name: str,
-    found: Iterable[Review | str],
+    reviews: Iterable[Review | str],
     aspects: Sequence[str],
     *,
     main: str,
@@ -112,7 +112,7 @@ def review_source(
 
     Args:
         name: Name of the data set.
-        found: Reviews as they are read, and in the place of one that cannot be used a few words on why.
+        reviews: Reviews as they are read, and in the place of one that cannot be used a few words on why.
         aspects: Names of the ratings.
         main: The aspect whose label is the sample's own; reviews without it are not drawn.
         steps: Rating steps per point.
@@ -127,7 +127,7 @@ def review_source(
     draws = {False: _Draw(train + test), True: _Draw(test)}  # some of training may be in the test too
     broken: list[str] = []
     unusable = position = 0
-    for position, review in enumerate(found):
+    for position, review in enumerate(reviews):
         if isinstance(review, str):
             unusable += 1
             broken = broken or [review]

@@ -41,7 +41,7 @@ class _Array:
         self.array = numbers.reshape(shape, order="F" if is_fortran else "C")
 
 
-def _as_bytes(text: str, encoding: str) -> bytes:
+def _encode(text: str, encoding: str) -> bytes:
     """How Python 3 writes bytes for Python 2."""
     if encoding != "latin1":
         raise pickle.UnpicklingError(f"it has text in {encoding!r}")
@@ -58,17 +58,17 @@ _KNOWN: dict[tuple[str, str], Callable[..., Any] | str] = {
     ("numpy.core.multiarray", "_reconstruct"): _Array,
     ("numpy", "ndarray"): "ndarray",
     ("numpy", "dtype"): _Kind,
-    ("_codecs", "encode"): _as_bytes,
+    ("_codecs", "encode"): _encode,
     ("__builtin__", "bytes"): _no_bytes,
 }
 
 
 class _ArraysOnly(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
-        found = _KNOWN.get((module.replace("numpy._core", "numpy.core"), name))
-        if found is None:
+        known = _KNOWN.get((module.replace("numpy._core", "numpy.core"), name))
+        if known is None:
             raise pickle.UnpicklingError(f"it names '{module}.{name}', which is no array")
-        return found
+        return known
 
 
 def load_arrays(file: BinaryIO, name: str) -> dict[str, Any]:
@@ -83,16 +83,16 @@ def load_arrays(file: BinaryIO, name: str) -> dict[str, Any]:
             names anything else: nothing is run then.
     """
     try:
-        found = _ArraysOnly(file, encoding="bytes").load()
+        content = _ArraysOnly(file, encoding="bytes").load()
     except MemoryError:
         raise
     except Exception as error:  # a damaged pickle makes the reader stumble over anything
         raise DataError(f"'{name}' cannot be read as a pickle of arrays: {error}") from error
-    if not isinstance(found, dict):
-        raise DataError(f"'{name}' holds a {type(found).__name__} where a dictionary was expected")
+    if not isinstance(content, dict):
+        raise DataError(f"'{name}' holds a {type(content).__name__} where a dictionary was expected")
     return {
         key.decode("utf-8", "replace") if isinstance(key, bytes) else str(key): value.array
         if isinstance(value, _Array)
         else value
-        for key, value in found.items()
+        for key, value in content.items()
     }

@@ -40,8 +40,8 @@ def bounded_sum(
         bits = members.new_zeros(members.shape[1] + 1, dtype=torch.int32)  # excluded pairs are in no term
         for term, member in enumerate(members):
             bits[:-1] |= member.int() << term
-    found: Tensor = _Bounded.apply(x, y, offset, bound, _Work(pairs, bits, temperature))
-    return found
+    total: Tensor = _Bounded.apply(x, y, offset, bound, _Work(pairs, bits, temperature))
+    return total
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +91,7 @@ def _sums(work: _Work, offset: Tensor, least: Tensor) -> tuple[list[Tensor], lis
     programs = parts, turns(parts, tiles)
     total = torch.empty((sum(programs), terms, pad_x), dtype=torch.float32, device=u.order.device)
     own, held = (torch.empty_like(total, dtype=torch.int32) for _ in range(2))
-    of_offset, of_least = (_placed(u, pairs.own(table)) for table in (offset, least))
+    of_offset, of_least = (_place(u, pairs.own(table)) for table in (offset, least))
     with torch.cuda.device_of(u.labels):  # type: ignore[no-untyped-call]  # kernels run there
         for mixed in (False, True):
             bounded_sum_kernel[(blocks, programs[mixed], terms)](
@@ -121,10 +121,10 @@ def _gradient(work: _Work, tables: tuple[Tensor, Tensor, Tensor], flags: int) ->
     u, v, x, y, tiles = pairs.queries, pairs.keys, pairs.of_queries, pairs.of_keys, pairs.tiles
     how = pairs.how
     if flags & ROW:
-        of_row = [_placed(u, pairs.own(table)) for table in tables]
-        of_column = of_row if pairs.shard is None else [_placed(v, table) for table in tables]
+        of_row = [_place(u, pairs.own(table)) for table in tables]
+        of_column = of_row if pairs.shard is None else [_place(v, table) for table in tables]
     else:
-        of_row = of_column = [_placed(u, table) for table in tables]
+        of_row = of_column = [_place(u, table) for table in tables]
         u, v, x, y = v, u, y, x
         tiles = tiles_between(pairs.relation, u, v, how.tile)
     blocks, num_tiles = tiles.code.shape
@@ -147,6 +147,6 @@ def _gradient(work: _Work, tables: tuple[Tensor, Tensor, Tensor], flags: int) ->
     return u.restored(out.sum(0)[:, : pairs.d])
 
 
-def _placed(side: Side, table: Tensor) -> Tensor:
+def _place(side: Side, table: Tensor) -> Tensor:
     """A table `(n, T)` as kernels take it, `(T, n_pad)`."""
     return side.placed(table).T.contiguous()

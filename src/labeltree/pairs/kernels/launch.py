@@ -44,13 +44,13 @@ _Layout = tuple[PairRelation | None, Side, Side, Tiles]  # None: the relation th
 
 
 @cache
-def _installed() -> bool:
+def _is_installed() -> bool:
     return importlib.util.find_spec("triton") is not None
 
 
 def can_run(device: torch.device) -> bool:
     """Whether kernels run on a device: CUDA with Triton, or anything under `TRITON_INTERPRET=1`."""
-    if not _installed():
+    if not _is_installed():
         return False
     if interpreted():
         return True
@@ -266,5 +266,5 @@ def _layout(relation: PairRelation, tile: int, shard: slice | None) -> tuple[Pai
         own = relation if part is None else part
         u, v = sides(own, tile)
         relation.kept[key] = part, u, v, tiles_between(own, u, v, tile)
-    found: _Layout = relation.kept[key]
-    return relation if found[0] is None else found[0], *found[1:]
+    layout: _Layout = relation.kept[key]
+    return relation if layout[0] is None else layout[0], *layout[1:]

@@ -61,8 +61,8 @@ def pair_statistics(
         if (1.0 if scale is None else _largest(scale)) / temperature <= _SAFE_LOGIT:
             flags |= SMALL
         problem = Problem(pairs_of(relation, (queries, keys), (x, y), tile), temperature, omega, flags)
-    found = _Statistics.apply(x, y, problem)
-    count, total, lse, least, index = found
+    statistics = _Statistics.apply(x, y, problem)
+    count, total, lse, least, index = statistics
     return PairStatistics(
         count if "count" in want else None,
         total if "sum" in want else None,
@@ -124,23 +124,23 @@ def _forward(problem: Problem) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
                 num_stages=min(2, how.num_stages),  # two programs fit on a multiprocessor
             )  # fmt: skip
     peak, exps, total, least, index, count = fields
-    found, numbers = [], [u.restored(count.sum(0).T).long()]
+    statistics, numbers = [], [u.restored(count.sum(0).T).long()]
     if flags & 1:
         lse = exps.log() if flags & SMALL else peak * math.log(2) + exps.log()
-        found.append(u.restored(lse.logsumexp(0).T))
+        statistics.append(u.restored(lse.logsumexp(0).T))
     norm = pairs.of_queries.inverse[:, None] / problem.temperature
     if flags & 2:
-        found.append(u.restored(total.sum(0).T * norm))
+        statistics.append(u.restored(total.sum(0).T * norm))
     if flags & 4:
         near = least.amin(0)
         index = torch.where(least == near, index, torch.iinfo(torch.int32).max).amin(0)
         present = near < torch.inf
-        found.append(u.restored(torch.where(present.T, near.T * norm, torch.inf)))
+        statistics.append(u.restored(torch.where(present.T, near.T * norm, torch.inf)))
         numbers.append(u.restored(torch.where(present, index, -1).T).long())
     numbers = pairs.from_ranks(numbers)
-    found = pairs.from_ranks(found) if found else found
+    statistics = pairs.from_ranks(statistics) if statistics else statistics
     nothing = peak.new_empty((0, size))
-    lse, total, least = (found.pop(0) if flags & flag else nothing for flag in (1, 2, 4))
+    lse, total, least = (statistics.pop(0) if flags & flag else nothing for flag in (1, 2, 4))
     return numbers[0], total, lse, least, numbers[1] if flags & 4 else nothing.long()
 
 
@@ -175,10 +175,10 @@ class _Statistics(torch.autograd.Function):
                 _add_least(grad_x, grad_y, x, y, grad_least / problem.temperature, index)
             if pairs.alike:
                 grad_y = None
-        found = zip((grad_x, grad_y), ctx.needs_input_grad[:2], strict=True)
+        gradients = zip((grad_x, grad_y), ctx.needs_input_grad[:2], strict=True)
         inputs = (*grads, x, y)
         return *(
-            single_backward(g, *inputs) if needed and g is not None else None for g, needed in found
+            single_backward(g, *inputs) if needed and g is not None else None for g, needed in gradients
         ), None
 
 

@@ -76,7 +76,7 @@ class BoundedSum:
                 self._kept[term, side] += kept.sum(dim)
         return s
 
-    def found(self) -> tuple[Tensor, ...]:
+    def results(self) -> tuple[Tensor, ...]:
         """The sums `(n, T)`."""
         every = self._grid.from_ranks(torch.cat([self._total, self._kept, self._number]).T)
         total, kept, number = every.chunk(3, dim=1)
@@ -94,15 +94,15 @@ class BoundedSum:
             if not self._counts(tile):
                 return None
             s = cosines(1 / self._temperature) if seen is None else seen
-            found = torch.zeros_like(s)
+            slopes = torch.zeros_like(s)
             for term, mask in self._masks(tile):
                 of_rows = _above(
                     self._own_offset[term, tile.rows, None] - s, self._own_least[term, tile.rows, None]
                 )
                 of_cols = _above(self._offset[term, tile.cols] - s, self._least[term, tile.cols])
                 both = of_rows.mul_(own[term, tile.rows, None]).addcmul_(of_cols, every[term, tile.cols])
-                found.add_(both if mask is None else both.mul_(mask))
-            return found
+                slopes.add_(both if mask is None else both.mul_(mask))
+            return slopes
 
         return slope
 
@@ -121,10 +121,10 @@ class BoundedSum:
         self, tile: Tile, own_offset: Tensor, own_least: Tensor
     ) -> list[tuple[slice, Tensor, Tensor, int]]:
         """Each side that a tile counts for: its rows, their values, and the dimension to sum over."""
-        found = [(tile.rows, own_offset[:, tile.rows], own_least[:, tile.rows], 1)]
+        sides = [(tile.rows, own_offset[:, tile.rows], own_least[:, tile.rows], 1)]
         if tile.both:
-            found.append((tile.cols, self._offset[:, tile.cols], self._least[:, tile.cols], 0))
-        return found
+            sides.append((tile.cols, self._offset[:, tile.cols], self._least[:, tile.cols], 0))
+        return sides
 
 
 def _above(loss: Tensor, least: Tensor) -> Tensor:

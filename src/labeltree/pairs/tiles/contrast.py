@@ -133,7 +133,7 @@ class Contrast:
         if tile.both:
             least[tile.cols] = torch.minimum(least[tile.cols], part.amin(0))
 
-    def found(self) -> tuple[Tensor, ...]:
+    def results(self) -> tuple[Tensor, ...]:
         """The log-sum-exps and, unless the least similarities are wanted, the totals, `(n, T)`."""
         tables = [self._sums, self._count, self._total]
         every = self._grid.from_ranks(torch.cat(tables).T)
@@ -173,21 +173,21 @@ class Contrast:
             if seen is None:
                 seen = tile.clear(self._exponent(tile, cosines).to(self._exponents).exp2_())
             if len(sets) > 1:
-                found = seen.mul_(self._grid.both_sides(tile, own_sums, of_sums, self._set))
+                slopes = seen.mul_(self._grid.both_sides(tile, own_sums, of_sums, self._set))
             else:  # 0 of a set that stands in no denominator
                 row, col = own_sums[sets[0], tile.rows, None], of_sums[sets[0], tile.cols]
-                found = seen.mul_(
+                slopes = seen.mul_(
                     torch.add(row * omega, col * omega, out=scratch("slopes", tile.shape, seen))
                 )
-            found = found.to(self._dtype)
+            slopes = slopes.to(self._dtype)
             if own_total is not None and of_total is not None and any(self._attracts[g] for g in groups):
                 if tile.code < 0:
-                    found.add_(self._grid.both_sides(tile, own_total, of_total, self._group))
+                    slopes.add_(self._grid.both_sides(tile, own_total, of_total, self._group))
                 else:
                     row, col = own_total[groups[0], tile.rows, None], of_total[groups[0], tile.cols]
-                    both = torch.add(row * omega, col * omega, out=scratch("part", tile.shape, found))
-                    found.add_(both)
-            return self._scaled(tile, found)
+                    both = torch.add(row * omega, col * omega, out=scratch("part", tile.shape, slopes))
+                    slopes.add_(both)
+            return self._scale_pairs(tile, slopes)
 
         return slope
 
@@ -199,9 +199,9 @@ class Contrast:
     def _exponent(self, tile: Tile, cosines: Cosines) -> Tensor:
         """ω·s in units of log 2, `(b, c)`."""
         omega = self._omega[tile.code] if self._omega is not None and tile.code >= 0 else 1.0
-        return self._scaled(tile, cosines(self._base * omega))
+        return self._scale_pairs(tile, cosines(self._base * omega))
 
-    def _scaled(self, tile: Tile, values: Tensor) -> Tensor:
+    def _scale_pairs(self, tile: Tile, values: Tensor) -> Tensor:
         """The values times ω, in place, unless one number ω is that of all pairs of the tile."""
         if self._scale is None or tile.code >= 0:
             return values

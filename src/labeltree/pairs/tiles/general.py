@@ -59,8 +59,8 @@ def pair_statistics(
     """As `labeltree.pairs.pair_statistics`."""
     shard = relation.shard if queries is keys else None
     walk = _Walk(relation, geometry, similarity, pair_weight, frozenset(want), tile, shard)
-    found = _Chunked.apply(queries, keys, scale, temperature, walk)
-    given = (None if name not in want else value for name, value in zip(_OF, found, strict=True))
+    statistics = _Chunked.apply(queries, keys, scale, temperature, walk)
+    given = (None if name not in want else value for name, value in zip(_OF, statistics, strict=True))
     return PairStatistics(*given)
 
 
@@ -78,7 +78,7 @@ def pair_counts(relation: PairRelation, tile: int | None) -> Tensor:
     return count if shard is None else rows_of_all_ranks(count[shard], shard, n)
 
 
-_Found = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]
+_Statistics = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]
 
 
 class _Chunked(torch.autograd.Function):
@@ -90,7 +90,7 @@ class _Chunked(torch.autograd.Function):
         scale: Tensor | None,
         temperature: float | Tensor,
         walk: _Walk,
-    ) -> _Found:
+    ) -> _Statistics:
         n, size = len(queries), walk.relation.num_relations
         dtype = torch.promote_types(queries.dtype, keys.dtype)
         dtype = dtype if dtype == torch.float64 else torch.float32
@@ -120,10 +120,10 @@ class _Chunked(torch.autograd.Function):
                 w = walk.pair_weight(rows, cols).to(dtype).masked_fill(codes == size, 0.0)
                 weight[rows] += w.sum(1)
                 weighted[rows] += (w * s).sum(1)
-        found = (count, total, lse.value, least, index, weight, weighted)
+        statistics = (count, total, lse.value, least, index, weight, weighted)
         if walk.shard is not None:
-            found = _from_all_ranks(found, walk.shard, walk.want)
-        count, total, exact_lse, least, index, weight, weighted = found
+            statistics = _gather_ranks(statistics, walk.shard, walk.want)
+        count, total, exact_lse, least, index, weight, weighted = statistics
         ctx.walk, ctx.temperature, ctx.dtype = walk, temperature, dtype
         ctx.save_for_backward(queries, keys, scale, exact_lse, index)
         ctx.mark_non_differentiable(count, index, weight)
@@ -154,19 +154,19 @@ class _Chunked(torch.autograd.Function):
         return *(single_backward(g, *inputs) if g is not None and need else None for g, need in needed), None
 
 
-def _from_all_ranks(found: _Found, shard: slice, want: frozenset[Statistic]) -> _Found:
+def _gather_ranks(own: _Statistics, shard: slice, want: frozenset[Statistic]) -> _Statistics:
     """The statistics with the rows of other shards, in one collective for each type of number."""
-    n, used = len(found[0]), want | ({"least_index"} if "least" in want else set())
-    wide = [x if x.ndim == 2 else x[:, None] for x in found]
-    whole = list(found)
+    n, used = len(own[0]), want | ({"least_index"} if "least" in want else set())
+    wide = [x if x.ndim == 2 else x[:, None] for x in own]
+    whole = list(own)
     for real in (False, True):
-        here = [at for at, name in enumerate(_OF) if name in used and found[at].is_floating_point() == real]
+        here = [at for at, name in enumerate(_OF) if name in used and own[at].is_floating_point() == real]
         if not here:
             continue
         rows = rows_of_all_ranks(torch.cat([wide[at][shard] for at in here], dim=1), shard, n)
         for at in here:
             width = wide[at].shape[1]
-            whole[at], rows = rows[:, :width].reshape(found[at].shape).to(found[at]), rows[:, width:]
+            whole[at], rows = rows[:, :width].reshape(own[at].shape).to(own[at]), rows[:, width:]
     count, total, lse, least, index, weight, weighted = whole
     return count, total, lse, least, index, weight, weighted
 

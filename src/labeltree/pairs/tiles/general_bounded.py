@@ -47,8 +47,8 @@ def bounded_sum(
     members = torch.cat([members, members.new_zeros(len(members), 1)], dim=1)
     shard = relation.shard if queries is keys else None
     walk = _Walk(relation, geometry, similarity, members, tile, shard)
-    found: Tensor = _Bounded.apply(queries, keys, offset, bound, temperature, walk)
-    return found
+    total: Tensor = _Bounded.apply(queries, keys, offset, bound, temperature, walk)
+    return total
 
 
 class _Bounded(torch.autograd.Function):

@@ -209,10 +209,10 @@ class Grid:
         special = torch.cat([tile.selves, tile.views], dim=1)
         no_pairs = table[tile.row_labels.at(special[0]), tile.col_labels.at(special[1])]
         for rows, labels, others, codes, side in self._sides(tile, table):
-            found = total.new_zeros((len(total), codes.shape[1]))
-            found.scatter_add_(0, codes, others.sizes.to(total.dtype)[:, None].expand(codes.shape))
+            counts = total.new_zeros((len(total), codes.shape[1]))
+            counts.scatter_add_(0, codes, others.sizes.to(total.dtype)[:, None].expand(codes.shape))
             here = total[:, rows]
-            here += found if labels.of_row is None else found[:, labels.of_row]
+            here += counts if labels.of_row is None else counts[:, labels.of_row]
             for place, kind, by in ((special[side], no_pairs, -1.0), (tile.views[side], of_views, 1.0)):
                 here.index_put_((kind, place), here.new_tensor(by), accumulate=True)
 
@@ -230,8 +230,8 @@ class Grid:
             if others.of_row is not None:
                 by_label = values.new_zeros((len(others.first), across.shape[1]))
                 by_label.index_add_(0, others.of_row, across)
-            found = values.new_zeros((len(total), across.shape[1]))
-            total[:, rows] += found.scatter_add_(0, labels.expand(codes), by_label)
+            sums = values.new_zeros((len(total), across.shape[1]))
+            total[:, rows] += sums.scatter_add_(0, labels.expand(codes), by_label)
             total[:, rows].index_put_((of_views, tile.views[side]), views.to(total), accumulate=True)
         values[tile.views[0], tile.views[1]] = views
 
@@ -348,8 +348,8 @@ class Grid:
         """Whether all labels of each block lie at one depth `(B,)`."""
         assert self.labels.depth is not None
         depth = self.labels.depth if places is None else self.labels.depth[places]
-        found = [bool(depth[part].min() == depth[part].max()) for part in parts]
-        return torch.tensor(found, device=depth.device)
+        level = [bool(depth[part].min() == depth[part].max()) for part in parts]
+        return torch.tensor(level, device=depth.device)
 
     @cached_property
     def _special(self) -> tuple[Tensor, Tensor, Tensor, list[int]]:
@@ -384,8 +384,8 @@ def grid_of(relation: PairRelation, side: int) -> Grid:
     key = ("grid", side, relation.shard and (relation.shard.start, relation.shard.stop))
     if key not in relation.kept:
         relation.kept[key] = Grid(relation, side)
-    found: Grid = relation.kept[key]
-    return found
+    grid: Grid = relation.kept[key]
+    return grid
 
 
 def _view_pairs(rows: LabelRows) -> Tensor:
@@ -393,13 +393,13 @@ def _view_pairs(rows: LabelRows) -> Tensor:
     if rows.instances is None:
         return rows.nodes.new_empty((2, 0))
     ids, row = rows.instances.sort(stable=True)
-    found = [torch.empty((2, 0), dtype=torch.int64, device=ids.device)]
+    pairs = [torch.empty((2, 0), dtype=torch.int64, device=ids.device)]
     for step in range(1, len(ids)):
         same = (ids[step:] == ids[:-step]).nonzero()[:, 0]
         if not len(same):
             break
-        found.append(torch.stack([row[same], row[same + step]]))
-    return torch.cat(found, dim=1)
+        pairs.append(torch.stack([row[same], row[same + step]]))
+    return torch.cat(pairs, dim=1)
 
 
 def _within(parts: list[slice], places: Tensor) -> tuple[Tensor, Tensor]:

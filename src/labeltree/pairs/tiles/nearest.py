@@ -92,8 +92,8 @@ def nearest_chords(points: Tensor, prototypes: Tensor, groups: list[slice], own:
         groups: the columns of each group.
         own: `(n, G)` the column of the own prototype in each.
     """
-    found: Tensor = _Chords.apply(points, prototypes, groups, own)
-    return found
+    chords: Tensor = _Chords.apply(points, prototypes, groups, own)
+    return chords
 
 
 class _Chords(torch.autograd.Function):

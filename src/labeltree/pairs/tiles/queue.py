@@ -65,8 +65,8 @@ def soft_target_contrast(
         )
         own = torch.linalg.vecdot(z, near) / temperature
         met = walk.meet(own)
-    found: tuple[Tensor, Tensor, Tensor] = _OfQueries.apply(queries, own, walk, met, inverse)
-    own, queue, pull = found
+    outputs: tuple[Tensor, Tensor, Tensor] = _OfQueries.apply(queries, own, walk, met, inverse)
+    own, queue, pull = outputs
     lse = torch.logaddexp(torch.zeros_like(queue), queue) + own[:, None]
     return QueueContrast(own, lse, 1 + met.mass, (1 + met.mass) * own + pull, met.entropy)
 
@@ -181,15 +181,15 @@ class _Walk:
             walk = [(block, *self._states(own[block.rows], hard)) for block in self._blocks(many)]
             for chunk, keys in self._chunks(many):
                 for block, target, softmaxes in walk:
-                    found = _Tile(block.rows, [])
+                    tile = _Tile(block.rows, [])
                     for part, at, scores, near in block.tiles(chunk, keys):
                         if part:
-                            found.parts.append((part, at, *softmaxes[part - 1].add(scores, at)))
+                            tile.parts.append((part, at, *softmaxes[part - 1].add(scores, at)))
                         else:
-                            found.parts.append((part, at, *target.add(near, scores, at, keys)))
-                    room -= found.bytes
+                            tile.parts.append((part, at, *target.add(near, scores, at, keys)))
+                    room -= tile.bytes
                     if room >= 0:
-                        tiles.append(found)
+                        tiles.append(tile)
             for block, target, (common, *further) in walk:
                 here = block.rows
                 top[0, here], mass[here], pull[here] = target.top, target.mass, target.pull
@@ -206,7 +206,7 @@ class _Walk:
         self, own: Tensor, met: _Met, grad_own: Tensor, grad_lse: Tensor, grad_pull: Tensor
     ) -> Tensor:
         """The gradient of z `(b, d)` from those of what `_OfQueries` returns."""
-        of_parts = self._of_parts(own, met, grad_lse, grad_pull)
+        of_parts = self._weigh_parts(own, met, grad_lse, grad_pull)
         grad_z, grad_near = torch.zeros_like(self.z), grad_own.to(torch.float64, copy=True)
         for tile, keys in self._tiles(met):
             weights = None
@@ -230,7 +230,7 @@ class _Walk:
             grad_near -= met.mass * grad_pull
         return grad_z.addcmul_(self.near, grad_near.to(grad_z.dtype)[:, None]).mul_(self.scale)
 
-    def _of_parts(self, own: Tensor, met: _Met, grad_lse: Tensor, grad_pull: Tensor) -> Tensor:
+    def _weigh_parts(self, own: Tensor, met: _Met, grad_lse: Tensor, grad_pull: Tensor) -> Tensor:
         """What the exponential of a similarity less its set's `top` weighs in the gradient, `(2 + T, b)`."""
         lse = (met.lse + widen(own)[:, None]) / math.log(2)
         share = (met.top[1:, :, None] - lse).exp2()  # the common keys' in each softmax first
@@ -267,12 +267,12 @@ class _Walk:
 
     @staticmethod
     def _tile_again(block: _Block, chunk: Chunk, keys: Tensor, top: Tensor) -> _Tile:
-        found = _Tile(block.rows, [])
+        tile = _Tile(block.rows, [])
         for part, at, scores, near in block.tiles(chunk, keys):
             here = top[part, block.rows] if at is None else top[part, at + block.rows.start]
             exponentials = (scores if part else near).sub_(_finite(here)[:, None]).exp2_()
-            found.parts.append((part, at, exponentials, here))
-        return found
+            tile.parts.append((part, at, exponentials, here))
+        return tile
 
 
 @dataclass(frozen=True, eq=False)
@@ -409,12 +409,12 @@ class _RunningTarget:
             depth = shrink * (depth - drop.clamp_(min=_NOTHING) * mass) - torch.linalg.vecdot(weights, behind)
         mass = shrink * mass + weights.sum(1)
         pull = shrink * pull + torch.linalg.vecdot(weights, scores - own[:, None])
-        found = (top, mass, depth, pull, count, nearest)
+        running = (top, mass, depth, pull, count, nearest)
         if at is None:
-            self.top, self.mass, self._depth, self._pull, self._count, self.nearest = found
+            self.top, self.mass, self._depth, self._pull, self._count, self.nearest = running
         else:
             self.top = self.top.index_copy(0, at, top)
-            for whole, part in zip(state[1:], found[1:], strict=False):
+            for whole, part in zip(state[1:], running[1:], strict=False):
                 whole[at] = part
         return weights, top
 

@@ -91,7 +91,7 @@ def queue_chunks(relation: PairRelation, rows: slice, sets: Tensor, size: int) -
         for part in blocks(len(index), size):
             here = key_group[part]
             few = slice(int(here[0]), int(here[-1]) + 1)
-            mixed = _interleaved(len(here), here.device)
+            mixed = _interleave(len(here), here.device)
             yield Chunk(index[part][mixed], member[:, :, few], query_group, (here - few.start)[mixed])
     few = max(_SINGLE_PAIRS // max(rows.stop - rows.start, 1), 1)
     for part in blocks(len(by_pair), min(size, few)):
@@ -100,7 +100,7 @@ def queue_chunks(relation: PairRelation, rows: slice, sets: Tensor, size: int) -
         yield Chunk(index, member, of_query, torch.arange(len(index), device=index.device))
 
 
-def _interleaved(count: int, device: torch.device) -> Tensor:
+def _interleave(count: int, device: torch.device) -> Tensor:
     """An order of `count` keys that puts neighbours far apart.
 
     Keys of one label in a row are nearly equal terms of a sum in a row, which all round the same way.

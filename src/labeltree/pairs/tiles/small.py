@@ -95,10 +95,10 @@ class _Work:
 
     def by_row(self, values: _Floats) -> _Floats:
         """The sums `(T, n)` over each row's pairs of `values (T, P)`."""
-        found = np.zeros(self._shape, values.dtype)
+        sums = np.zeros(self._shape, values.dtype)
         if len(self._begins):
-            found[:, self._anchors] = np.add.reduceat(values, self._begins, axis=1)
-        return found
+            sums[:, self._anchors] = np.add.reduceat(values, self._begins, axis=1)
+        return sums
 
 
 class _SmallBatch(torch.autograd.Function):
@@ -170,9 +170,9 @@ class _LabelPairs:
     @cached_property
     def present(self) -> NDArray[np.bool_]:
         """Which codes `(R,)` occur, and perhaps that of a label with itself that has one row."""
-        found = np.zeros(self.size, dtype=np.bool_)
-        found[self.codes] = found[self.view_codes] = True
-        return found
+        present = np.zeros(self.size, dtype=np.bool_)
+        present[self.codes] = present[self.view_codes] = True
+        return present
 
     def spread(self, table: NDArray[Any]) -> NDArray[Any]:
         """The entries `(n, n)` of a table `(R,)` over the codes; 0 of a row with itself."""
@@ -226,19 +226,19 @@ class _PairSets:
         """What the terms have in `values (T, n)`, added up over those of each set, `(S, n)`."""
         if self._sets is None:
             return torch.from_numpy(values.sum(0, keepdims=True))
-        found = torch.zeros((len(self._sets), values.shape[1]), dtype=torch.from_numpy(values).dtype)
-        return found.index_add_(0, torch.from_numpy(self.of_term), torch.from_numpy(values))
+        sums = torch.zeros((len(self._sets), values.shape[1]), dtype=torch.from_numpy(values).dtype)
+        return sums.index_add_(0, torch.from_numpy(self.of_term), torch.from_numpy(values))
 
     def slopes(self, tile: Tensor, grad_sums: Tensor) -> Tensor:
         """The tile times what both rows of a pair have in `grad_sums (S, n)`, over the sets."""
-        out, found = scratch("slopes", tuple(tile.shape), tile), None
+        out, slopes = scratch("slopes", tuple(tile.shape), tile), None
         for number, one in enumerate(grad_sums):
             if self._sets is None:
                 return torch.add(one[:, None], one, out=out).mul_(tile)
             part = (one[:, None] + one) * torch.from_numpy(self._sets[number])
-            found = part if found is None else found.add_(part)
-        assert found is not None
-        return torch.mul(found, tile, out=out)
+            slopes = part if slopes is None else slopes.add_(part)
+        assert slopes is not None
+        return torch.mul(slopes, tile, out=out)
 
 
 def bounded_terms(

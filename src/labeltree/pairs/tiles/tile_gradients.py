@@ -88,12 +88,12 @@ class TileGradients:
 
     def add(self, s: Tensor, slope: Tensor, rows: slice, cols: slice) -> None:
         """Add the gradients of Σ slope·s of the tile that `similarities` gave last."""
-        found = torch.autograd.grad(s, self._leaves, slope)
-        self._sums[0][rows] += found[0]
+        gradients = torch.autograd.grad(s, self._leaves, slope)
+        self._sums[0][rows] += gradients[0]
         if self._both:
-            self._sums[1][cols] += found[1]
+            self._sums[1][cols] += gradients[1]
         if isinstance(self._temperature, Tensor):
-            self._sums[-1] += found[-1]
+            self._sums[-1] += gradients[-1]
 
 
 def relation_tiles(

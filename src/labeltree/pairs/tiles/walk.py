@@ -36,11 +36,11 @@ class TileLoss(Protocol):
     def see(self, tile: Tile, cosines: Cosines) -> Tensor | None:
         """Take in a tile; what is returned may be kept for the slope. None: the tile does not count."""
 
-    def found(self) -> tuple[Tensor, ...]:
+    def results(self) -> tuple[Tensor, ...]:
         """What the forward returns, `(n, ...)` of all rows; statistics of other ranks are gathered here."""
 
     def slopes(self, *grads: Tensor | None) -> Slope:
-        """The slope in the cosines of each tile, from the gradients of what was `found`."""
+        """The slope in the cosines of each tile, from the gradients of what was `results`."""
 
 
 def walk(z: Tensor, grid: Grid, loss: TileLoss, keep: int) -> tuple[Tensor, ...]:
@@ -54,8 +54,8 @@ def walk(z: Tensor, grid: Grid, loss: TileLoss, keep: int) -> tuple[Tensor, ...]
     """
     if not (z.requires_grad and torch.is_grad_enabled()) or 10 * keep < 2 * len(z) ** 2:
         keep = 0  # keeping a small part of all tiles is not worth the memory
-    found: tuple[Tensor, ...] = _Walk.apply(z, grid, loss, keep)
-    return found
+    results: tuple[Tensor, ...] = _Walk.apply(z, grid, loss, keep)
+    return results
 
 
 def _cosines(own: Tensor, u: Tensor, tile: Tile, *, fresh: bool) -> Cosines:
@@ -80,7 +80,7 @@ class _Walk(torch.autograd.Function):
         ctx.grid, ctx.loss, ctx.kept = grid, loss, kept
         ctx.save_for_backward(z)
         ctx.set_materialize_grads(False)
-        return tuple(grid.unsorted(x) for x in loss.found())
+        return tuple(grid.unsorted(x) for x in loss.results())
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:

@@ -93,7 +93,7 @@ class WeightedContrast:
         add_up(self._sums, tile, values)
         return values
 
-    def found(self) -> tuple[Tensor, ...]:
+    def results(self) -> tuple[Tensor, ...]:
         """The log-sum-exps, 0 of rows that nothing competes with, and the weighted sums, `(n,)`."""
         own = torch.stack([self._sums, self._weight, self._weighted, self._positives], dim=1)
         self._denominators, weight, weighted, positives = self._grid.from_ranks(own).unbind(1)
@@ -115,8 +115,8 @@ class WeightedContrast:
             weight, competing = self._pairs(tile)
             if seen is None:
                 seen = self._exponentials(tile, cosines(self._base), competing)
-            found = seen.mul_(self._both(of_sums, tile)).to(self._dtype)
-            return found if weight is None else found.addcmul_(weight, self._both(of_weighted, tile))
+            slopes = seen.mul_(self._both(of_sums, tile)).to(self._dtype)
+            return slopes if weight is None else slopes.addcmul_(weight, self._both(of_weighted, tile))
 
         return slope
 

@@ -157,11 +157,11 @@ def _add_reading(app: FastAPI, show: Show, engine: Engine | None) -> None:
     def a_map(name: str) -> Response:
         """Places of all rows, little-endian: n × float32 x, n × float32 y; 202 while they are computed."""
         state = show.maps.start(name)
-        found = show.maps.get(name)
-        if found is None:
+        plane_map = show.maps.get(name)
+        if plane_map is None:
             return JSONResponse({"name": state.name, "state": state.state, "problem": state.problem}, 202)
-        note = found.note.encode("ascii", "xmlcharrefreplace").decode()
-        content = np.ascontiguousarray(found.points.T, "<f4").tobytes()
+        note = plane_map.note.encode("ascii", "xmlcharrefreplace").decode()
+        content = np.ascontiguousarray(plane_map.points.T, "<f4").tobytes()
         return Response(content, media_type="application/octet-stream", headers={"X-Note": note})
 
     @app.get("/api/maps")
@@ -212,7 +212,7 @@ def _add_search(app: FastAPI, show: Show, engine: Engine | None) -> None:
         row: int, k: Annotated[int, wanted] = 60, within: Annotated[str | None, inside] = None
     ) -> HitList:
         """Samples nearest to a sample, without itself."""
-        return show.like(_row(collection, row), k, _named_node(collection, within))
+        return show.like(_row(collection, row), k, _find_node(collection, within))
 
     @app.post("/api/search", responses=_PROBLEMS, openapi_extra=_upload_body())
     async def by_upload(
@@ -224,7 +224,7 @@ def _add_search(app: FastAPI, show: Show, engine: Engine | None) -> None:
         """Samples nearest to an image or a text, by the model of the index; bodies as of serve."""
         if service is None:
             raise HTTPException(422, show.why_no_model)
-        below, compared = _named_node(collection, within), _named_node(collection, reference)
+        below, compared = _find_node(collection, within), _find_node(collection, reference)
         rows = await service.answer(request, Question())
         if len(rows) != 1:
             raise HTTPException(422, "send one image or one text at a time")
@@ -281,7 +281,7 @@ def _node(collection: Any, node: int) -> int:
     return node
 
 
-def _named_node(collection: Any, node: str | None) -> int | None:
+def _find_node(collection: Any, node: str | None) -> int | None:
     """A node by its number, its path or a name that it alone has; None if none is given.
 
     Digits are a number even where nodes have such names: the page asks by numbers.
@@ -290,8 +290,8 @@ def _named_node(collection: Any, node: str | None) -> int | None:
         return None
     if node.isascii() and node.removeprefix("-").isdecimal():
         return _node(collection, int(node[:20]))
-    found: int = collection.taxonomy.find(node)  # its error becomes 422
-    return found
+    number: int = collection.taxonomy.find(node)  # its error becomes 422
+    return number
 
 
 def _upload_body() -> dict[str, Any]:

@@ -53,18 +53,18 @@ class CorrectionsFile:
         for line, row in enumerate(rows, 2):
             sample = row["sample"]
             try:
-                found = self._decision(row)
-                if found is None:
+                decision = self._decision(row)
+                if decision is None:
                     continue
-                new = row["suggested"].strip() if found.action == "accept" else ""
-                said = (found.action, row["label"].strip(), new)
+                new = row["suggested"].strip() if decision.action == "accept" else ""
+                said = (decision.action, row["label"].strip(), new)
                 if corrected.setdefault(sample, said) != said:
                     raise DataError("the sample has two corrections that differ; leave one of them empty")
-                decisions[sample] = found
+                decisions[sample] = decision
             except DataError as error:
                 name = f" (sample '{sample[:100]}')" if sample else ""
                 problems.setdefault(sample, f"'{self.path.name}', row {line}{name}: {error}")
-        return Kept({one: found for one, found in decisions.items() if one not in problems}, problems)
+        return Kept({one: decision for one, decision in decisions.items() if one not in problems}, problems)
 
     def write(self, decisions: Mapping[str, Decision]) -> None:
         """See `DecisionFile`; what was taken back keeps its row, without a decision."""
@@ -99,7 +99,7 @@ class CorrectionsFile:
             return None
         action: Action | None = next((one for one in _ACTIONS if one == DECISIONS.get(word)), None)
         if action is None:
-            raise DataError(f"the decision '{word[:60]}' is none of {', '.join(_ACTIONS)}; correct it")
+            raise DataError(f"the decision '{word[:60]}' is not one of {', '.join(_ACTIONS)}; correct it")
         if not row["sample"]:
             raise DataError("the column 'sample' is empty, so nobody knows what is corrected; fill it in")
         place = self._collection.row_of.get(row["sample"])
@@ -135,19 +135,19 @@ def read_suspects(path: Path, collection: Collection) -> list[Suspect]:
         DataError: if it cannot be read, or none of its samples is in the collection.
     """
     _, rows = _read_table(path, ("sample", "suggested"))
-    found: dict[int, Suspect] = {}
+    suspects: dict[int, Suspect] = {}
     for row in rows:
         place = collection.row_of.get(row["sample"])
-        if place is not None and place not in found:
-            found[place] = Suspect(
+        if place is not None and place not in suspects:
+            suspects[place] = Suspect(
                 row=place,
-                suggested=_suggested(collection, row["suggested"]),
+                suggested=_suggested_node(collection, row["suggested"]),
                 reason=row.get("reason", ""),
                 score=_number(row.get("score", "")),
             )
-    if rows and not found:
+    if rows and not suspects:
         raise DataError(f"no sample of '{path}' is in the index; the table belongs to other data")
-    return list(found.values())
+    return list(suspects.values())
 
 
 def _node(collection: Collection, text: str) -> int:
@@ -165,7 +165,7 @@ def _node(collection: Collection, text: str) -> int:
     return node
 
 
-def _suggested(collection: Collection, text: str) -> int:
+def _suggested_node(collection: Collection, text: str) -> int:
     try:
         return _node(collection, text)
     except DataError:

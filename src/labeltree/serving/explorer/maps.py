@@ -82,7 +82,7 @@ class Maps:
         self._one = threading.Lock()  # a map at a time: they take all of a core
         self._pca = threading.Lock()  # but PCA, which is shown meanwhile, waits for none
         for name in self.names[1:]:
-            kept = self._kept(name)
+            kept = self._read_kept(name)
             if kept is not None:
                 self._maps[name] = kept
 
@@ -144,10 +144,10 @@ class Maps:
                 os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 15)
         try:
             with self._one:
-                found = compute_map(self._collection, name)
+                plane_map = compute_map(self._collection, name)
             with self._lock:
-                self._maps[name] = found
-            self.keep(name, found)
+                self._maps[name] = plane_map
+            self.keep(name, plane_map)
         except (LabeltreeError, ImportError, ValueError, ArithmeticError, MemoryError, OSError) as error:
             problem = str(error) or type(error).__name__
             self._say(f"the map {name} is not {'kept' if name in self._maps else 'there'}: {problem}")
@@ -164,18 +164,18 @@ class Maps:
         digest = hashlib.sha256(repr(of).encode()).hexdigest()[:12]
         return self._folder / f"{name.lower()}-{digest}.npz"
 
-    def keep(self, name: str, found: PlaneMap) -> None:
+    def keep(self, name: str, plane_map: PlaneMap) -> None:
         """Write a map beside the index, in place of that of an earlier version."""
         file = self._file(name)
         if file is None:
             return
         with atomic_write(file) as temporary:
-            np.savez(temporary, points=found.points, note=np.array(found.note))
+            np.savez(temporary, points=plane_map.points, note=np.array(plane_map.note))
         for old in file.parent.glob(f"{name.lower()}-????????????.npz"):
             if old != file:
                 old.unlink(missing_ok=True)
 
-    def _kept(self, name: str) -> PlaneMap | None:
+    def _read_kept(self, name: str) -> PlaneMap | None:
         """The map as it was kept; None if there is none, or it is damaged."""
         file = self._file(name)
         if file is None or not file.is_file():
@@ -220,7 +220,7 @@ def compute_map(collection: Collection, name: str) -> PlaneMap:
     else:
         points, note = project(reading, every, nodes, method="t-SNE", seed=_SEED).points, "t-SNE"
     if name != "disk":
-        points = _in_square(points)
+        points = _fit_to_square(points)
         note += "; only neighbourhoods mean something, not axes or gaps"
     if len(rows) < count:
         points = _follow(collection, rows, points)
@@ -245,7 +245,7 @@ def _pca(collection: Collection) -> PlaneMap:
         rows = np.arange(start, min(start + 20_000, count))
         points[rows] = (_vectors(collection, rows) - mean) @ axes.T
     note = f"PCA; the two axes hold {100 * share:.0f} % of the variance"
-    return PlaneMap(_in_square(points).astype(np.float32), note)
+    return PlaneMap(_fit_to_square(points).astype(np.float32), note)
 
 
 def _gram_root(centred: Array) -> Array:
@@ -295,7 +295,7 @@ def _umap(vectors: Array, geometry: str) -> Array:
     return np.asarray(UMAP(metric=metric, random_state=_SEED, n_jobs=1).fit_transform(vectors), np.float64)
 
 
-def _in_square(points: Array) -> Array:
+def _fit_to_square(points: Array) -> Array:
     """Moved and scaled into [−1, 1] by the 0.5 and 99.5 % quantiles; what lies beyond stands at the edge."""
     low, high = np.quantile(points, 0.005, axis=0), np.quantile(points, 0.995, axis=0)
     scale = float((high - low).max()) / 2 or 1.0

@@ -80,7 +80,7 @@ def facts_of_node(collection: Collection, node: int) -> NodeFacts:
     judged, _ = collection.judged
     asked = rows[np.linspace(0, len(rows) - 1, min(_ASKED, len(rows))).round().astype(int)]
     neighbours = _neighbours(collection, asked)
-    labels = [collection.nodes[found] for found in neighbours]
+    labels = [collection.nodes[nearest] for nearest in neighbours]
     badness = np.array(
         [
             np.nan_to_num(np.nanmean(apart)) if len(apart) and not np.isnan(apart).all() else 0.0
@@ -103,7 +103,7 @@ def facts_of_node(collection: Collection, node: int) -> NodeFacts:
         splits=_splits(collection, rows),
         typical=_typical(collection, rows),
         hardest=asked[hard[badness[hard] > 0]].tolist(),
-        confused=_confused(collection, node, answers),
+        confused=_find_confused(collection, node, answers),
         confused_by="predictions" if by_predictions else "neighbours",
         asked=len(asked),
     )
@@ -135,11 +135,11 @@ def _typical(collection: Collection, rows: Array) -> list[int]:
 
 def _neighbours(collection: Collection, rows: Array) -> list[Array]:
     """The rows nearest to each of the rows, without itself."""
-    found = collection.nearest(np.asarray(collection.vectors[rows], np.float32), _NEIGHBOURS + 1, None)
-    return [hits.rows[hits.rows != row][:_NEIGHBOURS] for row, hits in zip(rows, found, strict=True)]
+    nearest = collection.nearest(np.asarray(collection.vectors[rows], np.float32), _NEIGHBOURS + 1, None)
+    return [hits.rows[hits.rows != row][:_NEIGHBOURS] for row, hits in zip(rows, nearest, strict=True)]
 
 
-def _confused(collection: Collection, node: int, answers: Array) -> list[Confusion]:
+def _find_confused(collection: Collection, node: int, answers: Array) -> list[Confusion]:
     """The nodes in which answers outside the node lie, as coarse as the tree branches off: up to eight.
 
     An answer in another branch is counted at the branch beside the node's own path, so that a leaf is

@@ -129,7 +129,7 @@ def open_show(
     folder = Path(index.where) if "://" not in index.where else None
     draw = None if engine is None else _drawer(engine, index)
     pictures = Pictures(collection.paths, [*images, *_folders_of(engine)], settings, draw)
-    found = [] if suspects is None else read_suspects(Path(suspects), collection)
+    listed = [] if suspects is None else read_suspects(Path(suspects), collection)
     if corrections is None and suspects is not None:
         corrections = Path(suspects).with_name("reviewed.csv")
     if corrections is not None and (_is_record(Path(corrections)) or _was_used(Path(corrections), index)):
@@ -150,7 +150,7 @@ def open_show(
         collection,
         pictures,
         Maps(collection, None if folder is None else folder / "maps", warn),
-        Review(found, kept),
+        Review(listed, kept),
         why_no_model=why,
         version_now=lambda: str(Index.open(where).version),
     )
@@ -198,12 +198,12 @@ def _collection(index: Index, seen: Index) -> Collection:
         return np.array([value or "" for value in values], object)
 
     def nearest(queries: Array, k: int, within: int | None) -> list[Found]:
-        found = []
+        nearest_rows = []
         for hits in index.search(queries, k=k, within=None if not within else int(within), columns=[]):
             here = [place for place, one in enumerate(hits.ids) if one in row_of]  # others are newer
             rows = np.array([row_of[hits.ids[place]] for place in here], np.int64)
-            found.append(Found(rows, hits.distances[here], hits.similarities[here]))
-        return found
+            nearest_rows.append(Found(rows, hits.distances[here], hits.similarities[here]))
+        return nearest_rows
 
     return Collection(
         name=_name_of(index),
@@ -235,8 +235,8 @@ def _predictions(values: list[Any] | None, taxonomy: Taxonomy) -> Array | None:
     if any(isinstance(value, str) for value in values):
         nodes = {taxonomy.path_name(node): node for node in range(taxonomy.num_nodes)}
         return np.array([nodes.get(str(value), -1) for value in values], np.int64)
-    found = np.array([-1 if value is None else int(value) for value in values], np.int64)
-    return np.where((found >= 0) & (found < taxonomy.num_nodes), found, -1)
+    numbers = np.array([-1 if value is None else int(value) for value in values], np.int64)
+    return np.where((numbers >= 0) & (numbers < taxonomy.num_nodes), numbers, -1)
 
 
 def _drawer(engine: Engine, index: Index) -> Callable[[int], Array] | None:

@@ -88,18 +88,18 @@ class Pictures:
         if size not in SIZES:
             raise DataError(f"size is {size}; expected one of {', '.join(map(str, SIZES))}")
         with self._lock:
-            found = self._kept.get((row, size))
-            if found is not None:
+            picture = self._kept.get((row, size))
+            if picture is not None:
                 self._kept.move_to_end((row, size))
-                return found
-        found = _encoded(self._pixels(row, size), size)
+                return picture
+        picture = _encode(self._pixels(row, size), size)
         with self._lock:
             if (row, size) not in self._kept:
-                self._kept[row, size] = found
-                self._bytes += len(found)
+                self._kept[row, size] = picture
+                self._bytes += len(picture)
             while self._bytes > _KEPT:
                 self._bytes -= len(self._kept.popitem(last=False)[1])
-        return found
+        return picture
 
     def _pixels(self, row: int, size: int) -> Array:
         try:
@@ -123,7 +123,7 @@ class Pictures:
             return read_upload(content, size, 3, self._settings.max_pixels)
 
 
-def _encoded(pixels: Array, size: int) -> bytes:
+def _encode(pixels: Array, size: int) -> bytes:
     from PIL import Image
 
     drawn = Image.fromarray(

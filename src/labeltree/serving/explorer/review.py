@@ -120,7 +120,7 @@ class Review:
         """
         if self.kept is None:
             raise DataError("decisions are not kept; start the explorer with --corrections FILE")
-        with self._lock, _locked(self.kept.path):
+        with self._lock, _hold_lock(self.kept.path):
             kept = self.kept.read()
             if sample in kept.problems:
                 raise DataError(f"{kept.problems[sample]}; nothing is decided until then")
@@ -139,7 +139,7 @@ class Review:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def _hold_lock(path: Path) -> Iterator[None]:
     """Hold the lock of a file against other processes; the lock is a file beside it, which stays."""
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)

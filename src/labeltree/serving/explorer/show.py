@@ -87,7 +87,7 @@ class Show:
     def info(self, engine: Engine | None) -> ExplorerInfo:
         """See `ExplorerInfo`."""
         it = self.collection
-        kept, problems = self._kept()
+        kept, problems = self._read_decisions()
         now = it.version if self._version_now is None else self._version_now()
         return ExplorerInfo(
             title=it.name,
@@ -112,7 +112,7 @@ class Show:
             map=self.maps.default,
         )
 
-    def _kept(self) -> tuple[dict[str, Decision], list[str]]:
+    def _read_decisions(self) -> tuple[dict[str, Decision], list[str]]:
         """The decisions by sample id, and what is wrong with their file."""
         try:
             kept = self.review.read()
@@ -209,28 +209,28 @@ class Show:
     def like(self, row: int, k: int, within: int | None) -> HitList:
         """Samples nearest to one of the collection, compared with its label."""
         it = self.collection
-        found = it.nearest(np.array(it.vectors[row : row + 1], np.float32), k + 1, within)[0]
-        kept = found.rows != row
-        found = Found(found.rows[kept][:k], found.distances[kept][:k], found.similarities[kept][:k])
+        hits = it.nearest(np.array(it.vectors[row : row + 1], np.float32), k + 1, within)[0]
+        kept = hits.rows != row
+        hits = Found(hits.rows[kept][:k], hits.distances[kept][:k], hits.similarities[kept][:k])
         node = int(it.nodes[row])
-        return self._hits(str(it.ids[row]), found, node, "label" if node >= 0 else "none", self._sample(row))
+        return self._hits(str(it.ids[row]), hits, node, "label" if node >= 0 else "none", self._sample(row))
 
     def near(self, vector: Array, name: str, k: int, within: int | None, reference: int | None) -> HitList:
         """Samples nearest to a vector ``(d,)``, compared with a node, else with the label of the nearest."""
-        found = self.collection.nearest(vector[None], k, within)[0]
+        hits = self.collection.nearest(vector[None], k, within)[0]
         if reference is not None:
-            return self._hits(name, found, reference, "node")
-        labels = self.collection.nodes[found.rows]
+            return self._hits(name, hits, reference, "node")
+        labels = self.collection.nodes[hits.rows]
         first = int(labels[labels >= 0][0]) if bool((labels >= 0).any()) else -1
-        return self._hits(name, found, first, "nearest" if first >= 0 else "none")
+        return self._hits(name, hits, first, "nearest" if first >= 0 else "none")
 
     def _hits(
-        self, query: str, found: Found, reference: int, kind: Any, sample: SampleReply | None = None
+        self, query: str, nearest: Found, reference: int, kind: Any, sample: SampleReply | None = None
     ) -> HitList:
-        labels = self.collection.nodes[found.rows]
+        labels = self.collection.nodes[nearest.rows]
         far = self.collection.far(reference, labels).tolist()
         hits = []
-        for place, row in enumerate(found.rows.tolist()):
+        for place, row in enumerate(nearest.rows.tolist()):
             known = far[place] == far[place]
             shared = None
             if known:
@@ -240,8 +240,8 @@ class Show:
             hits.append(
                 Hit(
                     sample=self._sample(row),
-                    distance=float(found.distances[place]),
-                    similarity=float(found.similarities[place]),
+                    distance=float(nearest.distances[place]),
+                    similarity=float(nearest.similarities[place]),
                     far=far[place] if known else None,
                     shared=shared,
                     colour=nearness_colour(far[place]) if known else None,
