@@ -318,7 +318,7 @@ def suspects(
     if out is not None:
         check_free(out)  # before samples are embedded
     read = read_labelled(where, taxonomy=taxonomy, progress=progress, verify=verify)
-    found = find_suspects(
+    listed = find_suspects(
         read.features,
         read.points,
         read.nodes,
@@ -335,8 +335,8 @@ def suspects(
         **settings,
     )
     if out is not None:
-        write_suspects(found, out)
-    return found
+        write_suspects(listed, out)
+    return listed
 
 
 def compare(
@@ -402,18 +402,18 @@ def _runs_on(
         check_version(taxonomy, mapping or None)
         return {name: list(paths) for name, paths in methods.items()}
     judge = load_taxonomy(taxonomy)
-    found: dict[str, list[str | Path]] = {}
+    runs_of: dict[str, list[str | Path]] = {}
     for name, paths in methods.items():
-        found[name] = []
+        runs_of[name] = []
         for path in paths:
             run, file = RunFolder(path), files.get(Path(path).resolve())
             if not run.encoder.is_file():  # a table, or an evaluation without its run
                 if file is not None:
                     raise ValueError(f"there is a mapping of '{path}', which is no run")
-                found[name].append(path)
+                runs_of[name].append(path)
                 continue
             if file is None and run.load_taxonomy() == judge and run.outcomes.is_file():
-                found[name].append(path)
+                runs_of[name].append(path)
                 continue
             done = evaluate_run(
                 run.path,
@@ -422,5 +422,5 @@ def _runs_on(
                 split=options.get("split", "test"),
                 progress=options.get("progress"),
             )
-            found[name].append(done.metrics.parent)
-    return found
+            runs_of[name].append(done.metrics.parent)
+    return runs_of

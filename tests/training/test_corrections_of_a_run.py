@@ -14,7 +14,7 @@ import pytest
 
 import labeltree as lt
 from labeltree.cli.main import main
-from labeltree.cli.train import _with_one_list
+from labeltree.cli.train import _join_lists
 from labeltree.data.corrections import Correction, Corrections
 from labeltree.errors import OtherSettingsError, RunError
 from labeltree.inference.loading import load_run
@@ -168,8 +168,8 @@ def test_settings_from_python_may_be_paths(tmp_path: Path) -> None:
     assert two.corrections == [str(first), str(second)]
     assert two.taxonomy == str(tmp_path / "t.yaml")
     assert with_absolute_paths(make_recipe({"data": "emoji", "corrections": []})).corrections is None
-    arguments = _with_one_list(["--corrections", str(first), str(second), "--data", "emoji"], "--corrections")
+    arguments = _join_lists(["--corrections", str(first), str(second), "--data", "emoji"], "--corrections")
     assert RecipeParser("supcon").recipe(arguments).corrections == [str(first), str(second)]
-    again = _with_one_list(["--corrections=a", "--data", "emoji", "--corrections", "b"], "--corrections")
+    again = _join_lists(["--corrections=a", "--data", "emoji", "--corrections", "b"], "--corrections")
     assert RecipeParser("supcon").recipe(again).corrections == ["a", "b"]
-    assert _with_one_list(["--corrections", "a"], "--corrections") == ["--corrections", "a"]
+    assert _join_lists(["--corrections", "a"], "--corrections") == ["--corrections", "a"]

@@ -159,15 +159,15 @@ def _methods(runs: list[str], named: list[str]) -> dict[str, list[str]]:
 
 def _mappings(given: list[str]) -> dict[str, str]:
     """The mapping files by run."""
-    found: dict[str, str] = {}
+    mappings: dict[str, str] = {}
     for text in given:
         run, equals, file = text.rpartition("=")
         if not equals or not run or not file:
             raise ValueError(f"--mapping is '{text}'; expected RUN=FILE")
-        if Path(run).resolve() in {Path(other).resolve() for other in found}:
+        if Path(run).resolve() in {Path(other).resolve() for other in mappings}:
             raise ValueError(f"--mapping is given twice for '{run}'; one mapping leads to the taxonomy")
-        found[run] = file
-    return found
+        mappings[run] = file
+    return mappings
 
 
 def _last(path: str) -> str:

@@ -53,18 +53,18 @@ def run(arguments: list[str]) -> None:
         if index.geometry != "cosine":
             parser.error(f"--cosine does not suit an index that is {index.geometry}; give --threshold")
         threshold = (2.0 - 2.0 * options.cosine) ** 0.5
-    found, names = index_duplicates(index, threshold=threshold, most_pairs=options.pairs)
+    duplicates, names = index_duplicates(index, threshold=threshold, most_pairs=options.pairs)
     by_name: dict[str, Format] = {".csv": "csv", ".json": "json"}
     form: Format = options.format or by_name.get(Path(options.out or "").suffix.lower(), "table")
-    text = duplicates_text(found, names, form)
+    text = duplicates_text(duplicates, names, form)
     if options.out is None:
         sys.stdout.write(text)
-        for sentence in unlisted(found) if form != "table" else ():
+        for sentence in unlisted(duplicates) if form != "table" else ():
             print(sentence, file=sys.stderr)
         return
     from labeltree.atomic import atomic_write
 
     with atomic_write(options.out) as temporary:
         temporary.write_text(text, "utf-8")
-    print(duplicates_text(found, names, "table").split("\n\n")[0].rstrip(), file=sys.stderr)
+    print(duplicates_text(duplicates, names, "table").split("\n\n")[0].rstrip(), file=sys.stderr)
     print(f"written to {options.out}", file=sys.stderr)

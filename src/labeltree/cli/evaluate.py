@@ -182,8 +182,8 @@ def run(arguments: list[str]) -> None:
 
 def _refused(result: EvaluationResult, asked: Sequence[str]) -> str:
     """The protocols that were requested by name and cannot be run on the data, with the reasons."""
-    found = {name: result.main.protocols[name].refusal for name in asked if name in result.main.protocols}
-    return " ".join(f"protocol '{name}': {reason}" for name, reason in found.items() if reason)
+    refusals = {name: result.main.protocols[name].refusal for name in asked if name in result.main.protocols}
+    return " ".join(f"protocol '{name}': {reason}" for name, reason in refusals.items() if reason)
 
 
 def _next(options: argparse.Namespace, written: Path) -> str:

@@ -66,7 +66,7 @@ def run(arguments: list[str]) -> None:
         known = extensions_of(options.run)
         print("\n".join(map(extension_text, known)) if known else f"'{options.run}' has no extension")
         return
-    found = extend_run(
+    extension = extend_run(
         options.run,
         options.data,
         data_path=options.data_path,
@@ -76,6 +76,6 @@ def run(arguments: list[str]) -> None:
         classifier=options.classifier,
         seed=options.seed,
     )
-    print(extension_text(found))
+    print(extension_text(extension))
     run = typed(options.run)
     print(f"'labeltree predict {run}' answers with it; 'labeltree extend {run} --undo' takes it back")

@@ -170,14 +170,14 @@ def _search(info: IndexInfo) -> str:
     tuning = Tuning.of(info.approximate)
     if tuning is None:
         return "exact" if not info.approximate else f"approximate above {info.exact_up_to} samples"
-    found = (
+    recall_text = (
         f"recall@10 {tuning.recall:.3f}, {tuning.recall_low:.3f} at least, measured on {tuning.queries} of "
         f"{tuning.rows} samples"
     )
     if not tuning.reached:
-        return f"exact; approximate only with exact=False: {found}, is too little"
+        return f"exact; approximate only with exact=False: {recall_text}, is too little"
     how = f"{tuning.kind}, {tuning.probes} of {tuning.partitions} partitions, {tuning.candidates} candidates"
-    return f"approximate above {info.exact_up_to} samples: {found} ({how})"
+    return f"approximate above {info.exact_up_to} samples: {recall_text} ({how})"
 
 
 def describe(index: Index) -> str:

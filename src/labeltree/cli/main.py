@@ -107,7 +107,7 @@ def _run(words: list[str], stop: Stop) -> int:
             if module is None:
                 return _fail(_unknown(command))
             own_names = command == "train"  # recipe settings are written with underscores
-            module.run(words[1:] if own_names else _with_hyphens(words[1:]))
+            module.run(words[1:] if own_names else _use_hyphens(words[1:]))
     except BaseException as error:
         signal = getattr(error, "signal", stop.signal)  # an interrupted training records its signal
         if signal is not None:
@@ -210,14 +210,14 @@ def _to_nowhere(stream: TextIO) -> None:
     os.close(nowhere)
 
 
-def _with_hyphens(arguments: list[str]) -> list[str]:
+def _use_hyphens(arguments: list[str]) -> list[str]:
     """Turn ``--data_path=X`` into ``--data-path=X``: option names may use - or _; values are unchanged."""
     end = arguments.index("--") if "--" in arguments else len(arguments)
-    found = []
+    hyphenated = []
     for argument in arguments[:end]:
         name, equals, value = argument.partition("=")
-        found.append((name.replace("_", "-") if name.startswith("--") else name) + equals + value)
-    return found + arguments[end:]
+        hyphenated.append((name.replace("_", "-") if name.startswith("--") else name) + equals + value)
+    return hyphenated + arguments[end:]
 
 
 def _fail(message: str, code: int = 2) -> int:

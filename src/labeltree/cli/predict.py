@@ -85,7 +85,7 @@ def run(arguments: list[str]) -> None:
         split=options.split,
         labelled=options.labelled or options.split is not None,
     )
-    found = answer(
+    done = answer(
         options.run,
         request,
         promise,
@@ -101,7 +101,7 @@ def run(arguments: list[str]) -> None:
         mapping=options.mapping,
         verify=options.verify,
     )
-    text = found.text(form)
+    text = done.text(form)
     if options.out is None:
         sys.stdout.write(text)
     else:
@@ -109,23 +109,23 @@ def run(arguments: list[str]) -> None:
 
         with atomic_write(options.out) as temporary:
             temporary.write_text(text, "utf-8")
-    print("\n".join(filter(None, (found.sentence(), found.classifier, found.rests_on))), file=sys.stderr)
-    if found.coverage is not None:
-        print(found.coverage.text(), file=sys.stderr)
-    if found.called_unknown is not None:
-        print(found.called_unknown.text(), file=sys.stderr)
-    if found.warning is not None:
-        print(found.warning, file=sys.stderr)
-    if isinstance(found.drift, str):
-        print(f"not tested whether these samples are like those of training: {found.drift}", file=sys.stderr)
-    elif found.drift is not None and found.drift.alarms():
-        print(f"labeltree: {found.drift.sentence()}", file=sys.stderr)
-    if found.skipped:
-        place, reason = min(found.skipped.items())
+    print("\n".join(filter(None, (done.sentence(), done.classifier, done.rests_on))), file=sys.stderr)
+    if done.coverage is not None:
+        print(done.coverage.text(), file=sys.stderr)
+    if done.called_unknown is not None:
+        print(done.called_unknown.text(), file=sys.stderr)
+    if done.warning is not None:
+        print(done.warning, file=sys.stderr)
+    if isinstance(done.drift, str):
+        print(f"not tested whether these samples are like those of training: {done.drift}", file=sys.stderr)
+    elif done.drift is not None and done.drift.alarms():
+        print(f"labeltree: {done.drift.sentence()}", file=sys.stderr)
+    if done.skipped:
+        place, reason = min(done.skipped.items())
         where = f" (in '{options.out}')" if options.out else ""
         print(
-            f"labeltree: no answer for {len(found.skipped)} of {len(found.samples)} samples, such as "
-            f"'{found.samples[place]}' ({reason}); their rows say why{where}, the others are answered",
+            f"labeltree: no answer for {len(done.skipped)} of {len(done.samples)} samples, such as "
+            f"'{done.samples[place]}' ({reason}); their rows say why{where}, the others are answered",
             file=sys.stderr,
         )
         raise SystemExit(1)

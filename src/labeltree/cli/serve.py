@@ -110,10 +110,10 @@ def read_token(file: str | None, variable: str | None) -> str | None:
         return None
     place = f"the file '{file}'" if file is not None else f"the environment variable {variable}"
     try:
-        found = Path(file).read_text("utf-8") if file is not None else os.environ.get(variable or "", "")
+        secret = Path(file).read_text("utf-8") if file is not None else os.environ.get(variable or "", "")
     except UnicodeDecodeError:
-        found = ""
-    token = found.strip()
+        secret = ""
+    token = secret.strip()
     if len(token) < 16 or not token.isascii() or not token.isprintable() or " " in token:
         raise ValueError(
             f"{place} holds no token: at least 16 printable ASCII characters without spaces, such as "

@@ -85,7 +85,7 @@ def run(arguments: list[str]) -> None:
     run = RunFolder(what) if options.embeddings is None and RunFolder(what).recipe.is_file() else None
     out = Path(options.out or ("suspects.csv" if run is None else run.path / "suspects.csv"))
     with progress_line(not options.quiet, only_terminal=True) as progress:
-        found = suspects(
+        listed = suspects(
             what,
             options.taxonomy,
             within=options.within,
@@ -100,10 +100,10 @@ def run(arguments: list[str]) -> None:
             progress=progress,
         )
     if options.json:
-        print(json.dumps(found.to_dict(), indent=2, ensure_ascii=False))
+        print(json.dumps(listed.to_dict(), indent=2, ensure_ascii=False))
         return
-    print(f"{found.table(options.top)}\n\n{found.summary()}\n")
+    print(f"{listed.table(options.top)}\n\n{listed.summary()}\n")
     print(f"table: {out}\njson:  {out.with_suffix('.json')}")
-    if found.found:
+    if listed.found:
         tables = " ".join(map(shlex.quote, map(str, [*(run.correction_files if run else []), out])))
         print(f"next:  write into the column 'decision', then labeltree train … --corrections {tables}")

@@ -128,7 +128,7 @@ def _diff(options: argparse.Namespace) -> None:
         mapping, guesses = TaxonomyMapping.load(options.mapping, old=old, new=new), []
     touched = None if options.data is None else Touched(options.data, old)
     if options.format == "json":
-        print(json.dumps(_as_json(mapping, guesses, touched), ensure_ascii=False, indent=1))
+        print(json.dumps(_changes_json(mapping, guesses, touched), ensure_ascii=False, indent=1))
         return
     print(f"old: {_version(old)}\nnew: {_version(new)}")
     if old.names[0] != new.names[0]:
@@ -328,13 +328,15 @@ class Touched:
         return text
 
 
-def _as_json(mapping: TaxonomyMapping, guesses: Sequence[Guess], touched: Touched | None) -> dict[str, Any]:
+def _changes_json(
+    mapping: TaxonomyMapping, guesses: Sequence[Guess], touched: Touched | None
+) -> dict[str, Any]:
     from labeltree.taxonomy.naming import join_path
 
     def of(change: Change) -> dict[str, Any]:
-        found: dict[str, Any] = {"kind": change.kind, "old": join_path(change.old) if change.old else None}
-        found["new"] = [join_path(path) or "/" for path in change.new]
-        return found if touched is None else {**found, "samples": touched.by(change)}
+        entry: dict[str, Any] = {"kind": change.kind, "old": join_path(change.old) if change.old else None}
+        entry["new"] = [join_path(path) or "/" for path in change.new]
+        return entry if touched is None else {**entry, "samples": touched.by(change)}
 
     changes = mapping.changes()
     content: dict[str, Any] = {
@@ -364,7 +366,7 @@ def _synonyms(path: Path, old: Taxonomy, new: Taxonomy) -> dict[str, str]:
     named: dict[str, list[int]] = {}
     for node in range(1, new.num_nodes):
         named.setdefault(new.names[node], []).append(node)
-    found: dict[str, str] = {}
+    synonyms: dict[str, str] = {}
     for node in range(1, old.num_nodes):
         here = old.path(node)
         entry = table.accepted(here)
@@ -378,5 +380,5 @@ def _synonyms(path: Path, old: Taxonomy, new: Taxonomy) -> dict[str, str]:
         ]
         if places:  # of several, the name alone says that it is ambiguous
             known = new.path_name(places[0]) if len(places) == 1 else join_path(accepted)
-            found[old.path_name(node)] = known
-    return found
+            synonyms[old.path_name(node)] = known
+    return synonyms

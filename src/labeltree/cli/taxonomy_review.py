@@ -72,9 +72,9 @@ def run_review(options: argparse.Namespace) -> None:
     if options.scientific:
         cleaner.learn(tree.names[1:])
     samples = None if touched is None else touched.at_or_below()
-    found = review(tree, cleaner.key if options.scientific else None, samples)
-    _print(found, tree, samples)
-    guesses = [finding.guess for finding in found.findings]
+    issues = review(tree, cleaner.key if options.scientific else None, samples)
+    _print(issues, tree, samples)
+    guesses = [finding.guess for finding in issues.findings]
     if options.out is not None and guesses:
         write_mapping(options.out, tree, tree, (), guesses)
         print(f"written as comments: {options.out}; remove the '#' of those that are right, then")
@@ -89,7 +89,7 @@ def run_review(options: argparse.Namespace) -> None:
         print("--out changes.yaml writes them down, to be accepted one by one")
 
 
-def _print(found: Review, tree: Taxonomy, samples: list[int] | None) -> None:
+def _print(issues: Review, tree: Taxonomy, samples: list[int] | None) -> None:
     from labeltree.taxonomy.naming import join_path
 
     def shown(node: int) -> str:
@@ -97,7 +97,7 @@ def _print(found: Review, tree: Taxonomy, samples: list[int] | None) -> None:
         return f"{join_path(tree.path(node)) or '/'}{count}"
 
     for subject, title in _TITLES.items():
-        guesses = [finding.guess for finding in found.findings if finding.subject == subject]
+        guesses = [finding.guess for finding in issues.findings if finding.subject == subject]
         if not guesses:
             continue
         print(f"{title}: {len(guesses):,}" + ("" if samples is None else "  (samples)"))
@@ -106,7 +106,7 @@ def _print(found: Review, tree: Taxonomy, samples: list[int] | None) -> None:
             print(f"  {guess.change.kind}  {shown(guess.node)}{there}")
         if len(guesses) > _SHOWN:
             print(f"  and {len(guesses) - _SHOWN:,} more")
-    if found.later:
-        print(f"{found.later:,} more concern the same nodes: review again after these are decided")
-    if not found.findings:
+    if issues.later:
+        print(f"{issues.later:,} more concern the same nodes: review again after these are decided")
+    if not issues.findings:
         print("nothing found")

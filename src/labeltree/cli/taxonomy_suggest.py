@@ -100,11 +100,11 @@ def open_table(name: str, taxonomy_file: str | None) -> tuple[EmbeddingTable, Ta
     if taxonomy_file is not None:
         taxonomy = _tree(taxonomy_file)
         return EmbeddingTable.load(path, taxonomy), taxonomy
-    taxonomy = _of_labels(path)
+    taxonomy = _read_labels(path)
     return EmbeddingTable.load(path, taxonomy), taxonomy
 
 
-def _of_labels(path: Path) -> Taxonomy:
+def _read_labels(path: Path) -> Taxonomy:
     """The taxonomy of the labels, names or paths, of a table of embeddings."""
     from labeltree.errors import DataError
     from labeltree.runs.columns import read_columns

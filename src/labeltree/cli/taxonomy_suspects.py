@@ -64,7 +64,7 @@ def suspects(options: argparse.Namespace) -> None:
     table, taxonomy = open_table(options.embeddings, options.taxonomy)
     if options.split is not None:
         table = table.select(options.split)
-    found = find_tree_suspects(
+    tree_suspects = find_tree_suspects(
         table.features if table.features is not None else table.embeddings,
         table.nodes,
         taxonomy,
@@ -74,16 +74,16 @@ def suspects(options: argparse.Namespace) -> None:
         apart=options.apart,
         seed=options.seed,
     )
-    print(found.sentence())
+    print(tree_suspects.sentence())
     for kind in options.kinds:
-        some = [one for one in found.of(kind) if one.significant or not options.only_significant]
+        some = [one for one in tree_suspects.of(kind) if one.significant or not options.only_significant]
         for one in some[: options.top]:
             mark = "significant" if one.significant else "not significant"
             print(f"{kind} ({mark}): {taxonomy.path_name(one.node)}: {one.reason}")
         if len(some) > options.top:
             print(f"… and {len(some) - options.top:,} more to {kind}")
-    for note in found.notes:
+    for note in tree_suspects.notes:
         print(note)
     if options.out is not None:
-        count = found.save_mapping(options.out, only_significant=options.only_significant)
+        count = tree_suspects.save_mapping(options.out, only_significant=options.only_significant)
         print(f"{count} changes, each a comment until a person accepts it: {options.out}")

@@ -31,7 +31,7 @@ def run(arguments: list[str]) -> None:
     from labeltree.training.parser_text import short_help
     from labeltree.training.reading import RecipeParser, default_folder, objective_of, with_absolute_paths
 
-    arguments = _with_one_list([_underscored(argument) for argument in arguments], "--corrections")
+    arguments = _join_lists([_underscored(argument) for argument in arguments], "--corrections")
     own = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     own.add_argument("--out")
     own.add_argument("--folds", type=int)
@@ -160,21 +160,21 @@ def _underscored(argument: str) -> str:
     )
 
 
-def _with_one_list(arguments: list[str], flag: str) -> list[str]:
+def _join_lists(arguments: list[str], flag: str) -> list[str]:
     """Several values after a flag, or after the flag given again, as one list, as recipes are parsed."""
-    found: list[str] = []
+    values: list[str] = []
     others: list[str] = []
     taking = False
     for argument in arguments:
         name, equals, value = argument.partition("=")
         if name == flag:
             taking = not equals
-            found += [value] if equals else []
+            values += [value] if equals else []
         elif taking and not argument.startswith("--"):
-            found.append(argument)
+            values.append(argument)
         else:
             taking = False
             others.append(argument)
-    if len(found) < 2:
+    if len(values) < 2:
         return arguments
-    return [*others, f"{flag}={json.dumps(found)}"]
+    return [*others, f"{flag}={json.dumps(values)}"]

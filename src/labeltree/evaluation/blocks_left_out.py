@@ -175,7 +175,7 @@ def values_without_blocks(
     """
     count = int(blocks.max(initial=-1)) + 1
     rows = np.sort(np.random.default_rng(seed).permutation(among)[:_QUERIES])
-    found: dict[str, NDArray[np.float32]] = {}
+    left_out: dict[str, NDArray[np.float32]] = {}
     if count < 2:
         return {}
     for start, ranked in rank(torch.from_numpy(rows), max(1, _RANKED // (count * len(blocks)))):
@@ -186,18 +186,18 @@ def values_without_blocks(
         kept = results[query] & (of_block[query] != block[:, None])
         values = measure(torch.from_numpy(some[query]), torch.from_numpy(_compressed(order[query], kept)))
         for name, value in values.items():
-            if name not in found:
-                found[name] = np.full((len(rows), count), np.nan, dtype=np.float32)
-            found[name][start + query, block] = value.numpy()
+            if name not in left_out:
+                left_out[name] = np.full((len(rows), count), np.nan, dtype=np.float32)
+            left_out[name][start + query, block] = value.numpy()
         if progress is not None:
             progress("without blocks of results", start + len(order), len(rows))
     one = np.zeros(count, dtype=np.int64)
-    return {name: WithoutBlocks(blocks, rows, values, one) for name, values in found.items()}
+    return {name: WithoutBlocks(blocks, rows, values, one) for name, values in left_out.items()}
 
 
 def _compressed(rows: NDArray[np.int64], kept: NDArray[np.bool_]) -> NDArray[np.int64]:
     """The entries of rows ``(q, w)`` that are kept, in order, with −1 after the last of a row."""
     counts = kept.sum(axis=1)
-    found = np.full((len(rows), int(counts.max(initial=0))), -1)
-    found[np.arange(found.shape[1]) < counts[:, None]] = rows[kept]
-    return found
+    compressed = np.full((len(rows), int(counts.max(initial=0))), -1)
+    compressed[np.arange(compressed.shape[1]) < counts[:, None]] = rows[kept]
+    return compressed

@@ -46,8 +46,8 @@ def by_attribute(outcomes: Outcomes, resampling: Resampling | None) -> list[Attr
     """
     rows, nodes = torch.arange(len(outcomes)), torch.from_numpy(outcomes.nodes)
     units = ResamplingUnits(resampling, rows.numpy() if outcomes.units is None else outcomes.units)
-    tested = np.any([~np.isnan(outcomes.values[key]) for key in outcomes.values if _of_answers(key)], axis=0)
-    found = []
+    tested = np.any([~np.isnan(outcomes.values[key]) for key in outcomes.values if _is_answer(key)], axis=0)
+    results = []
     for name, values in outcomes.attributes.items():
         kinds = sorted(set(values[tested].tolist()), key=lambda value: (not value, value))
         columns = [
@@ -77,7 +77,7 @@ def by_attribute(outcomes: Outcomes, resampling: Resampling | None) -> list[Attr
             grouped = outcomes.groups is not None
             counted_groups = {key: outcomes.count_groups(rows) for key, rows in counted.items()}
             few = {key for key, count in counted_groups.items() if grouped and count < FEWEST_GROUPS}
-            found.append(
+            results.append(
                 AttributeResult(
                     attribute=name,
                     value=kind,
@@ -92,10 +92,10 @@ def by_attribute(outcomes: Outcomes, resampling: Resampling | None) -> list[Attr
                     counted_groups=counted_groups if grouped else {},
                 )
             )
-    return found
+    return results
 
 
-def _of_answers(key: Key) -> bool:
+def _is_answer(key: Key) -> bool:
     return "accuracy_at_depth" in key[1] or key[1].endswith("top1")
 
 

@@ -167,13 +167,13 @@ def class_means(column: Column, nodes: Tensor, frequency: ClassFrequency) -> lis
     sizes = torch.zeros(len(frequency.counts), dtype=torch.float64)
     sizes.index_add_(0, labels[counted], weights[counted])
     shares = torch.where(counted, weights / sizes[labels.clamp_min(0)].clamp_min(1e-300), 0.0)
-    band, found = frequency.group(labels.clamp_min(0)), list[Column]()
+    band, means = frequency.group(labels.clamp_min(0)), list[Column]()
     for name, at in wanted.items():
         chosen = counted if at is None else counted & (band == at)
         values = column.values.masked_fill(~chosen, torch.nan)
         changes = {"values": values, "weights": shares, "kind": "scores", "whole": True, "class_mean": True}
-        found.append(column.alone(name, **changes))
-    return found
+        means.append(column.alone(name, **changes))
+    return means
 
 
 def estimate(
@@ -222,19 +222,19 @@ def estimate(
         if column.by_node:
             lines = tree.ancestors[labels]
             there = lines >= 0
-            found, index = torch.unique(lines[there], return_inverse=True)
+            present, index = torch.unique(lines[there], return_inverse=True)
             at, scores_of, weighed = (part[:, None].expand(lines.shape)[there] for part in samples)
-            numbers = ratios.add(index, at, scores_of, weighed, len(found), column.share)
-            for node, number in zip(found.tolist(), numbers, strict=True):
+            numbers = ratios.add(index, at, scores_of, weighed, len(present), column.share)
+            for node, number in zip(present.tolist(), numbers, strict=True):
                 place = Place("by_node", column.name, tree.path_name(node))
                 of_nodes.setdefault(place, []).append(number[None])
         if column.balanced or (column.by_frequency and bands):
-            found, index = torch.unique(labels, return_inverse=True)
-            numbers = ratios.add(index, *samples, len(found), column.share)
+            present, index = torch.unique(labels, return_inverse=True)
+            numbers = ratios.add(index, *samples, len(present), column.share)
             if column.balanced:
                 of_classes.setdefault(Place("scores", column.balanced), []).append(numbers)
             if column.by_frequency and frequency is not None:
-                band = frequency.group(found).numpy()
+                band = frequency.group(present).numpy()
                 for which, name in enumerate(bands):
                     place = Place("scores", f"{column.name}_{name}")
                     of_classes.setdefault(place, []).append(numbers[band == which])
@@ -254,7 +254,7 @@ def _estimate_among(
     position = torch.full((len(nodes),), -1, dtype=torch.int64)
     position[rows] = torch.arange(len(rows))
     plain = [replace(column, among=False) for column in columns]
-    found = estimate(plain, rows, ResamplingUnits(None, rows.numpy()), nodes, tree, frequency)
+    numbers = estimate(plain, rows, ResamplingUnits(None, rows.numpy()), nodes, tree, frequency)
     parts = Counter((column.kind, column.name, column.at) for column in columns)
     for column in columns:
         means = [] if frequency is None else class_means(column, nodes, frequency)
@@ -281,8 +281,8 @@ def _estimate_among(
                 low, high = ends_of_search(low, high, ends.value, every, counts, resampling.confidence)
             for number, place in enumerate(places[which] for which in known):
                 error = float(ends.error[number])
-                found[place] = Number(found[place].value, float(low[number]), float(high[number]), error)
-    return found
+                numbers[place] = Number(numbers[place].value, float(low[number]), float(high[number]), error)
+    return numbers
 
 
 def _means_of(column: Column, nodes: Tensor, tree: Taxonomy) -> tuple[list[Place], csr_array]:
@@ -319,7 +319,7 @@ def estimate_statistics(
 ) -> dict[Place, Number]:
     """Every score that is not a mean over samples, with its interval; arguments as for `estimate`."""
     resampling = units.resampling or Resampling(1)
-    found: dict[str, list[tuple[Floats, Floats]]] = {}
+    parts_of: dict[str, list[tuple[Floats, Floats]]] = {}
     present: dict[str, NDArray[np.bool_]] = {}
     lowest: dict[str, float] = {}
     order = np.argsort(rows.numpy(), kind="stable")
@@ -327,11 +327,11 @@ def estimate_statistics(
         groups = units.groups[order[np.searchsorted(rows.numpy(), statistic.rows, sorter=order)]]
         value, left = statistic.without_blocks(groups, units.count, taxonomy)
         for number, name in enumerate(statistic.names):
-            found.setdefault(name, []).append((value[number], left[number]))
+            parts_of.setdefault(name, []).append((value[number], left[number]))
             present.setdefault(name, np.zeros(units.count, dtype=bool))[groups] = True
             lowest[name] = statistic.lowest[number]
     numbers = {}
-    for name, parts in found.items():
+    for name, parts in parts_of.items():
         value, left = mean_of_parts(parts)
         one = value.reshape(1, 1), left.reshape(-1, 1, 1), present[name][:, None, None]
         ends = JointJackknife(*one, np.array([lowest[name]])).interval(
@@ -376,20 +376,20 @@ class _Ratios:
         ratios = RatioColumns.of(column, group, values, weights, shape, means)
         value, mean = ratios.values
         if self.units.resampling is None:
-            found = {place: Number(float(value[i])) for place, i in single.items()}
-            return _ordered(places, found | dict(zip(several, map(Number, mean.tolist()), strict=True)))
+            numbers = {place: Number(float(value[i])) for place, i in single.items()}
+            return _ordered(places, numbers | dict(zip(several, map(Number, mean.tolist()), strict=True)))
         ends, of_means = ratios.ends(self.units.resampling, np.concatenate(self.shares))
-        found = {place: Number(float(value[i]), *ends[:, i].tolist()) for place, i in single.items()}
+        numbers = {place: Number(float(value[i]), *ends[:, i].tolist()) for place, i in single.items()}
         rows = zip(mean.tolist(), *of_means.tolist(), strict=True)
-        return _ordered(places, found | {p: Number(*row) for p, row in zip(several, rows, strict=True)})
+        return _ordered(places, numbers | {p: Number(*row) for p, row in zip(several, rows, strict=True)})
 
 
 def _alone(parts: list[Integers]) -> bool:
     return len(parts) == 1 and len(parts[0]) == 1
 
 
-def _ordered(places: dict[Place, list[Integers]], found: dict[Place, Number]) -> dict[Place, Number]:
-    return {place: found[place] for place in places}
+def _ordered(places: dict[Place, list[Integers]], numbers: dict[Place, Number]) -> dict[Place, Number]:
+    return {place: numbers[place] for place in places}
 
 
 class ResamplingUnits:

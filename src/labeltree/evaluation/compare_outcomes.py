@@ -110,7 +110,7 @@ def compare(
         name: list((classifiers or {}).get(name, [None] * len(runs))) for name, runs in listed.items()
     }
     common = {
-        name: [_with_answers(run, kind) for run, kind in zip(runs, answered[name], strict=True)]
+        name: [_add_answers(run, kind) for run, kind in zip(runs, answered[name], strict=True)]
         for name, runs in common.items()
     }
     keys, apart = _searched_alike(common, _keys(common, metrics))
@@ -123,10 +123,10 @@ def compare(
     whole, same = list[MetricComparison](), dict[Key, Key]()
     for table in tables:
         same |= duplicate_metrics(table.methods, table.keys)
-        for key, found in how.measure(table.methods, table.keys).items():
-            of_key = *key, key not in worse, found.samples, found.estimates, found.differences
-            share, units = key not in no_share, found.units
-            whole.append(MetricComparison(*of_key, share=share, units=units, counted=found.counted))
+        for key, measured in how.measure(table.methods, table.keys).items():
+            of_key = *key, key not in worse, measured.samples, measured.estimates, measured.differences
+            share, units = key not in no_share, measured.units
+            whole.append(MetricComparison(*of_key, share=share, units=units, counted=measured.counted))
     whole.sort(key=lambda entry: keys.index(_key(entry)))
     main = next((table for table in tables if table.keys), tables[0])
     common, first = main.methods, main.methods[baseline][0]
@@ -140,13 +140,13 @@ def compare(
     parts = []
     for stratum in strata(first, min_samples=min_samples):
         rows_of = {name: [run.rows(stratum.rows) for run in of] for name, of in common.items()}
-        for key, found in how.measure(rows_of, chosen).items():
-            if found.samples >= min_samples:
+        for key, measured in how.measure(rows_of, chosen).items():
+            if measured.samples >= min_samples:
                 where = stratum.kind, stratum.name, stratum.node
-                of_key = *key, key not in worse, found.samples, found.estimates, found.differences
-                share, units = key not in no_share, found.units
+                of_key = *key, key not in worse, measured.samples, measured.estimates, measured.differences
+                share, units = key not in no_share, measured.units
                 parts.append(
-                    StratumComparison(*of_key, *where, share=share, units=units, counted=found.counted)
+                    StratumComparison(*of_key, *where, share=share, units=units, counted=measured.counted)
                 )
     apart += [note for table in tables if table is not main and table.keys for note in table.notes(baseline)]
     protocols = {name for of_method in listed.values() for run in of_method for name in run.protocols}
@@ -179,7 +179,7 @@ def compare(
     return replace(result, notes=comparison_notes(result) + apart)
 
 
-def _with_answers(run: Outcomes, classifier: ClassifierKind | None) -> Outcomes:
+def _add_answers(run: Outcomes, classifier: ClassifierKind | None) -> Outcomes:
     """The outcomes, preceded by a copy of the given classifier's metrics under the role ``answers``."""
     if classifier is None:
         return run
@@ -302,8 +302,8 @@ def _tables(
     """The evaluated table, then each further table that protocols measured and that can be compared."""
     runs = [run for of_method in methods.values() for run in of_method]
     here = [key for key in keys if any(key in run.keys for run in runs)]
-    used = _without_unused(_in_same_bands(methods, here, notes), here) if here else methods
-    found = [_Table("", used, here, left_out)]
+    used = _without_unused(_keep_same_bands(methods, here, notes), here) if here else methods
+    tables = [_Table("", used, here, left_out)]
     for name in dict.fromkeys(name for run in runs for name in run.elsewhere):
         own = [key for key in keys if key[0] == name and key not in here]
         if own and not all(name in run.elsewhere for run in runs):
@@ -315,12 +315,12 @@ def _tables(
             except DataError as error:
                 notes.append(f"'{name}' is not compared: {error}.")
                 continue
-            used = _without_unused(_in_same_bands(common, own, notes), own)
-            found.append(_Table(name, used, own, missing))
-    return found
+            used = _without_unused(_keep_same_bands(common, own, notes), own)
+            tables.append(_Table(name, used, own, missing))
+    return tables
 
 
-def _in_same_bands(
+def _keep_same_bands(
     methods: dict[str, list[Outcomes]], keys: Sequence[Key], notes: list[str]
 ) -> dict[str, list[Outcomes]]:
     """The outcomes, in which means over head, middle or tail classes leave out classes of different bands.
@@ -394,7 +394,7 @@ def _searched_alike(
     kept = [key for key in keys if not of_retrieval(key[1])]
     if len(set().union(*ways.values())) == 1 or len(kept) == len(keys):
         return keys, []
-    how = "; ".join(f"'{name}' {' or '.join(sorted(found))}" for name, found in ways.items())
+    how = "; ".join(f"'{name}' {' or '.join(sorted(kinds))}" for name, kinds in ways.items())
     return kept, [
         f"Retrieval is not compared, because the runs were searched in different ways ({how}): evaluate them "
         "again with the same --leave-group-out and the same splits."

@@ -94,7 +94,7 @@ def compare_paths(
         {name: [outcomes for outcomes, _ in runs] for name, runs in read.items()},
         run_names={name: [str(path) for path in paths] for name, paths in methods.items()},
         classifiers={
-            name: [None if found is None else found.main.classifier.name for _, found in runs]
+            name: [None if of_run is None else of_run.main.classifier.name for _, of_run in runs]
             for name, runs in read.items()
         },
         baseline=baseline,
@@ -106,8 +106,8 @@ def compare_paths(
         permutations=permutations,
         seed=seed,
     )
-    results = {name: [found for _, found in runs if found is not None] for name, runs in read.items()}
-    if any(found.split == "half" for runs in results.values() for found in runs):
+    results = {name: [of_run for _, of_run in runs if of_run is not None] for name, runs in read.items()}
+    if any(of_run.split == "half" for runs in results.values() for of_run in runs):
         result = replace(result, notes=[*result.notes[:1], _HALF, *result.notes[1:]])
     return replace(write_comparison(result, out), results=results)
 

@@ -191,7 +191,7 @@ class Comparison:
                 f"{content.get('format')!r}, expected {FORMAT}; compare again"
             )
         try:
-            found: Comparison = from_fields(cls, content)
-            return found
+            comparison: Comparison = from_fields(cls, content)
+            return comparison
         except (AttributeError, KeyError, TypeError) as error:
             raise DataError(f"the comparison is incomplete: {error}; compare again") from error

@@ -25,10 +25,10 @@ def group_equal_rows(table: EmbeddingTable, split: str) -> tuple[EmbeddingTable,
         table: the table.
         split: that is measured, where the table has splits.
     """
-    found = repeated_rows(table.embeddings)
-    if found is None:
+    equal = repeated_rows(table.embeddings)
+    if equal is None:
         return table, ""
-    repeated, first = found
+    repeated, first = equal
     if table.features is not None:
         alike = (table.features[repeated] == table.features[first]).all(dim=1)
         repeated, first = repeated[alike], first[alike]

@@ -142,11 +142,11 @@ def _confusions(
 ) -> list[Confusion]:
     pairs, counts = torch.unique(true * taxonomy.num_nodes + taken, return_counts=True)
     order = torch.argsort(counts, descending=True, stable=True)[:limit]
-    found = []
+    confusions = []
     for pair, count in zip(pairs[order].tolist(), counts[order].tolist(), strict=True):
         a, b = divmod(pair, taxonomy.num_nodes)
         lca = int(taxonomy.lca(torch.tensor(a), torch.tensor(b)))
-        found.append(
+        confusions.append(
             Confusion(
                 true=taxonomy.path_name(a),
                 predicted=taxonomy.path_name(b),
@@ -159,4 +159,4 @@ def _confusions(
                 severity=int(taxonomy.height[lca]),
             )
         )
-    return found
+    return confusions

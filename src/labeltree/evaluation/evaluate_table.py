@@ -105,7 +105,7 @@ def evaluate(
     for key, given in tables.items():
         _check_nodes(key, given, taxonomy)
     judging = JudgingTaxonomy.of(taxonomy)
-    tables = {key: _with_label_sets(judging.table(given), judging.tree) for key, given in tables.items()}
+    tables = {key: _add_label_sets(judging.table(given), judging.tree) for key, given in tables.items()}
     chosen = {key: _choose(key, given, judging, split, settings) for key, given in tables.items()}
     samples = chosen[name]
     for attribute in settings.by:
@@ -185,7 +185,7 @@ def _check_nodes(name: str, table: EmbeddingTable, taxonomy: AnyTaxonomy) -> Non
         )
 
 
-def _with_label_sets(table: EmbeddingTable, tree: Taxonomy) -> EmbeddingTable:
+def _add_label_sets(table: EmbeddingTable, tree: Taxonomy) -> EmbeddingTable:
     """A table in which the labels of a sample are distinct, and ``nodes`` the common ancestors of several."""
     if table.label_sets is None:
         return table

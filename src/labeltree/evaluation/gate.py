@@ -135,13 +135,13 @@ def read_gate(path: str | Path) -> Gate:
     confidence = content.get("confidence", 0.95)
     if not (isinstance(confidence, float) and 0 < confidence < 1):
         raise DataError(f"gate '{path}': confidence is {confidence!r}; expected a number between 0 and 1")
-    found = []
+    parsed = []
     for number, given in enumerate(rules, 1):
         try:
-            found.append(_rule(given))
+            parsed.append(_rule(given))
         except (TypeError, ValueError) as error:
             raise DataError(f"gate '{path}', rule {number}: {error}") from error
-    return Gate(tuple(found), confidence, missing)
+    return Gate(tuple(parsed), confidence, missing)
 
 
 def _rule(given: Any) -> GateRule:
@@ -235,9 +235,9 @@ def _named(
     def suits(role: str, name: str) -> bool:
         return asked in (name, f"{role}.{name}")
 
-    found = [entry for entry in entries if suits(entry.role, entry.metric)]
-    if found:
-        return found
+    chosen = [entry for entry in entries if suits(entry.role, entry.metric)]
+    if chosen:
+        return chosen
     parts = {key: key.partition(".") for key in comparison.same}
     stand_ins = {comparison.same[key] for key, (of, _, name) in parts.items() if suits(of, name)}
     return [entry for entry in entries if f"{entry.role}.{entry.metric}" in stand_ins]
@@ -253,18 +253,18 @@ def _chosen(rule: GateRule, entries: Sequence[MetricComparison]) -> list[MetricC
             f"the comparison has no node '{missing[0]}' for rule '{rule.metric}': it is not in the taxonomy, "
             f"or has fewer than {rule.fewest} test samples"
         )
-    found: list[MetricComparison] = [
+    chosen: list[MetricComparison] = [
         entry
         for entry in named
         if entry.units >= rule.fewest
         and (not rule.only or entry.name in rule.only or entry.name.rsplit("/", 1)[-1] in rule.only)
     ]
-    if not found:
+    if not chosen:
         raise DataError(
             f"rule '{rule.metric}' finds no node with {rule.fewest} groups or samples, so it checks nothing; "
             "lower 'fewest'"
         )
-    return found
+    return chosen
 
 
 def _holds(rule: GateRule, part: Difference, larger_is_better: bool) -> bool:

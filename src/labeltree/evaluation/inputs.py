@@ -133,8 +133,8 @@ class Inputs:
     def own_answers(self) -> Tensor | None:
         """The model's own answers ``(t,)`` to the test rows, −1 if missing; None if there are none at all."""
         answers = self.table.predictions
-        found = None if answers is None else answers[self.samples.test]
-        return found if found is not None and bool((found >= 0).any()) else None
+        own = None if answers is None else answers[self.samples.test]
+        return own if own is not None and bool((own >= 0).any()) else None
 
     @cached_property
     def classifiers(self) -> Classifiers:
@@ -175,11 +175,11 @@ class Inputs:
     def predicted(self) -> dict[ClassifierKind, Tensor]:
         """Classifier → its answers ``(t,)`` to the test samples, as nodes; −1 if it has no answer."""
         fitted = self.classifiers.fitted
-        found: dict[ClassifierKind, Tensor] = {
+        answers: dict[ClassifierKind, Tensor] = {
             kind: self.answers_of_probe if kind == "probe" else self._answers_of(each)
             for kind, each in fitted.items()
         }
-        return found if self.own_answers is None else found | {"own": self.own_answers}
+        return answers if self.own_answers is None else answers | {"own": self.own_answers}
 
     @cached_property
     def answers_of_probe(self) -> Tensor:
@@ -271,9 +271,9 @@ class Inputs:
             rows = torch.unique(torch.cat([self.samples.test[:0], *of_columns]))
         units = units or self.units_of(rows)
         frequency = self.frequency if by_frequency else None
-        found = estimate(placed, rows, units, self.nodes, self.judging.tree, frequency)
-        found |= estimate_statistics(statistics, rows, units, self.judging.judge)
-        for place, number in found.items():
+        numbers = estimate(placed, rows, units, self.nodes, self.judging.tree, frequency)
+        numbers |= estimate_statistics(statistics, rows, units, self.judging.judge)
+        for place, number in numbers.items():
             result.put(place, number)
         return result
 
@@ -281,8 +281,8 @@ class Inputs:
         """The mean of one column, with its interval and standard error."""
         assert column.rows is not None
         units = self.units_of(column.rows)
-        found = estimate([column], column.rows, units, self.nodes, self.judging.tree)
-        return next(iter(found.values()))
+        numbers = estimate([column], column.rows, units, self.nodes, self.judging.tree)
+        return next(iter(numbers.values()))
 
     def judge(self, predicted: Tensor, title: str = "", classes: Tensor | None = None) -> ProtocolResult:
         """All scores of a classifier.
@@ -395,7 +395,7 @@ class Inputs:
             if by_depth and tree is not judge:
                 of_judge = one(points, own, judge, of_keys, other, ks=(), ahp_k=hp_k, graded=asked, **among)
                 by_tree = ("ahp@", *_GRADED, "ap/")
-                values |= {name: found for name, found in of_judge.items() if name.startswith(by_tree)}
+                values |= {name: score for name, score in of_judge.items() if name.startswith(by_tree)}
             return values
 
         groups = {
@@ -415,8 +415,8 @@ class Inputs:
 
         def column(name: str, key: str, *, known: bool = True, **changes: Any) -> Column:
             of_search: dict[str, Any] = {"among": gallery is None, "without": without.get(key)}
-            found = Column(name, values[key], queries, **of_search, **changes)
-            return found if known else found.undefined()
+            scored = Column(name, values[key], queries, **of_search, **changes)
+            return scored if known else scored.undefined()
 
         names = {f"recall@{k}": f"recall_at_{k}" for k in ks}
         names |= {"map@r": "map_at_r", "map": "mean_average_precision", f"ahp@{hp_k}": "ahp"}
@@ -457,8 +457,8 @@ class Inputs:
             return ranked_chunks(points[rows], points, geometry=reading.geometry, chunk_rows=most)
 
         def without(some: Tensor, order: Tensor) -> dict[str, Tensor]:
-            found = measure(queries[some], queries, asked is not False, order=order)
-            return {name: value for name, value in found.items() if value.shape == some.shape}
+            scores = measure(queries[some], queries, asked is not False, order=order)
+            return {name: value for name, value in scores.items() if value.shape == some.shape}
 
         graded = asked.nonzero()[:, 0] if isinstance(asked, Tensor) else torch.arange(len(queries))
         return values_without_blocks(

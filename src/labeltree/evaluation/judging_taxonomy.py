@@ -56,7 +56,7 @@ class JudgingTaxonomy:
         """A table whose labels and answers are nodes of ``judge``, with nodes of ``tree`` instead."""
         if self.tree is self.judge:
             return table
-        return _with_nodes(table, self.placed)
+        return _replace_nodes(table, self.placed)
 
     def notes(self) -> list[str]:
         """Sentences on which measures use the DAG and which its projection; empty for a tree."""
@@ -95,7 +95,7 @@ def translate(table: EmbeddingTable, source: AnyTaxonomy, target: AnyTaxonomy, w
             f"{len(lost)} of {len(used)} labels are not in {where}: {names}{hint}; labels are matched by "
             "path, else by name: call them alike"
         )
-    return _with_nodes(table, matching.nodes)
+    return _replace_nodes(table, matching.nodes)
 
 
 def carry_over(
@@ -116,7 +116,7 @@ def carry_over(
         DataError: if no label is left below the root.
     """
     trust_labels(change.mapping.new)  # labels of a removed class may be at the root
-    moved = _with_nodes(table, change.places)
+    moved = _replace_nodes(table, change.places)
     used = torch.unique(table.nodes[table.nodes > 0])
     if len(used) and not bool((moved.nodes > 0).any()):
         old = change.mapping.old
@@ -137,7 +137,7 @@ def carry_over(
     return replace(moved, predictions=answers)
 
 
-def _with_nodes(table: EmbeddingTable, places: Tensor) -> EmbeddingTable:
+def _replace_nodes(table: EmbeddingTable, places: Tensor) -> EmbeddingTable:
     answers, sets = table.predictions, table.label_sets
     return replace(
         table,

@@ -67,7 +67,7 @@ def measure(
     )
     method = _method_result(inputs, standard)
     method.aspects.update(aspects)
-    method.protocols.update({name: found.without_samples() for name, found in further.items()})
+    method.protocols.update({name: each.without_samples() for name, each in further.items()})
     if aspects:
         method.scores["aspects"] = aspect_means(aspects)
     outcomes = _outcomes(inputs, standard, further)
@@ -77,8 +77,8 @@ def measure(
         method,
         inputs.classifiers,
         outcomes,
-        {name: count for found in standard.values() for name, count in found.counts.items()},
-        [note for found in standard.values() for note in found.notes],
+        {name: count for each in standard.values() for name, count in each.counts.items()},
+        [note for each in standard.values() for note in each.notes],
         aspect_notes,
     )
 
@@ -130,18 +130,18 @@ def _method_result(inputs: Inputs, standard: Mapping[str, ProtocolResult]) -> Me
         intervals={role: {} for role in inputs.roles},
         classifier=chosen,
     )
-    for protocol, found in standard.items():
-        for name, value in found.scores.items():
+    for protocol, each in standard.items():
+        for name, value in each.scores.items():
             role, _, metric = name.partition(".")
             method.scores.setdefault(role, {})[metric] = value
             if inputs.resampling:
-                method.intervals.setdefault(role, {})[metric] = found.intervals.get(name, _NO_INTERVAL)
-        for name, values in found.by_depth.items():
+                method.intervals.setdefault(role, {})[metric] = each.intervals.get(name, _NO_INTERVAL)
+        for name, values in each.by_depth.items():
             method.by_depth[protocol] = values
             if inputs.resampling:
-                ends = found.depth_intervals.get(name, [_NO_INTERVAL] * len(values))
+                ends = each.depth_intervals.get(name, [_NO_INTERVAL] * len(values))
                 method.depth_intervals[protocol] = ends
-        method.hp_curve.update({name.partition(".")[0]: values for name, values in found.curves.items()})
+        method.hp_curve.update({name.partition(".")[0]: values for name, values in each.curves.items()})
     return method
 
 
@@ -221,7 +221,7 @@ def _measure_aspect(
     inputs = Inputs(table, judging, samples, plain, split, progress=progress, name=name, roles=("features",))
     inputs = replace(inputs, given=inputs.fit_classifiers("probe", validate=False))
     with torch.no_grad():
-        found = {kind: run_protocol(get_protocol(kind), inputs) for kind in ("probe", "own", "retrieval")}
+        measured = {kind: run_protocol(get_protocol(kind), inputs) for kind in ("probe", "own", "retrieval")}
     notes = []
     if samples.unlearned is not None:
         notes.append(
@@ -229,9 +229,9 @@ def _measure_aspect(
         )
     result = AspectResult(
         scores={
-            key.partition(".")[2]: value for part in found.values() for key, value in part.scores.items()
+            key.partition(".")[2]: value for part in measured.values() for key, value in part.scores.items()
         },
-        by_depth={kind: depths for kind, part in found.items() for depths in part.by_depth.values()},
+        by_depth={kind: depths for kind, part in measured.items() for depths in part.by_depth.values()},
         counts=samples.counts,
     )
     return result, notes
@@ -242,10 +242,10 @@ def _outcomes(
 ) -> Outcomes:
     """A row for every sample that was tested, searched or counted by a protocol, in table order."""
     table, samples = inputs.table, inputs.samples
-    here = {name: found for name, found in further.items() if found.of is None}
+    here = {name: result for name, result in further.items() if result.of is None}
     parts = _columns(inputs, standard, here)
-    statistics = {name: found.statistics for name, found in here.items() if found.statistics}
-    statistics |= _of_standard([each for found in standard.values() for each in found.statistics])
+    statistics = {name: result.statistics for name, result in here.items() if result.statistics}
+    statistics |= _sort_by_role([each for result in standard.values() for each in result.statistics])
     rows_of = [column.rows for several in parts.values() for column in several if column.rows is not None]
     rows_of += [torch.from_numpy(each.rows) for several in statistics.values() for each in several]
     rows = torch.unique(torch.cat([samples.test, samples.plan.queries, *rows_of]))
@@ -276,12 +276,14 @@ def _outcomes(
             if len(of) > 1 or of[0].weights is not None
         },
         classes={
-            key: _of_samples([_labels(c, inputs.nodes) for c in of], of, place, len(rows))
+            key: _place_integers([_labels(c, inputs.nodes) for c in of], of, place, len(rows))
             for key, of in parts.items()
             if of[0].class_mean
         },
         folds={
-            key: _of_samples([torch.full(c.values.shape, k) for k, c in enumerate(of)], of, place, len(rows))
+            key: _place_integers(
+                [torch.full(c.values.shape, k) for k, c in enumerate(of)], of, place, len(rows)
+            )
             for key, of in parts.items()
             if len(of) > 1
         },
@@ -300,16 +302,16 @@ def _outcomes(
         whole=frozenset(key for key, of in parts.items() if of[0].whole),
         smaller_is_better=frozenset(worse),
         no_share=frozenset(key for key, of in parts.items() if not of[0].share),
-        protocols=tuple(name for name, found in further.items() if found.columns or found.statistics),
+        protocols=tuple(name for name, result in further.items() if result.columns or result.statistics),
         search=samples.plan.described(),
         statistics={
             role: [each.moved(place.numpy()) for each in several] for role, several in statistics.items()
         },
         dag=None if isinstance(judge, Taxonomy) else judge,
         elsewhere={
-            name: _outcomes(found.of, {}, {name: replace(found, of=None)})
-            for name, found in further.items()
-            if found.of is not None
+            name: _outcomes(result.of, {}, {name: replace(result, of=None)})
+            for name, result in further.items()
+            if result.of is not None
         },
     )
 
@@ -333,9 +335,9 @@ def _columns(
     return parts
 
 
-def _of_standard(statistics: Sequence[Statistic]) -> dict[str, list[Statistic]]:
+def _sort_by_role(statistics: Sequence[Statistic]) -> dict[str, list[Statistic]]:
     """The statistics of standard protocols by role; their names are ``ROLE.METRIC``, all of one role."""
-    found: dict[str, list[Statistic]] = {}
+    by_role: dict[str, list[Statistic]] = {}
     for statistic in statistics:
         roles, _, names = zip(*(name.partition(".") for name in statistic.names), strict=True)
         if len(set(roles)) > 1 or not all(names):
@@ -343,8 +345,8 @@ def _of_standard(statistics: Sequence[Statistic]) -> dict[str, list[Statistic]]:
                 f"a standard protocol has a statistic with the names {', '.join(statistic.names)}; expected "
                 "ROLE.METRIC with one role"
             )
-        found.setdefault(roles[0], []).append(replace(statistic, names=names))
-    return found
+        by_role.setdefault(roles[0], []).append(replace(statistic, names=names))
+    return by_role
 
 
 def _weights(column: Column, parts: int) -> Tensor:
@@ -358,18 +360,18 @@ def _labels(column: Column, nodes: Tensor) -> Tensor:
     return nodes[column.rows] if column.labels is None else column.labels
 
 
-def _of_samples(
+def _place_integers(
     values: Sequence[Tensor], columns: Sequence[Column], place: Tensor, count: int
 ) -> NDArray[np.int64]:
     """Whole numbers of the columns' samples, as `_placed`, −1 elsewhere."""
-    found = _placed([each.double() for each in values], columns, place, count)
-    return np.nan_to_num(found, nan=-1.0).astype(np.int64)
+    placed = _placed([each.double() for each in values], columns, place, count)
+    return np.nan_to_num(placed, nan=-1.0).astype(np.int64)
 
 
 def _placed(values: Sequence[Tensor], columns: Sequence[Column], place: Tensor, count: int) -> Floats:
     """Values of the columns at the places of their rows, NaN elsewhere: ``(count,)``."""
-    found = torch.full((count,), torch.nan, dtype=torch.float64)
+    placed = torch.full((count,), torch.nan, dtype=torch.float64)
     for part, column in zip(values, columns, strict=True):
         assert column.rows is not None
-        found[place[column.rows]] = part
-    return found.numpy()
+        placed[place[column.rows]] = part
+    return placed.numpy()

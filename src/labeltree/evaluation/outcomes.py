@@ -160,10 +160,10 @@ class Outcomes:
         """Mask ``(n,)`` of the samples that count in a metric."""
         if key in self.values:
             return ~np.isnan(self.values[key])
-        found = np.zeros(len(self), dtype=bool)
+        mask = np.zeros(len(self), dtype=bool)
         for statistic in self.joint(key):
-            found[statistic.rows] = True
-        return found
+            mask[statistic.rows] = True
+        return mask
 
     def block(self, key: Key) -> str:
         """What a metric is measured with, on the same samples: ``answers``, ``retrieval`` or a protocol.
@@ -174,11 +174,11 @@ class Outcomes:
 
     def in_block(self, block: str) -> NDArray[np.bool_]:
         """Mask ``(n,)`` of the samples that count in any metric of a block."""
-        found = np.zeros(len(self), dtype=bool)
+        mask = np.zeros(len(self), dtype=bool)
         for key in self.keys:
             if self.block(key) == block:
-                found |= self.counted(key)
-        return found
+                mask |= self.counted(key)
+        return mask
 
     def count_groups(self, rows: NDArray[np.bool_]) -> int:
         """Number of resampling units among the samples of a mask ``(n,)``: groups, or else samples."""
@@ -319,15 +319,15 @@ def load_outcomes(path: str | Path) -> dict[str, Outcomes]:
         if head["format"] not in (1, 2, 3, FORMAT):
             raise _OUTCOMES.failure(path, f"it has format {head['format']!r}, not {FORMAT}")
         trees = [Taxonomy.from_dict(document) for document in head["taxonomy"]]
-        found = {
+        methods = {
             str(entry["name"]): _unpacked(f"{number}/", columns, entry, trees[0])
             for number, entry in enumerate(head["methods"])
         }
         if head["format"] < 4:
-            found = {name: _searched_among(outcomes) for name, outcomes in found.items()}
-    if not found:
+            methods = {name: _searched_among(outcomes) for name, outcomes in methods.items()}
+    if not methods:
         raise _OUTCOMES.failure(path, "it holds no method")
-    return found
+    return methods
 
 
 def _unpacked(

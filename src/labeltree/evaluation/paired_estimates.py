@@ -81,12 +81,12 @@ def common_samples(
     for (_, run), place in zip(runs, places, strict=True):
         if groups is None and run.groups is not None:
             groups = run.groups[place]
-    found: dict[str, list[Outcomes]] = {name: [] for name in methods}
+    common: dict[str, list[Outcomes]] = {name: [] for name in methods}
     left_out = dict.fromkeys(methods, 0)
     for (name, run), place in zip(runs, places, strict=True):
-        found[name].append(replace(run.rows(place), groups=groups))
+        common[name].append(replace(run.rows(place), groups=groups))
         left_out[name] = max(left_out[name], len(run) - len(shared))
-    return found, left_out
+    return common, left_out
 
 
 def tested_in_all(methods: Mapping[str, Sequence[Outcomes]]) -> tuple[dict[str, list[Outcomes]], list[str]]:
@@ -101,16 +101,16 @@ def tested_in_all(methods: Mapping[str, Sequence[Outcomes]]) -> tuple[dict[str, 
     Raises:
         DataError: if no sample was tested in all runs.
     """
-    found = {name: list(runs) for name, runs in methods.items()}
+    common = {name: list(runs) for name, runs in methods.items()}
     tested = [
         np.any([answers >= 0 for answers in run.predicted.values()], axis=0)
-        for runs in found.values()
+        for runs in common.values()
         for run in runs
         if run.predicted
     ]
     in_all = np.all(tested, axis=0) if tested else np.ones(0, dtype=bool)
     if all(np.array_equal(each, in_all) for each in tested):
-        return found, []
+        return common, []
     if not in_all.any():
         raise DataError(
             "no sample was tested in all runs, since each set another half aside for its classifiers: give "
@@ -136,7 +136,7 @@ def tested_in_all(methods: Mapping[str, Sequence[Outcomes]]) -> tuple[dict[str, 
         "run's own report. Tables without a column 'split' set a half aside, which depends on their groups "
         "and labels; give all the same 'split'."
     )
-    return {name: [of_all(run) for run in runs] for name, runs in found.items()}, [note]
+    return {name: [of_all(run) for run in runs] for name, runs in common.items()}, [note]
 
 
 def _rows(outcomes: Outcomes) -> _Rows:
@@ -189,7 +189,7 @@ def strata(outcomes: Outcomes, *, min_samples: int = 20, most: int = 200) -> lis
     enough = np.flatnonzero(sizes >= max(min_samples, 1))
     kept = np.sort(enough[np.argsort(-sizes[enough], kind="stable")[:most]])
     ends = taxonomy.subtree_end.numpy()
-    found = [
+    chosen = [
         Stratum("subtree", taxonomy.path_name(node), node, (nodes >= node) & (nodes < int(ends[node])))
         for node in kept.tolist()
     ]
@@ -198,20 +198,20 @@ def strata(outcomes: Outcomes, *, min_samples: int = 20, most: int = 200) -> lis
         Stratum("depth", f"depth {depth}", -1, depths == depth) for depth in np.unique(depths).tolist()
     ]
     if len(by_depth) > 1:
-        found += [stratum for stratum in by_depth if stratum.rows.sum() >= min_samples]
+        chosen += [stratum for stratum in by_depth if stratum.rows.sum() >= min_samples]
     if outcomes.bands is not None:
         bands = [
             Stratum("frequency", name, -1, outcomes.bands == number) for number, name in enumerate(GROUPS)
         ]
-        found += [stratum for stratum in bands if stratum.rows.sum() >= min_samples]
+        chosen += [stratum for stratum in bands if stratum.rows.sum() >= min_samples]
     for name, values in outcomes.attributes.items():
         by_value = [
             Stratum("attribute", f"{name} = {value or '(missing)'}", -1, values == value)
             for value in np.unique(values).tolist()
         ]
         if len(by_value) > 1:
-            found += [stratum for stratum in by_value if stratum.rows.sum() >= min_samples]
-    return found
+            chosen += [stratum for stratum in by_value if stratum.rows.sum() >= min_samples]
+    return chosen
 
 
 class Found(NamedTuple):
@@ -296,23 +296,23 @@ class PairedEstimates:
         for key in keys:
             block = next(run.block(key) for run in runs if key in run.keys)
             blocks.setdefault((block, any(key in run.values for run in runs)), []).append(key)
-        found: dict[Key, Found] = {}
+        by_key: dict[Key, Found] = {}
         for (block, mean), several in blocks.items():
             rows = np.any([run.in_block(block) for run in runs], axis=0)
             drawn = runs if rows.all() or not rows.any() else [run.rows(rows) for run in runs]
             if not mean:
-                found |= zip(several, self._of_joint(drawn, several, place), strict=True)
+                by_key |= zip(several, self._measure_joint(drawn, several, place), strict=True)
                 continue
             searched = [key for key in several if any(key in run.among for run in drawn)]
             plain = [key for key in several if key not in searched]
             if plain:
-                found |= zip(plain, self._of_means(drawn, plain, place), strict=True)
-            for among, known in _by_blocks(drawn, searched):
-                measured = self._of_means(drawn, among, place, "blocks" if known else "unknown")
-                found |= zip(among, measured, strict=True)
-        return {key: found[key] for key in keys}
+                by_key |= zip(plain, self._measure_means(drawn, plain, place), strict=True)
+            for among, known in _keys_by_blocks(drawn, searched):
+                measured = self._measure_means(drawn, among, place, "blocks" if known else "unknown")
+                by_key |= zip(among, measured, strict=True)
+        return {key: by_key[key] for key in keys}
 
-    def _of_means(
+    def _measure_means(
         self,
         runs: Sequence[Outcomes],
         keys: Sequence[Key],
@@ -338,18 +338,18 @@ class PairedEstimates:
             unknown = np.full(len(keys), drawn == "unknown")
         bootstrap = Bootstrap(sums, resamples=self.resamples, seed=self.seed)
         share = np.array([not any(key in run.no_share for run in runs) for key in keys])
-        found = self._found(bootstrap, plain, counted, place, runs, share)
+        measured = self._found(bootstrap, plain, counted, place, runs, share)
         if drawn == "blocks":
             single = np.isin(values, [0.0, 1.0]) | ~counted
-            found = [
+            measured = [
                 each.of_search(bool(single[..., place].all()), self.confidence)
                 if share[place]
                 else each.of_correlation()
-                for place, each in enumerate(found)
+                for place, each in enumerate(measured)
             ]
-        return [each.without_intervals() if no else each for each, no in zip(found, unknown, strict=True)]
+        return [each.without_intervals() if no else each for each, no in zip(measured, unknown, strict=True)]
 
-    def _of_joint(
+    def _measure_joint(
         self, runs: Sequence[Outcomes], keys: Sequence[Key], place: Mapping[str, list[int]]
     ) -> list[Found]:
         """Metrics that are not means over samples, likewise."""
@@ -373,7 +373,7 @@ class PairedEstimates:
             for name, of in place.items()
             if name != self.baseline
         }
-        found = []
+        measured = []
         for k in range(counted.shape[2]):
             columns = {name: counted[:, of[0], k] for name, of in place.items()}
             numbers = {
@@ -382,7 +382,7 @@ class PairedEstimates:
                 if name == self.baseline or not np.array_equal(rows, columns[self.baseline])
             }
             differ = len(set(numbers.values())) > 1
-            found.append(
+            measured.append(
                 Found(
                     *numbers[self.baseline],
                     {name: of[k] for name, of in estimates.items() if not np.isnan(of[k].value)},
@@ -390,7 +390,7 @@ class PairedEstimates:
                     {name: numbers.get(name, numbers[self.baseline]) for name in place} if differ else {},
                 )
             )
-        return found
+        return measured
 
     def _joint(self, runs: Sequence[Outcomes], keys: Sequence[Key]) -> JointJackknife:
         """Metrics that are not means, without the same blocks of samples in all runs."""
@@ -422,16 +422,16 @@ class PairedEstimates:
     ) -> list[Estimate]:
         single = bootstrap.ratios[runs]
         contrast = _contrast(bootstrap, runs)
-        found = bootstrap.interval(contrast, confidence=self.confidence, share=share)
-        low, high, error = found.low, found.high, found.error
+        intervals = bootstrap.interval(contrast, confidence=self.confidence, share=share)
+        low, high, error = intervals.low, intervals.high, intervals.error
         sd = np.full_like(low, np.nan)
         if len(runs) > 1:
             groups = bootstrap.groups(np.array(runs))
-            parts = across_runs(found.value, [single], error, groups, confidence=self.confidence)
+            parts = across_runs(intervals.value, [single], error, groups, confidence=self.confidence)
             low, high, error, sd = parts.low, parts.high, parts.error, single.std(axis=0, ddof=1)
         if isinstance(bootstrap, JointJackknife):
             low, high = bootstrap.limited(low, high)
-        rows = np.stack([found.value, low, high, error, sd], axis=1).tolist()
+        rows = np.stack([intervals.value, low, high, error, sd], axis=1).tolist()
         return [
             Estimate(value, start, end, off, runs=single[:, k].tolist(), sd=deviation)
             for k, (value, start, end, off, deviation) in enumerate(rows)
@@ -445,8 +445,8 @@ class PairedEstimates:
         NaN for all samples of a metric omits it too.
         """
         contrast = _contrast(bootstrap, runs) - _contrast(bootstrap, base)
-        found = bootstrap.interval(contrast, confidence=self.confidence, method="percentile")
-        low, high = found.low, found.high
+        intervals = bootstrap.interval(contrast, confidence=self.confidence, method="percentile")
+        low, high = intervals.low, intervals.high
         exact = np.full_like(low, np.nan)
         single = len(runs) == len(base) == 1
         if single and isinstance(bootstrap, Bootstrap):
@@ -460,32 +460,32 @@ class PairedEstimates:
             test = ["jackknife" if single else "runs and samples"] * len(low)
             spread = [bootstrap.ratios[runs], bootstrap.ratios[base]]
             groups = bootstrap.groups(np.flatnonzero(contrast))
-            parts = across_runs(found.value, spread, found.error, groups, confidence=self.confidence)
+            parts = across_runs(intervals.value, spread, intervals.error, groups, confidence=self.confidence)
             p = parts.p
             if not single:
                 low, high = parts.low, parts.high
-        rows = np.stack([found.value, low, high, p, exact], axis=1).tolist()
+        rows = np.stack([intervals.value, low, high, p, exact], axis=1).tolist()
         return [
             Difference(value, start, end, p=chance, mcnemar=precise, test=name)
             for (value, start, end, chance, precise), name in zip(rows, test, strict=True)
         ]
 
 
-def _by_blocks(runs: Sequence[Outcomes], keys: Sequence[Key]) -> list[tuple[list[Key], bool]]:
+def _keys_by_blocks(runs: Sequence[Outcomes], keys: Sequence[Key]) -> list[tuple[list[Key], bool]]:
     """Metrics of a search among the samples with the same blocks in all runs; False: all others."""
-    unknown, found = list[Key](), list[tuple[list[Key], WithoutBlocks]]()
+    unknown, by_blocks = list[Key](), list[tuple[list[Key], WithoutBlocks]]()
     for key in keys:
         parts = [run.without.get(key) for run in runs if key in run.values]
         known = [part for part in parts if part is not None]
         if len(known) < len(parts) or not all(part.same_blocks(known[0]) for part in known):
             unknown.append(key)
             continue
-        others = next((several for several, of in found if known[0].same_blocks(of)), None)
+        others = next((several for several, of in by_blocks if known[0].same_blocks(of)), None)
         if others is None:
-            found.append(([key], known[0]))
+            by_blocks.append(([key], known[0]))
         else:
             others.append(key)
-    groups = [(several, True) for several, _ in found]
+    groups = [(several, True) for several, _ in by_blocks]
     return [*groups, (unknown, False)] if unknown else groups
 
 
@@ -504,13 +504,13 @@ def _sums_of_blocks(
                 continue
             value = values[:, place, column]
             weight = np.where(np.isnan(value), 0.0, weights[:, place, column])
-            found = np.stack(part.sums(csr_array(weight[None]), value))[:, 0]
-            if not np.isfinite(found).all():
+            summed = np.stack(part.sums(csr_array(weight[None]), value))[:, 0]
+            if not np.isfinite(summed).all():
                 unknown[column] = True
                 searched = part.blocks >= 0
                 sum_of = (weight * np.nan_to_num(value))[searched]
-                found[0] = np.bincount(part.blocks[searched], sum_of, minlength=count)
-            sums[:, :, place, column] = found
+                summed[0] = np.bincount(part.blocks[searched], sum_of, minlength=count)
+            sums[:, :, place, column] = summed
     return GroupSums(*sums), unknown
 
 
@@ -534,8 +534,8 @@ def _weighed_alike(values: Floats, weights: Floats) -> NDArray[np.bool_]:
     counted = ~np.isnan(values)
     largest = np.where(counted, weights, -np.inf).max(axis=0, keepdims=True, initial=-np.inf)
     smallest = np.where(counted, weights, np.inf).min(axis=0, keepdims=True, initial=np.inf)
-    found: NDArray[np.bool_] = largest <= smallest * (1 + 1e-9)
-    return found
+    alike: NDArray[np.bool_] = largest <= smallest * (1 + 1e-9)
+    return alike
 
 
 def _contrast(bootstrap: Bootstrap | JointJackknife, runs: list[int]) -> Floats:

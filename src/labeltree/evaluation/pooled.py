@@ -154,12 +154,12 @@ def pool_folds(results: Sequence[EvaluationResult], outcomes: Sequence[Outcomes]
             method.scores.setdefault(role, {})[metric] = number.value
             method.intervals.setdefault(role, {})[metric] = number.low, number.high
     if "node-scores" in method.protocols:
-        found = method.protocols["node-scores"]
-        found.counts.update(_question_counts(results))
-        found.scores.update(_question_aurocs(results, found.counts))
+        node_scores = method.protocols["node-scores"]
+        node_scores.counts.update(_question_counts(results))
+        node_scores.scores.update(_question_aurocs(results, node_scores.counts))
         per = str(settings.options.get("node-scores", {}).get("per", "sample"))
-        _add_nodes(found, _cases(pooled, chosen.name, per), pooled, resampling)
-        found.by_node["auroc"] = _node_aurocs(results)
+        _add_nodes(node_scores, _cases(pooled, chosen.name, per), pooled, resampling)
+        node_scores.by_node["auroc"] = _node_aurocs(results)
     of_groups = {}
     if pooled.groups is not None:
         of_groups = {"groups tested": pooled.count_groups(pooled.predicted[chosen.name] >= 0)}
@@ -179,24 +179,24 @@ def pool_folds(results: Sequence[EvaluationResult], outcomes: Sequence[Outcomes]
 
 def _question_counts(results: Sequence[EvaluationResult]) -> dict[str, int]:
     """The counts of the named sets of nodes, over all folds."""
-    found: Counter[str] = Counter()
+    totals: Counter[str] = Counter()
     for each in results:
         counts = each.main.protocols["node-scores"].counts if "node-scores" in each.main.protocols else {}
-        found.update({name: count for name, count in counts.items() if ": " in name})
-    return dict(found)
+        totals.update({name: count for name, count in counts.items() if ": " in name})
+    return dict(totals)
 
 
 def _question_aurocs(results: Sequence[EvaluationResult], counts: Mapping[str, int]) -> dict[str, float]:
     """The AUROC of each named set of nodes: the mean over the folds in which it is defined."""
     names = {name.rpartition(": ")[0] for name in counts if name.endswith(f": {QUESTION_COUNTS[0]}")}
-    found = {}
+    aurocs = {}
     for name in names:
         several = [each.main.protocols["node-scores"].scores for each in results if _has_nodes(each)]
         keys = [key for key in several[0] if key == f"{name}.auroc" or key.endswith(f".{name}.auroc")]
         for key in keys:
             known = [of[key] for of in several if not math.isnan(of.get(key, math.nan))]
-            found[key] = sum(known) / len(known) if known else math.nan
-    return found
+            aurocs[key] = sum(known) / len(known) if known else math.nan
+    return aurocs
 
 
 def _node_aurocs(results: Sequence[EvaluationResult]) -> dict[str, float]:
@@ -206,11 +206,11 @@ def _node_aurocs(results: Sequence[EvaluationResult]) -> dict[str, float]:
         by_node = each.main.protocols["node-scores"].by_node
         key = next((key for key in by_node if key.rpartition(".")[2] == "auroc"), None)
         by_fold.append({} if key is None else by_node[key])
-    found = {}
+    aurocs = {}
     for node in dict.fromkeys(node for of in by_fold for node in of):
         known = [of[node] for of in by_fold if not math.isnan(of.get(node, math.nan))]
-        found[node] = sum(known) / len(known) if known else math.nan
-    return found
+        aurocs[node] = sum(known) / len(known) if known else math.nan
+    return aurocs
 
 
 def _has_nodes(result: EvaluationResult) -> bool:
@@ -236,14 +236,14 @@ def _numbers(pooled: Outcomes, resampling: Resampling | None) -> dict[Key, Numbe
         )
         for name, key in names.items()
     ]
-    found = {
+    numbers = {
         names[place.name]: number
         for place, number in estimate(columns, rows, units, nodes, pooled.taxonomy).items()
     }
     for role, several in pooled.statistics.items():
         of_role = estimate_statistics(several, rows, units, pooled.dag or pooled.taxonomy)
-        found |= {(role, place.name): number for place, number in of_role.items()}
-    return found
+        numbers |= {(role, place.name): number for place, number in of_role.items()}
+    return numbers
 
 
 @dataclass(frozen=True)
@@ -287,12 +287,12 @@ def _add_nodes(
         return  # the answers are nodes of its projection
     rows, answers, target = cases.rows, cases.answers, cases.target
     rates = node_decision_metrics(answers, target, taxonomy)
-    found = {f"answer_{name}": rates[name] for name in RATES}
+    of_answers = {f"answer_{name}": rates[name] for name in RATES}
     nodes = ReportedNodes.of(rates, taxonomy)
     units = ResamplingUnits(resampling, rows if pooled.units is None else pooled.units[rows])
-    of_nodes = node_result(found, nodes)
+    of_nodes = node_result(of_answers, nodes)
     said = decided_nodes(answers, target, taxonomy, units.groups, units.count)
-    NodeIntervals(of_nodes, units, taxonomy).add_rates("answer_", said, counted_nodes(found, nodes))
+    NodeIntervals(of_nodes, units, taxonomy).add_rates("answer_", said, counted_nodes(of_answers, nodes))
     for name in ("scores", "intervals", "by_depth", "depth_intervals", "by_node", "node_intervals"):
         getattr(result, name).update(getattr(of_nodes, name))
     result.by_node["positives"] = nodes.named(nodes.positives.double())

@@ -179,11 +179,11 @@ def get_protocol(name: str) -> ProtocolEntry:
 def wanted_protocols(names: Sequence[str]) -> list[ProtocolEntry]:
     """The standard protocols, followed by the named ones in the given order; ``all`` adds every protocol."""
     load_plugins("protocols")
-    found = {name: entry for name, entry in _entries.items() if entry.standard}
+    wanted = {name: entry for name, entry in _entries.items() if entry.standard}
     for name in names:
         for entry in list_protocols() if name == "all" else [get_protocol(name)]:
-            found[entry.name] = entry
-    return list(found.values())
+            wanted[entry.name] = entry
+    return list(wanted.values())
 
 
 def run_protocol(entry: ProtocolEntry, inputs: Inputs, *, strict: bool = True) -> ProtocolResult:
@@ -215,12 +215,12 @@ def run_protocol(entry: ProtocolEntry, inputs: Inputs, *, strict: bool = True) -
     return ProtocolResult(entry.summary, notes=[f"{NOT_MEASURED}{reason}."])
 
 
-def _result(entry: ProtocolEntry, inputs: Inputs, found: Returned) -> ProtocolResult:
-    if isinstance(found, ProtocolResult):
-        return found
-    columns = [found] if isinstance(found, Column | Statistic) else found
+def _result(entry: ProtocolEntry, inputs: Inputs, returned: Returned) -> ProtocolResult:
+    if isinstance(returned, ProtocolResult):
+        return returned
+    columns = [returned] if isinstance(returned, Column | Statistic) else returned
     if not isinstance(columns, list | tuple) or not all(isinstance(c, Column | Statistic) for c in columns):
-        raise DataError(f"it returned {type(found).__name__}; it must return columns or a ProtocolResult")
+        raise DataError(f"it returned {type(returned).__name__}; it must return columns or a ProtocolResult")
     return inputs.summarise(columns, entry.summary)
 
 
@@ -235,7 +235,7 @@ def parse_options(words: Iterable[str]) -> dict[str, dict[str, Any]]:
         >>> parse_options(["knn.ks=1,5", "knn.weights=uniform"])
         {'knn': {'ks': (1, 5), 'weights': 'uniform'}}
     """
-    found: dict[str, dict[str, Any]] = {}
+    options: dict[str, dict[str, Any]] = {}
     for word in words:
         place, equals, text = word.partition("=")
         name, dot, option = place.partition(".")
@@ -244,12 +244,12 @@ def parse_options(words: Iterable[str]) -> dict[str, dict[str, Any]]:
         entry = get_protocol(name)
         defaults = {field.name: field.default for field in dataclasses.fields(entry.options)}
         if option in defaults:
-            found.setdefault(name, {})[option] = _value(word, text, defaults[option])
+            options.setdefault(name, {})[option] = _value(word, text, defaults[option])
         else:
             entry.choose({option: text})  # raises and lists the options
-    for name, chosen in found.items():
+    for name, chosen in options.items():
         get_protocol(name).choose(chosen)
-    return found
+    return options
 
 
 def _value(word: str, text: str, default: Any) -> Any:

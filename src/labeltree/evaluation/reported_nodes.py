@@ -96,15 +96,15 @@ class ReportedNodes:
             ("have all test samples", (self.positives > 0) & (self.negatives == 0)),
             ("have all learned classes, or none,", self.counted & ~self.told),
         )
-        found = []
+        notes = []
         for what, mask in kinds:
             names = [self.taxonomy.path_name(v) for v in (self.shown & mask).nonzero().squeeze(1).tolist()]
             if names:
-                found.append(
+                notes.append(
                     f"Nodes that {what} at or below them have no AUROC (NaN): {some(names, 3)}. They are in "
                     "no mean of it."
                 )
-        return found
+        return notes
 
 
 def counted_nodes(values: Mapping[str, Tensor], nodes: ReportedNodes) -> dict[str, NDArray[np.bool_]]:
@@ -178,14 +178,14 @@ class MeanWithoutBlocks:
         """The ends of the confidence interval; NaN if there is none."""
         if units.resampling is None or not self.count:
             return np.nan, np.nan
-        found = jackknife(
+        ends = jackknife(
             np.array([self.value]),
             self.left[:, None],
             np.array([float(units.count)]),
             confidence=units.resampling.confidence,
             agreeing=np.array([self.fewest * self.count]) if share else None,
         )
-        return float(found.low[0]), float(found.high[0])
+        return float(ends.low[0]), float(ends.high[0])
 
 
 class _Metrics(NamedTuple):
@@ -257,8 +257,8 @@ class NodeIntervals:
                     share,
                 )
                 self._take(name, metrics, means[name], counted[name])
-        for name, found in means.items():
-            self._put_means(name, found, share=name == "auroc")
+        for name, drawn_values in means.items():
+            self._put_means(name, drawn_values, share=name == "auroc")
 
     def add_rates(self, prefix: str, nodes: CountedNodes, counted: Mapping[str, NDArray[np.bool_]]) -> None:
         """Add the intervals of the rates (sensitivity …) in ``counted``, named with the ``prefix``."""
@@ -274,8 +274,8 @@ class NodeIntervals:
             left = block.weighted(block_counts(count), matrix)
             draws = {name: np.empty((len(here), resampling.resamples)) for name in names}
             for part, counts in resampling.batches(count):
-                for name, found in block.weighted(counts, matrix).items():
-                    draws[name][:, part] = found
+                for name, drawn_values in block.weighted(counts, matrix).items():
+                    draws[name][:, part] = drawn_values
             for name, (change, groups) in block.influence().items():
                 value = values[name][:, 0]
                 agreeing = groups * (2 if name == "balanced_accuracy" else 1)
@@ -299,8 +299,8 @@ class NodeIntervals:
         known = np.flatnonzero(~np.isnan(value))
         value, left, draws, change = value[known], left[known], draws[known], change[known]
         nodes, groups, agreeing = nodes[known], groups[known], agreeing[known]
-        found = resampling.ends(draws, value, groups, _acceleration(change), agreeing, share)
-        for node, *ends in zip(nodes.tolist(), found.low.tolist(), found.high.tolist(), strict=True):
+        interval = resampling.ends(draws, value, groups, _acceleration(change), agreeing, share)
+        for node, *ends in zip(nodes.tolist(), interval.low.tolist(), interval.high.tolist(), strict=True):
             self.result.put_interval(Place("by_node", name, self.taxonomy.path_name(node)), *ends)
         depth, chosen = self.taxonomy.depth.numpy()[nodes], counted[nodes]
         for level, mean in enumerate(means):

@@ -321,8 +321,8 @@ class MethodResult:
         """The ends of a metric's confidence interval; NaN if there is none. Arguments as for `score`."""
         given = self.intervals
         wanted = [role] if role in given else list(given) if role in (None, "features") else []
-        found = [given[name][metric] for name in wanted if metric in given[name]]
-        return found[0] if found else (math.nan, math.nan)
+        intervals = [given[name][metric] for name in wanted if metric in given[name]]
+        return intervals[0] if intervals else (math.nan, math.nan)
 
     def score(self, metric: str, role: str | None = None) -> float:
         """The value of a metric; NaN if it is missing.
@@ -335,8 +335,8 @@ class MethodResult:
         """
         protocol, _, inner = metric.partition(".")
         if inner:
-            found = self.protocols.get(protocol)
-            return math.nan if found is None else found.scores.get(inner, math.nan)
+            result = self.protocols.get(protocol)
+            return math.nan if result is None else result.scores.get(inner, math.nan)
         wanted = [role] if role in self.scores else list(self.scores) if role in (None, "features") else []
         return next((self.scores[name][metric] for name in wanted if metric in self.scores[name]), math.nan)
 
@@ -390,9 +390,9 @@ class EvaluationResult:
             del content[not_saved]
         for name, method in self.methods.items():
             content["methods"][name]["classifier"] = method.classifier.to_dict()
-            for found in content["methods"][name]["protocols"].values():
+            for entry in content["methods"][name]["protocols"].values():
                 for of_samples in ("columns", "statistics", "of"):
-                    del found[of_samples]
+                    del entry[of_samples]
         return {"format": FORMAT, **content}
 
     @classmethod

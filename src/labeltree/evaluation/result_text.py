@@ -50,18 +50,18 @@ def protocol_table(result: EvaluationResult) -> str:
     methods = result.methods
     lines: list[str] = []
     for protocol in dict.fromkeys(name for method in methods.values() for name in method.protocols):
-        found = {name: method.protocols[protocol] for name, method in methods.items()}
-        main = found[result.name]
+        results = {name: method.protocols[protocol] for name, method in methods.items()}
+        main = results[result.name]
         lines += ["", f"{protocol}: {main.title}"]
         names = [
             name
-            for name in dict.fromkeys(name for each in found.values() for name in each.scores)
+            for name in dict.fromkeys(name for each in results.values() for name in each.scores)
             if not _LEFT_OUT.search(name) and not _is_deviation(name, main.scores)
         ]
-        cells = {name: [_cell(each, name) for each in found.values()] for name in names}
+        cells = {name: [_cell(each, name) for each in results.values()] for name in names}
         cells = {name: row for name, row in cells.items() if any(row)}
         if cells:
-            lines += _aligned(list(found), cells)
+            lines += _aligned(list(results), cells)
         lines += [f"  {note}" for note in main.notes]
     return "\n".join(lines[1:])
 
@@ -150,12 +150,12 @@ def _is_deviation(name: str, scores: dict[str, float]) -> bool:
     return name.endswith("_sd") and name.removesuffix("_sd") in scores
 
 
-def _cell(found: ProtocolResult, name: str) -> str:
-    value, deviation = found.scores.get(name, math.nan), found.scores.get(f"{name}_sd", math.nan)
+def _cell(result: ProtocolResult, name: str) -> str:
+    value, deviation = result.scores.get(name, math.nan), result.scores.get(f"{name}_sd", math.nan)
     if math.isnan(value):
         return ""
     spread = "" if math.isnan(deviation) else f" ± {deviation:.4f}"
-    ends = found.intervals.get(name)
+    ends = result.intervals.get(name)
     return f"{value:.4f}{spread}" + ("" if ends is None else f" [{ends[0]:.4f}, {ends[1]:.4f}]")
 
 
@@ -196,7 +196,7 @@ def comparison_text(comparison: Comparison, *, parts: int = 20) -> str:
             for entry in comparison.distinct
         ],
     )
-    lines += _of_metrics(comparison)
+    lines += _describe_metrics(comparison)
     others = [name for name in comparison.methods if name != comparison.baseline]
     if not others:
         return "\n".join(lines) + "\n"
@@ -256,8 +256,11 @@ def comparison_csv(comparison: Comparison) -> str:
     for entry in comparison.metrics:
         cells: list[str | int] = []
         for name in comparison.methods:
-            found = entry.estimates.get(name) or Estimate(math.nan)
-            cells += [*map(_cell_of, (found.value, found.low, found.high)), entry.counts([name])[0][0]]
+            estimate = entry.estimates.get(name) or Estimate(math.nan)
+            cells += [
+                *map(_cell_of, (estimate.value, estimate.low, estimate.high)),
+                entry.counts([name])[0][0],
+            ]
         for name in others:
             part = entry.differences.get(name) or Difference(math.nan)
             cells += map(_cell_of, (part.value, part.low, part.high, part.p, part.corrected))
@@ -275,9 +278,9 @@ def _counts(entry: MetricComparison, methods: Sequence[str]) -> list[str]:
     return [" / ".join(f"{number}" if number else "–" for number in of) for of in entry.counts(methods)]
 
 
-def _of_metrics(comparison: Comparison) -> list[str]:
+def _describe_metrics(comparison: Comparison) -> list[str]:
     """What the table of metrics leaves out, and why numbers may have no interval."""
-    found, copies = [], dict[str, list[str]]()
+    lines, copies = [], dict[str, list[str]]()
     known = {f"{entry.role}.{entry.metric}": entry for entry in comparison.metrics}
     for key, first in comparison.same.items():
         if key in known and first in known:
@@ -286,20 +289,20 @@ def _of_metrics(comparison: Comparison) -> list[str]:
             copies.setdefault(f"{turned}{_label(known[first])}", []).append(_label(known[key]))
     if copies:
         listed = "; ".join(f"{', '.join(names)} = {first}" for first, names in copies.items())
-        found += ["", f"The same for every sample, so shown and tested once: {listed}."]
+        lines += ["", f"The same for every sample, so shown and tested once: {listed}."]
     bare = [
         _label(entry)
         for entry in comparison.distinct
         if any(math.isnan(part.low) and not math.isnan(part.value) for part in entry.estimates.values())
     ]
     if bare:
-        found += ["", f"Without an interval, because all draws agree or none is defined: {', '.join(bare)}."]
-    return found
+        lines += ["", f"Without an interval, because all draws agree or none is defined: {', '.join(bare)}."]
+    return lines
 
 
 def _base_value(comparison: Comparison, entry: MetricComparison) -> float:
-    found = entry.estimates.get(comparison.baseline) or next(iter(entry.estimates.values()), None)
-    return math.nan if found is None else found.value
+    estimate = entry.estimates.get(comparison.baseline) or next(iter(entry.estimates.values()), None)
+    return math.nan if estimate is None else estimate.value
 
 
 def _strata(comparison: Comparison, entries: list[StratumComparison], most: int | None) -> list[str]:
@@ -379,11 +382,11 @@ def _table(head: Sequence[str], rows: list[list[str]]) -> list[str]:
     return [lines[0], "|" + "|".join("-" * (width + 2) for width in widths) + "|", *lines[1:]]
 
 
-def _on_answers(result: Comparison) -> list[str]:
+def _answers_note(result: Comparison) -> list[str]:
     """A note on the classifier that gives each method's answers; empty if none is known."""
     if not any(name for names in result.classifiers.values() for name in names):
         return []
-    found = []
+    described = []
     for method, names in result.classifiers.items():
         parts = []
         for name in dict.fromkeys(names):
@@ -393,14 +396,14 @@ def _on_answers(result: Comparison) -> list[str]:
             count = names.count(name)
             many = "1 run" if count == 1 else f"{count} runs"
             parts.append(words if count == len(names) else f"{words} ({many})")
-        found.append(f"'{method}' {' and '.join(parts)}")
+        described.append(f"'{method}' {' and '.join(parts)}")
     return [
         "The measures of answers are of the classifier that each run answers with, as its own report has it: "
-        f"{'; '.join(found)}."
+        f"{'; '.join(described)}."
     ]
 
 
-def _on_samples(result: Comparison) -> str:
+def _samples_note(result: Comparison) -> str:
     """How many samples and groups were compared, and of which block of metrics, where they differ."""
     common = f"{result.samples} samples that all runs have in common were compared"
     if len(set(result.blocks.values())) < 2:
@@ -420,8 +423,8 @@ def _on_samples(result: Comparison) -> str:
 
 def comparison_notes(result: Comparison) -> list[str]:
     """Notes on the samples compared, the answers, the runs and the assumptions of the tests."""
-    notes = [_on_samples(result)]
-    notes += _on_answers(result)
+    notes = [_samples_note(result)]
+    notes += _answers_note(result)
     for name, count in result.left_out.items():
         if count:
             notes.append(

@@ -102,8 +102,8 @@ def choose_samples(
     counts: dict[str, int] = {}
     set_aside = ""
     has_splits = table.split is not None
-    in_split = _in_split(table, split) if has_splits else torch.ones(len(table), dtype=torch.bool)
-    in_train = _in_split(table, "train", required=False) if has_splits else torch.zeros_like(in_split)
+    in_split = _split_mask(table, split) if has_splits else torch.ones(len(table), dtype=torch.bool)
+    in_train = _split_mask(table, "train", required=False) if has_splits else torch.zeros_like(in_split)
     if not bool((in_split & labelled).any()):
         where = f"of split '{split}' " if has_splits else ""
         raise DataError(f"no sample {where}has a label below the root: there is nothing to evaluate against")
@@ -177,18 +177,18 @@ def _like_groups(table: EmbeddingTable) -> list[str]:
     """Sentences on columns such as ``patient_id`` of a table without groups."""
     if table.groups is not None:
         return []
-    found = []
+    notes = []
     for name, column in table.attributes.items():
         values = np.asarray(column)
         values = values[values != ""]
         count = len(np.unique(values))
         if _INDIVIDUALS.search(name) and 1 < count < len(values):
-            found.append(
+            notes.append(
                 f"The column '{name}' is kept, but its {count:,} values are no groups here: intervals and "
                 "retrieval take every sample as independent. If samples with equal values are not, say so: "
                 f"--group-column {shlex.quote(name)} (of a run, in training: --table.group_column)."
             )
-    return found
+    return notes
 
 
 def _collapsed(table: EmbeddingTable) -> list[str]:
@@ -323,7 +323,7 @@ def has_unseen(table: EmbeddingTable) -> bool:
     return table.split is not None and bool(np.asarray(table.split == UNSEEN).any())
 
 
-def _in_split(table: EmbeddingTable, split: str, *, required: bool = True) -> Tensor:
+def _split_mask(table: EmbeddingTable, split: str, *, required: bool = True) -> Tensor:
     assert table.split is not None
     mask = torch.from_numpy(np.asarray(table.split == split))
     if required and not bool(mask.any()):
@@ -478,10 +478,10 @@ def plan_search(
     themselves = partners(None)
     single = len(torch.unique(table.nodes[queries])) == 1
     if (2 * themselves < len(queries) or single) and len(gallery):
-        found = partners(gallery)
+        partnered = partners(gallery)
         several = len(torch.unique(table.nodes[torch.cat([queries, gallery])])) > 1
-        if found > themselves or (single and several and found):
-            return SearchPlan(queries, gallery, groups, found, themselves, not several, grouped)
+        if partnered > themselves or (single and several and partnered):
+            return SearchPlan(queries, gallery, groups, partnered, themselves, not several, grouped)
     return SearchPlan(queries, None, groups, themselves, themselves, single, grouped)
 
 

@@ -94,15 +94,15 @@ def class_points(
     labelled = table.nodes > 0
     finest = finest_labels(table.nodes, taxonomy)
     rows = (labelled & finest[table.nodes.clamp(min=0)]).nonzero()[:, 0]
-    found, classes = torch.unique(table.nodes[rows], return_inverse=True)
-    if not 3 <= len(found) <= _MOST_CLASSES:
+    nodes, classes = torch.unique(table.nodes[rows], return_inverse=True)
+    if not 3 <= len(nodes) <= _MOST_CLASSES:
         raise DataError(
-            f"{len(found)} {'class has' if len(found) == 1 else 'classes have'} samples; "
+            f"{len(nodes)} {'class has' if len(nodes) == 1 else 'classes have'} samples; "
             f"a tree of classes takes 3 to {_MOST_CLASSES:,}"
         )
-    names = [taxonomy.names[node] for node in found.tolist()]
+    names = [taxonomy.names[node] for node in nodes.tolist()]
     if len(set(names)) < len(names):
-        names = [taxonomy.path_name(node) for node in found.tolist()]
+        names = [taxonomy.path_name(node) for node in nodes.tolist()]
     column = column or ("features" if table.features is not None else "embeddings")
     if column == "features" and table.features is None:
         raise DataError("the table has no features; take its embeddings")
@@ -172,18 +172,18 @@ def _cuts(heights: NDArray[np.float64], count: int, depth: int | None) -> list[i
     depth = depth or min(max(2, round(math.log(count, _CHILDREN))), _DEEPEST)
     if depth < 2:
         raise DataError(f"depth is {depth}, expected at least 2")
-    found: list[int] = []
+    cuts: list[int] = []
     for level in range(1, depth):
         even = count ** (level / depth)
-        least = max(2, math.ceil(even / _AROUND), math.ceil(_SHRINKS * found[-1]) if found else 2)
+        least = max(2, math.ceil(even / _AROUND), math.ceil(_SHRINKS * cuts[-1]) if cuts else 2)
         most = min(math.floor(even * _AROUND), math.floor(count / _SHRINKS))
         if least > most:
             raise DataError(f"{count} classes are too few for a tree of depth {depth}; take a smaller depth")
         gaps = {
             groups: heights[count - groups] - heights[count - groups - 1] for groups in range(least, most + 1)
         }
-        found.append(max(gaps, key=lambda groups: (gaps[groups], -groups)))
-    return found
+        cuts.append(max(gaps, key=lambda groups: (gaps[groups], -groups)))
+    return cuts
 
 
 def _groups(joins: NDArray[np.float64], kept: int) -> IntArray:
@@ -312,13 +312,13 @@ def _nodes_of(taxonomy: Taxonomy, names: Sequence[str]) -> Tensor:
     leaves: dict[str, list[int]] = {}
     for leaf in taxonomy.leaves.tolist():
         leaves.setdefault(taxonomy.names[leaf], []).append(leaf)
-    found = [leaves.get(name, []) for name in names]
-    if all(len(places) == 1 for places in found):
-        return torch.tensor([places[0] for places in found])
+    places_of = [leaves.get(name, []) for name in names]
+    if all(len(places) == 1 for places in places_of):
+        return torch.tensor([places[0] for places in places_of])
     return taxonomy.nodes_of(
         [
             taxonomy.path(places[0]) if len(places) == 1 else name
-            for name, places in zip(names, found, strict=True)
+            for name, places in zip(names, places_of, strict=True)
         ]
     )
 

@@ -234,10 +234,10 @@ class Decider:
     @cached_property
     def _compared(self) -> tuple[EmbeddingTable, EmbeddingTable] | str:
         """Training samples of the folder, and those that promises rest on, or why there are none."""
-        found = self._reference_and_held
-        if isinstance(found, str):
-            return found
-        reference, held = found
+        compared = self._reference_and_held
+        if isinstance(compared, str):
+            return compared
+        reference, held = compared
         return reference, held.rows(for_promises(held))
 
     @property
@@ -476,11 +476,11 @@ def _check_replaceable(record: dict[str, Any], path: Path, name: str) -> None:
 
 def _choices(record: dict[str, Any]) -> dict[str, Any]:
     """The options of an earlier calibration, as far as they are valid."""
-    found = record.get("choices")
-    if not isinstance(found, dict):
+    choices = record.get("choices")
+    if not isinstance(choices, dict):
         return {}
     kinds = {"calibration": CALIBRATIONS, "descent": get_args(Descent)}
-    return {key: found[key] for key, known in kinds.items() if found.get(key) in known}
+    return {key: choices[key] for key, known in kinds.items() if choices.get(key) in known}
 
 
 def calibrate_run(
@@ -605,7 +605,7 @@ def _before_and_after(
 
     If no calibration was checked, the two are the same, on all calibration samples.
     """
-    found = {}
+    checks = {}
     check = rule.check
     for name in ("before", "after"):
         if check is not None and check.before:
@@ -613,11 +613,11 @@ def _before_and_after(
         else:
             p = rule.classes.node_probabilities(rule.probabilities(scores))
             depths = calibration_by_depth(p, labels, rule.classes.taxonomy, classes=rule.classes.nodes)
-        found[name] = {
+        checks[name] = {
             key: [float(getattr(here, key)) for here in depths]
             for key in ("accuracy", "confidence", "error", "by_chance", "brier", "nll")
         }
-    return found
+    return checks
 
 
 def _read(folder: RunFolder) -> dict[str, Any] | None:

@@ -67,9 +67,9 @@ class OwnScores:
         parts = []
         with torch.inference_mode():
             for part in torch.split(table.features, _ROWS):
-                found = objective.class_scores(part.to(device))
-                assert found is not None
-                parts.append(found[1].double().cpu())
+                scores = objective.class_scores(part.to(device))
+                assert scores is not None
+                parts.append(scores[1].double().cpu())
         return torch.cat(parts).clone()  # tensors made in inference mode cannot be used in autograd
 
 
@@ -77,10 +77,10 @@ def own_scores(network: Network) -> OwnScores | None:
     """The network's own classifier, if all its classes are nodes of the data's taxonomy."""
     network = network.eval()
     with torch.inference_mode():
-        found = network.objective.class_scores(torch.zeros(1, network.feature_dim, device=network.device))
-    if found is None:
+        scores = network.objective.class_scores(torch.zeros(1, network.feature_dim, device=network.device))
+    if scores is None:
         return None
-    nodes = network.from_training[found[0].cpu()].clone()
+    nodes = network.from_training[scores[0].cpu()].clone()
     if bool((nodes < 0).any()):
         return None
     return OwnScores(network, nodes)
@@ -118,23 +118,23 @@ def run_classifiers(
     with folder.locked():
         if known is None:
             table = (own_samples or OwnSamples(folder.path))()
-            found = _learn(run, table, asked or run.recipe.classifier, own)
+            learned = _learn(run, table, asked or run.recipe.classifier, own)
         else:
             offered = [name for name in CLASSIFIER_WORDS if name in known.chosen.offered]
             before = known.chosen
             chosen = choose_by_accuracy(
                 offered, before.accuracies, before.samples, asked or "auto", before.hierarchical_f1
             )
-            found = replace(known, chosen=replace(chosen, one_class=before.one_class, space=before.space))
+            learned = replace(known, chosen=replace(chosen, one_class=before.one_class, space=before.space))
         try:
             if known is None:  # before the choice, which refers to the classifiers by their digest
                 with atomic_write(folder.classifier) as temporary:
-                    temporary.write_bytes(_packed(found))
-            _keep_choice(run, found)
+                    temporary.write_bytes(_packed(learned))
+            _keep_choice(run, learned)
         except OSError as error:
             if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
                 raise  # a read-only run gets the same choice each time, without storing it
-    return found
+    return learned
 
 
 def save_classifiers(
@@ -164,13 +164,13 @@ def save_classifiers(
     write_classifiers(replace(run, folder=folder), moved)
 
 
-def write_classifiers(run: TrainedRun, found: Classifiers) -> None:
+def write_classifiers(run: TrainedRun, classifiers: Classifiers) -> None:
     """Write classifiers and the choice among them to the folder of a run, which nobody reads yet."""
-    run.folder.classifier.write_bytes(_packed(found))
-    _keep_choice(run, found)
+    run.folder.classifier.write_bytes(_packed(classifiers))
+    _keep_choice(run, classifiers)
 
 
-def _keep_choice(run: TrainedRun, found: Classifiers) -> None:
+def _keep_choice(run: TrainedRun, classifiers: Classifiers) -> None:
     folder = run.folder
     folder.write_json(
         folder.chosen_classifier,
@@ -178,9 +178,9 @@ def _keep_choice(run: TrainedRun, found: Classifiers) -> None:
             "version": _VERSION,
             "encoder": run.weights_digest,
             "classifiers": file_digest(folder.classifier),
-            "classifier": found.chosen.to_dict(),
-            "probe_gap": found.gap,
-            **({"merging_temperatures": dict(found.temperatures)} if found.temperatures else {}),
+            "classifier": classifiers.chosen.to_dict(),
+            "probe_gap": classifiers.gap,
+            **({"merging_temperatures": dict(classifiers.temperatures)} if classifiers.temperatures else {}),
         },
     )
 
@@ -209,9 +209,9 @@ def _learn(
     }
     held = rows["val"][~several[rows["val"]]] if split is not None else rows["val"][:0]
     learned = stratified_subsample(rows["train"], nodes[rows["train"]], MOST_LEARNED, 0)
-    found = fit_classifiers(table, taxonomy, learned=learned, held=held, asked=asked, own=own)
+    fitted = fit_classifiers(table, taxonomy, learned=learned, held=held, asked=asked, own=own)
     space = choose_space(table, taxonomy, learned=learned, held=held)
-    return replace(found, chosen=replace(found.chosen, space=space))
+    return replace(fitted, chosen=replace(fitted.chosen, space=space))
 
 
 def _read(run: TrainedRun, own: OwnScores | None) -> Classifiers | None:

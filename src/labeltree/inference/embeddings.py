@@ -136,11 +136,11 @@ def _each_alone(network: Network, below: Tensor) -> dict[str, Tensor]:
     encoder = network.encoder
     assert isinstance(encoder, PairedEncoder)
     images, texts, present = encoder.each(below)
-    found = {}
+    parts_of = {}
     for name, points, there in zip(("image", "text"), (images, texts), present.unbind(1), strict=True):
         embedded = network.objective.embed(points.float()).float()
-        found[f"{name}_embeddings"] = embedded.masked_fill(~there[:, None], torch.nan).cpu()
-    return found
+        parts_of[f"{name}_embeddings"] = embedded.masked_fill(~there[:, None], torch.nan).cpu()
+    return parts_of
 
 
 def with_modality(source: Source, modality: Modality) -> Source:

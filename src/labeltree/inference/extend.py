@@ -201,7 +201,7 @@ def extend_run(
         if not len(classes):
             raise DataError("no class would be left to answer with; retire fewer")
         train = torch.from_numpy(np.asarray(table.split) == "train")
-        found = extend_classifiers(
+        new_ones = extend_classifiers(
             stored,
             table,
             taxonomy,
@@ -212,7 +212,7 @@ def extend_run(
             places=places,
             asked=classifier,
         )
-        decider = fit_decider(then, found, table.rows(~train))
+        decider = fit_decider(then, new_ones, table.rows(~train))
         record = {
             "format": _FORMAT,
             "version": _VERSION,
@@ -226,7 +226,7 @@ def extend_run(
             "accuracies": _accuracies(before, decider, table, places, learned),
             "notes": [*said, *notes],
         }
-        return _write(home, decider, found, table, new, record)
+        return _write(home, decider, new_ones, table, new, record)
 
 
 def _reference(before: Decider, home: RunFolder) -> EmbeddingTable:
@@ -301,17 +301,17 @@ def _placed(
     """The place of every label of the samples, in the order of the nodes that occur."""
     assert table is not None
     taxonomy = before.run.taxonomy
-    found = []
+    placed = []
     for node in torch.unique(source.nodes[source.nodes > 0]).tolist():
         label = source.taxonomy.path(node)
         by_path = path_in_tree(label, taxonomy, under)
         if place == "path" or taxonomy.follow(by_path.path) is not None:
-            found.append(by_path)
+            placed.append(by_path)
             continue
         rows = table.rows(source.nodes == node)
         probabilities = before.rule.probabilities(before.scores(rows))
-        found.append(nearest_parent(probabilities, before.rule.classes.nodes, taxonomy, by_path.path))
-    return found
+        placed.append(nearest_parent(probabilities, before.rule.classes.nodes, taxonomy, by_path.path))
+    return placed
 
 
 def _moved(source: Source, placed: Sequence[Placed], taxonomy: Taxonomy) -> Tensor:
@@ -402,11 +402,11 @@ def _described(
     """What was learned of each class."""
     reasons = {taxonomy.follow(each.path): each.reason for each in placed}
     train = torch.from_numpy(np.asarray(table.split) == "train")
-    found = []
+    described = []
     for node in learned.tolist():
         rows = table.nodes == node
         groups = None if table.groups is None else len(torch.unique(table.groups[rows & train]))
-        found.append(
+        described.append(
             {
                 "class": taxonomy.path_name(node),
                 "new": not bool((classes == node).any()),
@@ -416,7 +416,7 @@ def _described(
                 "why": reasons.get(node, ""),
             }
         )
-    return found
+    return described
 
 
 def _accuracies(
@@ -444,7 +444,7 @@ def _right(answers: Tensor, labels: Tensor) -> float | None:
 def _write(
     home: RunFolder,
     decider: Decider,
-    found: Classifiers,
+    new_ones: Classifiers,
     table: EmbeddingTable,
     new_samples: EmbeddingTable | None,
     record: dict[str, Any],
@@ -464,7 +464,7 @@ def _write(
         run.taxonomy.save(new.taxonomy)
         assert run.training_taxonomy is not None
         run.training_taxonomy.save(new.training_taxonomy)
-        write_classifiers(run, found)
+        write_classifiers(run, new_ones)
         save_reference(run, table, new.reference)
         if new_samples is not None:
             save_learned(run, new_samples, str(record["data"]), new)
@@ -516,14 +516,17 @@ def extension_text(extension: Extension) -> str:
             f"  {'new' if each['new'] else 'more'}  {each['class']}{why}: learned from {number}{held}"
         )
     lines += [f"  retired  {name}" for name in extension.retired]
-    found = record["accuracies"]
-    if found["known"]:
+    accuracies = record["accuracies"]
+    if accuracies["known"]:
         lines.append(
-            f"  right of {found['known']:,} held-out samples of known classes: {found['before']:.1%} before, "
-            f"{found['after']:.1%} now"
+            f"  right of {accuracies['known']:,} held-out samples of known classes: "
+            f"{accuracies['before']:.1%} before, "
+            f"{accuracies['after']:.1%} now"
         )
-    if found["new"]:
-        lines.append(f"  right of {found['new']:,} held-out samples of new classes: {found['of_new']:.1%}")
+    if accuracies["new"]:
+        lines.append(
+            f"  right of {accuracies['new']:,} held-out samples of new classes: {accuracies['of_new']:.1%}"
+        )
     elif any(each["new"] for each in extension.added):
         lines.append(
             f"  no sample of a new class was held out, which takes {HELD_FROM} samples (or groups) of it "

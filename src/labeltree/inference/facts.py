@@ -155,11 +155,11 @@ def _data(folder: RunFolder, place: str) -> Facts | None:
     if content is None:
         return None
     splits = content.get("splits")
-    found = {
+    split_facts = {
         name: {key: split.get(key) for key in ("samples", "classes", "groups")}
         for name, split in (splits.items() if isinstance(splits, dict) else ())
     }
-    return {"name": content.get("name"), "place": place, "splits": found}
+    return {"name": content.get("name"), "place": place, "splits": split_facts}
 
 
 def _training(run: TrainedRun) -> Facts:

@@ -148,7 +148,7 @@ def load_run(
     load(network.objective, "objective.")
     network = network.to(place)
     if own_data:
-        network.recipe = _at_its_place(network.recipe, folder)
+        network.recipe = _resolve_paths(network.recipe, folder)
     return TrainedRun(folder, network, description, training, source if own_data else None)
 
 
@@ -360,7 +360,7 @@ def _own_samples(folder: RunFolder, progress: Progress | None, *, verify: bool) 
     return source
 
 
-def _at_its_place(recipe: Recipe, folder: RunFolder) -> Recipe:
+def _resolve_paths(recipe: Recipe, folder: RunFolder) -> Recipe:
     """The recipe with the place where the data lie now: they may have moved since the run began."""
     from labeltree.training.reading import read_recipe
 

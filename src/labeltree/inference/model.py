@@ -227,7 +227,7 @@ class Model:
             LabeltreeError: see `labeltree.inference.bulk.run_bulk`.
             TypeError: if there is no such option.
         """
-        return self._in_bulk("embed", data, out, options)
+        return self._run_bulk_job("embed", data, out, options)
 
     def predict_to(self, data: str | Path, out: str | Path, **options: Any) -> BulkDone:
         """Answer for any number of samples in constant memory, into a folder of Parquet files.
@@ -241,9 +241,9 @@ class Model:
             LabeltreeError: see `labeltree.inference.bulk.run_bulk`.
             TypeError: if there is no such option.
         """
-        return self._in_bulk("predict", data, out, {"labelled": False} | options)
+        return self._run_bulk_job("predict", data, out, {"labelled": False} | options)
 
-    def _in_bulk(
+    def _run_bulk_job(
         self, what: Literal["embed", "predict"], data: str | Path, out: str | Path, options: dict[str, Any]
     ) -> BulkDone:
         from labeltree.inference.bulk import BulkJob, run_bulk
@@ -443,7 +443,7 @@ class Model:
             return open_texts(self.run, [one or "" for one in words or given])
         if all(isinstance(one, str | Path) for one in given):
             return open_images(self.run, given)
-        return self._in_memory(given)
+        return self._read_samples(given)
 
     def _pairs(self, images: Sequence[Any], texts: Sequence[str | None]) -> NamedSamples:
         """Images with texts, of which either may be None."""
@@ -457,10 +457,10 @@ class Model:
         if all(isinstance(one, str | Path) for one in shown):
             opened = open_images(self.run, shown)
         else:
-            opened = self._in_memory(shown)
+            opened = self._read_samples(shown)
         return with_texts(self.run, opened, given, [text or "" for text in texts])
 
-    def _in_memory(self, samples: Sequence[Any]) -> NamedSamples:
+    def _read_samples(self, samples: Sequence[Any]) -> NamedSamples:
         if self.encoder.modality == "text":
             wrong = next(one for one in samples if not isinstance(one, str))
             raise DataError(

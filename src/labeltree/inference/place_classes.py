@@ -48,15 +48,15 @@ def path_in_tree(label: Path, taxonomy: Taxonomy, under: str | None = None) -> P
         return Placed((*taxonomy.path(taxonomy.find(under)), *label), f"below {under}, as was asked for")
     if taxonomy.follow(label[:1]) is not None:
         return Placed(label)
-    found = [node for node in taxonomy.candidates(label[0]) if taxonomy.names[node] == label[0]]
-    if len(found) > 1:
-        places = some([taxonomy.path_name(node) for node in found])
+    nodes = [node for node in taxonomy.candidates(label[0]) if taxonomy.names[node] == label[0]]
+    if len(nodes) > 1:
+        places = some([taxonomy.path_name(node) for node in nodes])
         raise TaxonomyError(
             f"'{join_path(label)}' may begin at {places}: give the whole path, or the node above with --under"
         )
-    if not found:
+    if not nodes:
         return Placed(label)
-    whole = (*taxonomy.path(found[0]), *label[1:])
+    whole = (*taxonomy.path(nodes[0]), *label[1:])
     return Placed(whole, f"'{label[0]}' is the name of a node there")
 
 
@@ -127,5 +127,5 @@ def extended_taxonomy(taxonomy: Taxonomy, paths: Sequence[Path]) -> tuple[Taxono
 
 def places_of(old: Taxonomy, new: Taxonomy) -> Tensor:
     """For each node of a taxonomy the node of the same path in one that holds all its paths, ``(N,)``."""
-    found: Mapping[Path, int] = {new.path(node): node for node in range(new.num_nodes)}
-    return torch.tensor([found[old.path(node)] for node in range(old.num_nodes)])
+    node_of: Mapping[Path, int] = {new.path(node): node for node in range(new.num_nodes)}
+    return torch.tensor([node_of[old.path(node)] for node in range(old.num_nodes)])

@@ -289,7 +289,7 @@ def answer_with(
         return Answered(named.names, nothing, taxonomy, asked, skipped=named.skipped, **said)
     table = decider.embed(source)
     if per:
-        return _of_groups(
+        return _answer_groups(
             decider,
             table,
             source,
@@ -304,7 +304,7 @@ def answer_with(
             per,
         )
     answers = answers_of(table)
-    said = _with_advice(said, decider, answers)
+    said = _add_advice(said, decider, answers)
     labels = table.nodes if request.labelled else None
     coverage, called = None, None
     if labels is not None and answers.unknown is not None and unknown and not cannot:
@@ -335,7 +335,7 @@ def answer_with(
     )
 
 
-def _with_advice(said: dict[str, Any], decider: Decider, answers: Answers) -> dict[str, Any]:
+def _add_advice(said: dict[str, Any], decider: Decider, answers: Answers) -> dict[str, Any]:
     """The sentences beside the answers, with what to do if some are above the parts of a split class."""
     run = decider.run
     at = torch.isin(answers.nodes, decider.coarse_classes)
@@ -349,7 +349,7 @@ def _with_advice(said: dict[str, Any], decider: Decider, answers: Answers) -> di
     return said | {"warning": "\n".join(part for part in (said["warning"], advice) if part) or None}
 
 
-def _of_groups(
+def _answer_groups(
     decider: Decider,
     table: EmbeddingTable,
     source: Source,
@@ -379,7 +379,7 @@ def _of_groups(
     else:
         answers = chosen.rule.cheapest(scores, price, top)
     answers = decider.marked(answers)
-    said = _with_advice(said, decider, answers)
+    said = _add_advice(said, decider, answers)
     names = _unit_names(groups, units, source, per)
     labels = None
     if request.labelled:
@@ -551,12 +551,12 @@ def _open(decider: Decider, request: Request, per: str | None = None) -> NamedSa
             unlabelled=not request.labelled,
             kept=() if per in (None, "group") else (str(per),),
         )
-        return _with_unread(source)
+        return _add_unread(source)
     source = decider.run.source.of_split(request.split or "test")
     return NamedSamples(_names(source), source, {})
 
 
-def _with_unread(source: Source) -> NamedSamples:
+def _add_unread(source: Source) -> NamedSamples:
     """The samples of other data by name, each that could not be read where it would have been."""
     names: list[str] = []
     skipped: dict[int, str] = {}

@@ -61,17 +61,17 @@ def public_encoder(name: str) -> str:
 
 
 def _without_places(settings: Mapping[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    kept: dict[str, Any] = {}
     for name, value in settings.items():
         if name in _PLACES or name in _OF_TRAINING or name == "vectors":
-            found[name] = None
+            kept[name] = None
         elif isinstance(value, Mapping):
-            found[name] = _without_places(value)
+            kept[name] = _without_places(value)
         elif name not in ("data", "encoder") and _is_place(value):
-            found[name] = None
+            kept[name] = None
         else:
-            found[name] = value
-    return found
+            kept[name] = value
+    return kept
 
 
 def _is_place(value: object) -> bool:

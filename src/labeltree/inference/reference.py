@@ -91,13 +91,13 @@ def keep_reference(run: TrainedRun, table: EmbeddingTable) -> EmbeddingTable:
         rows = mask.nonzero()[:, 0] if table.split is not None else mask.nonzero()[:0, 0]
         chosen.append(stratified_subsample(rows, table.nodes[rows], most, 0).sort().values)
     rows = torch.cat(chosen)
-    found = _nameless(table, rows, np.repeat(np.array(_SPLITS), [len(part) for part in chosen]))
+    kept = _nameless(table, rows, np.repeat(np.array(_SPLITS), [len(part) for part in chosen]))
     try:
-        save_reference(run, found, run.folder.reference)
+        save_reference(run, kept, run.folder.reference)
     except WriteError as error:
         if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
             raise
-    return found
+    return kept
 
 
 def keep_calibration(run: TrainedRun, table: EmbeddingTable | None) -> None:

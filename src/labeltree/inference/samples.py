@@ -79,7 +79,7 @@ def open_images(run: TrainedRun, files: Sequence[str]) -> NamedSamples:
     if len(paths) * channels * size * size <= _IN_MEMORY:
         store, reasons = _decoded(paths, size, channels, how)
     else:
-        found = open_image_files(
+        opened = open_image_files(
             paths,
             paths,
             image_size=size,
@@ -88,7 +88,7 @@ def open_images(run: TrainedRun, files: Sequence[str]) -> NamedSamples:
             on_error="return",
             cache=False,
         )
-        store, reasons = found.store, dict(sorted(found.failures.items()))
+        store, reasons = opened.store, dict(sorted(opened.failures.items()))
     reasons = {
         row: "it is a folder; name it by --data" if Path(paths[row]).is_dir() else reason
         for row, reason in reasons.items()
@@ -123,11 +123,11 @@ def _decoded(
         except DataError as error:
             return str(error)
 
-    for row, found in enumerate((in_threads if len(paths) > 1 else map)(attempt, paths)):
-        if isinstance(found, str):
-            reasons[row] = found
+    for row, outcome in enumerate((in_threads if len(paths) > 1 else map)(attempt, paths)):
+        if isinstance(outcome, str):
+            reasons[row] = outcome
         else:
-            pixels[row] = found
+            pixels[row] = outcome
     return ArrayStore(pixels, how), reasons
 
 
@@ -284,7 +284,7 @@ def open_other(
             raise
         raise TaxonomyError(f"{error}; {_OTHER_LABELS}") from error
     if modality == "both":
-        source = _with_both(run, source)
+        source = _keep_paired(run, source)
     if modality != "both" and modality not in source.modalities:
         raise DataError(
             f"the run's encoder '{recipe.encoder}' reads {modality}s, but the samples of '{spec}' are "
@@ -314,7 +314,7 @@ def seen_in_training(run: TrainedRun, source: Source) -> np.ndarray[Any, Any]:
     return np.array([row.tobytes() in known for row in source.sample_digests()], dtype=bool)
 
 
-def _with_both(run: TrainedRun, source: Source) -> Source:
+def _keep_paired(run: TrainedRun, source: Source) -> Source:
     """Samples of images alone, or of texts alone, as samples that lack the other."""
     if source.texts is None:
         assert source.store is not None

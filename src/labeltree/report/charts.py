@@ -215,7 +215,7 @@ def _row_chart(
     first_style: int = 0,
 ) -> Drawing:
     """Draw the rows with labels, intervals and marks; in a narrow chart the labels are above the marks."""
-    labels = [_in_lines(row.label, 44 if narrow else 30) for row in rows]
+    labels = [_wrap(row.label, 44 if narrow else 30) for row in rows]
     more = _LINE * (max(map(len, labels), default=1) - 1)
     lane, bottom, above = (20.0, 30.0, 42.0 + more) if narrow else (17.0, 34.0, 0.0)
     gap = above + max(lane * len(methods), 34.0) + (10 if narrow else 22)
@@ -301,7 +301,7 @@ def _spread(places: Sequence[float], gap: float, low: float, high: float) -> lis
     return [place for _, place in sorted(zip(order, moved, strict=True))]
 
 
-def _in_lines(text: str, limit: int) -> list[str]:
+def _wrap(text: str, limit: int) -> list[str]:
     """A text in at most two lines of at most ``limit`` characters, broken between words."""
     lines = textwrap.wrap(text, limit) or [""]
     return [lines[0], clip(" ".join(lines[1:]), limit)] if len(lines) > 1 else lines

@@ -104,21 +104,21 @@ def write_comparison_page(
 
 def _charted(comparison: Comparison) -> list[MetricComparison]:
     """The metrics to draw: the main metrics that some method has, or else the first proportions."""
-    found: list[MetricComparison] = []
+    charted: list[MetricComparison] = []
     for metric, role in _CHARTED:
         entry = next((e for e in comparison.distinct if e.metric == metric and role in ("", e.role)), None)
-        if entry is not None and entry.estimates and entry not in found:
-            found.append(entry)
-    return found or [e for e in comparison.distinct if e.estimates and metric_of_entry(e).share][:8]
+        if entry is not None and entry.estimates and entry not in charted:
+            charted.append(entry)
+    return charted or [e for e in comparison.distinct if e.estimates and metric_of_entry(e).share][:8]
 
 
 def _dots(entries: list[MetricComparison], order: list[str]) -> Any:
     rows = []
     for entry in entries:
         metric = metric_of_entry(entry)
-        found = [entry.estimates.get(name) for name in order]
-        values = [math.nan if part is None else part.value for part in found]
-        bounds = [(math.nan, math.nan) if part is None else (part.low, part.high) for part in found]
+        estimates = [entry.estimates.get(name) for name in order]
+        values = [math.nan if part is None else part.value for part in estimates]
+        bounds = [(math.nan, math.nan) if part is None else (part.low, part.high) for part in estimates]
         rows.append(DotRow(metric.title, f"{metric.name}, {entry.role}", values, bounds))
     title = "Every method by the main measures, with intervals"
     return for_screens(lambda narrow: dot_chart(rows, order, title=title, narrow=narrow))
@@ -149,12 +149,12 @@ def _differences(entries: list[MetricComparison], baseline: str, others: list[st
 def _trees(comparison: Comparison) -> list[dict[str, Any]]:
     keys = list(dict.fromkeys((e.metric, e.role) for e in comparison.strata if e.kind == "subtree"))
     keys.sort(key=lambda key: _TREES.index(key[0]) if key[0] in _TREES else len(_TREES))
-    found = []
+    trees = []
     for metric, role in keys:
         nodes = difference_tree(comparison, metric, role)
         if nodes and nodes[0].cells:
-            found.append({"metric": metric_words(metric), "role": role, "nodes": nodes})
-    return found
+            trees.append({"metric": metric_words(metric), "role": role, "nodes": nodes})
+    return trees
 
 
 @dataclass(frozen=True)
@@ -247,14 +247,14 @@ def _strata(comparison: Comparison, order: list[str]) -> list[dict[str, Any]]:
         "frequency": "By the frequency of the class in training",
         "attribute": "By attribute",
     }
-    found = []
+    parts = []
     for kind, title in titles.items():
         rows = [
             {"name": entry.name, **_row(entry, order)} for entry in comparison.strata if entry.kind == kind
         ]
         if rows:
-            found.append({"title": title, "rows": rows})
-    return found
+            parts.append({"title": title, "rows": rows})
+    return parts
 
 
 def _row(entry: Any, order: list[str]) -> dict[str, Any]:

@@ -46,10 +46,12 @@ def verdict(entry: Compared, part: Difference) -> str:
 def estimate_text(entry: Compared, method: str) -> tuple[str, str]:
     """A value and the ends of its interval."""
     share = metric_of_entry(entry).share
-    found = entry.estimates.get(method)
-    if found is None:
+    estimate = entry.estimates.get(method)
+    if estimate is None:
         return "–", ""
-    return format_score(found.value, share=share), format_interval(found.low, found.high, share=share)
+    return format_score(estimate.value, share=share), format_interval(
+        estimate.low, estimate.high, share=share
+    )
 
 
 def difference_text(entry: Compared, part: Difference) -> tuple[str, str]:
@@ -70,16 +72,16 @@ def summary(comparison: Comparison) -> str:
 
     Metrics that are the same for every sample count once, as they are tested once.
     """
-    found = []
+    clauses = []
     for name in comparison.methods:
         says = [verdict(e, e.differences[name]) for e in comparison.distinct if name in e.differences]
         if says:
             better, worse = says.count("better"), says.count("worse")
-            found.append(
+            clauses.append(
                 f"{name} is significantly better than {comparison.baseline} in {better or 'none'} of "
                 f"{len(says)} metrics and significantly worse in {worse or 'none'}"
             )
-    return "; ".join(found) + "." if found else ""
+    return "; ".join(clauses) + "." if clauses else ""
 
 
 def tested(comparison: Comparison) -> str:
@@ -98,7 +100,7 @@ def tested(comparison: Comparison) -> str:
 
 def sentences(comparison: Comparison) -> list[str]:
     """One sentence per main metric: which method is better, and whether significantly."""
-    found = []
+    lines = []
     for key in _FIRST:
         try:
             entry = comparison.metric(key)
@@ -111,8 +113,8 @@ def sentences(comparison: Comparison) -> list[str]:
             continue
         what = f"{metric.title[:1].upper()}{metric.title[1:]} ({metric.name})"
         value = percent(base.value) if metric.share else f"{base.value:.2f}"
-        found.append(f"{what}: {comparison.baseline} {value}; {'; '.join(parts)}.")
-    return found
+        lines.append(f"{what}: {comparison.baseline} {value}; {'; '.join(parts)}.")
+    return lines
 
 
 def _part(entry: MetricComparison, name: str, part: Difference) -> str:

@@ -110,7 +110,9 @@ def taken_for(pairs: Sequence[WrongPair], taxonomy: Taxonomy) -> dict[int, tuple
                 break  # paths are padded below the label
             if node != answer:
                 counts[node][answer if answer > 0 else predicted] += count
-    return {node: min(found.items(), key=lambda item: (-item[1], item[0])) for node, found in counts.items()}
+    return {
+        node: min(counted.items(), key=lambda item: (-item[1], item[0])) for node, counted in counts.items()
+    }
 
 
 def example_pictures(
@@ -158,8 +160,8 @@ def example_pictures(
             continue
         mean = geometry.mean(points[theirs].double())[None]
         true, predicted = (
-            found[geometry.pairwise_distance(points[found].double(), mean)[:, 0].argsort(stable=True)]
-            for found in (ours, theirs)
+            each[geometry.pairwise_distance(points[each].double(), mean)[:, 0].argsort(stable=True)]
+            for each in (ours, theirs)
         )
         pair = entry.true_node, entry.predicted_node
         chosen[pair] = true[:of_true].tolist(), predicted[:of_predicted].tolist()
@@ -178,5 +180,5 @@ def _answers(instances: Tensor, outcomes: Outcomes | None, classifier: str) -> T
     order = np.argsort(outcomes.instances, kind="stable")
     ids = outcomes.instances[order]
     place = np.searchsorted(ids, instances.numpy()).clip(max=len(ids) - 1)
-    found = np.where(ids[place] == instances.numpy(), outcomes.predicted[classifier][order][place], -1)
-    return torch.from_numpy(found)
+    answers = np.where(ids[place] == instances.numpy(), outcomes.predicted[classifier][order][place], -1)
+    return torch.from_numpy(answers)

@@ -78,12 +78,12 @@ class CorrectedLabels:
         """
         said = [self.done.sentence]
         if self.in_test:
-            said.append(self._of_test_labels())
+            said.append(self._test_labels_note())
             if without is not None:
                 said.append(_both(result, without))
         return replace(result, notes=[*said, *result.notes], cautions=[*result.cautions, *said])
 
-    def _of_test_labels(self) -> str:
+    def _test_labels_note(self) -> str:
         touched, total = self._touched & self.measured, int(self.measured.sum())
         removed = int((touched & ~self.done.keep).sum())
         taken = int((touched & self.done.keep & (self.done.nodes <= 0)).sum())

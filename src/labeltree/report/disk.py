@@ -103,15 +103,15 @@ def lay_out(
     )
     return Disk(
         nodes=drawn.tolist(),
-        places=_in_disk(far, angles),
+        places=_project_to_disk(far, angles),
         labels=nodes[shown],
-        points=_in_disk(far_points, around),
+        points=_project_to_disk(far_points, around),
         agreement=agreement,
         left_out=len(known) - len(drawn),
     )
 
 
-def _in_disk(distance: Array, angles: Array) -> Array:
+def _project_to_disk(distance: Array, angles: Array) -> Array:
     radius = np.tanh(distance / 2)
     return np.stack([radius * np.cos(angles), radius * np.sin(angles)], axis=1)
 
@@ -153,8 +153,8 @@ def _best_angles(far: Array, far_nodes: Array, angles: Array, apart: Array, now:
     best = np.empty(len(far))
     for i, (r, wanted) in enumerate(zip(far, apart, strict=True)):
         across = 2 * np.sinh(r) * np.sinh(far_nodes)
-        found = np.arccosh(np.maximum(np.cosh(r - far_nodes)[None, :] + across[None, :] * turn, 1.0))
-        best[i] = candidates[int(np.argmin(((found - wanted[None, :]) ** 2).sum(1)))]
+        distances = np.arccosh(np.maximum(np.cosh(r - far_nodes)[None, :] + across[None, :] * turn, 1.0))
+        best[i] = candidates[int(np.argmin(((distances - wanted[None, :]) ** 2).sum(1)))]
     return best
 
 
@@ -173,8 +173,8 @@ def draw_disk(
         drawing.add("circle", cx=cx, cy=cy, r=_RADIUS * math.tanh(ring / 2), css="ring")
         if ring < 4:
             drawing.text(cx + 4, cy - _RADIUS * math.tanh(ring / 2) - 3, str(ring), "tick")
-    at = {node: _on_page(place) for node, place in zip(disk.nodes, disk.places, strict=True)}
-    points = np.array([_on_page(point) for point in disk.points]).reshape(-1, 2)
+    at = {node: _page_place(place) for node, place in zip(disk.nodes, disk.places, strict=True)}
+    points = np.array([_page_place(point) for point in disk.points]).reshape(-1, 2)
     draw_samples(drawing, disk.labels, points, colours, names, 2.3, "points faint")
     places = dict(zip(disk.nodes, disk.places, strict=True))
     for node in disk.nodes:
@@ -204,7 +204,7 @@ def geodesic(p: Array, q: Array) -> str:
     It is an arc of the circle through p and q that meets the rim at right angles: its centre c solves
     ``2 p·c = 1 + |p|²`` and ``2 q·c = 1 + |q|²``. A geodesic through the disk's centre is a straight line.
     """
-    (x1, y1), (x2, y2) = _on_page(p), _on_page(q)
+    (x1, y1), (x2, y2) = _page_place(p), _page_place(q)
     cross = float(p[0] * q[1] - p[1] * q[0])
     if abs(cross) < 1e-4:
         return f"M{x1:.1f} {y1:.1f}L{x2:.1f} {y2:.1f}"
@@ -215,13 +215,13 @@ def geodesic(p: Array, q: Array) -> str:
     return f"M{x1:.1f} {y1:.1f}A{radius:.1f} {radius:.1f} 0 0 {int(turn < 0)} {x2:.1f} {y2:.1f}"
 
 
-def _on_page(place: Array) -> tuple[float, float]:
+def _page_place(place: Array) -> tuple[float, float]:
     return _WIDTH / 2 + _RADIUS * float(place[0]), _HEIGHT / 2 - _RADIUS * float(place[1])
 
 
 def _names(drawing: Drawing, disk: Disk, taxonomy: Taxonomy, names: NodeNames) -> None:
     """Write names beside the coarsest nodes, away from the centre, without overlap of names or marks."""
-    marks = [_on_page(place) for place in disk.places]
+    marks = [_page_place(place) for place in disk.places]
     taken = [(x - 6.0, y - 6.0, x + 6.0, y + 6.0) for x, y in marks]
     order = sorted(range(len(disk.nodes)), key=lambda i: (int(taxonomy.depth[disk.nodes[i]]), i))
     written = 0

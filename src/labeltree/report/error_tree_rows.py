@@ -265,7 +265,7 @@ def tree_data(
     tallest = max(taxonomy.max_height, 1)
     branches = {branch.node: i for i, branch in enumerate(colours.branches)}
     within = [colours.branch_of(entry.node) for entry in errors.nodes]
-    found = [taken.get(entry.node) for entry in errors.nodes]
+    taken_as = [taken.get(entry.node) for entry in errors.nodes]
     return {
         "samples_word": samples,
         "few": FEW_CASES,
@@ -276,7 +276,7 @@ def tree_data(
         "wrong": [entry.wrong for entry in errors.nodes],
         "here": [entry.errors_here for entry in errors.nodes],
         "parted": [_without_zeros(entry.parted) for entry in errors.nodes],
-        "taken": [[names.short(answer[0]), answer[1]] if answer else 0 for answer in found],
+        "taken": [[names.short(answer[0]), answer[1]] if answer else 0 for answer in taken_as],
         "branch": [-1 if branch is None else branches[branch.node] for branch in within],
         "colours": [branch.colour for branch in colours.branches],
         "ramp": [nearness_colour(step / tallest) for step in range(tallest + 1)],

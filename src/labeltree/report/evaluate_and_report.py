@@ -175,7 +175,7 @@ def evaluate_run(
             classifiers[name] = replace(classifiers[name], chosen=chosen)
         settings = replace(settings or EvaluationSettings(), classifier=classifiers[name].chosen.asked)
         # on another taxonomy, or with other settings of the probe, all learn anew: only the choice is kept
-        as_trained = taxonomy is None and _as_usual(settings)
+        as_trained = taxonomy is None and _are_usual(settings)
         given: dict[str, Classifiers | ChosenClassifier]
         given = {**classifiers} if as_trained else {key: c.chosen for key, c in classifiers.items()}
         kept = "feature-means" in classifiers[name].fitted  # not in runs of earlier versions
@@ -193,7 +193,7 @@ def evaluate_run(
         )
         result = replace(result, notes=[model_sentence(run), *result.notes, *data_notes(run.source)])
         if change is not None:
-            result = _with_changes(result, change, before, Path(str(taxonomy)).name)
+            result = _tell_changes(result, change, before, Path(str(taxonomy)).name)
             both = before_and_after(folder, result) if corrections is None else None
             if both is not None:
                 result = replace(result, notes=[*result.notes, both], cautions=[*result.cautions, both])
@@ -310,7 +310,7 @@ def _carried(
     return carry_over(table, change, f"'{where}'", None if run is None else own_scores(run.network))
 
 
-def _with_changes(
+def _tell_changes(
     result: EvaluationResult, change: VersionChange, table: EmbeddingTable, name: str
 ) -> EvaluationResult:
     """A result that says what the change of the taxonomy did to the samples of the evaluated split.
@@ -351,7 +351,7 @@ def _chosen_on(
         return before
 
 
-def _as_usual(settings: EvaluationSettings) -> bool:
+def _are_usual(settings: EvaluationSettings) -> bool:
     """Whether the settings of the classifiers are those that a run uses."""
     usual = EvaluationSettings()
     return all(
@@ -422,7 +422,7 @@ def evaluate_embeddings(
         if copies:
             result = replace(result, notes=[*result.notes, copies], cautions=[*result.cautions, copies])
         if change is not None:
-            result = _with_changes(result, change, before, Path(taxonomy).name)
+            result = _tell_changes(result, change, before, Path(taxonomy).name)
         if corrected is not None:
             result = corrected.said(result, _without(plain, corrected, judge, name, split, result.settings))
         folder = RunFolder(out)
@@ -464,14 +464,14 @@ def write_evaluation(
     judging = JudgingTaxonomy.of(taxonomy)
     (progress or silent)("drawing the report", 0, 0)
     if source is not None and source.store is not None:
-        report["images"] = _by_instance(source, source.load)
+        report["images"] = _look_up_instances(source, source.load)
     if source is not None and source.texts is not None:
-        report["texts"] = _by_instance(source, source.read)
+        report["texts"] = _look_up_instances(source, source.read)
     write_report(result, judging.table(table), judging.tree, folder.report, **report)
     return Evaluated(result, main_numbers_table(result), folder.metrics, folder.report)
 
 
-def _by_instance(source: Source, get: Callable[[Tensor], Shown]) -> Callable[[Tensor], Shown]:
+def _look_up_instances(source: Source, get: Callable[[Tensor], Shown]) -> Callable[[Tensor], Shown]:
     """A function from instance ids to images or texts."""
     order = source.instances.argsort()
     ids = source.instances[order]

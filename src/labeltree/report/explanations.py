@@ -130,7 +130,7 @@ def explain_samples(
         classes,
         taxonomy,
     )
-    found = [
+    explained = [
         Explained(
             int(test[place]),
             kind,
@@ -141,7 +141,7 @@ def explain_samples(
         )
         for (place, kind), s in zip(picked, steps, strict=True)
     ]
-    return Explanation(found, training, promised)
+    return Explanation(explained, training, promised)
 
 
 def _pick(
@@ -157,7 +157,7 @@ def _pick(
         ("coarse", coarse, -certain, _COARSE),
         ("right", right, (certain - certain[right].median() if bool(right.any()) else certain).abs(), _RIGHT),
     )
-    found: list[tuple[int, str]] = []
+    picked: list[tuple[int, str]] = []
     taken: set[int] = set()
     for kind, those, key, most in orders:
         pairs: set[tuple[int, int]] = set()
@@ -169,8 +169,8 @@ def _pick(
             if pair not in pairs and place not in taken:
                 pairs.add(pair)
                 taken.add(place)
-                found.append((place, kind))
-    return found
+                picked.append((place, kind))
+    return picked
 
 
 @dataclass(frozen=True)
@@ -214,7 +214,7 @@ _VERDICTS = {"wrong": "wrong", "coarse": "answered coarsely", "right": "right"}
 
 
 def explanation_rows(
-    found: Explanation | None,
+    explanation: Explanation | None,
     table: EmbeddingTable,
     taxonomy: Taxonomy,
     names: NodeNames,
@@ -233,10 +233,10 @@ def explanation_rows(
         texts: from ``(m,)`` instances to their texts; None for none.
         visible: ``(n,)`` bool, the rows whose images and texts can be had; None = all.
     """
-    if found is None:
+    if explanation is None:
         return []
-    near = {int(found.training[n.row]) for e in found.samples for s in e.steps for n in _both(s)}
-    rows = sorted({e.row for e in found.samples} | near)
+    near = {int(explanation.training[n.row]) for e in explanation.samples for s in e.steps for n in _both(s)}
+    rows = sorted({e.row for e in explanation.samples} | near)
     rows = [row for row in rows if visible is None or bool(visible[row])]
     shown = {} if images is None else fetch(rows, table.instances, images, "images")
     pictures = {row: picture(image, 64) for row, image in shown.items()}
@@ -253,7 +253,7 @@ def explanation_rows(
     def near_row(neighbour: Neighbour | None, other: Neighbour | None) -> NearRow | None:
         if neighbour is None:
             return None
-        row = int(found.training[neighbour.row])
+        row = int(explanation.training[neighbour.row])
         nearer = other is None or neighbour.distance < other.distance
         return NearRow(
             names.short(neighbour.node),
@@ -277,7 +277,7 @@ def explanation_rows(
         )
 
     described = []
-    for each in found.samples:
+    for each in explanation.samples:
         label = int(table.nodes[each.row])
         steps = int(taxonomy.lca_height(torch.tensor(each.likely), torch.tensor(label)))
         verdict = _VERDICTS[each.kind]

@@ -28,10 +28,10 @@ def depth_figure(result: EvaluationResult, taxonomy: Taxonomy, nodes: Tensor) ->
     details = []
     for depth in range(taxonomy.max_depth):
         groups = labels[:, depth]
-        found = torch.unique(groups[groups > 0]).tolist()
-        listed = _as_many_as_fit([names.short(node) for node in found], 31 - len(str(len(found))))
+        bands = torch.unique(groups[groups > 0]).tolist()
+        listed = _list_names([names.short(node) for node in bands], 31 - len(str(len(bands))))
         last = depth == taxonomy.max_depth - 1
-        details.append(f"{plural(len(found), *(('class', 'classes') if last else ('group',)))}: {listed}")
+        details.append(f"{plural(len(bands), *(('class', 'classes') if last else ('group',)))}: {listed}")
     classifiers = {
         "probe": f"linear classifier on {next(iter(result.main.representations.values())).source}",
         "prototypes": "nearest class mean of embeddings",
@@ -67,7 +67,7 @@ def _depth_chart(
     return for_screens(lambda narrow: dot_chart(rows, list(methods), title=title, narrow=narrow))
 
 
-def _as_many_as_fit(names: list[str], limit: int) -> str:
+def _list_names(names: list[str], limit: int) -> str:
     text = ""
     for i, name in enumerate(names):
         longer = f"{text}, {name}" if text else name

@@ -142,16 +142,16 @@ def _count_groups(groups: Tensor) -> int:
 
 def question_panels(result: EvaluationResult, sample: str, group: str = "group") -> list[QuestionPanel]:
     """A panel for each named set of nodes that was asked about, as the most probable class decides it."""
-    found = result.main.protocols.get("node-scores")
-    if found is None or found.refusal is not None:
+    node_scores = result.main.protocols.get("node-scores")
+    if node_scores is None or node_scores.refusal is not None:
         return []
     per = _units_of(result)
     unit = {"sample": sample, "group": group}.get(per, per)
     panels = []
     for words in result.settings.options.get("node-scores", {}).get("questions", ()):
         name, _, nodes = (part.strip() for part in str(words).partition("="))
-        numbers = [found.counts.get(f"{name}: {of}") for of in QUESTION_COUNTS]
-        rates = _rates(name, found.scores, found.intervals, numbers, unit)
+        numbers = [node_scores.counts.get(f"{name}: {of}") for of in QUESTION_COUNTS]
+        rates = _rates(name, node_scores.scores, node_scores.intervals, numbers, unit)
         tested = ""
         if None not in numbers:
             positive, _, negative, _, coarse = (number or 0 for number in numbers)
@@ -184,12 +184,12 @@ def _rates(
         ("ppv", "PPV", f"of those called {name}, right", hit, said),
         ("npv", "NPV", "of those cleared, right", cleared, called),
     )
-    found = []
+    rates = []
     for key, title, meaning, right, of in rows:
         value, ends = _score(name, f"decision_{key}", scores, intervals)
         low, high = ends
         undefined = math.isnan(value)
-        found.append(
+        rates.append(
             Rate(
                 title,
                 meaning,
@@ -203,8 +203,8 @@ def _rates(
     if not math.isnan(value):
         ends_text = "" if math.isnan(low) else f"{low:.3f} to {high:.3f}"
         few = positive is not None and negative is not None and min(positive, negative) < FEW_CASES
-        found.append(Rate("AUROC", "over all thresholds", f"{value:.3f}", ends_text, "", few))
-    return found
+        rates.append(Rate("AUROC", "over all thresholds", f"{value:.3f}", ends_text, "", few))
+    return rates
 
 
 def _score(
@@ -224,12 +224,12 @@ def _range(low: float, high: float) -> str:
 def _warnings(name: str, numbers: Sequence[int | None], unit: str) -> list[str]:
     """What to be careful about: no cases, or few."""
     positive, _, negative, _, _ = numbers
-    found = []
+    warnings = []
     for count, what, rate in ((positive, "positive", "sensitivity"), (negative, "negative", "specificity")):
         if count == 0:
-            found.append(f"No {unit} is {what}: the {rate} is not defined.")
+            warnings.append(f"No {unit} is {what}: the {rate} is not defined.")
         elif count is not None and count < FEW_CASES:
-            found.append(f"Only {plural(count, f'{what} {unit}')}: the {rate} is uncertain.")
+            warnings.append(f"Only {plural(count, f'{what} {unit}')}: the {rate} is uncertain.")
     if None not in numbers:
         positive, hit, negative, cleared, _ = (number or 0 for number in numbers)
         for count, what, rate in (
@@ -237,16 +237,16 @@ def _warnings(name: str, numbers: Sequence[int | None], unit: str) -> list[str]:
             (positive - hit + cleared, "cleared", "NPV"),
         ):
             if count < FEW_CASES:
-                found.append(f"Only {plural(count, unit)} {what}: the {rate} is uncertain.")
-    return found
+                warnings.append(f"Only {plural(count, unit)} {what}: the {rate} is uncertain.")
+    return warnings
 
 
 def promise_sentence(result: EvaluationResult) -> str:
     """Whether answers hold the truth as often as was promised; empty without the protocol ``decisions``."""
-    found = _promise(result)
-    if found is None:
+    promise = _promise(result)
+    if promise is None:
         return ""
-    asked, value, (low, high), calibrated = found
+    asked, value, (low, high), calibrated = promise
     ends = "" if math.isnan(low) else f" ({_range(low, high)})"
     verdict = "the promise holds"
     if not may_be_kept(asked, value, high, calibrated):
@@ -258,16 +258,16 @@ def promise_sentence(result: EvaluationResult) -> str:
         verdict = f"fewer, but thresholds from {plural(calibrated, unit)} may miss by as much by chance"
     return (
         f"Answers were made as fine as a promise allows: {percent(asked, 0)} of them should hold the truth. "
-        f"{percent(value)}{ends} do: {verdict}.{_of_groups(result, asked)}"
+        f"{percent(value)}{ends} do: {verdict}.{_groups_note(result, asked)}"
     )
 
 
-def _of_groups(result: EvaluationResult, asked: float) -> str:
+def _groups_note(result: EvaluationResult, asked: float) -> str:
     """A sentence on the groups of the answers; empty without groups."""
-    found = result.main.protocols["decisions"]
-    count = found.counts.get("groups of test samples answered")
+    decisions = result.main.protocols["decisions"]
+    count = decisions.counts.get("groups of test samples answered")
     all_held, mean = (
-        found.scores.get(f"{name}_at_{asked:g}") for name in ("groups_held", "coverage_of_groups")
+        decisions.scores.get(f"{name}_at_{asked:g}") for name in ("groups_held", "coverage_of_groups")
     )
     if count is None or all_held is None or mean is None:
         return ""
@@ -279,10 +279,10 @@ def _of_groups(result: EvaluationResult, asked: float) -> str:
 
 def promise_panel(result: EvaluationResult, samples: str) -> PromisePanel | None:
     """The promised coverage beside the coverage found, also by attributes; None if it was not measured."""
-    found = _promise(result)
-    if found is None:
+    promise = _promise(result)
+    if promise is None:
         return None
-    asked, value, (_, high), calibrated = found
+    asked, value, (_, high), calibrated = promise
     parts = []
     for part in result.main.by_attribute:
         key = next((key for key in part.scores if key.endswith(f"coverage_at_{asked:g}")), "")
@@ -308,17 +308,17 @@ def _promise(result: EvaluationResult) -> tuple[float, float, Bounds, int] | Non
 
     The last is the number of samples, or of their groups, that thresholds come from.
     """
-    found = result.main.protocols.get("decisions")
-    if found is None:
+    decisions = result.main.protocols.get("decisions")
+    if decisions is None:
         return None
     known = {
         float(name.removeprefix("coverage_at_")): name
-        for name, value in found.scores.items()
+        for name, value in decisions.scores.items()
         if name.startswith("coverage_at_") and not math.isnan(value)
     }
     if not known:
         return None
     asked = 0.9 if 0.9 in known else next(iter(known))
     name = known[asked]
-    calibrated = calibrated_units(found.counts)
-    return asked, found.scores[name], found.intervals.get(name, _NO_ENDS), calibrated
+    calibrated = calibrated_units(decisions.counts)
+    return asked, decisions.scores[name], decisions.intervals.get(name, _NO_ENDS), calibrated

@@ -28,24 +28,24 @@ def history_groups(rows: Sequence[Mapping[str, float]]) -> list[tuple[str, list[
     """
     columns = list(dict.fromkeys(key for row in rows for key in row if key not in _NOT_CHARTED))
     first = float(rows[0].get("epoch", 0)) + 1 if rows else 1.0  # people count from one
-    found: dict[str, list[dict[str, Any]]] = {kind: [] for kind in _GROUPS}
+    charts_of: dict[str, list[dict[str, Any]]] = {kind: [] for kind in _GROUPS}
     for name in columns:
         values = [float(row.get(name, math.nan)) for row in rows]
         known = [value for value in values if math.isfinite(value)]
         if len(known) < 2 or min(known) == max(known):
             continue
-        kind, words, term, share = _in_words(name)
+        kind, words, term, share = _describe_column(name)
         scale, digits = (100.0, "%") if share else (1.0, "")
         start, end = (
             f"{scale * value:.{'1f' if share else '3g'}}{digits}" for value in (known[0], known[-1])
         )
         text = f"{words}, {term}, over {plural(len(rows), 'epoch')}: from {start} to {end}"
         chart = sparkline(values, title=text, first=first)
-        found[kind].append({"name": words, "term": term, "start": start, "end": end, "chart": chart})
-    return [(_GROUPS[kind], charts) for kind, charts in found.items() if charts]
+        charts_of[kind].append({"name": words, "term": term, "start": start, "end": end, "chart": chart})
+    return [(_GROUPS[kind], charts) for kind, charts in charts_of.items() if charts]
 
 
-def _in_words(column: str) -> tuple[str, str, str, bool]:
+def _describe_column(column: str) -> tuple[str, str, str, bool]:
     """Kind, title, detail, and whether it is a share, of a column of the history."""
     if column.startswith("train_"):
         part = column.removeprefix("train_")
@@ -73,7 +73,7 @@ def trained_with(entries: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[t
     Args:
         entries: from `labeltree.runs.RunFolder.read_versions`.
     """
-    found = []
+    sections = []
     before: Mapping[str, Any] = {}
     for number, entry in enumerate(entries):
         what = {key: value for key, value in entry.items() if key not in _WHERE}
@@ -85,6 +85,6 @@ def trained_with(entries: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[t
         if number:
             same = "" if pairs else ", with the same versions"
             title = f"Continued after {int(entry.get('step', 0)):,} steps{when}{same}"
-        found.append((title, pairs))
+        sections.append((title, pairs))
         before = what
-    return found
+    return sections

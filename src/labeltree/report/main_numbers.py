@@ -87,9 +87,9 @@ def main_numbers_table(result: EvaluationResult) -> str:
     answers = [metric_name(metric) for metric in _ANSWERS]
     columns = [["", "classifier", *answers, *(_title(metric, role) for metric, role in shown)]]
     for name, method in result.methods.items():
-        found = [_cell(method.answer_score(metric), method.answer_interval(metric)) for metric in _ANSWERS]
+        given = [_cell(method.answer_score(metric), method.answer_interval(metric)) for metric in _ANSWERS]
         others = [_cell(method.score(metric, role), method.interval(metric, role)) for metric, role in shown]
-        columns.append([name, method.classifier.name, *found, *others])
+        columns.append([name, method.classifier.name, *given, *others])
     counts = _counts(result, [f"{PREFIX[result.main.classifier.name]}{m}" for m in _ANSWERS], shown)
     columns += counts
     widths = [max(map(len, column)) for column in columns]
@@ -124,14 +124,14 @@ def added_by_training(result: EvaluationResult, *, shares: bool = True) -> str:
         return ""
     points = 100 * (ours - theirs)
     brackets = [f"{percent(ours)} right, {percent(theirs)} by the {name}"] if shares else []
-    found = _differences(result).get(name)
-    if found is None or math.isnan(found.low):
+    difference = _differences(result).get(name)
+    if difference is None or math.isnan(difference.low):
         beside = f" ({brackets[0]})" if brackets else ""
         if points == 0:
             return f"Training added no right answers{beside}."
         return f"Training changed the right answers by {points:+.1f} points{beside}."
     # the difference is the encoder's share minus the run's
-    low, high = 0 - 100 * found.high, 0 - 100 * found.low
+    low, high = 0 - 100 * difference.high, 0 - 100 * difference.low
     level = percent(result.settings.confidence, 0)
     bounds = "; ".join([f"{level} interval {low:+.1f} to {high:+.1f}", *brackets])
     if low <= 0 <= high:
@@ -198,11 +198,11 @@ _BEATEN = (
 def _better_classifier(main: MethodResult, metric: str, theirs: float) -> str:
     """A sentence on another classifier of the model that is better than the raw samples; or nothing."""
     scores = {kind: replace(main, classifier=replace(main.classifier, name=kind)) for kind in _CLASSIFIERS}
-    found = {kind: method.answer_score(metric) for kind, method in scores.items()}
-    best = max(found, key=lambda kind: -1.0 if math.isnan(found[kind]) else found[kind])
-    if best == main.classifier.name or not found[best] > theirs:
+    scores_of = {kind: method.answer_score(metric) for kind, method in scores.items()}
+    best = max(scores_of, key=lambda kind: -1.0 if math.isnan(scores_of[kind]) else scores_of[kind])
+    if best == main.classifier.name or not scores_of[best] > theirs:
         return ""
-    return f"Another classifier of the model has {found[best]:.4f}: --classifier {best}. "
+    return f"Another classifier of the model has {scores_of[best]:.4f}: --classifier {best}. "
 
 
 def _title(metric: str, role: str | None) -> str:
@@ -255,15 +255,15 @@ def main_sentences(result: EvaluationResult, samples: str) -> list[str]:
         f"class for {percent(top1)}, "
         f"{_how_sure(main, errors.samples, result.settings.confidence)}.",
     ]
-    found = _differences(result)
+    apart = _differences(result)
     others = [
-        _beside(main, other, found.get(key), result.settings.confidence)
+        _beside(main, other, apart.get(key), result.settings.confidence)
         for key, other in result.methods.items()
         if key != result.name
     ]
     if others:
         level = percent(result.settings.confidence, 0)
-        bounds = f" In brackets: {level} intervals of the differences on the same {samples}." if found else ""
+        bounds = f" In brackets: {level} intervals of the differences on the same {samples}." if apart else ""
         sentences.append(f"For comparison: {'; '.join(others)}.{bounds}")
     coarsest = _coarsest(main)
     if errors.errors and coarsest < len(errors.by_depth) - 1:
@@ -281,7 +281,7 @@ def tiles(result: EvaluationResult, samples: str) -> list[Tile]:
     main = result.main
     others = [method for key, method in result.methods.items() if key != result.name]
     coarsest = _coarsest(main)
-    found = [
+    shown = [
         Tile(
             percent(main.answer_score("top1")),
             f"get exactly the right class ({_BY_IN_TILE[main.classifier.name]})",
@@ -290,7 +290,7 @@ def tiles(result: EvaluationResult, samples: str) -> list[Tile]:
         ),
     ]
     if coarsest < len(main.answer_by_depth) - 1:
-        found.append(
+        shown.append(
             Tile(
                 percent(main.answer_by_depth[coarsest]),
                 "get the right coarsest group",
@@ -303,7 +303,7 @@ def tiles(result: EvaluationResult, samples: str) -> list[Tile]:
         )
     space = main.classifier.space
     undefined = math.isnan(main.score("recall_at_1", space.name))
-    found.append(
+    shown.append(
         Tile(
             percent(main.score("recall_at_1", space.name)),
             "find their own class first in a search" + (": not defined here" if undefined else ""),
@@ -313,14 +313,14 @@ def tiles(result: EvaluationResult, samples: str) -> list[Tile]:
     )
     violations = main.score("parent_violations")
     if not math.isnan(violations):
-        found.append(
+        shown.append(
             Tile(
                 percent(violations),
                 "are nearer to a wrong group: less is better",
                 _others(others, lambda m: m.score("parent_violations")),
             )
         )
-    return found
+    return shown
 
 
 def _coarsest(method: MethodResult) -> int:
@@ -386,7 +386,7 @@ def _differences(result: EvaluationResult) -> dict[str, Difference]:
     return compared.metric("answer_top1").differences
 
 
-def _beside(main: MethodResult, other: MethodResult, found: Difference | None, confidence: float) -> str:
+def _beside(main: MethodResult, other: MethodResult, difference: Difference | None, confidence: float) -> str:
     """Another method's share, and how it differs from the model's.
 
     Args:
@@ -404,11 +404,11 @@ def _beside(main: MethodResult, other: MethodResult, found: Difference | None, c
         return f"{named}, as many"
     by_chance = f"{named}, a difference that may be chance"
     verdict = f"{gain:.1f} points less" if gain > 0 else f"{-gain:.1f} points more, so better than this model"
-    if found is None:
+    if difference is None:
         return by_chance if abs(gain) < math.hypot(_half(main), _half(other)) else f"{named}, {verdict}"
-    if math.isnan(found.low) or math.isnan(found.corrected):
+    if math.isnan(difference.low) or math.isnan(difference.corrected):
         return (
             f"{named}, {abs(gain):.1f} points {'less' if gain > 0 else 'more'}: too few to tell from chance"
         )
-    bounds = f"[{100 * found.low:+.1f}, {100 * found.high:+.1f}]".replace("-", "−")
-    return f"{by_chance if found.corrected > 1 - confidence else f'{named}, {verdict}'} {bounds}"
+    bounds = f"[{100 * difference.low:+.1f}, {100 * difference.high:+.1f}]".replace("-", "−")
+    return f"{by_chance if difference.corrected > 1 - confidence else f'{named}, {verdict}'} {bounds}"

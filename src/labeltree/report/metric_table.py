@@ -121,8 +121,8 @@ def _searched(result: EvaluationResult, samples: str) -> str:
 
 
 def _embedding(result: EvaluationResult) -> str:
-    found = result.main.representations["embeddings"]
-    return f"{found.dim} numbers that the loss is computed from"
+    representation = result.main.representations["embeddings"]
+    return f"{representation.dim} numbers that the loss is computed from"
 
 
 def aspect_table(result: EvaluationResult, sample: str, samples: str) -> list[TableGroup]:

@@ -63,25 +63,25 @@ class NodeTable:
     note: str
 
 
-def node_table(found: ProtocolResult) -> NodeTable | None:
+def node_table(result: ProtocolResult) -> NodeTable | None:
     """The table of the protocol ``node-scores``; None if it has no numbers of nodes.
 
     Of several representations, the numbers of the first are shown.
     """
-    name = next((name for name in found.by_node if name.endswith("decision_sensitivity")), None)
+    name = next((name for name in result.by_node if name.endswith("decision_sensitivity")), None)
     if name is None:
         return None
     prefix = name.removesuffix("decision_sensitivity")
-    positives = found.by_node.get(f"{prefix}positives", {})
-    negatives = found.by_node.get(f"{prefix}negatives", {})
+    positives = result.by_node.get(f"{prefix}positives", {})
+    negatives = result.by_node.get(f"{prefix}negatives", {})
     known = [path for path, count in positives.items() if path != "/" and count > 0]
     largest = sorted(known, key=lambda path: (-positives[path], path))
     kept, first = set(largest[:_MOST]), set(largest[:_SHOWN])
 
     def cell(metric: str, path: str, *, share: bool = True) -> NodeCell:
-        values: Mapping[str, float] = found.by_node.get(f"{prefix}{metric}", {})
+        values: Mapping[str, float] = result.by_node.get(f"{prefix}{metric}", {})
         value = values.get(path, math.nan)
-        low, high = found.node_intervals.get(f"{prefix}{metric}", {}).get(path, (math.nan, math.nan))
+        low, high = result.node_intervals.get(f"{prefix}{metric}", {}).get(path, (math.nan, math.nan))
         ends = format_interval(low, high, share=share).replace(" – ", "–")
         return NodeCell(format_score(value, share=share), ends, "" if math.isnan(value) else f"{value:.5g}")
 

@@ -77,7 +77,7 @@ def evaluate_on_data(
         classifiers = run_classifiers(run, classifier)
         known = _known_samples(run, path, progress)
         theirs = embed_source(run.network, source, answers=True, keep=False, progress=progress)
-        table = _with_reference(theirs, known)
+        table = _add_reference(theirs, known)
         name = run.recipe.objective
         protocols = tuple(dict.fromkeys(("decisions", *settings.protocols)))
         result = evaluate(
@@ -91,7 +91,7 @@ def evaluate_on_data(
         )
         said = [
             f"The samples are those of '{Path(data).name}', from which nothing was learned.",
-            *_beside_own(result, run.folder),
+            *_compare_with_own(result, run.folder),
         ]
         warned = [
             *_without_groups(source, run),
@@ -122,7 +122,7 @@ def _known_samples(run: TrainedRun, path: str | Path, progress: Progress | None)
     """Training and validation samples of a run: of its data, else the reference samples in its folder."""
     extended = run.folder.extension.is_file()  # its own samples know nothing of the classes that came later
     try:
-        table = _of_extension(run) if extended else OwnSamples(path, progress)()
+        table = _extension_samples(run) if extended else OwnSamples(path, progress)()
     except LabeltreeError as error:
         reference = load_reference(run)
         if reference is None:
@@ -135,7 +135,7 @@ def _known_samples(run: TrainedRun, path: str | Path, progress: Progress | None)
     return table.rows(torch.from_numpy(np.isin(table.split, ("train", "val", CALIB))))
 
 
-def _of_extension(run: TrainedRun) -> EmbeddingTable:
+def _extension_samples(run: TrainedRun) -> EmbeddingTable:
     """Training samples of a run and its extensions, with their names, and the samples held out."""
     reference, training = load_reference(run), training_samples(run)
     if reference is None or training is None:
@@ -144,7 +144,7 @@ def _of_extension(run: TrainedRun) -> EmbeddingTable:
     return joined(training, held)
 
 
-def _with_reference(theirs: EmbeddingTable, known: EmbeddingTable) -> EmbeddingTable:
+def _add_reference(theirs: EmbeddingTable, known: EmbeddingTable) -> EmbeddingTable:
     """One table of the samples to measure, as split ``test``, and those of training and validation."""
     sizes = len(theirs), len(known)
     assert theirs.instances is not None
@@ -199,7 +199,7 @@ def _apart(first: Tensor, second: Tensor) -> Tensor:
     return torch.cat([first, torch.where(second >= 0, second + beyond, second)])
 
 
-def _beside_own(result: EvaluationResult, folder: RunFolder) -> list[str]:
+def _compare_with_own(result: EvaluationResult, folder: RunFolder) -> list[str]:
     """The accuracy on the run's own test samples, if it was evaluated."""
     try:
         own = EvaluationResult.from_dict(read_json(folder.metrics, _RESULT))
@@ -208,10 +208,10 @@ def _beside_own(result: EvaluationResult, folder: RunFolder) -> list[str]:
     if own.name not in own.methods or own.split != "test":
         return []
     numbers = []
-    for found in (own, result):
-        low, high = found.main.answer_interval("top1")
+    for each in (own, result):
+        low, high = each.main.answer_interval("top1")
         ends = "" if low != low else f" [{low:.1%}, {high:.1%}]"
-        numbers.append(f"{found.main.answer_score('top1'):.1%}{ends}")
+        numbers.append(f"{each.main.answer_score('top1'):.1%}{ends}")
     return [f"Of the run's own test samples {numbers[0]} are answered right (top-1), of these {numbers[1]}."]
 
 

@@ -30,10 +30,10 @@ def fetch(
     if not rows:
         return {}
     wanted = torch.tensor(rows)
-    found = samples(wanted if instances is None else instances[wanted])
-    if len(found) != len(rows):
-        raise ValueError(f"{what} gave {len(found)} {what} for {len(rows)} instances; expected as many")
-    return dict(zip(rows, found, strict=True))
+    shown = samples(wanted if instances is None else instances[wanted])
+    if len(shown) != len(rows):
+        raise ValueError(f"{what} gave {len(shown)} {what} for {len(rows)} instances; expected as many")
+    return dict(zip(rows, shown, strict=True))
 
 
 def picture(image: Tensor, largest: int = 160) -> str:

@@ -50,10 +50,10 @@ def project(reading: Reading, rows: Tensor, nodes: Tensor, *, method: str = "t-S
     if method not in ("t-SNE", "PCA"):
         raise ValueError(f"method is '{method}', expected 't-SNE' or 'PCA'")
     points = reading.vectors[rows]
-    points = torch.nn.functional.normalize(points, dim=1) if _on_sphere(reading) else points
+    points = torch.nn.functional.normalize(points, dim=1) if _is_on_sphere(reading) else points
     vectors = points.double().numpy()
     flat, share = _principal_plane(vectors)
-    where = " of the tangent space at the centre of the Poincaré ball" if _in_ball(reading) else ""
+    where = " of the tangent space at the centre of the Poincaré ball" if _is_in_ball(reading) else ""
     if method == "PCA" or len(vectors) < 30:
         return Plane(flat, nodes, f"PCA{where}; the two axes hold {100 * share:.0f} % of the variance")
     return Plane(
@@ -100,11 +100,11 @@ def _tsne(vectors: Array, start: Array, seed: int) -> Array:
         return np.asarray(tsne.fit_transform(vectors), dtype=np.float64)
 
 
-def _on_sphere(reading: Reading) -> bool:
+def _is_on_sphere(reading: Reading) -> bool:
     return reading.representation.geometry == "sphere"
 
 
-def _in_ball(reading: Reading) -> bool:
+def _is_in_ball(reading: Reading) -> bool:
     return reading.representation.geometry == "poincare"
 
 

@@ -68,16 +68,16 @@ def protocol_blocks(result: EvaluationResult) -> list[ProtocolBlock]:
 
 
 def _block(name: str, result: EvaluationResult) -> ProtocolBlock:
-    found = {key: m.protocols[name] for key, m in result.methods.items() if name in m.protocols}
-    first = next(iter(found.values()))
-    scores = _scores(found)
+    results = {key: m.protocols[name] for key, m in result.methods.items() if name in m.protocols}
+    first = next(iter(results.values()))
+    scores = _scores(results)
     main, rest = replace(scores, rows=scores.rows[:_MOST_SCORES]), scores.rows[_MOST_SCORES:]
     nodes = node_table(first) if name == "node-scores" else None
     further = [
         replace(scores, title="Further measures", rows=rest),
-        *_by_depth(found),
-        *_curves(found),
-        *(_nodes(found) if nodes is None else []),
+        *_depth_tables(results),
+        *_curves(results),
+        *(_nodes(results) if nodes is None else []),
     ]
 
     def plain(key: str) -> bool:
@@ -90,73 +90,73 @@ def _block(name: str, result: EvaluationResult) -> ProtocolBlock:
         nodes,
         [table for table in further if table.rows],
         ", ".join(f"{key.replace('_', ' ')} {value:,}" for key, value in first.counts.items() if plain(key)),
-        _notes(found),
+        _notes(results),
     )
 
 
-def _notes(found: dict[str, ProtocolResult]) -> list[str]:
+def _notes(results: dict[str, ProtocolResult]) -> list[str]:
     """The notes of the evaluated method, and what differs for others, with their names."""
-    own, *_ = (item.notes for item in found.values())
-    theirs = [f"{name}: {note}" for name, item in found.items() for note in item.notes if note not in own]
+    own, *_ = (item.notes for item in results.values())
+    theirs = [f"{name}: {note}" for name, item in results.items() for note in item.notes if note not in own]
     return list(dict.fromkeys([*own, *theirs]))
 
 
-def _scores(found: dict[str, ProtocolResult]) -> NumberTable:
-    names = _union(item.scores for item in found.values())
+def _scores(results: dict[str, ProtocolResult]) -> NumberTable:
+    names = _union(item.scores for item in results.values())
     rows = [
         (
             metric_name(n),
-            [_cell(item.scores.get(n, math.nan), item.intervals.get(n)) for item in found.values()],
+            [_cell(item.scores.get(n, math.nan), item.intervals.get(n)) for item in results.values()],
         )
         for n in names
     ]
-    return NumberTable("", "Measure", list(found), rows)
+    return NumberTable("", "Measure", list(results), rows)
 
 
-def _by_depth(found: dict[str, ProtocolResult]) -> list[NumberTable]:
+def _depth_tables(results: dict[str, ProtocolResult]) -> list[NumberTable]:
     """One table of all numbers by depth: a row for each measure and method, a column for each depth."""
-    deepest = max((len(v) for item in found.values() for v in item.by_depth.values()), default=0)
+    deepest = max((len(v) for item in results.values() for v in item.by_depth.values()), default=0)
     columns = [f"Depth {depth}" for depth in range(1, deepest + 1)]
-    names = _union(item.by_depth for item in found.values())
-    rows = [row for name in names for row in _series(found, "by_depth", name, range(deepest))]
+    names = _union(item.by_depth for item in results.values())
+    rows = [row for name in names for row in _series(results, "by_depth", name, range(deepest))]
     return [NumberTable("By depth", "Measure", columns, rows)]
 
 
-def _curves(found: dict[str, ProtocolResult]) -> list[NumberTable]:
+def _curves(results: dict[str, ProtocolResult]) -> list[NumberTable]:
     """A table for all curves along the same axis: a row for each curve and method, a column for a point."""
     by_axis: dict[tuple[str, ...], list[str]] = {}
-    for name in _union(item.curves for item in found.values()):
-        longest = max(len(item.curves.get(name, [])) for item in found.values())
-        axis = next((item.axes[name] for item in found.values() if name in item.axes), [])
+    for name in _union(item.curves for item in results.values()):
+        longest = max(len(item.curves.get(name, [])) for item in results.values())
+        axis = next((item.axes[name] for item in results.values() if name in item.axes), [])
         columns = [f"{axis[i]:g}" if i < len(axis) else str(i + 1) for i in range(longest)]
         by_axis.setdefault(tuple(columns), []).append(name)
     tables = []
     for points, names in by_axis.items():
         keep = _spread_out(len(points), 12)
-        rows = [row for name in names for row in _series(found, "curves", name, keep)]
+        rows = [row for name in names for row in _series(results, "curves", name, keep)]
         title = metric_name(names[0]) if len(names) == 1 else "Curves along the same axis"
         tables.append(NumberTable(title, "Curve", [points[i] for i in keep], rows))
     return tables
 
 
 def _series(
-    found: dict[str, ProtocolResult], kind: str, name: str, keep: Iterable[int]
+    results: dict[str, ProtocolResult], kind: str, name: str, keep: Iterable[int]
 ) -> list[tuple[str, list[str]]]:
     """A row for each method that has a series of numbers of this name."""
     of_kind = "depth_intervals" if kind == "by_depth" else "curve_intervals"
     rows = []
-    for method, item in found.items():
+    for method, item in results.items():
         values = getattr(item, kind).get(name, [])
         ends = dict(enumerate(getattr(item, of_kind).get(name, [])))
         if values:
-            title = metric_name(name) if len(found) == 1 else f"{metric_name(name)} · {method}"
+            title = metric_name(name) if len(results) == 1 else f"{metric_name(name)} · {method}"
             rows.append((title, [_cell(values[i], ends.get(i)) if i < len(values) else "–" for i in keep]))
     return rows
 
 
-def _nodes(found: dict[str, ProtocolResult]) -> list[NumberTable]:
+def _nodes(results: dict[str, ProtocolResult]) -> list[NumberTable]:
     """One table of the evaluated method: a row per node, a column per metric, in the order of the tree."""
-    method, first = next(iter(found.items()))
+    method, first = next(iter(results.items()))
     names = list(first.by_node)
     if not names:
         return []

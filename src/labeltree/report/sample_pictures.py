@@ -44,15 +44,15 @@ class SamplePictures:
         wanted = list(ids)[:MOST]
         read = self._index.rows(["id", "path"], Filter(ids=tuple(wanted)))
         paths = dict(zip(read["id"].to_pylist(), read["path"].to_pylist(), strict=True))
-        found = {}
+        pictures = {}
         for one in wanted:
             path = paths.get(one)
             if path and Path(path).is_file() and (drawn := file_picture(path)) is not None:
-                found[one] = drawn
-        missing = {one: (paths.get(one) or one, one) for one in wanted if one not in found}
-        return found | (self._of_run(missing) if missing else {})
+                pictures[one] = drawn
+        missing = {one: (paths.get(one) or one, one) for one in wanted if one not in pictures}
+        return pictures | (self._run_pictures(missing) if missing else {})
 
-    def _of_run(self, names: Mapping[str, tuple[str, str]]) -> dict[str, str]:
+    def _run_pictures(self, names: Mapping[str, tuple[str, str]]) -> dict[str, str]:
         """Pictures of samples by the names that they have in the data of the index's run."""
         from labeltree.inference.loading import load_run
 

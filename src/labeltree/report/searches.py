@@ -79,18 +79,18 @@ def choose_searches(
             break
     picked = classes[torch.linspace(0, len(classes) - 1, min(count, len(classes))).round().long()].tolist()
     per_class, extra = divmod(count, len(picked))
-    found: list[tuple[int, list[Search]]] = []
+    rated: list[tuple[int, list[Search]]] = []
     for i, node in enumerate(picked):
         members = (labels == node).nonzero().squeeze(1)
         steps = torch.linspace(0, len(members) - 1, min(_CANDIDATES, len(members))).round().long()
         searches = _search(reading, nodes, keys, rows[members[steps]], taxonomy, results, groups)
         if searches:
-            found.append((per_class + (i < extra), searches))
-    hardest = sorted(range(len(found)), key=lambda i: (-_badness(found[i][1][-1]), i))
-    failing = {i for i in hardest[: max(len(found) // 3, 1)] if _badness(found[i][1][-1]) > 0}
+            rated.append((per_class + (i < extra), searches))
+    hardest = sorted(range(len(rated)), key=lambda i: (-_badness(rated[i][1][-1]), i))
+    failing = {i for i in hardest[: max(len(rated) // 3, 1)] if _badness(rated[i][1][-1]) > 0}
     chosen = [
         search
-        for i, (wanted, searches) in enumerate(found)
+        for i, (wanted, searches) in enumerate(rated)
         for search in _pick(searches, wanted, i in failing)
     ]
     return chosen[:count]
@@ -124,13 +124,13 @@ def _search(
     similarity = similarity.masked_fill(out, -torch.inf)
     order = torch.sort(similarity, dim=1, descending=True, stable=True).indices
     alike = (nodes[rows] == nodes[queries[0]]) & ~out
-    found = []
+    hits = []
     for i, query in enumerate(queries.tolist()):
         results = rows[order[i, : min(count, len(rows) - int(out[i].sum()))]]
         apart = taxonomy.lca_height_dissimilarity(nodes[queries[i]], nodes[results])
         if len(results):
-            found.append(Search(query, results, apart, int(alike[i].sum())))
-    return sorted(found, key=lambda search: (_badness(search), search.query))
+            hits.append(Search(query, results, apart, int(alike[i].sum())))
+    return sorted(hits, key=lambda search: (_badness(search), search.query))
 
 
 def _badness(search: Search) -> float:

@@ -110,10 +110,10 @@ def _targets(inputs: Inputs, options: ClassEmbeddingOptions, width: int, way: st
         from labeltree.losses import DeViSELoss
 
         return DeViSELoss(tree, options.words).targets
-    return _from_table(options.vectors, tree)
+    return _read_table(options.vectors, tree)
 
 
-def _from_table(path: str, tree: Taxonomy) -> Tensor:
+def _read_table(path: str, tree: Taxonomy) -> Tensor:
     table = EmbeddingTable.load(path, tree)
     known = table.nodes > 0
     nodes, sizes = torch.unique(table.nodes[known], return_counts=True)
@@ -147,8 +147,8 @@ def _fitted(
         return classes[:0]
     model = Ridge(alpha=options.penalty * len(known))
     model.fit(reading.vectors[known].double().numpy(), vectors[nodes[known]].numpy())
-    found = model.predict(reading.vectors[inputs.samples.test].double().numpy())
-    return _largest_product(torch.from_numpy(found).reshape(len(found), -1), vectors, classes)
+    predicted = model.predict(reading.vectors[inputs.samples.test].double().numpy())
+    return _largest_product(torch.from_numpy(predicted).reshape(len(predicted), -1), vectors, classes)
 
 
 def _largest_product(points: Tensor, vectors: Tensor, classes: Tensor) -> Tensor:

@@ -139,10 +139,10 @@ def cluster_scores(
     if units.resampling is not None and partitions:
         means = [range(first, len(partitions))] if inside else []
         places += [[Place("scores", "_within")] for _ in means]
-        _, found = agreement_intervals(partitions, means, units.resampling.confidence)
+        _, intervals = agreement_intervals(partitions, means, units.resampling.confidence)
         for number, (name, at) in enumerate((name, at) for name in ("nmi", "ami") for at in places):
             for place in at:
-                ends = float(found.low[number]), float(found.high[number])
+                ends = float(intervals.low[number]), float(intervals.high[number])
                 result.put_interval(place._replace(name=f"{name}{place.name}"), *ends)
         result.notes.append(_OF_INTERVALS)
     return result
@@ -170,5 +170,5 @@ def cluster(vectors: Tensor, clusters: int, *, starts: int, seed: int) -> Tensor
         return torch.zeros(len(vectors), dtype=torch.int64)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct points than clusters
-        found = KMeans(clusters, n_init=starts, random_state=seed).fit_predict(vectors.numpy())
-    return torch.from_numpy(found).long()
+        clusters_of_rows = KMeans(clusters, n_init=starts, random_state=seed).fit_predict(vectors.numpy())
+    return torch.from_numpy(clusters_of_rows).long()

@@ -172,19 +172,19 @@ def _promises(
             answers = rule.answer(scores, Promise(coverage, counted=options.counted), top=1).nodes
         except DataError:
             nothing = torch.full((len(rows),), torch.nan)
-            columns += _at_point({name: Column(name, nothing, rows) for name in _CURVES}, at)
+            columns += _point_columns({name: Column(name, nothing, rows) for name in _CURVES}, at)
             if coverage in options.coverages:
                 notes.append(f"There are too few calibration samples to promise a coverage of {coverage:g}.")
             continue
         worth = _worth(answers, truth, rows, inputs.judging.tree)
-        columns += _at_point(worth, at)
+        columns += _point_columns(worth, at)
         if coverage in options.coverages:
             columns += [replace(column, name=f"{name}_at_{coverage:g}") for name, column in worth.items()]
-            columns += _of_promise(inputs, answers, rows, shared, f"{coverage:g}")
+            columns += _promise_columns(inputs, answers, rows, shared, f"{coverage:g}")
     return columns, notes
 
 
-def _at_point(worth: Mapping[str, Column], at: int) -> list[Column]:
+def _point_columns(worth: Mapping[str, Column], at: int) -> list[Column]:
     """The columns of one point of each curve."""
     return [worth[name].alone(f"{name}_by_coverage", kind="curves", at=at) for name in _CURVES]
 
@@ -203,7 +203,7 @@ def _worth(answers: Tensor, truth: Tensor, rows: Tensor, tree: Taxonomy) -> dict
     return {column.name: column for column in columns}
 
 
-def _of_promise(inputs: Inputs, answers: Tensor, rows: Tensor, shared: int, at: str) -> list[Column]:
+def _promise_columns(inputs: Inputs, answers: Tensor, rows: Tensor, shared: int, at: str) -> list[Column]:
     """Columns of groups (with all answers right, and their mean), and of each depth: answered, and right."""
     tree, truth = inputs.judging.tree, inputs.nodes[rows]
     columns = []

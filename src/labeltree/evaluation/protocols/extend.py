@@ -108,7 +108,7 @@ def _added(inputs: Inputs, options: ExtendOptions, pool: Tensor, is_new: Tensor)
     added = torch.unique(nodes[pool])
     classes = torch.unique(torch.cat([known.prototypes.classes, added]))
     shown = inputs.table.rows(tested)
-    found = []
+    columns = []
     for number in options.per_class:
         sums: dict[str, Tensor] = {}
         templates: list[Column] = []
@@ -130,8 +130,8 @@ def _added(inputs: Inputs, options: ExtendOptions, pool: Tensor, is_new: Tensor)
                 templates += _columns(classify(scores, shown), f"{kind}_{number}", is_new, inputs)
             for column in templates:
                 sums[column.name] = sums.get(column.name, 0) + column.values / options.draws
-        found += [replace(column, values=sums[column.name]) for column in templates]
-    return found
+        columns += [replace(column, values=sums[column.name]) for column in templates]
+    return columns
 
 
 def _columns(answers: Tensor, name: str, is_new: Tensor, inputs: Inputs) -> list[Column]:
@@ -139,8 +139,10 @@ def _columns(answers: Tensor, name: str, is_new: Tensor, inputs: Inputs) -> list
     tested = inputs.tested
     truth = inputs.nodes[tested]
     f1 = hierarchical_f1(answers, truth, inputs.judging.tree, reduction="none")
-    found = []
+    columns = []
     for which, counted in (("new", is_new), ("known", ~is_new)):
         for metric, values in (("top1", (answers == truth).double()), ("f1", f1.double())):
-            found.append(Column(f"{which}_{metric}_{name}", values.masked_fill(~counted, torch.nan), tested))
-    return found
+            columns.append(
+                Column(f"{which}_{metric}_{name}", values.masked_fill(~counted, torch.nan), tested)
+            )
+    return columns

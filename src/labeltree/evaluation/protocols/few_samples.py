@@ -69,7 +69,7 @@ def few_samples(inputs: Inputs, options: FewSamplesOptions) -> ProtocolResult:
     if not len(inputs.learned) or not len(inputs.tested):
         raise DataError("it needs training and test samples with finest labels")
     parts = {
-        role: _of_reading(reading, inputs, options, role)
+        role: _measure_reading(reading, inputs, options, role)
         for role, reading in inputs.chosen(options.roles).items()
     }
     counts = {"training samples to draw from": len(inputs.learned), "draws": options.seeds}
@@ -84,7 +84,9 @@ def few_samples(inputs: Inputs, options: FewSamplesOptions) -> ProtocolResult:
     return ProtocolResult.joined("Linear probe from few samples", parts, counts=counts, notes=notes)
 
 
-def _of_reading(reading: Reading, inputs: Inputs, options: FewSamplesOptions, role: str) -> ProtocolResult:
+def _measure_reading(
+    reading: Reading, inputs: Inputs, options: FewSamplesOptions, role: str
+) -> ProtocolResult:
     part = ProtocolResult("")
     test, truth = reading.vectors[inputs.tested], inputs.nodes[inputs.tested]
     work = len(list(_sizes(options))) * len(options.noise) * options.seeds
@@ -109,7 +111,7 @@ def _of_reading(reading: Reading, inputs: Inputs, options: FewSamplesOptions, ro
             column = Column(f"top1_{kind}_{size:g}{suffix}", shares, inputs.tested)
             part.columns.append(column)
             sd = statistics.stdev(tops) if len(tops) > 1 else math.nan
-            number = _over_draws(tops, inputs.estimate(column), inputs)
+            number = _average_draws(tops, inputs.estimate(column), inputs)
             curve = f"by_{kind}{suffix}"
             at = len(part.curves.get(f"sd_{curve}", []))
             part.put(Place("scores", column.name), number)
@@ -121,7 +123,7 @@ def _of_reading(reading: Reading, inputs: Inputs, options: FewSamplesOptions, ro
     return part
 
 
-def _over_draws(tops: list[float], of_samples: Number, inputs: Inputs) -> Number:
+def _average_draws(tops: list[float], of_samples: Number, inputs: Inputs) -> Number:
     """The mean over draws, with an interval for the variance of both training draws and test samples."""
     if inputs.resampling is None or len(tops) == 1:
         return of_samples

@@ -46,21 +46,21 @@ def frequency(inputs: Inputs, options: FrequencyOptions) -> ProtocolResult:
             "the classes do not fall into head, middle and tail by their training samples; the setting "
             "frequency_bounds can say where they do"
         )
-    found: dict[str, list[Column]] = {}
+    columns_by_role: dict[str, list[Column]] = {}
     for name in ("probe", "prototypes"):
         if name in options.of:
-            found[name] = inputs.answers(inputs.predicted[name])
+            columns_by_role[name] = inputs.answers(inputs.predicted[name])
     if "own" in options.of and inputs.own_answers is not None:
-        found["own"] = inputs.answers(inputs.own_answers.clamp(min=0), inputs.judging.tree.leaves)
+        columns_by_role["own"] = inputs.answers(inputs.own_answers.clamp(min=0), inputs.judging.tree.leaves)
     if "retrieval" in options.of:
         plan = inputs.samples.plan
         for role, reading in inputs.readings().items():
             progress = inputs.titled(f"retrieval by {role}")
-            found[f"retrieval.{role}"], _ = inputs.rankings(
+            columns_by_role[f"retrieval.{role}"], _ = inputs.rankings(
                 reading, plan.queries, plan.gallery, by_depth=False, graded=False, progress=progress
             )
     parts = {}
-    for name, columns in found.items():
+    for name, columns in columns_by_role.items():
         columns = [replace(column, kind=None, balanced="") for column in columns if column.by_frequency]
         means = [mean for column in columns for mean in class_means(column, inputs.nodes, groups)]
         parts[name] = replace(inputs.summarise(columns), columns=means)

@@ -75,7 +75,7 @@ def image_text(inputs: Inputs, options: ImageTextOptions) -> ProtocolResult:
         notes.append(few_note(len(kept), "Search"))
     columns = []
     for query, key in (("image", "text"), ("text", "image")):
-        found, own = search_counterparts(
+        ranks, own = search_counterparts(
             sides[query][kept],
             sides[key][kept],
             inputs.nodes[kept],
@@ -85,7 +85,7 @@ def image_text(inputs: Inputs, options: ImageTextOptions) -> ProtocolResult:
         )
         name = f"{query}_to_{key}"
         for k in options.ks:
-            hits = found[:, :k].amax(1)  # the greatest depth at which one of the first k agrees
+            hits = ranks[:, :k].amax(1)  # the greatest depth at which one of the first k agrees
             depth = inputs.judging.tree.depth[inputs.nodes[kept]]
             columns.append(Column(f"{name}.recall@{k}", (hits >= depth).double(), kept, by_node=k == 1))
             columns.append(Column(f"{name}.own@{k}", (own <= k).double(), kept))

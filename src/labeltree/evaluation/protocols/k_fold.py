@@ -71,7 +71,7 @@ def k_fold(inputs: Inputs, options: KFoldOptions) -> ProtocolResult:
     fold = table_folds(table, rows, inputs.judging, options.folds, inputs.settings.seed)
     _check_learnable(inputs, rows, fold, options.folds)
     parts = {
-        role: _of_reading(reading, inputs, rows, fold, options.folds)
+        role: _measure_reading(reading, inputs, rows, fold, options.folds)
         for role, reading in inputs.chosen(options.roles).items()
     }
     where = "the table" if whole else f"split '{inputs.split}'"
@@ -110,7 +110,9 @@ def _check_learnable(inputs: Inputs, rows: Tensor, fold: Tensor, folds: int) -> 
             )
 
 
-def _of_reading(reading: Reading, inputs: Inputs, rows: Tensor, fold: Tensor, folds: int) -> ProtocolResult:
+def _measure_reading(
+    reading: Reading, inputs: Inputs, rows: Tensor, fold: Tensor, folds: int
+) -> ProtocolResult:
     """Numbers are means over the folds in which they are defined.
 
     Groups are drawn, or left out, from all folds together; the number of a fold uses those of its own.

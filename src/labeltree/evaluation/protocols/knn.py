@@ -70,7 +70,7 @@ def knn(inputs: Inputs, options: KNNOptions) -> ProtocolResult:
             progress=inputs.titled(f"k-NN on {role}"),
         )
         silent = int((answers[options.main_k] < 0).sum())
-        answers = {k: found.clamp(min=0) for k, found in answers.items()}
+        answers = {k: labels.clamp(min=0) for k, labels in answers.items()}
         columns: list[Column] = []
         for at, k in enumerate(ks):
             of_k = inputs.answers(answers[k])

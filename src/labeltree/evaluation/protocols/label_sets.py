@@ -39,8 +39,8 @@ def label_sets_protocol(inputs: Inputs, options: Any) -> ProtocolResult:
     tree, several = inputs.judging.tree, (sets >= 0).sum(1) > 1
     whole = (inputs.samples.finest[sets.clamp_min(0)] | (sets < 0)).all(1)
     parts = dict[str, ProtocolResult]()
-    for name, found in inputs.predicted.items():
-        answers = found.clamp(min=0)  # a missing answer counts as the root
+    for name, predicted in inputs.predicted.items():
+        answers = predicted.clamp(min=0)  # a missing answer counts as the root
         right = (nearest_labels(answers, sets, tree) == answers).double().masked_fill(~whole, torch.nan)
         common, of_answer, of_labels = (size.double() for size in inputs.overlap(answers, sets))
         most = inputs.overlap(_deepest(sets, tree.depth), sets)[0].double()
@@ -107,7 +107,7 @@ def _limited(rows: Tensor, inputs: Inputs) -> Tensor:
 def _searched(inputs: Inputs, reading: Reading, queries: Tensor, gallery: Tensor | None) -> list[Column]:
     sets = inputs.table.label_sets
     assert sets is not None
-    found = set_retrieval(
+    scores = set_retrieval(
         reading.points[queries],
         sets[queries],
         inputs.judging.tree,
@@ -119,10 +119,10 @@ def _searched(inputs: Inputs, reading: Reading, queries: Tensor, gallery: Tensor
     )
     unlabelled = torch.full_like(queries, -1)
     columns = [
-        Column(name, found[key], queries, unlabelled)
+        Column(name, scores[key], queries, unlabelled)
         for name, key in (("recall_at_1", "recall@1"), ("map_at_r", "map@r"))
     ]
     for depth in range(1, inputs.judging.tree.max_depth + 1):
-        values = found[f"recall@1/depth{depth}"]
+        values = scores[f"recall@1/depth{depth}"]
         columns.append(Column("recall_at_1", values, queries, unlabelled, kind="by_depth", at=depth - 1))
     return columns

@@ -121,7 +121,7 @@ def node_scores_protocol(inputs: Inputs, options: NodeScoresOptions) -> Protocol
         raise DataError("no training sample has a finest label, so that no class can be learned")
     parts: dict[str, ProtocolResult] = {}
     for role, reading in inputs.chosen(options.roles).items():
-        asked, whole = _of_reading(reading, inputs, options, learn, validate, notes)
+        asked, whole = _measure_reading(reading, inputs, options, learn, validate, notes)
         several = len(inputs.chosen(options.roles)) > 1
         for part in asked.values() if parts else ():
             part.counts.clear()  # those of the first representation are shown
@@ -132,10 +132,10 @@ def node_scores_protocol(inputs: Inputs, options: NodeScoresOptions) -> Protocol
         answers = inputs.own_answers.clamp_min(0)  # a missing answer counts as the root
         judge, labels = inputs.judging.in_judge, inputs.judged_labels(inputs.samples.test)
         rates = node_decision_metrics(judge(answers), labels, taxonomy)
-        found, nodes = {f"own_{name}": rates[name] for name in RATES}, ReportedNodes.of(rates, taxonomy)
-        units, result = inputs.units_of(inputs.samples.test), node_result(found, nodes)
+        own_rates, nodes = {f"own_{name}": rates[name] for name in RATES}, ReportedNodes.of(rates, taxonomy)
+        units, result = inputs.units_of(inputs.samples.test), node_result(own_rates, nodes)
         said = decided_nodes(judge(answers), labels, taxonomy, units.groups, units.count)
-        NodeIntervals(result, units, taxonomy).add_rates("own_", said, counted_nodes(found, nodes))
+        NodeIntervals(result, units, taxonomy).add_rates("own_", said, counted_nodes(own_rates, nodes))
         parts["predictions"] = result
     chosen = "Youden's index" if options.sensitivity is None else f"a sensitivity of {options.sensitivity:g}"
     by = "" if options.per == "sample" else f", by {options.per},"
@@ -201,17 +201,20 @@ class _Cases:
             notes.append(f"{left_out} {name} {per}s have labels that contradict each other: left out.")
         if not bool(kept.any()):
             raise DataError(f"no {per} of {name} samples has labels that agree with each other")
-        found = group_probabilities(self.values[kept], groups[kept], how)
+        grouped = group_probabilities(self.values[kept], groups[kept], how)
         place = torch.unique(groups[kept], return_inverse=True)[1]
-        first = torch.full((len(found.groups),), len(inputs.nodes))
+        first = torch.full((len(grouped.groups),), len(inputs.nodes))
         first.scatter_reduce_(0, place, self.rows[kept], "amin")
         notes.append(f"{len(first)} {name} {per}s, each answered once ({how}), are the cases.")
         return _Cases(
-            found.probabilities, found.columns, group_labels(self.target[kept], groups[kept], judge), first
+            grouped.probabilities,
+            grouped.columns,
+            group_labels(self.target[kept], groups[kept], judge),
+            first,
         )
 
 
-def _of_reading(
+def _measure_reading(
     reading: Reading,
     inputs: Inputs,
     options: NodeScoresOptions,
@@ -267,14 +270,14 @@ def _judge(
     predicted = classes[test.columns]
     decided = node_decision_metrics(predicted, test.target, judge)
     nodes = ReportedNodes.of(decided, judge, torch.from_numpy(Below(classes, judge).count), len(classes))
-    found = node_ranking_metrics(test.values, test.target, judge, classes=classes)
-    found = {name: values.masked_fill(~nodes.told, torch.nan) for name, values in found.items()}
+    ranking = node_ranking_metrics(test.values, test.target, judge, classes=classes)
+    ranking = {name: values.masked_fill(~nodes.told, torch.nan) for name, values in ranking.items()}
     at = node_metrics_at(thresholds, test.values, test.target, judge, classes=classes)
-    found |= {f"decision_{name}": decided[name] for name in RATES}
-    found |= {f"point_{name}": at[name].masked_fill(~nodes.told, torch.nan) for name in RATES}
-    result = node_result(found, nodes)
+    ranking |= {f"decision_{name}": decided[name] for name in RATES}
+    ranking |= {f"point_{name}": at[name].masked_fill(~nodes.told, torch.nan) for name in RATES}
+    result = node_result(ranking, nodes)
     units = inputs.units_of(test.rows)
-    intervals, counted = NodeIntervals(result, units, judge), counted_nodes(found, nodes)
+    intervals, counted = NodeIntervals(result, units, judge), counted_nodes(ranking, nodes)
     of_groups = (test.target, judge, units.groups, units.count)
     intervals.add_ranking(
         test.values, test.target, classes, {name: counted[name] for name in list(counted)[:2]}
@@ -332,13 +335,13 @@ class _Question:
         tree = Taxonomy.from_paths([("in",), ("out",)])
         node, other = tree.find("in"), tree.find("out")
         held, test = (self._asked(cases, node, other) for cases in (held, test))
-        found, _ = _judge(held, test, tree, torch.tensor([node, other]), inputs, options)
+        scores, _ = _judge(held, test, tree, torch.tensor([node, other]), inputs, options)
         result = ProtocolResult("")
-        for key, values in found.by_node.items():
+        for key, values in scores.by_node.items():
             if key not in ("positives", "negatives", "point_threshold"):
                 result.scores[key] = values["in"]
-                if "in" in found.node_intervals.get(key, {}):
-                    result.intervals[key] = found.node_intervals[key]["in"]
+                if "in" in scores.node_intervals.get(key, {}):
+                    result.intervals[key] = scores.node_intervals[key]["in"]
         said, truth = test.columns == 0, test.target == node
         known = test.target >= 0
         right, wrong = int((said & truth & known).sum()), int((said & ~truth & known).sum())

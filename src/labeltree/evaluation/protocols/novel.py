@@ -130,7 +130,7 @@ def novel(inputs: Inputs, options: NovelOptions) -> ProtocolResult:
     others = {"": fit.distances, "_energy": -torch.logsumexp(scores, 1)}
     others["_uncertainty"] = 1 - rule.probabilities(scores).amax(1)
     if table.features is not None:
-        of_features = _by_features(table, reference, held, tree, inputs.settings.seed)
+        of_features = _fit_on_features(table, reference, held, tree, inputs.settings.seed)
         others["_features"] = of_features.fit(_features(shown), paths.nodes).distances
     depths = tree.depth[nearest] + 1
     for name, values in others.items():
@@ -191,10 +191,10 @@ def _columns(
         Column(f"depth_{name}", _only(counted, depth[given]), rows),
     ]
     if answers.unknown is not None:
-        found = answers.unknown
+        unknown = answers.unknown
         columns += [
-            Column(f"found_{name}", _only(is_unknown, found), rows),
-            Column(f"false_alarms_{name}", _only(~is_unknown, found), rows),
+            Column(f"found_{name}", _only(is_unknown, unknown), rows),
+            Column(f"false_alarms_{name}", _only(~is_unknown, unknown), rows),
         ]
     return columns
 
@@ -215,7 +215,7 @@ def _features(table: EmbeddingTable) -> EmbeddingTable:
     return EmbeddingTable(embeddings=points, nodes=table.nodes, groups=table.groups)
 
 
-def _by_features(
+def _fit_on_features(
     table: EmbeddingTable, reference: Tensor, held: Tensor, tree: Taxonomy, seed: int
 ) -> NoveltyRule:
     return fit_novelty(_features(table.rows(reference)), _features(table.rows(held)), tree, seed=seed)
@@ -232,7 +232,7 @@ def _put_auroc(
     share = places / places.max().clamp_min(1)
     two = torch.stack([1 - share, share], dim=1)
     labels = _KINDS.leaves[is_unknown.long()]
-    found = float(node_auroc(two, labels, _KINDS, classes=_KINDS.leaves)[_KINDS.leaves[1]])
+    auroc = float(node_auroc(two, labels, _KINDS, classes=_KINDS.leaves)[_KINDS.leaves[1]])
     units = inputs.units_of(rows)
     ends = mean_auroc(two, labels, _KINDS, _KINDS.leaves, units).interval(units)
-    result.put(place, Number(found, *ends))
+    result.put(place, Number(auroc, *ends))

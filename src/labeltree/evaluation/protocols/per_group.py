@@ -82,7 +82,7 @@ def per_group(inputs: Inputs, options: PerGroupOptions) -> ProtocolResult:
     parts: dict[str, ProtocolResult] = {}
     several = len(inputs.chosen(options.roles)) > 1
     for role, reading in inputs.chosen(options.roles).items():
-        for name, part in _of_reading(reading, inputs, options, resolved).items():
+        for name, part in _measure_reading(reading, inputs, options, resolved).items():
             parts[f"{role}.{name}" if several else name] = part
     counts = {"test samples": len(test), "groups": len(target)}
     if resolved.conflicts:
@@ -136,7 +136,7 @@ def _resolve(inputs: Inputs, groups: Tensor, how: Conflicts) -> _Resolved:
             kept = ~(contrary & tied[groups])
         else:
             kept = ~contrary
-        notes.append(_of_conflicts(inputs, concerned, units, contrary, how))
+        notes.append(_conflicts_note(inputs, concerned, units, contrary, how))
     if not bool(kept.any()):
         raise DataError(f"no group has one label: {notes[0].rstrip('.')}; choose conflicts=all or majority")
     groups, units = groups[kept], units[kept]
@@ -158,7 +158,9 @@ def _majority(nodes: Tensor, groups: Tensor) -> tuple[Tensor, Tensor]:
     return most, torch.bincount(group[first], minlength=count) > 1
 
 
-def _of_conflicts(inputs: Inputs, concerned: Tensor, groups: Tensor, contrary: Tensor, how: Conflicts) -> str:
+def _conflicts_note(
+    inputs: Inputs, concerned: Tensor, groups: Tensor, contrary: Tensor, how: Conflicts
+) -> str:
     table, test = inputs.table, inputs.samples.test
     rows = test[(groups == concerned[0]) & contrary]
     labels = [inputs.judging.tree.path_name(node) for node in torch.unique(inputs.nodes[rows]).tolist()]
@@ -180,7 +182,7 @@ def _of_conflicts(inputs: Inputs, concerned: Tensor, groups: Tensor, contrary: T
     )
 
 
-def _of_reading(
+def _measure_reading(
     reading: Reading, inputs: Inputs, options: PerGroupOptions, resolved: _Resolved
 ) -> dict[str, ProtocolResult]:
     test, nodes = resolved.test, inputs.nodes
@@ -193,10 +195,10 @@ def _of_reading(
     enough = len(torch.unique(drawn)) >= FEWEST_GROUPS
     of_groups = ResamplingUnits(inputs.resampling if enough else None, drawn.numpy())
     for aggregation in options.aggregations:
-        found = group_probabilities(probe.values, resolved.groups, aggregation)
-        predicted, rows = probe.classes[found.columns], resolved.first
+        combined = group_probabilities(probe.values, resolved.groups, aggregation)
+        predicted, rows = probe.classes[combined.columns], resolved.first
         parts[aggregation] = _judged(
-            found.probabilities, probe, predicted, resolved.target, inputs, rows, of_groups
+            combined.probabilities, probe, predicted, resolved.target, inputs, rows, of_groups
         )
     return parts
 

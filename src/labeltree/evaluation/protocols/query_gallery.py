@@ -70,10 +70,10 @@ def query_gallery(inputs: Inputs, options: QueryGalleryOptions) -> ProtocolResul
             notes.append(f"{len(kept)} of {len(rows)} {what} were used, subsampled evenly.")
         sides.append(kept)
     queries, gallery = sides
-    found = have_partner(
+    partnered = have_partner(
         inputs.nodes[queries], inputs.left_out(queries), inputs.nodes[gallery], inputs.left_out(gallery)
     )
-    lost = len(queries) - int(found.sum())
+    lost = len(queries) - int(partnered.sum())
     if inputs.samples.plan.groups is not None:
         notes.append("Gallery samples of the query's own group do not count (leave one group out).")
     if lost:
@@ -152,7 +152,7 @@ def _listed(inputs: Inputs, path: str) -> Tensor:
             f"'{path}' lists {len(lost)} samples that are not in the table, such as {some}; a line is a path "
             "or an instance id of the table"
         )
-    found = np.zeros(len(table), dtype=bool)
+    listed = np.zeros(len(table), dtype=bool)
     for column in names:
-        found |= np.array([name in wanted for name in column])
-    return torch.from_numpy(found)
+        listed |= np.array([name in wanted for name in column])
+    return torch.from_numpy(listed)

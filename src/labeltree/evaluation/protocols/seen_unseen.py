@@ -69,9 +69,9 @@ def seen_unseen(inputs: Inputs, options: SeenUnseenOptions) -> ProtocolResult:
     nodes, tested = inputs.nodes, inputs.tested
     notes: list[str] = []
     if len(hidden):
-        found = inputs.judging.tree.decode(torch.unique(nodes[tested[unseen[nodes[tested]]]]))
+        labels = inputs.judging.tree.decode(torch.unique(nodes[tested[unseen[nodes[tested]]]]))
         notes.append(
-            f"Unseen are {len(found)} tested classes, hidden from training: {some(map(str, found))}."
+            f"Unseen are {len(labels)} tested classes, hidden from training: {some(map(str, labels))}."
         )
     if not 0 < (count := int(unseen[nodes[tested]].sum())) < len(tested):
         raise DataError(
@@ -129,10 +129,12 @@ def _measure(
     """Probe, retrieval and clustering of the seen or of the unseen classes."""
     nodes, judging = inputs.nodes, inputs.judging
     progress = inputs.titled(f"retrieval: {name}")
-    found = inputs.judge_retrieval(reading, plan.queries, plan.gallery, by_frequency=False, progress=progress)
+    result = inputs.judge_retrieval(
+        reading, plan.queries, plan.gallery, by_frequency=False, progress=progress
+    )
     choices = ClusteringOptions(starts=options.starts)
     clusters = cluster_scores(reading, inputs.subsample(test, choices.max_samples), inputs, choices, name)
-    parts = [found, clusters]
+    parts = [result, clusters]
     if options.depth:
         nodes = nodes_at_depth(nodes, judging.tree, min(options.depth, judging.tree.max_depth))
         learn, judged = learn[nodes[learn] >= 0], judged[nodes[judged] >= 0]

@@ -95,8 +95,8 @@ def transfer(inputs: Inputs, options: TransferOptions) -> ProtocolResult:
     }
     title = f"Transfer to {second.name}"
     notes = [*judging.notes(), *samples.notes]
-    found = ProtocolResult.joined(title, parts, counts=counts, notes=notes)
-    return replace(found, of=there)
+    joined = ProtocolResult.joined(title, parts, counts=counts, notes=notes)
+    return replace(joined, of=there)
 
 
 def _second(inputs: Inputs, options: TransferOptions) -> Second:

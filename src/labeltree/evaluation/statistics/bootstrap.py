@@ -210,7 +210,7 @@ class Bootstrap:
         if method == "bca":
             acceleration = jackknife_acceleration(_combined(self._left_out[:, used], weights))
         share = share if len(used) == 1 and weights[0] == 1 else False
-        found = interval_ends(
+        interval = interval_ends(
             draws,
             value,
             self.groups(used),
@@ -218,15 +218,15 @@ class Bootstrap:
             acceleration=acceleration,
             share=share,
         )
-        found, outcomes = without_flat(found, share), self.sums.outcomes
+        interval, outcomes = without_flat(interval, share), self.sums.outcomes
         if outcomes is None or not np.any(share):
-            return found
+            return interval
         (run,) = used
         hits, sizes = self.sums.numerators[:, run], self.sums.denominators[:, run]
         metric = np.broadcast_to(np.arange(len(value)), hits.shape)
         clusters = Clusters.of(metric.ravel(), hits.ravel(), sizes.ravel(), len(value))
         exact = proportion_interval(value, outcomes[run], clusters, confidence)
-        return exact.where(np.asarray(share) & ~np.isnan(outcomes[run]), found)
+        return exact.where(np.asarray(share) & ~np.isnan(outcomes[run]), interval)
 
     def groups(self, used: NDArray[np.int64]) -> Floats:
         """Number ``(m,)`` of groups that count in each metric, in any of the runs ``used``."""
@@ -318,7 +318,7 @@ class Resampling:
 
         A metric that is not a share has no interval if all draws agree.
         """
-        found = interval_ends(
+        interval = interval_ends(
             draws.T,
             value,
             groups,
@@ -327,4 +327,4 @@ class Resampling:
             share=share,
             agreeing=agreeing,
         )
-        return without_flat(found, share)
+        return without_flat(interval, share)

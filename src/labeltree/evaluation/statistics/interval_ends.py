@@ -93,7 +93,7 @@ def interval_ends(
     low, high = np.minimum(ends[0], value), np.maximum(ends[1], value)
     low, high = _like_samples(low, high, value, error, groups, np.asarray(share), confidence)
     if np.any(share):
-        exact = _of_one_mind(value, low, high, draws, groups if agreeing is None else agreeing, tail)
+        exact = _agreeing_draws(value, low, high, draws, groups if agreeing is None else agreeing, tail)
         low, high = (np.where(share, *pair) for pair in zip(exact, (low, high), strict=True))
     unsure = np.isnan(value) | (groups < FEWEST_GROUPS)
     low, high, error = (np.where(unsure, np.nan, part) for part in (low, high, error))
@@ -138,14 +138,14 @@ def binomial_ends(value: Floats, count: Floats, confidence: float) -> tuple[Floa
     return low, high
 
 
-def without_flat(found: Interval, share: bool | NDArray[np.bool_] = False) -> Interval:
+def without_flat(interval: Interval, share: bool | NDArray[np.bool_] = False) -> Interval:
     """NaN in place of intervals without width: draws that all agree do not tell how sure a number is.
 
     Shares that are 0 or 1 in all draws keep their exact binomial interval, which has a width.
     """
-    flat = (found.high - found.low <= SAME) & ((np.abs(found.error) <= SAME) | ~np.asarray(share))
-    low, high = (np.where(flat, np.nan, part) for part in (found.low, found.high))
-    return Interval(found.value, low, high, found.error)
+    flat = (interval.high - interval.low <= SAME) & ((np.abs(interval.error) <= SAME) | ~np.asarray(share))
+    low, high = (np.where(flat, np.nan, part) for part in (interval.low, interval.high))
+    return Interval(interval.value, low, high, interval.error)
 
 
 def _bias(draws: Floats, value: Floats) -> Floats:
@@ -169,8 +169,8 @@ def jackknife_acceleration(left_out: Floats) -> Floats:
 def acceleration_of(squares: Floats, cubes: Floats) -> Floats:
     """a = Σ d³ / (6 (Σ d²)^{3/2}), d being the jackknife mean minus each jackknife value, or influences."""
     scale = 6 * squares**1.5
-    found: Floats = np.where(scale > 0, cubes / np.where(scale > 0, scale, 1.0), 0.0)
-    return found
+    acceleration: Floats = np.where(scale > 0, cubes / np.where(scale > 0, scale, 1.0), 0.0)
+    return acceleration
 
 
 def _mean(values: Floats) -> Floats:
@@ -180,8 +180,8 @@ def _mean(values: Floats) -> Floats:
 
 def _deviation(values: Floats) -> Floats:
     """Standard deviations ``(m,)`` of the values that are not NaN."""
-    found: Floats = np.sqrt(_mean((values - _mean(values)) ** 2))
-    return found
+    deviation: Floats = np.sqrt(_mean((values - _mean(values)) ** 2))
+    return deviation
 
 
 def _adjusted(bias: Floats, acceleration: Floats, reach: Floats) -> Floats:
@@ -201,11 +201,11 @@ def _quantiles(ordered: Floats, levels: Floats) -> Floats:
     above = np.minimum(below + 1, np.maximum(known - 1, 0))
     columns = np.arange(ordered.shape[1])
     lower, upper = ordered[below, columns], ordered[above, columns]
-    found: Floats = lower + (place - below) * (upper - lower)
-    return found
+    quantiles: Floats = lower + (place - below) * (upper - lower)
+    return quantiles
 
 
-def _of_one_mind(
+def _agreeing_draws(
     value: Floats, low: Floats, high: Floats, draws: Floats, groups: Floats, tail: float
 ) -> tuple[Floats, Floats]:
     """Interval ends with the exact binomial ones for shares that are 0 or 1 in every group."""

@@ -162,9 +162,9 @@ class Statistic:
         counts = np.concatenate([np.ones((count, 1)), left], axis=1)
         sums, known = np.zeros((2, k, counts.shape[1]))
         for part in self._parts(groups, count, taxonomy) if len(self.rows) else ():
-            found = part(counts)[:k]
-            sums += np.nansum(found, axis=1)
-            known += (~np.isnan(found)).sum(axis=1)
+            parts_left = part(counts)[:k]
+            sums += np.nansum(parts_left, axis=1)
+            known += (~np.isnan(parts_left)).sum(axis=1)
         numbers = divided(sums, known)
         return numbers[:, 0], numbers[:, 1:]
 
@@ -291,8 +291,8 @@ class Partition:
         one = entropy <= 1e-15  # one label and one cluster
         safe = np.where(one, 1.0, entropy)
         rest = np.where(safe - self.expected > SAME, safe - self.expected, np.nan)
-        found = np.stack([mutual / safe, (mutual - self.expected) / rest])
-        return np.where(total > 0, np.where(one, 1.0, found), np.nan)
+        agreement = np.stack([mutual / safe, (mutual - self.expected) / rest])
+        return np.where(total > 0, np.where(one, 1.0, agreement), np.nan)
 
 
 def agreement_intervals(
@@ -329,16 +329,16 @@ def agreement_intervals(
         value = np.concatenate([value, value[:, list(chosen)].mean(axis=1, keepdims=True)], axis=1)
         present = np.concatenate([present, present[:, list(chosen)].any(axis=1, keepdims=True)], axis=1)
     present = np.tile(present, (1, 2))
-    found = jackknife(
+    interval = jackknife(
         value.reshape(-1),
         only_where_present(left.reshape(-1, left.shape[2]).T, present),
         present.sum(axis=0).astype(np.float64),
         confidence=confidence,
         lowest=np.repeat([0.0, -np.inf], value.shape[1]),  # AMI may be negative
     )
-    told = found.high - found.low <= 1
-    low, high = (np.where(told, end, np.nan) for end in (found.low, found.high))
-    return value, replace(found, low=low, high=high)
+    told = interval.high - interval.low <= 1
+    low, high = (np.where(told, end, np.nan) for end in (interval.low, interval.high))
+    return value, replace(interval, low=low, high=high)
 
 
 def _information(counts: Floats) -> Floats:

@@ -73,14 +73,14 @@ def sign_flip_test(sums: GroupSums, *, permutations: int = 10_000, seed: int = 0
     for signs in _every(groups) if everything else _drawn(groups, permutations, seed):
         moved = signs @ half
         first, second = middle + moved, middle - moved
-        found = divided(first[:, :metrics], first[:, metrics:]) - divided(
+        measured = divided(first[:, :metrics], first[:, metrics:]) - divided(
             second[:, :metrics], second[:, metrics:]
         )
-        found = scaled(
-            found, first[:, metrics:], second[:, metrics:], signs @ squares if studentised.any() else 0.0
+        measured = scaled(
+            measured, first[:, metrics:], second[:, metrics:], signs @ squares if studentised.any() else 0.0
         )
-        extreme += (found >= observed - margin).sum(axis=0)
-        known += (~np.isnan(found)).sum(axis=0)
+        extreme += (measured >= observed - margin).sum(axis=0)
+        known += (~np.isnan(measured)).sum(axis=0)
     itself = 0 if everything else 1
     p = (extreme + itself) / np.maximum(known + itself, 1)
     return np.where(np.isnan(observed), np.nan, p)

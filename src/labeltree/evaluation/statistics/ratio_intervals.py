@@ -84,8 +84,8 @@ class RatioColumns:
     @property
     def values(self) -> tuple[Floats, Floats]:
         """The metrics ``(m,)`` and the means ``(a,)``."""
-        found = divided(_total(self.numerators), _total(self.denominators))
-        return found, self._averaged(found[:, None])[:, 0]
+        ratios = divided(_total(self.numerators), _total(self.denominators))
+        return ratios, self._averaged(ratios[:, None])[:, 0]
 
     def _averaged(self, values: Floats) -> Floats:
         """Means ``(a, b)`` over the metrics ``(m, b)`` that are not NaN."""
@@ -97,12 +97,12 @@ class RatioColumns:
         stacked = vstack([self.numerators[rows], self.denominators[rows]], format="csr")
         full = np.diff(stacked.indptr) > groups / _FULL
         dense, sparse = stacked[full].toarray(), stacked[~full]
-        found = np.empty((count, resampling.resamples))
+        drawn = np.empty((count, resampling.resamples))
         for part, counts in resampling.batches(groups):
             sums = np.empty((2 * count, counts.shape[1]))
             sums[full], sums[~full] = dense @ counts, sparse @ counts
-            found[:, part] = divided(sums[:count], sums[count:])
-        return found
+            drawn[:, part] = divided(sums[:count], sums[count:])
+        return drawn
 
     def ends(self, resampling: Resampling, share: NDArray[np.bool_]) -> tuple[Floats, Floats]:
         """Intervals ``(3, m)`` of the metrics and ``(3, a)`` of the means: low, high, standard error.
@@ -126,9 +126,9 @@ class RatioColumns:
         sums, known = np.zeros((2, averages, resampling.resamples))
         for rows in _blocks(count, resampling.resamples):
             draws = self.draws(resampling, rows)
-            found = resampling.ends(draws, value[rows], groups[rows], skew[rows], None, share[rows])
+            interval = resampling.ends(draws, value[rows], groups[rows], skew[rows], None, share[rows])
             other = np.isnan(outcomes[rows])
-            metrics[:, rows][:, other] = np.stack([found.low, found.high, found.error])[:, other]
+            metrics[:, rows][:, other] = np.stack([interval.low, interval.high, interval.error])[:, other]
             if averages:
                 part = self.means[:, rows]
                 sums += part @ np.nan_to_num(draws)
@@ -137,8 +137,8 @@ class RatioColumns:
         if averages:
             of_means, skew, agreeing = self._means(value, present, groups)
             shares = self.means @ (~share).astype(float) == 0
-            found = resampling.ends(divided(sums, known), mean, of_means, skew, agreeing, shares)
-            averaged[:] = found.low, found.high, found.error
+            interval = resampling.ends(divided(sums, known), mean, of_means, skew, agreeing, shares)
+            averaged[:] = interval.low, interval.high, interval.error
         return metrics, averaged
 
     def _left_out(self) -> tuple[Integers, Integers, Floats]:
@@ -163,10 +163,10 @@ class RatioColumns:
         mean = divided(untouched * whole + summed(np.nan_to_num(left)), known)
         differences = np.where(there, mean[metric] - np.nan_to_num(left), 0.0)
         rest = mean - whole
-        found = acceleration_of(
+        accelerations = acceleration_of(
             summed(differences**2) + untouched * rest**2, summed(differences**3) + untouched * rest**3
         )
-        return np.where(np.isnan(value), 0.0, np.nan_to_num(found))
+        return np.where(np.isnan(value), 0.0, np.nan_to_num(accelerations))
 
     def _means(self, value: Floats, present: csr_array, groups: Floats) -> tuple[Floats, Floats, Floats]:
         """For each mean ``(a,)``: number of groups, acceleration, and number of groups of the exact interval.

@@ -62,7 +62,7 @@ def run_bulk(
         return run_process(job, place, progress if place.rank == 0 else None, run=run)
     if devices == 1:
         return run_process(job, progress=progress, run=run)
-    return _in_processes(job, devices, progress or silent)
+    return _run_processes(job, devices, progress or silent)
 
 
 def _launched() -> Place | None:
@@ -136,7 +136,7 @@ class _Process:
         self._process.wait()
 
 
-def _in_processes(job: BulkJob, devices: int, progress: Progress) -> BulkDone:
+def _run_processes(job: BulkJob, devices: int, progress: Progress) -> BulkDone:
     began = time.monotonic()
     if job.what == "predict":
         from labeltree.inference.calibrate import open_decider
@@ -160,9 +160,9 @@ def _in_processes(job: BulkJob, devices: int, progress: Progress) -> BulkDone:
         finally:
             for process in processes:
                 process.stop()
-    found = [process.done for process in processes if process.done is not None]
-    last = next((done for done in found if done.complete), found[0])
-    written = sum(done.written for done in found)
+    finished = [process.done for process in processes if process.done is not None]
+    last = next((done for done in finished if done.complete), finished[0])
+    written = sum(done.written for done in finished)
     return dataclasses.replace(last, written=written, seconds=time.monotonic() - began)
 
 

@@ -86,5 +86,5 @@ def tell_drift(rule: DriftRule | None, notes: Sequence[Mapping[str, Any]]) -> st
     def drawn(name: str) -> Tensor:
         return torch.tensor([value for note in notes for value in note.get(name, ())], dtype=torch.float64)
 
-    found = rule.test(Seen(drawn("distance"), drawn("certainty"), None))
-    return f"labeltree: {found.sentence()}" if found is not None and found.alarms() else None
+    drift = rule.test(Seen(drawn("distance"), drawn("certainty"), None))
+    return f"labeltree: {drift.sentence()}" if drift is not None and drift.alarms() else None

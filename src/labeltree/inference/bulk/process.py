@@ -357,8 +357,8 @@ def _or_reason(read: Callable[[], Any]) -> Any:
         return error
 
 
-def _collected(batch: _Batch, found: Sequence[Future[list[Any]]]) -> tuple[_Batch, list[Any]]:
-    return batch, [content for future in found for content in future.result()]
+def _collected(batch: _Batch, futures: Sequence[Future[list[Any]]]) -> tuple[_Batch, list[Any]]:
+    return batch, [content for future in futures for content in future.result()]
 
 
 def _add_names(digest: Any, names: Sequence[str]) -> None:

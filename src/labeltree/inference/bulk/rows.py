@@ -152,13 +152,13 @@ class EmbeddingRows:
         )
 
     def _predictions(self, features: Tensor, readable: Array) -> Array:
-        found = np.full(len(readable), -1, np.int64)
+        answers = np.full(len(readable), -1, np.int64)
         if len(features):
             with torch.inference_mode():
                 answer = self._network.objective.predict(features.to(self._network.device))
             assert answer is not None
-            found[readable] = self._network.from_training[answer.cpu()].numpy()
-        return found
+            answers[readable] = self._network.from_training[answer.cpu()].numpy()
+        return answers
 
 
 class AnswerRows:
@@ -261,8 +261,8 @@ class AnswerRows:
             values |= {"unknown": answers.unknown.tolist(), "p_known": answers.p_known.tolist()}
         if answers.costs is not None:
             values["expected_cost"] = answers.costs.tolist()
-        for name, found in values.items():
-            for place, value in zip(places, found, strict=True):
+        for name, cells in values.items():
+            for place, value in zip(places, cells, strict=True):
                 columns[name][place] = value
 
     def _compare(self, columns: dict[str, list[Any]], batch: Encoded) -> None:

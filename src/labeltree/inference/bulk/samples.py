@@ -137,15 +137,18 @@ class BulkSamples:
                 if (text := self._text(column, value)) is not None
             }
             return tuple(name for name in self._ranks.label_of(self._labels, cells) if name)
-        found = (self._text(column, sample.fields.get(column)) for column in self._labels)
-        text = next((text for text in found if text), None)
+        names = (self._text(column, sample.fields.get(column)) for column in self._labels)
+        text = next((text for text in names if text), None)
         return self._path_of_text(text) if text else ()
 
     def _path_of_text(self, text: str) -> tuple[str, ...]:
         """The names of a label in one column; see ``separator`` of `open_table`."""
         separator = self._separator
-        if separator not in (None, "none", "/") and (found := breadcrumbs_of([text], separator)) is not None:
-            return found.paths[0]
+        if (
+            separator not in (None, "none", "/")
+            and (crumb_lists := breadcrumbs_of([text], separator)) is not None
+        ):
+            return crumb_lists.paths[0]
         path = split_path(text)
         crumbs = spaced_path(text)
         plain = separator is not None or len(crumbs) == 1 or self._taxonomy.follow(path) is not None
@@ -194,7 +197,7 @@ class BulkSamples:
         settings = self._run.recipe.table
         rule = settings.image_name
         if rule is not None and set(ImageRule(rule).columns) <= set(table.columns):
-            return self._with_folder({"image_name": rule})
+            return self._name_folder({"image_name": rule})
         kind = "texts" if self._run.network.encoder.modality == "text" else "images"
         known = [column for column in self._run.columns.get(kind, ()) if column in table.columns]
         if len(known) > 1:
@@ -203,9 +206,9 @@ class BulkSamples:
                 "does not take; give --out FILE.parquet, or a table with one image a row"
             )
         chosen = {f"{kind[:-1]}_column": known[0]} if known else {}
-        return self._with_folder(chosen) if known and kind == "images" and settings.image_folder else chosen
+        return self._name_folder(chosen) if known and kind == "images" and settings.image_folder else chosen
 
-    def _with_folder(self, chosen: dict[str, Any]) -> dict[str, Any]:
+    def _name_folder(self, chosen: dict[str, Any]) -> dict[str, Any]:
         """The chosen columns with the folder of the images: for the table of training the one given there.
 
         The images of another table lie beside it or in that folder, where one of the first rows has an image.
@@ -222,8 +225,8 @@ class BulkSamples:
         for folder in folders:
             if not Path(folder).is_dir():
                 continue
-            found = stream_samples(self._data, image_folder=folder, **chosen)
-            for sample in islice(found, _SOUGHT):
+            stream = stream_samples(self._data, image_folder=folder, **chosen)
+            for sample in islice(stream, _SOUGHT):
                 seen = True
                 if isinstance(sample.content, Path) and sample.content.is_file():
                     if folder != beside:

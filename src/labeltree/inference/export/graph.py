@@ -91,9 +91,9 @@ class ModelGraph(nn.Module):
         raise RunError(f"a classifier of the kind {type(scores).__name__} cannot be exported")
 
     def _own_logits(self, features: Tensor) -> Tensor:
-        found = self.objective.class_scores(features)
-        assert found is not None
-        return found[1].double()
+        scores = self.objective.class_scores(features)
+        assert scores is not None
+        return scores[1].double()
 
     def forward(self, inputs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Features ``(n, f)``, embeddings ``(n, d)`` and calibrated log-probabilities ``(n, C)``, float32.

@@ -141,8 +141,8 @@ def _strip_graph(graph: Any) -> None:
     graph.doc_string = ""
     parts = [graph, *graph.node, *graph.value_info]
     for name in ("initializer", "input", "output"):
-        found = getattr(graph, name)
-        parts += [part for part in found if not isinstance(part, str)]  # a function's are names
+        entries = getattr(graph, name)
+        parts += [part for part in entries if not isinstance(part, str)]  # a function's are names
     for part in parts:
         part.doc_string = ""
         if hasattr(part, "metadata_props"):
@@ -159,10 +159,10 @@ def _check(decider: Decider, graph: ModelGraph, path: Path, example: Tensor) -> 
 
     inputs = torch.cat([example, example.flip(1) if graph.reads_pixels else example, example[:1]])
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    found = session.run(list(OUTPUTS), {"inputs": inputs.numpy()})
+    outputs = session.run(list(OUTPUTS), {"inputs": inputs.numpy()})
     with torch.no_grad():
         expected = graph(inputs)
-    for name, mine, theirs in zip(OUTPUTS, expected, found, strict=True):
+    for name, mine, theirs in zip(OUTPUTS, expected, outputs, strict=True):
         mine, other = mine.double(), torch.from_numpy(theirs).double()
         if name == "log_probabilities":
             mine, other = mine.exp(), other.exp()

@@ -167,7 +167,7 @@ def _distances(points: Tensor, first: Tensor, second: Tensor, geometry: Geometry
     """
     if not len(first) or len(points) ** 2 > _WASTED * len(first):
         return _one_by_one(points, first, second, geometry)
-    distance = _in_blocks(points, torch.minimum(first, second), torch.maximum(first, second), geometry)
+    distance = _pair_distances(points, torch.minimum(first, second), torch.maximum(first, second), geometry)
     ascending, order = distance.sort()
     apart = ascending.diff() > _ALIKE * ascending[1:]
     ends = apart.new_ones(1)
@@ -186,7 +186,7 @@ def _one_by_one(points: Tensor, first: Tensor, second: Tensor, geometry: Geometr
     return distance
 
 
-def _in_blocks(points: Tensor, low: Tensor, high: Tensor, geometry: Geometry) -> Tensor:
+def _pair_distances(points: Tensor, low: Tensor, high: Tensor, geometry: Geometry) -> Tensor:
     """(p,) distances of pairs of rows low < high, from blocks of the matrix of all distances."""
     distance = points.new_empty(len(low))
     step = max(1, _BLOCK_ELEMENTS // max(len(points), 1))
