@@ -15,7 +15,7 @@ from torch import Tensor
 from harness import Results, Row, Size, Table, choose, in_turn, limit3, main, matmuls
 from inputs import batch
 from labeltree.losses import ASCLLoss, GrafitLoss, MaskConLoss, SelfConLoss
-from labeltree.losses.queue_loss import QueueLoss
+from labeltree.losses.queues.queue_loss import QueueLoss
 from objectives import both_ways, objective
 from peers import dense_maskcon
 

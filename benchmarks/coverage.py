@@ -30,7 +30,7 @@ from scipy.stats import binom
 
 from labeltree.atomic import atomic_write
 from labeltree.evaluation import EvaluationSettings, compare, evaluate
-from labeltree.evaluation.comparison import MetricComparison
+from labeltree.evaluation.comparing.comparison import MetricComparison
 from labeltree.evaluation.outcomes import Outcomes
 from labeltree.evaluation.statistics import Bootstrap, GroupSums, sign_flip_test
 from labeltree.runs import EmbeddingTable

@@ -38,7 +38,7 @@ from labeltree.models import ProjectionHead, build_encoder
 from labeltree.runs import RunFolder
 from labeltree.sampling import HierarchicalBatchSampler
 from labeltree.taxonomy import Taxonomy
-from labeltree.training.labels import training_labels
+from labeltree.training.label_columns_of_batch import training_labels
 from labeltree.training.recipe import Recipe
 from labeltree.training.record import begin_run, check_samples
 

@@ -25,8 +25,8 @@ import torch
 from gpu_clock import Session, by_kernel, timed, waits
 from harness import Results, Row, Size, choose, main
 from inputs import Batch, batch
-from labeltree.pairs.kernels import launch
-from labeltree.pairs.kernels.launch import Settings, settings
+from labeltree.pairs.kernels import launch_kernels as launch
+from labeltree.pairs.kernels.launch_kernels import Settings, settings
 from objectives import OBJECTIVES, both_ways, objective, relative_error
 
 D = 128

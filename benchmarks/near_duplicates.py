@@ -15,7 +15,7 @@ import torch
 
 from labeltree.curation.close_pairs import close_pairs, nearest_distances
 from labeltree.curation.duplicates import find_duplicates
-from labeltree.inference.embeddings import run_tables
+from labeltree.inference.run_embeddings import run_tables
 
 SHARES = (0.03, 0.06, 0.13, 0.25, 0.5)
 

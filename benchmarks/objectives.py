@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from inputs import Batch
 from labeltree import losses
 from labeltree.geometry import Euclidean, PoincareBall
-from labeltree.pairs.plan import implementation
+from labeltree.pairs.pair_plan import implementation
 
 __all__ = ["OBJECTIVES", "both_ways", "implementation", "objective", "relative_error"]
 

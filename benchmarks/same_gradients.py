@@ -70,7 +70,7 @@ def _word_vectors(file: Path, paths: list[tuple[str, ...]]) -> None:
 
 def _dense() -> Any:
     """The context in which the pair losses of this version use their dense implementation."""
-    for room in ("labeltree.pairs.plan", "labeltree.pairs.implementation"):
+    for room in ("labeltree.pairs.pair_plan", "labeltree.pairs.implementation"):
         try:
             return importlib.import_module(room).implementation("dense")
         except (ModuleNotFoundError, AttributeError):
@@ -80,7 +80,7 @@ def _dense() -> Any:
 
 def first_gradients(arguments: list[str], dense: bool) -> np.ndarray[Any, Any]:
     """The gradients of one step of `labeltree train`, all parameters in one row."""
-    from labeltree.cli import train
+    from labeltree.cli.commands import train_command as train
 
     found: list[torch.Tensor] = []
 

@@ -27,7 +27,7 @@ from torch import Tensor
 from kept import Results, Row, Table, write
 from labeltree.cache import data_home
 from labeltree.curation.contradicted import count_contradicted
-from labeltree.curation.evidence import nearest_labelled, weigh
+from labeltree.curation.neighbour_evidence import nearest_labelled, weigh
 from labeltree.curation.out_of_fold import out_of_fold
 from labeltree.curation.suspects import score_labels
 from labeltree.data import Source, make_splits, open_source
@@ -82,7 +82,7 @@ def pixels(source: Source) -> tuple[Tensor, Tensor, str]:
     """128 principal components of the pixels, for the classifier and for the neighbours."""
     from sklearn.decomposition import PCA
 
-    from labeltree.inference.embeddings import raw_table
+    from labeltree.inference.run_embeddings import raw_table
 
     raw = raw_table(source.with_split(["train"] * len(source)), "image").embeddings.numpy()
     found = torch.from_numpy(PCA(128, random_state=0).fit_transform(raw)).float()
@@ -93,7 +93,7 @@ def trained(source: Source, seed: int, epochs: int) -> tuple[Tensor, Tensor, str
     """Features and embeddings of a small encoder after SupCon on the labels of the source."""
     import lightning as L
 
-    from labeltree.inference.embeddings import embed_source
+    from labeltree.inference.run_embeddings import embed_source
     from labeltree.training.experiment import prepare
     from labeltree.training.reading import make_recipe
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from labeltree.models import small_text
+from labeltree.models.text_encoders import small_text
 
 
 @contextmanager

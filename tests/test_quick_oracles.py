@@ -11,7 +11,7 @@ import torch
 from labeltree.decisions import Promise
 from labeltree.decisions.conformal import threshold
 from labeltree.losses import HiMulConLoss
-from labeltree.report.svg import Drawing
+from labeltree.report.charts.svg import Drawing
 from labeltree.taxonomy import Taxonomy
 
 TREE = Taxonomy.from_paths([("a", "x"), ("a", "y"), ("b", "z"), ("b", "w")])

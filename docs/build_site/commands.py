@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import re
 from collections.abc import Iterator
 from unittest import mock
 
 from labeltree.cli.main import command_summaries
+from labeltree.plugins import named_parts
 from labeltree.training.parser_text import COMMON
 
 __all__ = ["command_pages", "parser_of"]
@@ -27,7 +27,7 @@ def parser_of(command: str) -> argparse.ArgumentParser:
     def carry(self: argparse.ArgumentParser, *_: object) -> str:
         raise _Found(self)
 
-    run = importlib.import_module(f"labeltree.cli.{command.replace('-', '_')}").run
+    run = named_parts("commands")[command].load().run
     try:
         with mock.patch.object(argparse.ArgumentParser, "format_help", carry):
             run(["--help-all" if command == "train" else "--help"])

@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # each function imports what it needs: a service that loads a
     from labeltree.data import DataSummary
     from labeltree.data.correction_rounds import CorrectionFiles
     from labeltree.decisions.classifiers import ClassifierChoice
-    from labeltree.evaluation.compare_runs import Compared
+    from labeltree.evaluation.comparing.compare_runs import Compared
     from labeltree.inference.extend import Extension
     from labeltree.inference.model import Model
     from labeltree.progress import Progress
@@ -153,7 +153,7 @@ def evaluate(
         taxonomy: a taxonomy file: for embeddings, the taxonomy of their labels; for a run, a taxonomy to use
             instead of its own.
         data: other labelled samples that a run is measured on, such as those of another hospital: a folder, a
-            table, or the name of a data set; see `labeltree.report.other_data.evaluate_on_data`.
+            table, or the name of a data set; see `labeltree.report.evaluate_other_data.evaluate_on_data`.
         data_path: the folder of a data set that ``data`` names.
         mapping: a file that says what became of each node of the old taxonomy, as ``labeltree taxonomy map``
             writes it. None = what is certain: nodes are found by path or by name, a removed one becomes the
@@ -220,7 +220,7 @@ def evaluate(
             "run are named in training, --table.group_column"
         )
     if data is not None:
-        from labeltree.report.other_data import evaluate_on_data
+        from labeltree.report.evaluate_other_data import evaluate_on_data
 
         for given, name in ((taxonomy, "taxonomy"), (mapping, "mapping"), (corrections, "corrections")):
             if given is not None:
@@ -311,7 +311,7 @@ def suspects(
         TaxonomyError: if there is no such node.
         ValueError: if a setting is out of range, or ``out`` does not end in ``.csv``.
     """
-    from labeltree.curation.reading import read_labelled
+    from labeltree.curation.labelled_vectors import read_labelled
     from labeltree.curation.suspects import check_free, find_suspects, write_suspects
 
     where = what.path if isinstance(what, RunFolder) else what
@@ -363,7 +363,8 @@ def compare(
             are evaluated on it first, into ``RUN/on-NAME``, as `evaluate` does.
         mapping: maps a run to the file that says what became of the nodes of its taxonomy; for other runs,
             what is certain is used.
-        **options: options of `labeltree.evaluation.compare_runs.compare_paths`, such as ``metrics=["top1"]``
+        **options: options of `labeltree.evaluation.comparing.compare_runs.compare_paths`, such as
+            ``metrics=["top1"]``
             or ``baseline="SupCon"``.
 
     Raises:
@@ -371,7 +372,7 @@ def compare(
         DataError: if the runs cannot be compared.
         ValueError: if a mapping is of no run that is compared, or there is no taxonomy that it leads to.
     """
-    from labeltree.evaluation.compare_runs import compare_paths
+    from labeltree.evaluation.comparing.compare_runs import compare_paths
     from labeltree.report import write_comparison_page
 
     listed = {name: [runs] if isinstance(runs, str | Path) else list(runs) for name, runs in methods.items()}
@@ -392,7 +393,7 @@ def _runs_on(
     """The evaluations of methods on one taxonomy: runs on another one are evaluated on it."""
     from labeltree.report.evaluate_and_report import evaluate_run
     from labeltree.taxonomy import load_taxonomy
-    from labeltree.taxonomy.between_versions import check_version
+    from labeltree.taxonomy.versions.between_versions import check_version
 
     files = {Path(run).resolve(): file for run, file in mapping.items()}
     unknown = set(files) - {Path(path).resolve() for paths in methods.values() for path in paths}

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import torch
 
 from labeltree.atomic import atomic_write
-from labeltree.data.opening import open_source
+from labeltree.data.open_source import open_source
 from labeltree.data.source import Source
-from labeltree.datasets.emoji_icons import STYLES
+from labeltree.datasets.from_packages.emoji_icons import STYLES
 from labeltree.errors import DataError
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import sys
 
 import torch
 
-from labeltree.inference.loading import load_run
+from labeltree.inference.load_run import load_run
 from labeltree.losses import HiMulConELoss
 from labeltree.training.experiment import Experiment, prepare
 

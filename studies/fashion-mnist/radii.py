@@ -9,8 +9,8 @@ import sys
 import torch
 
 from labeltree.geometry import PoincareBall
-from labeltree.inference.embeddings import embed_source
-from labeltree.inference.loading import load_run
+from labeltree.inference.load_run import load_run
+from labeltree.inference.run_embeddings import embed_source
 
 if __name__ == "__main__":
     for path in sys.argv[1:]:

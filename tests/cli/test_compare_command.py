@@ -219,4 +219,4 @@ def test_what_is_wrong_is_said(
 def test_help_loads_nothing_heavy(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", "--help"]) == 0
     assert "--baseline" in capsys.readouterr().out
-    assert "labeltree.cli.compare" in sys.modules
+    assert "labeltree.cli.commands.compare_command" in sys.modules

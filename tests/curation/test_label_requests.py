@@ -12,7 +12,7 @@ import torch
 from labeltree.cli.main import main
 from labeltree.curation.label_next import label_next
 from labeltree.curation.label_requests import COLUMNS, may_be_labelled, write_requests
-from labeltree.curation.reading import LabelledVectors, read_labelled
+from labeltree.curation.labelled_vectors import LabelledVectors, read_labelled
 from labeltree.errors import DataError
 from labeltree.geometry import get_geometry
 from labeltree.index import Index, IndexRows

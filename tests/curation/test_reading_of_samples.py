@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from labeltree.curation.reading import read_labelled, read_once
+from labeltree.curation.labelled_vectors import read_labelled, read_once
 from labeltree.data.corrections import sample_contents
 from labeltree.errors import LabeltreeError
 from labeltree.index import Index, IndexRows

@@ -14,7 +14,7 @@ import torch
 import labeltree as lt
 from labeltree.cli.main import main
 from labeltree.curation.contradicted import confident_classes, count_contradicted
-from labeltree.curation.evidence import Neighbours, nearest_labelled, weigh, winnable
+from labeltree.curation.neighbour_evidence import Neighbours, nearest_labelled, weigh, winnable
 from labeltree.curation.out_of_fold import out_of_fold
 from labeltree.curation.suspects import COLUMNS, Suspects, find_suspects, write_suspects
 from labeltree.data.corrections import Corrections

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from labeltree.data import open_source
-from labeltree.data.row_labels import label_nodes
 from labeltree.data.table_columns import DataTable
+from labeltree.data.tables.row_labels import label_nodes
 from labeltree.errors import DataError
 from labeltree.taxonomy import Taxonomy
 

@@ -13,7 +13,7 @@ from PIL import Image
 from labeltree.data.copies import connected_groups, keep_copies_together
 from labeltree.data.folders import open_folder
 from labeltree.data.splits import make_splits
-from labeltree.data.tables import open_table
+from labeltree.data.tables.table_source import open_table
 
 
 def photos(folder: Path, copied: int, splits: tuple[str, ...] = ("",)) -> Path:

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from labeltree.data import Source, open_source, stream_samples
-from labeltree.data.darwin_core import read_archive
+from labeltree.data.biology.darwin_core_archive import read_archive
 from labeltree.data.image_rules import FileNames, ImageRule, images_by_rule
 from labeltree.data.table_columns import DataTable
 from labeltree.errors import DataError

@@ -9,7 +9,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labeltree.data import Source, open_source, opening
+from labeltree.data import Source, open_source
+from labeltree.data import open_source as opening
 from labeltree.errors import TaxonomyError
 from labeltree.taxonomy import Taxonomy, TaxonomyMapping
 from labeltree.training.recipe import Recipe

@@ -11,8 +11,8 @@ from labeltree.data import (
     list_datasets,
     open_source,
     register_dataset,
-    registry,
 )
+from labeltree.data import named_data as registry
 from labeltree.errors import DataError
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from labeltree.data import make_splits, open_source, summarize
-from labeltree.data.tables import RESERVED
+from labeltree.data.tables.table_source import RESERVED
 from labeltree.errors import DataError
-from labeltree.runs.embeddings import _KNOWN
+from labeltree.runs.embedding_table import _KNOWN
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 import gbif
 from labeltree.cli.main import main
 from labeltree.data import Source, open_source
-from labeltree.data.rank_gaps import placeholder_name
-from labeltree.data.tables import table_labels
+from labeltree.data.biology.rank_gaps import placeholder_name
+from labeltree.data.tables.table_source import table_labels
 from labeltree.errors import DataError
 from labeltree.taxonomy import TaxonomyMapping
 

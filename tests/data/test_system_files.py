@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from labeltree.data import count_samples, folder_labels, open_source, stream_samples
-from labeltree.data.darwin_core import read_archive
+from labeltree.data.biology.darwin_core_archive import read_archive
 from labeltree.data.image_rules import list_files
 from labeltree.data.shards.finding import find_shards
 from labeltree.data.shards.tar import tar_samples
@@ -176,7 +176,7 @@ def test_every_unreadable_file_is_listed(tmp_path, write_image, cache_folder, ca
 
 def test_images_are_read_again_once_a_decoder_is_installed(tmp_path, write_image, monkeypatch):
     """What was unreadable is kept in the cache, but not beyond what made it so."""
-    files = "labeltree.data.images.files"
+    files = "labeltree.data.images.image_files"
     write_image(tmp_path / "set" / "a" / "x.png")
     monkeypatch.setattr(f"{files}.optional_decoders", lambda: "")
     monkeypatch.setattr(

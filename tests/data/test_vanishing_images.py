@@ -5,7 +5,7 @@ import os
 import lightning as L
 import pytest
 
-from labeltree.data.images import files as opened_files
+from labeltree.data.images import image_files as opened_files
 from labeltree.errors import DataError
 from labeltree.training.fit import train
 from labeltree.training.reading import RecipeParser

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from labeltree.data import open_source
-from labeltree.data.label_evidence import LabelEvidence
-from labeltree.data.votes import agreed_nodes, vote_note
+from labeltree.data.tables.label_evidence import LabelEvidence
+from labeltree.data.tables.votes import agreed_nodes, vote_note
 from labeltree.errors import DataError
 from labeltree.taxonomy import Taxonomy
 from labeltree.training.recipe import TableRecipe

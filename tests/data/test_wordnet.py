@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from labeltree.data import wordnet_dag, wordnet_taxonomy
-from labeltree.data.wordnet import WordNetNouns
+from labeltree.data.wordnet_files.wordnet_files import WordNetNouns
 from labeltree.errors import TaxonomyError
 
 # offset: words, pointers (@ hypernym, @i instance hypernym, ~ hyponym, # part), gloss

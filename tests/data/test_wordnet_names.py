@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from labeltree.cli.main import main
-from labeltree.data import wordnet_names, wordnet_taxonomy
-from labeltree.data.wordnet_names import base_forms, read_irregular, read_senses
+from labeltree.data import wordnet_taxonomy
+from labeltree.data.wordnet_files import wordnet_names
+from labeltree.data.wordnet_files.wordnet_names import base_forms, read_irregular, read_senses
 from labeltree.errors import TaxonomyError
 from labeltree.taxonomy import Taxonomy
 

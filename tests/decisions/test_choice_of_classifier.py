@@ -19,7 +19,7 @@ from labeltree.decisions.classifiers import (
 from labeltree.errors import DataError
 from labeltree.evaluation import EvaluationResult, EvaluationSettings, evaluate, load_outcomes
 from labeltree.evaluation.result import PREFIX
-from labeltree.report.main_numbers import main_numbers_table
+from labeltree.report.tables.main_numbers import main_numbers_table
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.taxonomy import Taxonomy
 
@@ -190,7 +190,7 @@ def test_headline_decisions_calibrate_and_predict_agree(
     assert json.loads(folder.chosen_classifier.read_text())["classifier"]["name"] == chosen.name
 
     monkeypatch.setattr(
-        "labeltree.inference.classifiers.fit_classifiers", None
+        "labeltree.inference.run_classifiers.fit_classifiers", None
     )  # kept in the run: nothing is learned
     assert run("calibrate", weak) == 0
     assert chosen.sentence in capsys.readouterr().out

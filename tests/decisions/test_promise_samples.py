@@ -19,8 +19,8 @@ from labeltree.decisions import ClassNodes, DecisionRule, Promise, fit_rule, hol
 from labeltree.decisions.groups import fit_group_rule
 from labeltree.decisions.promise_samples import PromiseSamples, for_promises, kept_for_probabilities
 from labeltree.errors import DataError
-from labeltree.inference.calibrate import calibrate_run, open_decider
-from labeltree.inference.loading import load_run
+from labeltree.inference.calibrate_run import calibrate_run, open_decider
+from labeltree.inference.load_run import load_run
 from labeltree.inference.reference import load_reference
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.taxonomy import Taxonomy

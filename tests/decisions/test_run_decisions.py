@@ -12,8 +12,8 @@ from PIL import Image
 
 from labeltree.cli.main import main
 from labeltree.decisions import Promise
-from labeltree.inference.calibrate import calibrate_run, open_decider
-from labeltree.inference.loading import load_run
+from labeltree.inference.calibrate_run import calibrate_run, open_decider
+from labeltree.inference.load_run import load_run
 from labeltree.runs import RunFolder
 
 pytestmark = pytest.mark.slow

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from labeltree.data import get_dataset
-from labeltree.data import registry as datasets
+from labeltree.data import named_data as datasets
 from labeltree.evaluation import evaluate
-from labeltree.evaluation import registry as protocols
+from labeltree.evaluation import protocol_registry as protocols
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 from labeltree.training import registry as objectives

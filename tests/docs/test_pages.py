@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from labeltree.data import registry as datasets
-from labeltree.evaluation import registry as protocols
-from labeltree.models import registry as encoders
+from labeltree.data import named_data as datasets
+from labeltree.evaluation import protocol_registry as protocols
+from labeltree.models import encoder_registry as encoders
 from labeltree.training import registry as objectives
 from sweeps import long_unless
 

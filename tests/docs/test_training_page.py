@@ -7,8 +7,8 @@ import yaml
 
 from labeltree.training.reading import RecipeParser
 from labeltree.training.recipe import Recipe
+from labeltree.training.recipe_settings import value_of
 from labeltree.training.registry import list_objectives
-from labeltree.training.settings import value_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "training.md").read_text("utf-8")
 

@@ -14,7 +14,7 @@ from labeltree.errors import DataError, TaxonomyError
 from labeltree.evaluation import EvaluationResult, EvaluationSettings, carry_over, evaluate
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy, TaxonomyMapping
-from labeltree.taxonomy.between_versions import LabelsOfBoth, VersionChange, mapping_digest
+from labeltree.taxonomy.versions.between_versions import LabelsOfBoth, VersionChange, mapping_digest
 
 OLD = Taxonomy.from_paths(
     [

@@ -26,9 +26,9 @@ from labeltree.evaluation.blocks_left_out import (
     ends_of_search,
     values_without_blocks,
 )
-from labeltree.evaluation.columns import Column, Place, ResamplingUnits, estimate
 from labeltree.evaluation.outcomes import Outcomes
-from labeltree.evaluation.registry import get_protocol, run_protocol
+from labeltree.evaluation.protocol_registry import get_protocol, run_protocol
+from labeltree.evaluation.sample_columns import Column, Place, ResamplingUnits, estimate
 from labeltree.evaluation.statistics import Resampling
 from labeltree.geometry import Sphere
 from labeltree.metrics.functional import retrieval_metrics

@@ -17,7 +17,7 @@ from labeltree.evaluation.statistics import (
     agreement_intervals,
     draw_counts,
 )
-from labeltree.runs.columns import number_groups
+from labeltree.runs.table_file_columns import number_groups
 
 pytestmark = pytest.mark.slow
 

@@ -8,9 +8,9 @@ import torch
 
 from labeltree.errors import DataError
 from labeltree.evaluation import EvaluationSettings, Inputs, JudgingTaxonomy, choose_samples
-from labeltree.evaluation.columns import Column, Place, ResamplingUnits, estimate
-from labeltree.evaluation.registry import get_protocol
-from labeltree.evaluation.samples import class_frequency
+from labeltree.evaluation.chosen_samples import class_frequency
+from labeltree.evaluation.protocol_registry import get_protocol
+from labeltree.evaluation.sample_columns import Column, Place, ResamplingUnits, estimate
 from labeltree.evaluation.subsampling import share_of_labels
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy

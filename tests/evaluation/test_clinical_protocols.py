@@ -24,9 +24,9 @@ from labeltree.evaluation import (
     choose_samples,
     evaluate,
 )
-from labeltree.evaluation.classifiers import fit_probe
-from labeltree.evaluation.protocols.node_scores import QUESTION_COUNTS
-from labeltree.evaluation.registry import Inputs, ProtocolResult, get_protocol, run_protocol
+from labeltree.evaluation.fitted_probe import fit_probe
+from labeltree.evaluation.protocol_registry import Inputs, ProtocolResult, get_protocol, run_protocol
+from labeltree.evaluation.protocols.nodes_as_tests import QUESTION_COUNTS
 from labeltree.evaluation.subsampling import row_groups, table_folds
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy, TaxonomyDAG

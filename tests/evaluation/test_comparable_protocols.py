@@ -27,13 +27,13 @@ from labeltree.evaluation import (
     evaluate,
     load_outcomes,
     register,
-    registry,
     reported_nodes,
     save_outcomes,
 )
+from labeltree.evaluation import protocol_registry as registry
 from labeltree.evaluation.protocols import k_fold
 from labeltree.evaluation.statistics import Statistic
-from labeltree.evaluation.statistics.left_out import block_counts
+from labeltree.evaluation.statistics.jackknife import block_counts
 from labeltree.metrics.functional import node_auroc
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy, TaxonomyDAG

@@ -12,9 +12,9 @@ import pytest
 
 from labeltree.errors import DataError
 from labeltree.evaluation import Comparison, Outcomes, compare
-from labeltree.evaluation.result_text import comparison_csv, comparison_text
+from labeltree.evaluation.comparing.result_text import comparison_csv, comparison_text
 from labeltree.evaluation.statistics import Bootstrap, GroupSums, holm, mcnemar, sign_flip_test
-from labeltree.report.comparison_page import comparison_page
+from labeltree.report.pages.comparison_page import comparison_page
 from labeltree.taxonomy import Taxonomy
 
 pytestmark = pytest.mark.slow

@@ -8,7 +8,7 @@ import pytest
 import torch
 from labelled_vectors import tree_vectors
 
-from labeltree.cli.evaluate import run
+from labeltree.cli.commands.evaluate_command import run
 from labeltree.evaluation import EvaluationResult, EvaluationSettings, evaluate
 from labeltree.geometry import Euclidean, Sphere
 from labeltree.metrics import functional as metrics

@@ -10,8 +10,8 @@ import torch
 
 from labeltree.cli.main import main
 from labeltree.errors import DataError
-from labeltree.evaluation.compare_outcomes import compare
-from labeltree.evaluation.gate import by_chance, check_gate, read_gate
+from labeltree.evaluation.comparing.compare_outcomes import compare
+from labeltree.evaluation.comparing.gate import by_chance, check_gate, read_gate
 from labeltree.evaluation.outcomes import Outcomes
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy

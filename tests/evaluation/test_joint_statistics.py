@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from labeltree.evaluation import EvaluationSettings, Outcomes, compare, evaluate
-from labeltree.evaluation.columns import ResamplingUnits, estimate_statistics
+from labeltree.evaluation.sample_columns import ResamplingUnits, estimate_statistics
 from labeltree.evaluation.statistics import Resampling, Statistic, across_runs
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy

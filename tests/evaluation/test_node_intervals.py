@@ -10,11 +10,11 @@ import pytest
 import torch
 from scipy.stats import norm, t
 
-from labeltree.evaluation.columns import Number, Place, ResamplingUnits
 from labeltree.evaluation.reported_nodes import MeanWithoutBlocks, NodeIntervals, mean_auroc
 from labeltree.evaluation.result import ProtocolResult
+from labeltree.evaluation.sample_columns import Number, Place, ResamplingUnits
 from labeltree.evaluation.statistics import Partition, Resampling, agreement_intervals
-from labeltree.evaluation.statistics.left_out import block_counts, jackknife
+from labeltree.evaluation.statistics.jackknife import block_counts, jackknife
 from labeltree.metrics.functional import node_auroc
 from labeltree.metrics.functional.node_resampling import RATES, decided_nodes
 from labeltree.taxonomy import Taxonomy

@@ -22,7 +22,7 @@ from labeltree.evaluation import (
     save_outcomes,
 )
 from labeltree.runs import EmbeddingTable
-from labeltree.runs.columns import number_groups
+from labeltree.runs.table_file_columns import number_groups
 from labeltree.taxonomy import Taxonomy, TaxonomyDAG
 
 pytestmark = pytest.mark.slow

@@ -12,7 +12,7 @@ import torch
 from labeltree.errors import DataError
 from labeltree.evaluation import EvaluationResult, evaluate
 from labeltree.metrics import functional as metrics
-from labeltree.report.metric_table import metric_table
+from labeltree.report.tables.metric_table import metric_table
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 

@@ -17,7 +17,7 @@ from labeltree.evaluation.statistics import (
     mcnemar,
     sign_flip_test,
 )
-from labeltree.runs.columns import number_groups
+from labeltree.runs.table_file_columns import number_groups
 
 
 def _two_runs(seed: int, n: int) -> tuple[np.ndarray, np.ndarray]:

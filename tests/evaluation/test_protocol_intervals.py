@@ -21,8 +21,8 @@ from labeltree.evaluation import (
     evaluate,
     protocol_table,
 )
-from labeltree.evaluation.columns import Column, Place, ResamplingUnits, estimate
-from labeltree.evaluation.samples import ClassFrequency
+from labeltree.evaluation.chosen_samples import ClassFrequency
+from labeltree.evaluation.sample_columns import Column, Place, ResamplingUnits, estimate
 from labeltree.evaluation.statistics import Bootstrap, Partition, Resampling, draw_counts
 from labeltree.evaluation.statistics.bootstrap import GroupSums
 from labeltree.runs import EmbeddingTable

@@ -29,9 +29,9 @@ from labeltree.evaluation import (
     parse_options,
     protocol_table,
     register,
-    registry,
     save_outcomes,
 )
+from labeltree.evaluation import protocol_registry as registry
 from labeltree.metrics.probe import LinearProbe
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
@@ -227,7 +227,7 @@ def test_a_protocol_that_fails_costs_no_other(
     def broken(inputs: Inputs, options: object) -> ProtocolResult:
         raise ValueError("classes holds no class")
 
-    broken.__module__ = "labeltree.evaluation.protocols.clustering"
+    broken.__module__ = "labeltree.evaluation.protocols.clusters"
     monkeypatch.setitem(registry._entries, "clustering", replace(get_protocol("clustering"), run=broken))
     found = evaluate(table, taxonomy, protocols=["clustering", "knn"]).main.protocols
     assert "failed: ValueError: classes holds no class" in str(found["clustering"].refusal)

@@ -20,7 +20,7 @@ from labeltree.evaluation import (
     Second,
     choose_samples,
 )
-from labeltree.evaluation.registry import get_protocol
+from labeltree.evaluation.protocol_registry import get_protocol
 from labeltree.geometry import get_geometry
 from labeltree.metrics import LinearProbe
 from labeltree.metrics.functional import normalized_mutual_information

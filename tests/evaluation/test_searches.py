@@ -26,13 +26,13 @@ from labeltree.evaluation import (
     save_outcomes,
 )
 from labeltree.evaluation.outcomes import load_outcomes
-from labeltree.evaluation.registry import get_protocol, run_protocol
+from labeltree.evaluation.protocol_registry import get_protocol, run_protocol
 from labeltree.metrics import functional
 from labeltree.metrics.catalogue import METRICS
 from labeltree.metrics.search.left_out import have_partner, leaves_group_out
-from labeltree.report.charts import DotRow, dot_chart
-from labeltree.report.main_numbers import main_numbers_table, main_sentences, tiles
-from labeltree.report.metric_table import metric_table, table_cells
+from labeltree.report.charts.bar_charts import DotRow, dot_chart
+from labeltree.report.tables.main_numbers import main_numbers_table, main_sentences, tiles
+from labeltree.report.tables.metric_table import metric_table, table_cells
 from labeltree.report.wording import percent
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy

@@ -18,8 +18,8 @@ from labeltree.evaluation import (
     choose_samples,
     evaluate,
 )
-from labeltree.evaluation.classifiers import fit_probe
-from labeltree.evaluation.registry import get_protocol
+from labeltree.evaluation.fitted_probe import fit_probe
+from labeltree.evaluation.protocol_registry import get_protocol
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 

@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from labeltree.geometry import Euclidean, PoincareBall, Sphere, base
+from labeltree.geometry import Euclidean, PoincareBall, Sphere
+from labeltree.geometry import geometry_base as base
 
 pytestmark = pytest.mark.slow
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from labeltree.cli.index import run
+from labeltree.cli.commands.index_command import run
 from labeltree.cli.main import main
 from labeltree.errors import DataError
 from labeltree.index import Index
@@ -125,7 +125,7 @@ def test_no_command_shows_the_password_of_an_index(
 def test_the_page_of_an_index_is_announced_without_the_password(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from labeltree.serving.explorer import opening
+    from labeltree.serving.explorer import open_explorer as opening
 
     monkeypatch.setattr(opening, "explore", lambda _, *, say, **__: say("http://127.0.0.1:8000"))
     assert main(["explore", "postgresql://me:s3cr3t@host/db#birds"]) == 0

@@ -221,7 +221,7 @@ def test_other_stores_are_tuned_where_they_are() -> None:
 def test_the_command_tunes_and_says_what_was_measured(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from labeltree.cli.index import run
+    from labeltree.cli.commands.index_command import run
 
     make(tmp_path)
     run([str(tmp_path / "index"), "--tune", "--quiet"])

@@ -19,8 +19,8 @@ from labeltree.index.reading import index_run
 from labeltree.inference.model import Model
 from labeltree.runs import RunFolder
 from labeltree.serving import ServiceSettings
-from labeltree.serving.explorer.app import create_explorer
-from labeltree.serving.explorer.opening import open_show
+from labeltree.serving.explorer.explorer_app import create_explorer
+from labeltree.serving.explorer.open_explorer import open_show
 
 pytestmark = pytest.mark.slow
 

@@ -17,7 +17,7 @@ from labeltree.errors import DataError
 from labeltree.index import Hits, Index, IndexRows, queries
 from labeltree.index.queries import Query, queries_in, run_queries
 from labeltree.index.results import Answer, likely_label, place_of, results_text
-from labeltree.report.search_page import search_page
+from labeltree.report.pages.search_page import search_page
 from labeltree.taxonomy import Taxonomy, TaxonomyMapping
 
 TREE = Taxonomy.from_paths(["animal/mammal/dog", "animal/mammal/cat", "animal/bird", "plant/oak"])

@@ -31,10 +31,11 @@ from labeltree.errors import (
     TaxonomyError,
     WriteError,
 )
-from labeltree.inference.bulk import BulkJob, launch, process, run_bulk
+from labeltree.inference.bulk import BulkJob, process, run_bulk
+from labeltree.inference.bulk import launch_processes as launch
+from labeltree.inference.bulk.bulk_samples import BulkSamples
 from labeltree.inference.bulk.process import Place, run_process
-from labeltree.inference.bulk.samples import BulkSamples
-from labeltree.inference.calibrate import open_decider
+from labeltree.inference.calibrate_run import open_decider
 from labeltree.lock import lock_folder
 from labeltree.runs import EmbeddingTable, PartFolder, RunFolder
 from labeltree.runs.parts import PartWriter
@@ -535,7 +536,7 @@ def test_one_process_at_a_time(run: Path, photos: Path, tmp_path: Path) -> None:
 
 WORKER = """
 import sys
-from labeltree.inference.bulk.worker import main
+from labeltree.inference.bulk.bulk_worker import main
 sys.stdin = open(sys.argv[1])
 sys.exit(main(sys.argv[2:]))
 """
@@ -613,7 +614,7 @@ def test_a_killed_process_is_named(
 ) -> None:
     (tmp_path / "sitecustomize.py").write_text(
         "import os, sys\n"
-        "if sys.orig_argv[-2:] == ['1', '2'] and 'labeltree.inference.bulk.worker' in sys.orig_argv:\n"
+        "if sys.orig_argv[-2:] == ['1', '2'] and 'labeltree.inference.bulk.bulk_worker' in sys.orig_argv:\n"
         "    os.kill(os.getpid(), 9)\n"
     )
     before = os.environ.get("PYTHONPATH", "")

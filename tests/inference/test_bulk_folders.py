@@ -9,8 +9,8 @@ import pytest
 from PIL import Image
 
 from labeltree.errors import DataError
-from labeltree.inference.bulk.samples import BulkSamples
-from labeltree.inference.loading import TrainedRun
+from labeltree.inference.bulk.bulk_samples import BulkSamples
+from labeltree.inference.load_run import TrainedRun
 from labeltree.training.recipe import TableRecipe
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-from labeltree.inference.bulk.samples import BulkSamples
+from labeltree.inference.bulk.bulk_samples import BulkSamples
 from labeltree.taxonomy import Taxonomy
 from labeltree.training.recipe import TableRecipe
 

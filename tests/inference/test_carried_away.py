@@ -16,7 +16,7 @@ from PIL import Image
 import labeltree as lt
 from labeltree.cli.main import main
 from labeltree.errors import DataError, RunError
-from labeltree.inference.loading import load_run
+from labeltree.inference.load_run import load_run
 from labeltree.inference.model import Model
 from labeltree.inference.reference import load_reference
 from labeltree.runs import RunFolder
@@ -346,7 +346,7 @@ def test_of_many_samples_some_are_embedded_to_learn_from(
 ) -> None:
     photos = make_image_folder(tmp_path / "photos")
     for name, value in (("_ALL", 20), ("MOST_LEARNED", 10), ("MOST_CALIBRATED", 8)):
-        monkeypatch.setattr(f"labeltree.inference.embeddings.{name}", value)
+        monkeypatch.setattr(f"labeltree.inference.run_embeddings.{name}", value)
     run = RunFolder(train(photos, tmp_path / "run"))
     assert not run.embeddings().exists()
     reference = load_reference(load_run(run.path, own_data=False))

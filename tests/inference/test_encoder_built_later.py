@@ -11,8 +11,8 @@ from safetensors.torch import load_file, save_file
 import labeltree as lt
 from labeltree.cli.main import main
 from labeltree.errors import RunError
-from labeltree.inference.embeddings import run_tables
-from labeltree.inference.loading import load_run
+from labeltree.inference.load_run import load_run
+from labeltree.inference.run_embeddings import run_tables
 from labeltree.runs import RunFolder
 from labeltree.training import network
 

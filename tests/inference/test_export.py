@@ -22,10 +22,10 @@ from labeltree.cli.main import main
 from labeltree.decisions import Calibrator, Promise
 from labeltree.decisions.rule import Fitted
 from labeltree.errors import DataError, RunError
-from labeltree.inference.calibrate import Decider
-from labeltree.inference.export.folder import export_model
-from labeltree.inference.export.labels import labels
-from labeltree.inference.loading import load_run
+from labeltree.inference.calibrate_run import Decider
+from labeltree.inference.export.export_folder import export_model
+from labeltree.inference.export.export_labels import labels
+from labeltree.inference.load_run import load_run
 from labeltree.inference.model import Model
 from labeltree.inference.reference import load_reference
 from sweeps import long_unless, some_now
@@ -329,7 +329,7 @@ def test_targets(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 
 
 def test_a_failed_export_leaves_nothing(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from labeltree.inference.export import folder
+    from labeltree.inference.export import export_folder as folder
 
     def fail(*_: object) -> None:
         raise RunError("an encoder that cannot be exported")

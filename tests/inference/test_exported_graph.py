@@ -5,8 +5,8 @@ import torch
 
 from labeltree.decisions import Calibrator, ClassNodes
 from labeltree.geometry import get_geometry
-from labeltree.geometry.pairwise import pairwise_distance
-from labeltree.inference.export.graph import CalibratedScores
+from labeltree.geometry.pairwise_distances import pairwise_distance
+from labeltree.inference.export.model_graph import CalibratedScores
 from labeltree.taxonomy import Taxonomy
 
 

@@ -14,7 +14,13 @@ import torch
 import labeltree as lt
 from labeltree.cli.main import main
 from labeltree.errors import DataError, RunError, TaxonomyError
-from labeltree.inference.extend import HELD_FROM, extend_run, extension_text, extensions_of, undo_extension
+from labeltree.inference.extend import (
+    HELD_FROM,
+    extend_run,
+    extension_text,
+    extensions_of,
+    undo_extension,
+)
 from labeltree.inference.reference import load_reference
 from labeltree.inference.training_samples import training_samples
 from labeltree.runs import EmbeddingTable, RunFolder

@@ -12,12 +12,12 @@ from exported_script import load_exported_script
 from labeltree.cli.main import main
 from labeltree.decisions.classifiers import MergedScores
 from labeltree.errors import RunError
-from labeltree.inference.loading import load_run
+from labeltree.inference.load_run import load_run
 from labeltree.inference.model import Model
 from labeltree.inference.other_version import run_on
 from labeltree.inference.reference import load_reference
 from labeltree.taxonomy import Taxonomy, TaxonomyMapping
-from labeltree.taxonomy.between_versions import mapping_digest
+from labeltree.taxonomy.versions.between_versions import mapping_digest
 
 pytestmark = pytest.mark.slow
 

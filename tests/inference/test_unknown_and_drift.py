@@ -16,7 +16,7 @@ import labeltree as lt
 from labeltree.cli.main import main
 from labeltree.inference.bulk import BulkJob, likeness, run_bulk
 from labeltree.inference.bulk.likeness import PartDraw
-from labeltree.inference.calibrate import open_decider
+from labeltree.inference.calibrate_run import open_decider
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.serving import ServiceSettings
 from labeltree.serving.app import create_app

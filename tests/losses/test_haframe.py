@@ -110,6 +110,6 @@ def test_settings_out_of_range(options, problem):
 
 
 def test_too_many_leaves(monkeypatch):
-    monkeypatch.setattr("labeltree.losses.haframe._MOST", 5)
+    monkeypatch.setattr("labeltree.losses.classifiers.haframe._MOST", 5)
     with pytest.raises(ValueError, match=r"the frame of 6 leaves needs a matrix .* limit is 5 leaves"):
         HAFrameLoss(even_tree(2, 3))

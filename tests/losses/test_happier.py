@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from labeltree.losses import HAPPIERLoss
-from labeltree.losses.h_ap_surrogate import SmoothRank, h_ap_surrogate
+from labeltree.losses.contrastive.h_ap_surrogate import SmoothRank, h_ap_surrogate
 from labeltree.taxonomy import Taxonomy
 
 # ragged: a leaf at depth 1, inner nodes at depths 1 and 2
@@ -194,7 +194,7 @@ def test_many_rows_are_ranked_a_few_anchors_at_a_time(monkeypatch: pytest.Monkey
     z, nodes, instances = batch(50, 5)
     loss = HAPPIERLoss(TREE, 5)
     once = loss.ranked(z, nodes, instances)
-    monkeypatch.setattr("labeltree.losses.happier._PAIRS", 350)
+    monkeypatch.setattr("labeltree.losses.contrastive.happier._PAIRS", 350)
     torch.testing.assert_close(loss.ranked(z, nodes, instances), once)
 
 

@@ -12,7 +12,7 @@ import torch
 
 from labeltree.geometry import Euclidean, PoincareBall, Sphere
 from labeltree.losses import JaccardSupConLoss, NTXentLoss, SupConLoss
-from labeltree.losses.ratings import RatingRelation, jaccard
+from labeltree.losses.contrastive.ratings import RatingRelation, jaccard
 from labeltree.taxonomy import Taxonomy
 
 pytestmark = pytest.mark.slow

@@ -48,7 +48,7 @@ from labeltree.losses import (
 from labeltree.metrics import functional
 from labeltree.models import KeyQueue
 from labeltree.pairs import implementation
-from labeltree.pairs import plan as plans
+from labeltree.pairs import pair_plan as plans
 
 pytestmark = pytest.mark.slow
 

@@ -23,7 +23,7 @@ from labeltree.losses import (
     SelfConLoss,
     SupConLoss,
 )
-from labeltree.losses.table import same_label
+from labeltree.losses.relation_table import same_label
 from labeltree.pairs import LabelRows, PairRelation, soft_target_contrast
 from labeltree.taxonomy import Taxonomy
 

@@ -5,7 +5,7 @@ from fractions import Fraction
 import pytest
 import torch
 
-from labeltree.losses.ratings import RatingOverlap, RatingRelation, jaccard
+from labeltree.losses.contrastive.ratings import RatingOverlap, RatingRelation, jaccard
 from labeltree.pairs import implementation, pair_counts
 
 

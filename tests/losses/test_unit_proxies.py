@@ -7,8 +7,8 @@ from slow_classifiers import same_value_and_gradient as same
 from slow_losses import even_tree, random_batch, random_tree
 
 from labeltree.losses import CrossEntropyLoss, NormalisedSoftmaxLoss, TreeProxyLoss
-from labeltree.losses.classes import node_log_likelihood
-from labeltree.losses.normalised_softmax import streamed_log_likelihood
+from labeltree.losses.classifiers.classes import node_log_likelihood
+from labeltree.losses.proxies.normalised_softmax import streamed_log_likelihood
 from labeltree.taxonomy import Taxonomy
 from labeltree.training.optim import build_optimizer
 from labeltree.training.recipe import OptimizerRecipe
@@ -101,7 +101,7 @@ def test_ancestors_are_their_slow_loop(seed, temperature, monkeypatch):
     expected = slow_softmax(tree, z, nodes, loss.proxies, temperature)
     expected = expected + 0.6 * slow_ancestors(tree, z, nodes, loss.proxies, temperature)
     same(loss(z, nodes), expected, z, loss.proxies)
-    monkeypatch.setattr("labeltree.losses.normalised_softmax._ENTRIES", 0)
+    monkeypatch.setattr("labeltree.losses.proxies.normalised_softmax._ENTRIES", 0)
     same(loss(z, nodes), expected, z, loss.proxies)
 
 
@@ -180,7 +180,7 @@ def test_many_classes_are_streamed(monkeypatch):
     whole = TreeProxyLoss(tree, 3, learn_temperature=True, ancestors=0.5).double()
     expected = whole(z, nodes)
     gradient = torch.autograd.grad(expected, [z, whole.proxies, whole.log_scale])
-    monkeypatch.setattr("labeltree.losses.normalised_softmax._ENTRIES", 0)
+    monkeypatch.setattr("labeltree.losses.proxies.normalised_softmax._ENTRIES", 0)
     value = whole(z, nodes)
     torch.testing.assert_close(value, expected)
     for a, b in zip(torch.autograd.grad(value, [z, whole.proxies, whole.log_scale]), gradient, strict=True):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from labeltree.losses.devise import name_forms, name_vector, read_word_vectors
+from labeltree.losses.classifiers.devise import name_forms, name_vector, read_word_vectors
 
 LINES = [
     "the 0.5 -1 2",

@@ -22,7 +22,7 @@ from labeltree.models import (
     usual_images,
     usually_pretrained,
 )
-from labeltree.training.inputs import open_views
+from labeltree.training.input_batches import open_views
 from labeltree.training.recipe import Recipe
 
 pytestmark = pytest.mark.slow

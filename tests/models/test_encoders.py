@@ -8,7 +8,7 @@ from torch import nn
 
 from labeltree.errors import DataError
 from labeltree.models import Encoder, build_encoder, list_encoders, register_encoder
-from labeltree.models.registry import registered_encoders
+from labeltree.models.encoder_registry import registered_encoders
 from labeltree.models.wrapped import WrappedEncoder
 
 pytestmark = pytest.mark.slow
@@ -197,7 +197,7 @@ def test_listing_by_pattern():
 
 @pytest.fixture
 def tiny(monkeypatch):
-    monkeypatch.setattr("labeltree.models.registry._ENTRIES", registered_encoders())
+    monkeypatch.setattr("labeltree.models.encoder_registry._ENTRIES", registered_encoders())
 
     class Tiny(Encoder):
         def __init__(self, channels):

@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import nn
 
-import labeltree.models.cifar
+import labeltree.models.cifar_resnets
 from labeltree.models import build_encoder, list_encoders, set_trainable
-from labeltree.models.cifar import PaddedShortcut, cifar_resnet, pyramidnet
+from labeltree.models.cifar_resnets import PaddedShortcut, cifar_resnet, pyramidnet
 
 pytestmark = pytest.mark.slow
 
@@ -136,5 +136,5 @@ def test_depths_that_do_not_exist_and_images_too_small():
 
 
 def test_examples():
-    found = doctest.testmod(labeltree.models.cifar)
+    found = doctest.testmod(labeltree.models.cifar_resnets)
     assert (found.failed, found.attempted > 0) == (0, True)

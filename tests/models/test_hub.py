@@ -16,7 +16,7 @@ from tiny_checkpoints import SIZE, write_open_clip, write_timm, write_transforme
 
 import labeltree as lt
 from labeltree.errors import DataError, LabeltreeError, WriteError
-from labeltree.inference.embeddings import run_tables
+from labeltree.inference.run_embeddings import run_tables
 from labeltree.models import (
     as_pinned,
     build_encoder,
@@ -31,7 +31,7 @@ from labeltree.models.hub import only_cached
 from labeltree.preprocessing import ImageLook
 from labeltree.report.cross_validation import fold_runs, train_folds
 from labeltree.runs import ModelDescription, RunFolder
-from labeltree.training.choose_encoder import IMAGE_ENCODER, SMALL_ENCODER, choose_encoder
+from labeltree.training.choosing.choose_encoder import IMAGE_ENCODER, SMALL_ENCODER, choose_encoder
 from labeltree.training.fit import train
 from labeltree.training.reading import parser_of, read_recipe, with_absolute_paths
 from labeltree.training.recipe import Recipe

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import distributed
 
-import labeltree.models.queue as queue_module
+import labeltree.models.feature_queue as queue_module
 from forked import start_ranks
 from labeltree.models import KeyQueue
 

@@ -7,8 +7,15 @@ from package_lists import write_lists
 
 from labeltree.data import make_splits
 from labeltree.datasets import debtags_taxonomy
-from labeltree.datasets.debtags import FACETS, SECTIONS, facet_label, package_source, tag_path, tag_table
 from labeltree.datasets.formats.debian_packages import Package, flowing_text, read_lists, stanzas
+from labeltree.datasets.from_packages.debtags import (
+    FACETS,
+    SECTIONS,
+    facet_label,
+    package_source,
+    tag_path,
+    tag_table,
+)
 from labeltree.errors import DataError
 
 

@@ -11,8 +11,8 @@ from official_layouts import check, check_refuses_what_is_missing
 from package_lists import write_lists
 
 from labeltree.data import data_home, fetch, open_source
-from labeltree.datasets.debtags import FILE
 from labeltree.datasets.formats.debian_packages import Package, read_lists, read_packages, write_packages
+from labeltree.datasets.from_packages.debtags import FILE
 from labeltree.errors import DataError
 
 

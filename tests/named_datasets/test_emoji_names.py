@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from labeltree.datasets.emoji_drawings import pixels_of_raster, pixels_of_svg
-from labeltree.datasets.emoji_icons import (
+from labeltree.datasets.from_packages.emoji_drawings import pixels_of_raster, pixels_of_svg
+from labeltree.datasets.from_packages.emoji_icons import (
     STYLES,
     Emoji,
     IconSet,

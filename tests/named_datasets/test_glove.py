@@ -10,12 +10,13 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from labeltree.cli.data import run
+from labeltree.cli.commands.data_command import run
 from labeltree.data import fetch, get_dataset, open_source
-from labeltree.datasets import glove, glove_file
+from labeltree.datasets import glove_file
 from labeltree.datasets.fetching.atomic_download import Expected
+from labeltree.datasets.from_packages import glove
 from labeltree.errors import DataError
-from labeltree.losses.devise import read_word_vectors
+from labeltree.losses.classifiers.devise import read_word_vectors
 
 WORDS = ["the", "dog", "naïve", ".", "ankle"]
 VECTORS = np.arange(15, dtype=np.float32).reshape(5, 3)

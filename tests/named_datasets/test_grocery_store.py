@@ -8,7 +8,7 @@ from official_layouts import check, check_refuses_what_is_missing, edit_line, wr
 
 from labeltree.cli.main import main
 from labeltree.data import fetch, get_dataset, open_source
-from labeltree.data.summary import summarize
+from labeltree.data.data_summary import summarize
 from labeltree.errors import DataError
 
 HEAD = (

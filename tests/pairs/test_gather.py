@@ -22,7 +22,7 @@ from labeltree.pairs import (
     sum_over_ranks,
     union_batch,
 )
-from labeltree.pairs.ranks import rows_of_all_ranks
+from labeltree.pairs.gather_ranks import rows_of_all_ranks
 
 pytestmark = pytest.mark.slow
 

@@ -5,7 +5,7 @@ import torch
 from pair_batches import random_batch, random_tree
 
 from labeltree.geometry import PoincareBall, Sphere
-from labeltree.losses.ratings import RatingRelation
+from labeltree.losses.contrastive.ratings import RatingRelation
 from labeltree.pairs import (
     PairRelation,
     bounded_sum,

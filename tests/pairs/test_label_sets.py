@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from labeltree import losses
 from labeltree.pairs import PairRelation, SetRelation, implementation, relation_codes
-from labeltree.pairs.label_sets import closeness
+from labeltree.pairs.pair_label_sets import closeness
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.label_sets import common_ancestors, distinct_labels
 from labeltree.taxonomy.relations import ANCESTOR, APART, SAME

@@ -20,7 +20,7 @@ from pair_batches import random_batch, random_tree
 from labeltree import losses
 from labeltree.geometry import Sphere
 from labeltree.pairs import PairRelation, implementation, pair_counts, pair_statistics, soft_target_contrast
-from labeltree.pairs.kernels import queue as queue_kernels
+from labeltree.pairs.kernels import queue_launch as queue_kernels
 from labeltree.pairs.kernels.layout import sides, tiles_between
 from labeltree.pairs.primitives import way_of
 from labeltree.taxonomy import Taxonomy

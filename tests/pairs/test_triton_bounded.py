@@ -10,7 +10,7 @@ from pair_batches import random_tree
 from labeltree import losses
 from labeltree.geometry import Sphere
 from labeltree.pairs import PairRelation, bounded_sum, implementation
-from labeltree.pairs.kernels import bounded as kernels
+from labeltree.pairs.kernels import bounded_launch as kernels
 from labeltree.taxonomy import Taxonomy
 
 pytest.importorskip("triton")

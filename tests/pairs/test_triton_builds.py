@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from labeltree.pairs.kernels.launch import settings
+from labeltree.pairs.kernels.launch_kernels import settings
 from sweeps import some_now
 
 pytestmark = pytest.mark.slow

@@ -10,7 +10,7 @@ from pair_batches import random_batch, random_tree
 
 from labeltree import losses
 from labeltree.pairs import PairRelation, implementation
-from labeltree.pairs.kernels import launch
+from labeltree.pairs.kernels import launch_kernels as launch
 
 pytest.importorskip("triton")
 

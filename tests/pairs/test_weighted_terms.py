@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from labeltree.geometry import Sphere
-from labeltree.losses.ratings import RatingRelation
+from labeltree.losses.contrastive.ratings import RatingRelation
 from labeltree.pairs import implementation, weighted_terms
 from labeltree.pairs.tiles import general as general_tiles
 

@@ -114,12 +114,12 @@ def load_libraries() -> None:
     import sklearn.linear_model  # noqa: F401
     import torch
 
-    import labeltree.cli.calibrate
-    import labeltree.cli.evaluate
-    import labeltree.cli.extend
-    import labeltree.cli.study
-    import labeltree.cli.train
-    import labeltree.inference.calibrate
+    import labeltree.cli.commands.calibrate_command
+    import labeltree.cli.commands.evaluate_command
+    import labeltree.cli.commands.extend_command
+    import labeltree.cli.commands.study_command
+    import labeltree.cli.commands.train_command
+    import labeltree.inference.calibrate_run
     import labeltree.inference.extend
     import labeltree.report.evaluate_and_report
     import labeltree.studies.execute

@@ -308,7 +308,7 @@ def test_what_libraries_say_of_full_disks_and_memory_is_put_into_words(
     def fails(_: list[str]) -> None:
         raise error
 
-    monkeypatch.setattr("labeltree.cli.index.run", fails)
+    monkeypatch.setattr("labeltree.cli.commands.index_command.run", fails)
     assert main(["index", "info", "x"]) == 2
     said = capsys.readouterr().err
     assert sentence in said

@@ -9,9 +9,9 @@ import torch
 from report_inputs import SMALL, random_table
 
 from labeltree.evaluation import EvaluationResult, evaluate
-from labeltree.report.main_numbers import main_numbers_table
-from labeltree.report.metric_table import aspect_table
-from labeltree.report.page import render_report
+from labeltree.report.pages.report_page import render_report
+from labeltree.report.tables.main_numbers import main_numbers_table
+from labeltree.report.tables.metric_table import aspect_table
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 

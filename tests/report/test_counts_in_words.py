@@ -1,7 +1,7 @@
 """Shares are in per cent, and what a class is most often taken for is the most frequent."""
 
-from labeltree.report.confusions import taken_for
-from labeltree.report.history import history_groups
+from labeltree.report.charts.training_curves import history_groups
+from labeltree.report.tables.confusions import taken_for
 from labeltree.taxonomy import Taxonomy
 
 TREE = Taxonomy.from_paths([("a", "x"), ("a", "y"), ("b", "z"), ("b", "w")])

@@ -12,9 +12,9 @@ from report_inputs import SMALL, clinic_table
 
 from labeltree.evaluation import EvaluationResult, EvaluationSettings, evaluate
 from labeltree.report import render_report
-from labeltree.report.explanations import explain_samples, explanation_rows
-from labeltree.report.node_table import node_table
-from labeltree.report.nodes import NodeNames
+from labeltree.report.charts.shown_nodes import NodeNames
+from labeltree.report.shown_samples.explanations import explain_samples, explanation_rows
+from labeltree.report.tables.node_table import node_table
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 

@@ -12,7 +12,7 @@ from report_inputs import SMALL, clinic_table
 
 from labeltree.evaluation import EvaluationResult, EvaluationSettings, evaluate, pool_folds
 from labeltree.report import render_report
-from labeltree.report.first_screen import group_word, promise_panel, promise_sentence, question_panels
+from labeltree.report.pages.first_screen import group_word, promise_panel, promise_sentence, question_panels
 from labeltree.report.wording import percent
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy

@@ -15,7 +15,7 @@ from PIL import Image
 import labeltree as lt
 from labeltree.cli.main import main
 from labeltree.errors import DataError, RunError, TaxonomyError
-from labeltree.report.other_data import _drifted
+from labeltree.report.evaluate_other_data import _drifted
 
 pytestmark = pytest.mark.slow
 

@@ -11,13 +11,13 @@ import torch
 from report_inputs import SMALL, large_ragged_tree, random_table
 
 from labeltree.evaluation import ProtocolResult, evaluate, read, tree_errors
-from labeltree.report.charts import DotRow, Line, _spread, cell_chart, dot_chart, line_chart
-from labeltree.report.error_tree_rows import ErrorRow, ErrorTree
-from labeltree.report.nodes import BRANCH_LIMIT, NodeNames, TreeColours, nearness_colour, oklch
-from labeltree.report.pictures import picture
-from labeltree.report.projection import project
-from labeltree.report.protocol_tables import protocol_blocks
-from labeltree.report.searches import choose_searches
+from labeltree.report.charts.bar_charts import DotRow, Line, _spread, cell_chart, dot_chart, line_chart
+from labeltree.report.charts.map_projection import project
+from labeltree.report.charts.shown_nodes import BRANCH_LIMIT, NodeNames, TreeColours, nearness_colour, oklch
+from labeltree.report.shown_samples.encode_pictures import picture
+from labeltree.report.shown_samples.searches import choose_searches
+from labeltree.report.tables.error_tree_rows import ErrorRow, ErrorTree
+from labeltree.report.tables.protocol_tables import protocol_blocks
 from labeltree.taxonomy import Taxonomy
 
 

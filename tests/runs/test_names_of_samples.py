@@ -1,6 +1,6 @@
 """Samples of one name are told apart in the record of a run."""
 
-from labeltree.runs.samples import _keys
+from labeltree.runs.sample_record import _keys
 
 
 def test_samples_of_one_name_are_told_apart() -> None:

@@ -14,10 +14,10 @@ from PIL import Image
 from labeltree.errors import DataError
 from labeltree.serving import ServiceSettings
 from labeltree.serving.explorer import Collection, Found
-from labeltree.serving.explorer.corrections import CorrectionsFile
+from labeltree.serving.explorer.corrections_file import CorrectionsFile
+from labeltree.serving.explorer.explorer_pictures import Pictures
 from labeltree.serving.explorer.maps import Maps
-from labeltree.serving.explorer.pictures import Pictures
-from labeltree.serving.explorer.review import Review, Suspect
+from labeltree.serving.explorer.review_samples import Review, Suspect
 from labeltree.serving.explorer.show import Show
 from labeltree.taxonomy import Taxonomy
 

@@ -2,7 +2,7 @@
 
 import json
 
-from labeltree.serving.replies import About
+from labeltree.serving.service_replies import About
 
 
 def test_the_mapping_of_a_model_on_another_version_is_said() -> None:

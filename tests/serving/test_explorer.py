@@ -23,13 +23,13 @@ from fastapi.testclient import TestClient
 from labeltree.data.corrections import Corrections
 from labeltree.errors import DataError
 from labeltree.serving import ServiceSettings
-from labeltree.serving.explorer.app import create_explorer
-from labeltree.serving.explorer.corrections import CorrectionsFile, read_suspects
+from labeltree.serving.explorer.corrections_file import CorrectionsFile, read_suspects
+from labeltree.serving.explorer.explorer_app import create_explorer
+from labeltree.serving.explorer.explorer_pictures import Pictures
 from labeltree.serving.explorer.maps import _LANDMARKS, Maps, compute_map
-from labeltree.serving.explorer.nodes import count_below, facts_of_node
-from labeltree.serving.explorer.opening import explore
-from labeltree.serving.explorer.pictures import Pictures
-from labeltree.serving.explorer.review import Conflict, Decision
+from labeltree.serving.explorer.node_facts import count_below, facts_of_node
+from labeltree.serving.explorer.open_explorer import explore
+from labeltree.serving.explorer.review_samples import Conflict, Decision
 from labeltree.serving.guard import Guard, host_of
 
 HEAD = "sample,label,suggested,decision\n"

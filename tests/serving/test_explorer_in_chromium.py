@@ -20,7 +20,7 @@ if CHROMIUM is None:
 sync = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: it drives chromium")
 pytest.importorskip("fastapi")
 uvicorn = pytest.importorskip("uvicorn")
-create_explorer = pytest.importorskip("labeltree.serving.explorer.app").create_explorer
+create_explorer = pytest.importorskip("labeltree.serving.explorer.explorer_app").create_explorer
 
 TOKEN = "0123456789abcdef-token"
 WAIT = 60_000  # milliseconds; a machine may be busy

@@ -20,8 +20,8 @@ from labeltree.errors import DataError
 from labeltree.index import Index, IndexRows
 from labeltree.index.reading import index_run
 from labeltree.serving import ServiceSettings
-from labeltree.serving.explorer.app import create_explorer
-from labeltree.serving.explorer.opening import open_collection, open_show
+from labeltree.serving.explorer.explorer_app import create_explorer
+from labeltree.serving.explorer.open_explorer import open_collection, open_show
 from labeltree.training.recipe_data import open_recipe_data
 
 pytestmark = pytest.mark.skipif(find_spec("lancedb") is None, reason="lancedb is not installed")

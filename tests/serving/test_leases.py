@@ -9,7 +9,7 @@ pytest.importorskip("fastapi")
 from fastapi import HTTPException
 
 from labeltree.serving.bodies import Admission
-from labeltree.serving.settings import ServiceSettings
+from labeltree.serving.service_settings import ServiceSettings
 
 
 def test_bytes_and_samples_are_given_back_with_the_last_holder() -> None:

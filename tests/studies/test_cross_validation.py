@@ -14,7 +14,7 @@ import labeltree as lt
 from labeltree.cli.main import main
 from labeltree.errors import DataError, RunError
 from labeltree.evaluation import load_outcomes
-from labeltree.evaluation.pooled import _cautions
+from labeltree.evaluation.pool_folds import _cautions
 
 pytestmark = pytest.mark.slow
 SETTINGS = {"epochs": 1, "batch_size": 16, "image_size": 28, "encoder": "small-conv", "accelerator": "cpu"}

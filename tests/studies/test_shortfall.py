@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 import scipy.stats
 
-from labeltree.report.document import to_markdown
-from labeltree.studies.plan import StudyError
+from labeltree.report.pages.document import to_markdown
 from labeltree.studies.shortfall import pareto_set, shortfall_blocks, shortfalls
 from labeltree.studies.study_file import read_study
-from labeltree.studies.summary import Summary
+from labeltree.studies.study_plan import StudyError
+from labeltree.studies.study_summary import Summary
 
 MARGINS = {"features/top1": 0.01, "embeddings/pair_violations": 0.02}
 

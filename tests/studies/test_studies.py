@@ -10,15 +10,15 @@ import pytest
 import yaml
 
 from labeltree.evaluation import EvaluationResult
-from labeltree.report.document import to_markdown
+from labeltree.report.pages.document import to_markdown
 from labeltree.runs import RunFolder
 from labeltree.studies.baselines import measure_baselines
 from labeltree.studies.book import Book, list_study
 from labeltree.studies.execute import execute
-from labeltree.studies.page import study_blocks
-from labeltree.studies.plan import Study, StudyError
 from labeltree.studies.run import is_measured, measured_as
 from labeltree.studies.study_file import read_study
+from labeltree.studies.study_page import study_blocks
+from labeltree.studies.study_plan import Study, StudyError
 from labeltree.training import registry
 from labeltree.training.origins import Origin
 from labeltree.training.reading import RecipeError

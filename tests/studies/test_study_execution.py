@@ -11,13 +11,13 @@ import yaml
 
 from labeltree.cli.main import main
 from labeltree.studies import execute as execute_module
-from labeltree.studies import worker as worker_module
+from labeltree.studies import study_worker as worker_module
 from labeltree.studies.baselines import baseline_digests, measure_baselines
 from labeltree.studies.book import Book, list_study
 from labeltree.studies.execute import execute, rewrite
-from labeltree.studies.plan import StudyError
 from labeltree.studies.run import Task, run_tasks_of
 from labeltree.studies.study_file import read_study
+from labeltree.studies.study_plan import StudyError
 from labeltree.training.checkpoints import TrainingInterrupted
 
 pytestmark = pytest.mark.slow

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from labeltree.studies.plan import Study
 from labeltree.studies.study_file import read_study
+from labeltree.studies.study_plan import Study
 
 pytestmark = pytest.mark.slow
 

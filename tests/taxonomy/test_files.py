@@ -11,7 +11,7 @@ from slow_trees import Rows, trees
 
 from labeltree.errors import WriteError
 from labeltree.taxonomy import Taxonomy, TaxonomyError
-from labeltree.taxonomy.edge_tables import is_edge_table
+from labeltree.taxonomy.files.edge_tables import is_edge_table
 from labeltree.taxonomy.forms import read_form
 
 SUFFIXES = [".json", ".yaml", ".yml", ".csv", ".tsv", ".txt"]

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from labeltree.cli.main import main
 from labeltree.errors import TaxonomyError
 from labeltree.taxonomy import Taxonomy, TaxonomyDAG, load_taxonomy
-from labeltree.taxonomy.breadcrumbs import breadcrumbs_of
-from labeltree.taxonomy.codes import SCHEMES, entries_from_codes
+from labeltree.taxonomy.files.breadcrumbs import breadcrumbs_of
+from labeltree.taxonomy.files.codes_of_classes import SCHEMES, entries_from_codes
 from labeltree.taxonomy.forms import read_form
 
 GOOGLE = """# Google_Product_Taxonomy_Version: 2021-09-21

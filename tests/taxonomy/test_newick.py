@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from slow_trees import Rows, trees
 
 from labeltree.taxonomy import Taxonomy, TaxonomyError
-from labeltree.taxonomy.newick import entries_from_newick, newick_from_tree
+from labeltree.taxonomy.files.newick import entries_from_newick, newick_from_tree
 
 pytestmark = pytest.mark.slow
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from labeltree.cli.main import main
 from labeltree.data.names.cleaning import Cleaner
 from labeltree.taxonomy import Taxonomy, TaxonomyMapping
-from labeltree.taxonomy.mapping_file import write_mapping
-from labeltree.taxonomy.review import review
+from labeltree.taxonomy.review_names import review
+from labeltree.taxonomy.versions.mapping_file import write_mapping
 
 PATHS = [
     *("bird/Blue Tit/a", "bird/Blue Tit/b", "bird/blue-tit/a", "bird/blue-tit/c"),

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from labeltree.errors import RunError
-from labeltree.inference.loading import load_run
-from labeltree.inference.samples import open_other
+from labeltree.inference.load_run import load_run
+from labeltree.inference.named_samples import open_other
 from labeltree.sampling import ClassBalancedBatchSampler
 from labeltree.taxonomy import Taxonomy
 from labeltree.training.experiment import prepare

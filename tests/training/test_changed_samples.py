@@ -14,9 +14,9 @@ import torch
 from PIL import Image
 
 from labeltree.cli.main import main
-from labeltree.data.images import files as opened_files
+from labeltree.data.images import image_files as opened_files
 from labeltree.errors import OtherSettingsError, RunError
-from labeltree.inference.loading import load_run
+from labeltree.inference.load_run import load_run
 from labeltree.runs import RunFolder, SampleRecord
 from labeltree.training.checkpoints import Checkpoints
 from labeltree.training.fit import train
@@ -207,7 +207,7 @@ def test_what_was_only_touched_or_moved_as_a_whole_is_the_same(
 
 def train_by(words: list[str]) -> None:
     """As `main` does, with its error."""
-    from labeltree.cli import train as command
+    from labeltree.cli.commands import train_command as command
 
     command.run(words[1:])
 
@@ -429,7 +429,8 @@ def test_arrays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recipe_of: Call
     import dataclasses
     from functools import partial
 
-    from labeltree.data import ArrayStore, Source, registry
+    from labeltree.data import ArrayStore, Source
+    from labeltree.data import named_data as registry
     from labeltree.taxonomy import Taxonomy
 
     pixels = np.random.default_rng(0).integers(0, 256, (40, 28, 28), dtype=np.uint8)

@@ -11,9 +11,9 @@ import torch
 
 from labeltree.cli.main import main
 from labeltree.errors import RunError, TaxonomyError
-from labeltree.inference.embeddings import embed_source
-from labeltree.inference.loading import load_run
-from labeltree.inference.samples import open_other
+from labeltree.inference.load_run import load_run
+from labeltree.inference.named_samples import open_other
+from labeltree.inference.run_embeddings import embed_source
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.taxonomy import Taxonomy
 from labeltree.training.checkpoints import best_row

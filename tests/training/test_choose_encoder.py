@@ -16,11 +16,12 @@ from torch import Tensor, nn
 from labeltree.data import open_source
 from labeltree.errors import DataError
 from labeltree.inference.model import Model
-from labeltree.models import Encoder, registry
+from labeltree.models import Encoder
+from labeltree.models import encoder_registry as registry
 from labeltree.preprocessing import ImageInput, ImageLook, Preprocessing
 from labeltree.runs import ModelDescription, RunFolder
-from labeltree.training import choose_encoder as module
-from labeltree.training.choose_encoder import IMAGE_ENCODER, choose_encoder
+from labeltree.training.choosing import choose_encoder as module
+from labeltree.training.choosing.choose_encoder import IMAGE_ENCODER, choose_encoder
 from labeltree.training.fit import train
 from labeltree.training.reading import parser_of
 from labeltree.training.recipe import Recipe

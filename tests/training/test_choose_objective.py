@@ -16,10 +16,10 @@ from labeltree.cli.main import main
 from labeltree.data import Source
 from labeltree.data.images.stores import ArrayStore
 from labeltree.errors import OtherSettingsError
-from labeltree.inference.loading import load_run
+from labeltree.inference.load_run import load_run
 from labeltree.runs import RunFolder
 from labeltree.taxonomy import Taxonomy
-from labeltree.training.choose_objective import choose_objective, with_objective
+from labeltree.training.choosing.choose_objective import choose_objective, with_objective
 from labeltree.training.experiment import prepare
 from labeltree.training.fit import train
 from labeltree.training.objective import Objective
@@ -148,7 +148,7 @@ def test_a_run_goes_on_with_what_was_chosen_when_it_began(
     recipe = recipe_of("auto", epochs=1)
     run = train(recipe, tmp_path / "run", progress_bar=False)
     monkeypatch.setattr(
-        "labeltree.training.choose_objective.choose_objective",
+        "labeltree.training.choosing.choose_objective.choose_objective",
         lambda *given: pytest.fail("a run that has begun chooses again"),
     )
     assert train(recipe, run.path, progress_bar=False, verify=True).path == run.path

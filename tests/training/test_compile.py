@@ -10,8 +10,8 @@ import pytest
 import torch
 from lightning.pytorch.callbacks import Callback
 
-from labeltree.inference.embeddings import embed_source
-from labeltree.inference.loading import load_run
+from labeltree.inference.load_run import load_run
+from labeltree.inference.run_embeddings import embed_source
 from labeltree.runs import RunFolder
 from labeltree.training import module as training_module
 from labeltree.training.experiment import prepare

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 import labeltree as lt
+from labeltree.cli.commands.train_command import _join_lists
 from labeltree.cli.main import main
-from labeltree.cli.train import _join_lists
 from labeltree.data.corrections import Correction, Corrections
 from labeltree.errors import OtherSettingsError, RunError
-from labeltree.inference.loading import load_run
+from labeltree.inference.load_run import load_run
 from labeltree.report.corrected_labels import already_corrected, correct_run
 from labeltree.training.fit import train
 from labeltree.training.reading import RecipeParser, make_recipe, with_absolute_paths

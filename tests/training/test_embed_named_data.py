@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 
 from labeltree.cli.main import main
-from labeltree.data import Source, open_source, register_dataset, registry
+from labeltree.data import Source, open_source, register_dataset
+from labeltree.data import named_data as registry
 from labeltree.errors import DataError
-from labeltree.inference.loading import load_run
-from labeltree.inference.samples import open_other
+from labeltree.inference.load_run import load_run
+from labeltree.inference.named_samples import open_other
 from labeltree.training.fit import train
 from labeltree.training.recipe import Recipe
 

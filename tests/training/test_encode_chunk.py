@@ -10,8 +10,8 @@ import torch
 from lightning.pytorch.callbacks import Callback
 from torch import nn
 
-from labeltree.inference.embeddings import embed_source
-from labeltree.inference.loading import load_run
+from labeltree.inference.load_run import load_run
+from labeltree.inference.run_embeddings import embed_source
 from labeltree.models import Encoder, register_encoder
 from labeltree.runs import RunFolder
 from labeltree.training.fit import train

@@ -11,8 +11,8 @@ from PIL import Image
 import labeltree as lt
 from labeltree.cli.main import main
 from labeltree.errors import DataError
-from labeltree.inference.embeddings import embed_source, with_modality
-from labeltree.inference.loading import load_run
+from labeltree.inference.load_run import load_run
+from labeltree.inference.run_embeddings import embed_source, with_modality
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.training.fit import train
 from labeltree.training.reading import parser_of

@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from labeltree.models import build_encoder, register_encoder
-from labeltree.models.registry import _ENTRIES
+from labeltree.models.encoder_registry import _ENTRIES
 from labeltree.models.small import small_conv
 from labeltree.training.experiment import prepare
-from labeltree.training.inputs import IMAGENET_MEAN
+from labeltree.training.input_batches import IMAGENET_MEAN
 from labeltree.training.network import Network, build_network
 from labeltree.training.recipe import Recipe
 from labeltree.training.recipe_data import open_recipe_source
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture
 def published(monkeypatch: pytest.MonkeyPatch) -> None:
     """Encoders with weights to start from; those of one say what they expect."""
-    monkeypatch.setattr("labeltree.models.registry._ENTRIES", dict(_ENTRIES))
+    monkeypatch.setattr("labeltree.models.encoder_registry._ENTRIES", dict(_ENTRIES))
 
     def says(channels: int, size: int) -> torch.nn.Module:
         encoder = small_conv(channels, size)

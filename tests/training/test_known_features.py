@@ -10,10 +10,10 @@ import torch
 from PIL import Image
 
 from labeltree.errors import DataError
-from labeltree.inference.embeddings import embed_source
+from labeltree.inference.run_embeddings import embed_source
 from labeltree.training.experiment import Experiment, prepare
-from labeltree.training.feature_store import FeatureStore, KeptFeatures
-from labeltree.training.frozen import encode_rows, use_precomputed_features
+from labeltree.training.features.feature_store import FeatureStore, KeptFeatures
+from labeltree.training.features.frozen import encode_rows, use_precomputed_features
 from labeltree.training.recipe import Recipe
 
 pytestmark = pytest.mark.slow

@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from labeltree.inference.embeddings import embed_source
-from labeltree.inference.loading import load_run
+from labeltree.inference.load_run import load_run
+from labeltree.inference.run_embeddings import embed_source
 from labeltree.models import Encoder, KeyQueue, MomentumEncoder, build_encoder, register_encoder
 from labeltree.taxonomy import Taxonomy
 from labeltree.training import registry

@@ -12,9 +12,9 @@ import pytest
 import torch
 
 from labeltree.data import ignore_cache, open_source
-from labeltree.data.images import files as opening
+from labeltree.data.images import image_files as opening
 from labeltree.errors import DataError, RunError
-from labeltree.inference.embeddings import run_tables
+from labeltree.inference.run_embeddings import run_tables
 from labeltree.runs import RunFolder
 from labeltree.training import batches
 from labeltree.training.fit import train

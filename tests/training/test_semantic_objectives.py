@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from labeltree.cli.train import run
+from labeltree.cli.commands.train_command import run
 from labeltree.errors import DataError
-from labeltree.inference.embeddings import embed_source
-from labeltree.inference.loading import load_run
+from labeltree.inference.load_run import load_run
+from labeltree.inference.run_embeddings import embed_source
 from labeltree.models import build_encoder
 from labeltree.runs import RunFolder
 from labeltree.taxonomy import Taxonomy

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from labeltree.errors import RunError
-from labeltree.inference.embeddings import run_tables
-from labeltree.inference.loading import load_run
+from labeltree.inference.load_run import load_run
+from labeltree.inference.run_embeddings import run_tables
 from labeltree.losses import CrossEntropyLoss, SupConLoss
 from labeltree.runs import RunFolder
 from labeltree.taxonomy import Taxonomy

@@ -9,9 +9,9 @@ import torch
 from labeltree.cli.main import main
 from labeltree.data import Source
 from labeltree.errors import DataError
-from labeltree.inference.embeddings import raw_table, run_tables
-from labeltree.inference.loading import load_run
-from labeltree.inference.samples import open_other
+from labeltree.inference.load_run import load_run
+from labeltree.inference.named_samples import open_other
+from labeltree.inference.run_embeddings import raw_table, run_tables
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.taxonomy import Taxonomy
 from labeltree.training.fit import train

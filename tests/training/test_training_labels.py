@@ -8,12 +8,12 @@ import pytest
 import torch
 
 from labeltree.errors import TaxonomyError
-from labeltree.inference.embeddings import embed_source
-from labeltree.inference.loading import load_run
+from labeltree.inference.load_run import load_run
+from labeltree.inference.run_embeddings import embed_source
 from labeltree.taxonomy import Taxonomy
 from labeltree.training.experiment import prepare
 from labeltree.training.fit import train
-from labeltree.training.labels import training_labels
+from labeltree.training.label_columns_of_batch import training_labels
 from labeltree.training.recipe import Recipe
 from labeltree.training.recipe_data import open_recipe_source
 

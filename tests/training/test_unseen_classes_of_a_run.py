@@ -16,8 +16,8 @@ import labeltree as lt
 from labeltree.cli.main import main
 from labeltree.data.source import UNSEEN
 from labeltree.errors import DataError, RunError
-from labeltree.inference.embeddings import kept_table, run_tables
-from labeltree.inference.loading import load_run
+from labeltree.inference.load_run import load_run
+from labeltree.inference.run_embeddings import kept_table, run_tables
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.training.experiment import prepare
 from labeltree.training.fit import train

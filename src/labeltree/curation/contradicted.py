@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from labeltree.curation.evidence import Evidence
+from labeltree.curation.neighbour_evidence import Evidence
 from labeltree.curation.out_of_fold import OutOfFold
 
 __all__ = ["Contradicted", "count_contradicted"]

@@ -6,7 +6,7 @@ from typing import Any
 
 from labeltree.curation.duplicates import Duplicates, find_duplicates
 from labeltree.curation.duplicates_text import DuplicateNames
-from labeltree.curation.reading import read_once, recorded_digests
+from labeltree.curation.labelled_vectors import read_once, recorded_digests
 from labeltree.index import Index
 
 __all__ = ["index_duplicates"]

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from labeltree.atomic import atomic_write
 from labeltree.curation.label_next import LabelRequests
-from labeltree.curation.reading import LabelledVectors
+from labeltree.curation.labelled_vectors import LabelledVectors
 from labeltree.data.corrections import CONTENT, is_decided
 from labeltree.errors import DataError
 

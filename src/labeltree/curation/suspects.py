@@ -16,7 +16,7 @@ from torch import Tensor
 
 from labeltree.atomic import atomic_write
 from labeltree.curation.contradicted import Contradicted, count_contradicted
-from labeltree.curation.evidence import Evidence, Neighbours, nearest_labelled, weigh, winnable
+from labeltree.curation.neighbour_evidence import Evidence, Neighbours, nearest_labelled, weigh, winnable
 from labeltree.curation.out_of_fold import OutOfFold, out_of_fold
 from labeltree.data.corrections import CONTENT, is_decided
 from labeltree.errors import DataError

@@ -14,8 +14,8 @@ from labeltree.errors import DataError
 from labeltree.metrics.checks import check_embeddings, check_nodes, check_same_length
 from labeltree.progress import Progress, silent
 from labeltree.taxonomy import Taxonomy
-from labeltree.taxonomy.changes import Change, Guess
-from labeltree.taxonomy.mapping_file import write_mapping
+from labeltree.taxonomy.versions.changes import Change, Guess
+from labeltree.taxonomy.versions.mapping_file import write_mapping
 
 __all__ = ["KINDS", "Kind", "TreeSuspect", "TreeSuspects", "find_tree_suspects"]
 

@@ -2,13 +2,12 @@
 
 from labeltree.cache import data_home, ignore_cache
 from labeltree.data.adapters import from_dataset
+from labeltree.data.data_summary import DataSummary, SplitSummary, summarize
 from labeltree.data.folders import folder_labels, folder_taxonomy
-from labeltree.data.images.files import ImageSettings, usual_input
+from labeltree.data.images.image_files import ImageSettings, usual_input
 from labeltree.data.images.stores import ArrayStore, MappedStore
-from labeltree.data.label_evidence import LabelEvidence
 from labeltree.data.listed_images import ListedImages, open_listed, register_reader
-from labeltree.data.opening import data_exist, open_source, with_missing_labels
-from labeltree.data.registry import (
+from labeltree.data.named_data import (
     DatasetEntry,
     Inventory,
     Needed,
@@ -20,16 +19,17 @@ from labeltree.data.registry import (
     register_dataset,
     register_download,
 )
+from labeltree.data.open_source import data_exist, open_source, with_missing_labels
 from labeltree.data.source import ImageStore, Source
 from labeltree.data.splits import hold_out_fold, make_splits
 from labeltree.data.stratified import make_folds, split_by_group
 from labeltree.data.streaming import StreamedSample, count_samples, stream_samples
-from labeltree.data.summary import DataSummary, SplitSummary, summarize
-from labeltree.data.tables import column_names, is_data_table, table_labels
+from labeltree.data.tables.label_evidence import LabelEvidence
+from labeltree.data.tables.table_source import column_names, is_data_table, table_labels
 from labeltree.data.views import TextViews, ViewGenerator
 from labeltree.data.views.generator import channel_statistics
 from labeltree.data.views.text import TokenStore
-from labeltree.data.wordnet_trees import wordnet_dag, wordnet_taxonomy
+from labeltree.data.wordnet_files.wordnet_trees import wordnet_dag, wordnet_taxonomy
 from labeltree.progress import ProgressLine
 
 __all__ = [

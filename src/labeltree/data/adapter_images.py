@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from labeltree.data.images.decode import ImageHead, image_errors, is_gray, open_image, pixels_of
-from labeltree.data.images.files import OnError, report_failures, usual_input
+from labeltree.data.images.image_files import OnError, report_failures, usual_input
 from labeltree.data.images.look import look_at
 from labeltree.data.images.stores import ArrayStore
 from labeltree.data.source import ImageStore

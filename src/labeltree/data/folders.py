@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 
 from labeltree.data.images.decode import EXTENSIONS
-from labeltree.data.images.files import ImageSettings
+from labeltree.data.images.image_files import ImageSettings
 from labeltree.data.listed_images import open_listed
 from labeltree.data.source import SPLIT_NAMES, SPLITS, Source, printable
 from labeltree.data.unused_rows import UnusedRows

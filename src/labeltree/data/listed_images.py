@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 
 from labeltree.data.images.encoded import ImageParts
-from labeltree.data.images.files import ImageSettings, open_images, unreadable
-from labeltree.data.registry import register_dataset
+from labeltree.data.images.image_files import ImageSettings, open_images, unreadable
+from labeltree.data.named_data import register_dataset
 from labeltree.data.source import Source, printable
 from labeltree.errors import DataError
 from labeltree.lazy import torch

@@ -19,8 +19,8 @@ from labeltree.errors import DataError
 from labeltree.lazy import torch
 from labeltree.preprocessing import ImageLook, Preprocessing
 from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy.check_nodes import moved_nodes
 from labeltree.taxonomy.label_sets import common_ancestors, distinct_labels
-from labeltree.taxonomy.nodes import moved_nodes
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -19,7 +19,7 @@ from labeltree.data.folders import left_out, walk_images
 from labeltree.data.image_rules import FileNames, ImageRule, is_url, list_files
 from labeltree.data.images.decode import decode
 from labeltree.data.images.encoded import read_part
-from labeltree.data.images.files import OnError
+from labeltree.data.images.image_files import OnError
 from labeltree.data.shards.finding import Shards, find_shards
 from labeltree.data.shards.parquet import (
     image_bytes,
@@ -30,8 +30,8 @@ from labeltree.data.shards.parquet import (
 from labeltree.data.shards.tar import TarSample, read_fields, tar_samples
 from labeltree.data.source import printable
 from labeltree.data.table_columns import PARQUET, DataTable, cell_text, read_header, text_batches
-from labeltree.data.table_samples import image_path, only_addresses, sample_columns
-from labeltree.data.tables import TABLE_SUFFIXES
+from labeltree.data.tables.table_samples import image_path, only_addresses, sample_columns
+from labeltree.data.tables.table_source import TABLE_SUFFIXES
 from labeltree.errors import DataError
 from labeltree.preprocessing import Preprocessing
 

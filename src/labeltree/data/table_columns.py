@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from labeltree.data.darwin_core import is_archive, read_archive
+from labeltree.data.biology.darwin_core_archive import is_archive, read_archive
 from labeltree.data.table_text import text_options
 from labeltree.errors import DataError
 from labeltree.safe_files import Reader, read_parquet

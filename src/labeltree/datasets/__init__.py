@@ -12,12 +12,12 @@ from labeltree.datasets.cifar_trees import (
     cifar_toy_taxonomy,
 )
 from labeltree.datasets.cub import cub_taxonomy, read_cub
-from labeltree.datasets.debtags import debtags_taxonomy
 from labeltree.datasets.deepfashion import read_deepfashion
-from labeltree.datasets.emoji import fetch_emoji
-from labeltree.datasets.encoder_weights import fetch_weights
 from labeltree.datasets.fashion_mnist import fashion_mnist_taxonomy
-from labeltree.datasets.glove import glove_file
+from labeltree.datasets.from_packages.debtags import debtags_taxonomy
+from labeltree.datasets.from_packages.emoji import fetch_emoji
+from labeltree.datasets.from_packages.encoder_weights import fetch_weights
+from labeltree.datasets.from_packages.glove import glove_file
 from labeltree.datasets.grocery_store import read_grocery_store
 from labeltree.datasets.ham10000 import ham10000_taxonomy, read_ham10000
 from labeltree.datasets.icd10cm import read_icd10cm

@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from labeltree.data.registry import Needed, Published, register_dataset
+from labeltree.data.named_data import Needed, Published, register_dataset
 from labeltree.data.source import Source
 from labeltree.datasets.formats.reviews import TEST, TRAIN, Review, parse_rating, review_source
 from labeltree.errors import DataError

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from labeltree.data.listed_images import ListedImages, register_reader
-from labeltree.data.registry import Needed, Published
+from labeltree.data.named_data import Needed, Published
 from labeltree.datasets.formats.matlab import read_matlab
 from labeltree.datasets.formats.resources import resource_yaml
 from labeltree.errors import DataError

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from labeltree.data.listed_images import ListedImages, archive_root, register_reader
-from labeltree.data.registry import Published
+from labeltree.data.named_data import Published
 from labeltree.datasets.formats.bird_lists import needed_lists, read_birds
 from labeltree.datasets.formats.listings import legible, read_listing
 from labeltree.datasets.formats.resources import resource_yaml

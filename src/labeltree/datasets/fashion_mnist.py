@@ -17,9 +17,9 @@ import numpy as np
 import torch
 
 from labeltree.cache import data_home
-from labeltree.data.images.files import ImageSettings
+from labeltree.data.images.image_files import ImageSettings
 from labeltree.data.images.stores import ChainedStore, MappedStore, reshaped
-from labeltree.data.registry import Needed, Published, register_dataset
+from labeltree.data.named_data import Needed, Published, register_dataset
 from labeltree.data.source import Source
 from labeltree.datasets.fetching.atomic_download import (
     Expected,

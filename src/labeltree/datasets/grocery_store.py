@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from labeltree.data.listed_images import ListedImages, first_existing, register_reader
-from labeltree.data.registry import Needed, Published
+from labeltree.data.named_data import Needed, Published
 from labeltree.data.source import SPLITS
 from labeltree.datasets.formats.listings import read_listing
 from labeltree.errors import DataError

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from labeltree.cache import data_home
-from labeltree.data.registry import Needed, Published, register_dataset
+from labeltree.data.named_data import Needed, Published, register_dataset
 from labeltree.data.source import Source
 from labeltree.data.stratified import group_ids
 from labeltree.datasets.fetching.atomic_download import Expected

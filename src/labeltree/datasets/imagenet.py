@@ -13,7 +13,7 @@ import torch
 
 from labeltree.data.images.decode import EXTENSIONS
 from labeltree.data.listed_images import ListedImages, register_reader
-from labeltree.data.registry import Needed, Published
+from labeltree.data.named_data import Needed, Published
 from labeltree.datasets.formats.matlab import read_matlab
 from labeltree.datasets.imagenet_trees import HIERARCHIES, hierarchy_taxonomy, imagenet_taxonomy
 from labeltree.errors import DataError

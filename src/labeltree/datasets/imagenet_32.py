@@ -9,9 +9,9 @@ from typing import Any, Unpack
 import numpy as np
 import torch
 
-from labeltree.data.images.files import ImageSettings
+from labeltree.data.images.image_files import ImageSettings
 from labeltree.data.images.stores import reshaped
-from labeltree.data.registry import Needed, Published, register_dataset
+from labeltree.data.named_data import Needed, Published, register_dataset
 from labeltree.data.source import Source
 from labeltree.datasets.formats.arrays import Batch, images_and_labels, open_arrays
 from labeltree.datasets.formats.safe_pickle import load_arrays

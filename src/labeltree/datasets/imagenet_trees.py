@@ -7,8 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from labeltree.data.wordnet import WordNetNouns
-from labeltree.data.wordnet_trees import synset_dag, synset_tree
+from labeltree.data.wordnet_files.wordnet_files import WordNetNouns
+from labeltree.data.wordnet_files.wordnet_trees import synset_dag, synset_tree
 from labeltree.datasets.formats.resources import resource_text
 from labeltree.datasets.wordnet import wordnet_folder
 from labeltree.errors import DataError

@@ -12,9 +12,9 @@ from typing import Any
 
 import torch
 
+from labeltree.data.biology.rank_gaps import placeholder_name
 from labeltree.data.listed_images import ListedImages, register_reader
-from labeltree.data.rank_gaps import placeholder_name
-from labeltree.data.registry import Needed, Published
+from labeltree.data.named_data import Needed, Published
 from labeltree.errors import DataError
 from labeltree.taxonomy import Taxonomy
 

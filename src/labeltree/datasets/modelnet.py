@@ -15,7 +15,7 @@ from labeltree.data.listed_images import (
     label_taxonomy,
     register_reader,
 )
-from labeltree.data.registry import Needed, Published
+from labeltree.data.named_data import Needed, Published
 from labeltree.data.source import printable
 from labeltree.data.stratified import group_ids
 from labeltree.errors import DataError

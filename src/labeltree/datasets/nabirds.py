@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from labeltree.data.listed_images import ListedImages, archive_root, register_reader
-from labeltree.data.registry import Published
+from labeltree.data.named_data import Published
 from labeltree.datasets.formats.bird_lists import needed_lists, read_birds
 from labeltree.datasets.formats.listings import legible, read_listing
 from labeltree.errors import TaxonomyError

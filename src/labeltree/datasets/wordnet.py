@@ -10,11 +10,11 @@ from pathlib import Path
 import torch
 
 from labeltree.cache import data_home
-from labeltree.data.registry import Needed, Published, register_dataset, register_download
+from labeltree.data.named_data import Needed, Published, register_dataset, register_download
 from labeltree.data.source import Source
 from labeltree.data.stratified import group_ids
-from labeltree.data.wordnet import Synset, WordNetNouns
-from labeltree.data.wordnet_trees import synsets_below
+from labeltree.data.wordnet_files.wordnet_files import Synset, WordNetNouns
+from labeltree.data.wordnet_files.wordnet_trees import synsets_below
 from labeltree.datasets.fetching.atomic_download import downloading
 from labeltree.datasets.fetching.debian import has_apt, unpack_package
 from labeltree.datasets.formats.hash_splits import stratified_hash_splits

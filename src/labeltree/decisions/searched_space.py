@@ -14,7 +14,7 @@ from labeltree.errors import DataError
 from labeltree.geometry import Sphere
 from labeltree.metrics.functional import hierarchical_f1, nearest_neighbour_labels
 from labeltree.runs import EmbeddingTable
-from labeltree.runs.columns import number_groups
+from labeltree.runs.table_file_columns import number_groups
 from labeltree.safe_files import fits
 from labeltree.taxonomy import AnyTaxonomy
 

@@ -1,23 +1,24 @@
 """Evaluation protocols for embeddings, and the result that holds their numbers."""
 
 from labeltree.evaluation import protocols as _protocols  # noqa: F401, they register themselves
-from labeltree.evaluation.columns import Column
-from labeltree.evaluation.compare_outcomes import compare
-from labeltree.evaluation.comparison import (
+from labeltree.evaluation.chosen_samples import Samples, choose_samples
+from labeltree.evaluation.comparing.compare_outcomes import compare
+from labeltree.evaluation.comparing.comparison import (
     Comparison,
     Difference,
     Estimate,
     MetricComparison,
     StratumComparison,
 )
+from labeltree.evaluation.comparing.result_text import attribute_rows, attribute_table, protocol_table
 from labeltree.evaluation.error_tree import Confusion, NodeErrors, TreeErrors, tree_errors
 from labeltree.evaluation.evaluate_table import evaluate
+from labeltree.evaluation.evaluation_settings import EvaluationSettings
 from labeltree.evaluation.judging_taxonomy import JudgingTaxonomy, carry_over, translate
 from labeltree.evaluation.measure_method import evaluate_aspects
 from labeltree.evaluation.outcomes import Outcomes, load_outcomes, save_outcomes
-from labeltree.evaluation.pooled import pool_folds, pool_outcomes
-from labeltree.evaluation.reading import ROLES, Reading, Representation, read
-from labeltree.evaluation.registry import (
+from labeltree.evaluation.pool_folds import pool_folds, pool_outcomes
+from labeltree.evaluation.protocol_registry import (
     Inputs,
     ProtocolEntry,
     ProtocolResult,
@@ -28,6 +29,7 @@ from labeltree.evaluation.registry import (
     parse_options,
     register,
 )
+from labeltree.evaluation.representations import ROLES, Reading, Representation, read
 from labeltree.evaluation.result import (
     AspectResult,
     AttributeResult,
@@ -35,9 +37,7 @@ from labeltree.evaluation.result import (
     MethodResult,
     aspect_means,
 )
-from labeltree.evaluation.result_text import attribute_rows, attribute_table, protocol_table
-from labeltree.evaluation.samples import Samples, choose_samples
-from labeltree.evaluation.settings import EvaluationSettings
+from labeltree.evaluation.sample_columns import Column
 from labeltree.evaluation.statistics import Statistic
 
 __all__ = [

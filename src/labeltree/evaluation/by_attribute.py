@@ -6,9 +6,9 @@ import numpy as np
 import torch
 
 from labeltree.errors import DataError
-from labeltree.evaluation.columns import FEWEST_GROUPS, Column, ResamplingUnits, estimate
 from labeltree.evaluation.outcomes import Key, Outcomes
 from labeltree.evaluation.result import PREFIX, AttributeResult
+from labeltree.evaluation.sample_columns import FEWEST_GROUPS, Column, ResamplingUnits, estimate
 from labeltree.evaluation.statistics import Resampling
 
 __all__ = ["MOST_VALUES", "by_attribute", "check_attribute"]

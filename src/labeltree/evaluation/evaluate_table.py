@@ -10,20 +10,20 @@ import torch
 from labeltree.decisions.classifiers import ChosenClassifier, Classifiers
 from labeltree.errors import DataError
 from labeltree.evaluation.by_attribute import check_attribute
-from labeltree.evaluation.columns import few_groups_note
-from labeltree.evaluation.inputs import Inputs, Second
+from labeltree.evaluation.chosen_samples import Samples, choose_samples
+from labeltree.evaluation.evaluation_settings import EvaluationSettings
 from labeltree.evaluation.judging_taxonomy import JudgingTaxonomy
 from labeltree.evaluation.measure_method import measure
-from labeltree.evaluation.reading import ROLES
-from labeltree.evaluation.registry import wanted_protocols
+from labeltree.evaluation.protocol_inputs import Inputs, Second
+from labeltree.evaluation.protocol_registry import wanted_protocols
+from labeltree.evaluation.representations import ROLES
 from labeltree.evaluation.result import EvaluationResult, MethodResult
-from labeltree.evaluation.samples import Samples, choose_samples
-from labeltree.evaluation.settings import EvaluationSettings
+from labeltree.evaluation.sample_columns import few_groups_note
 from labeltree.progress import Progress
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy
+from labeltree.taxonomy.check_nodes import last_class_number
 from labeltree.taxonomy.label_sets import common_ancestors, distinct_labels
-from labeltree.taxonomy.nodes import last_class_number
 
 __all__ = ["evaluate"]
 

@@ -12,9 +12,9 @@ from labeltree.decisions.classifiers import ClassScores, classify, merging_tempe
 from labeltree.errors import DataError
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy, match_nodes
-from labeltree.taxonomy.between_versions import VersionChange
+from labeltree.taxonomy.check_nodes import moved_nodes, trust_labels
 from labeltree.taxonomy.naming import some
-from labeltree.taxonomy.nodes import moved_nodes, trust_labels
+from labeltree.taxonomy.versions.between_versions import VersionChange
 
 __all__ = ["JudgingTaxonomy", "carry_over", "translate"]
 

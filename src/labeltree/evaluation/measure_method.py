@@ -16,15 +16,15 @@ from torch import Tensor
 from labeltree.decisions.classifiers import ChosenClassifier, Classifiers
 from labeltree.errors import DataError
 from labeltree.evaluation.by_attribute import by_attribute
-from labeltree.evaluation.columns import Column, Floats, class_means
+from labeltree.evaluation.chosen_samples import choose_samples, labelled_rows
 from labeltree.evaluation.error_tree import tree_errors
-from labeltree.evaluation.inputs import Inputs
+from labeltree.evaluation.evaluation_settings import EvaluationSettings
 from labeltree.evaluation.judging_taxonomy import JudgingTaxonomy
 from labeltree.evaluation.outcomes import Key, Outcomes
-from labeltree.evaluation.registry import ProtocolEntry, get_protocol, run_protocol
+from labeltree.evaluation.protocol_inputs import Inputs
+from labeltree.evaluation.protocol_registry import ProtocolEntry, get_protocol, run_protocol
 from labeltree.evaluation.result import NOT_MEASURED, AspectResult, MethodResult, ProtocolResult, aspect_means
-from labeltree.evaluation.samples import choose_samples, labelled_rows
-from labeltree.evaluation.settings import EvaluationSettings
+from labeltree.evaluation.sample_columns import Column, Floats, class_means
 from labeltree.evaluation.statistics import Statistic
 from labeltree.progress import Progress
 from labeltree.runs import EmbeddingTable

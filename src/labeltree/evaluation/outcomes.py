@@ -17,7 +17,7 @@ from labeltree.evaluation.blocks_left_out import WithoutBlocks
 from labeltree.evaluation.statistics import Statistic
 from labeltree.evaluation.statistics.interval_ends import Floats
 from labeltree.metrics.catalogue import is_larger_better
-from labeltree.runs.columns import number_groups
+from labeltree.runs.table_file_columns import number_groups
 from labeltree.safe_files import Reader, read_arrays, value_from_json
 from labeltree.taxonomy import Taxonomy, TaxonomyDAG
 

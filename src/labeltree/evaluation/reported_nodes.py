@@ -11,11 +11,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from labeltree.evaluation.columns import Place, ResamplingUnits
 from labeltree.evaluation.result import ProtocolResult
+from labeltree.evaluation.sample_columns import Place, ResamplingUnits
 from labeltree.evaluation.statistics import Statistic
 from labeltree.evaluation.statistics.interval_ends import Floats, acceleration_of, divided
-from labeltree.evaluation.statistics.left_out import block_counts, jackknife
+from labeltree.evaluation.statistics.jackknife import block_counts, jackknife
 from labeltree.metrics.functional.node_resampling import CountedNodes, ranked_nodes
 from labeltree.taxonomy import AnyTaxonomy
 from labeltree.taxonomy.naming import some

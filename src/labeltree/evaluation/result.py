@@ -9,13 +9,13 @@ from typing import Any
 
 from labeltree.decisions.classifiers import ChosenClassifier, ClassifierKind, Classifiers
 from labeltree.errors import DataError
-from labeltree.evaluation.columns import Column, Number, Place
+from labeltree.evaluation.chosen_samples import Samples
 from labeltree.evaluation.error_tree import TreeErrors
+from labeltree.evaluation.evaluation_settings import EvaluationSettings
 from labeltree.evaluation.json_numbers import Bounds, from_fields, without_nan
 from labeltree.evaluation.outcomes import Outcomes
-from labeltree.evaluation.reading import Representation
-from labeltree.evaluation.samples import Samples
-from labeltree.evaluation.settings import EvaluationSettings
+from labeltree.evaluation.representations import Representation
+from labeltree.evaluation.sample_columns import Column, Number, Place
 from labeltree.evaluation.statistics import Statistic
 from labeltree.safe_files import fits
 

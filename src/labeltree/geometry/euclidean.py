@@ -5,8 +5,8 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from labeltree.geometry.base import Geometry, group_average
-from labeltree.geometry.pairwise import pairwise_distance
+from labeltree.geometry.geometry_base import Geometry, group_average
+from labeltree.geometry.pairwise_distances import pairwise_distance
 from labeltree.geometry.precision import answer_dtype, exact, widen
 from labeltree.geometry.smooth import safe_sqrt, squared_norm
 

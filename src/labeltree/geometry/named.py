@@ -2,8 +2,8 @@
 
 import difflib
 
-from labeltree.geometry.base import Geometry
 from labeltree.geometry.euclidean import Euclidean
+from labeltree.geometry.geometry_base import Geometry
 from labeltree.geometry.poincare import PoincareBall
 from labeltree.geometry.sphere import Sphere
 

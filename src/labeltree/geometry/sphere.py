@@ -6,8 +6,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from labeltree.geometry.base import Geometry, group_average
-from labeltree.geometry.pairwise import pairwise_distance
+from labeltree.geometry.geometry_base import Geometry, group_average
+from labeltree.geometry.pairwise_distances import pairwise_distance
 from labeltree.geometry.precision import answer_dtype, exact, widen
 from labeltree.geometry.smooth import cosine, safe_sqrt, sinc, squared_norm, unit
 

@@ -15,7 +15,7 @@ __all__ = ["open_model", "weights_digest"]
 
 def weights_digest(run: str | Path) -> str | None:
     """The fingerprint of a run's weights; None if it cannot be read."""
-    from labeltree.inference.loading import file_digest
+    from labeltree.inference.load_run import file_digest
     from labeltree.runs import RunFolder
 
     try:

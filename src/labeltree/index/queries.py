@@ -17,7 +17,7 @@ from labeltree.index.hits import Hits
 from labeltree.index.index import Index
 from labeltree.index.results import Answer, likely_label
 from labeltree.taxonomy import Taxonomy
-from labeltree.taxonomy.between_versions import VersionChange
+from labeltree.taxonomy.versions.between_versions import VersionChange
 
 __all__ = ["Query", "queries_in", "run_queries"]
 
@@ -244,8 +244,8 @@ def _of_node(index: Index, query: Query, view: _View, options: dict[str, Any]) -
 
 def _embedded(index: Index, kind: str, values: list[str]) -> _Embedded:
     """Vectors of the values that can be read, and the reasons why others cannot, by position."""
-    from labeltree.inference.embeddings import embed_source
-    from labeltree.inference.samples import open_images, open_texts
+    from labeltree.inference.named_samples import open_images, open_texts
+    from labeltree.inference.run_embeddings import embed_source
 
     model = index.open_model()
     named = (open_images if kind == "image" else open_texts)(model.run, values)

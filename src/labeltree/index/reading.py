@@ -18,12 +18,12 @@ from labeltree.evaluation import translate
 from labeltree.index.index import Index
 from labeltree.index.rows import KNOWN_COLUMNS, RESERVED, IndexRows
 from labeltree.index.store import GeometryName
-from labeltree.inference.classifiers import run_classifiers
-from labeltree.inference.embeddings import run_tables
-from labeltree.inference.loading import TrainedRun
+from labeltree.inference.load_run import TrainedRun
+from labeltree.inference.run_classifiers import run_classifiers
+from labeltree.inference.run_embeddings import run_tables
 from labeltree.progress import Progress
 from labeltree.runs import EmbeddingTable, PartFolder, RunFolder
-from labeltree.runs.columns import as_texts, read_columns
+from labeltree.runs.table_file_columns import as_texts, read_columns
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy, load_taxonomy
 
 __all__ = ["index_embeddings", "index_run", "rows_of_embeddings", "rows_of_run", "rows_to_add"]

@@ -12,7 +12,7 @@ from torch import Tensor
 from labeltree.decisions import Promise, holds_truth
 from labeltree.decisions.conformal import count_groups
 from labeltree.decisions.kept_promises import group_coverage, is_kept
-from labeltree.evaluation.columns import Column, ResamplingUnits, estimate
+from labeltree.evaluation.sample_columns import Column, ResamplingUnits, estimate
 from labeltree.evaluation.statistics import Resampling
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy

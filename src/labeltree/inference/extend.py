@@ -22,13 +22,13 @@ from labeltree.data.stratified import make_folds
 from labeltree.decisions.classifiers import ClassifierChoice, Classifiers, classify
 from labeltree.decisions.extending import extend_classifiers
 from labeltree.errors import DataError, RunError, typed
-from labeltree.inference.calibrate import Decider, fit_decider, open_decider
-from labeltree.inference.classifiers import run_classifiers, write_classifiers
-from labeltree.inference.embeddings import OwnSamples, embed_source
-from labeltree.inference.loading import TrainedRun
+from labeltree.inference.calibrate_run import Decider, fit_decider, open_decider
+from labeltree.inference.load_run import TrainedRun
+from labeltree.inference.named_samples import open_other, seen_in_training
 from labeltree.inference.place_classes import Placed, extended_taxonomy, nearest_parent, path_in_tree
 from labeltree.inference.reference import keep_reference, load_calibration, load_reference, save_reference
-from labeltree.inference.samples import open_other, seen_in_training
+from labeltree.inference.run_classifiers import run_classifiers, write_classifiers
+from labeltree.inference.run_embeddings import OwnSamples, embed_source
 from labeltree.inference.training_samples import joined, save_learned
 from labeltree.progress import Progress
 from labeltree.runs import EmbeddingTable, RunFolder

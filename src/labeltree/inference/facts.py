@@ -11,8 +11,8 @@ from typing import Any
 
 from labeltree.decisions.conformal import Promise, samples_needed
 from labeltree.errors import DataError, LabeltreeError
-from labeltree.inference.calibrate import Decider, open_decider
-from labeltree.inference.loading import TrainedRun, load_run
+from labeltree.inference.calibrate_run import Decider, open_decider
+from labeltree.inference.load_run import TrainedRun, load_run
 from labeltree.inference.public_settings import public_data, public_encoder
 from labeltree.runs import RunFolder
 from labeltree.safe_files import Reader, read_json

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from labeltree.errors import DataError
-from labeltree.inference.calibrate import calibrate_run
+from labeltree.inference.calibrate_run import calibrate_run
 from labeltree.progress import progress_line
 from labeltree.runs import RunFolder
 

@@ -17,25 +17,25 @@ from labeltree.decisions import Answers, Promise
 from labeltree.decisions.classifiers import ClassifierChoice
 from labeltree.decisions.novelty import FALSE_ALARMS
 from labeltree.errors import DataError
-from labeltree.inference.calibrate import Decider, open_decider
-from labeltree.inference.classifiers import other_report
-from labeltree.inference.embeddings import embed_source
-from labeltree.inference.loading import TrainedRun, load_run
+from labeltree.inference.calibrate_run import Decider, open_decider
+from labeltree.inference.load_run import TrainedRun, load_run
+from labeltree.inference.named_samples import NamedSamples, open_images, open_other, open_texts, with_texts
 from labeltree.inference.other_version import run_on
 from labeltree.inference.predict import Answered, Request, answer_with
-from labeltree.inference.samples import NamedSamples, open_images, open_other, open_texts, with_texts
+from labeltree.inference.run_classifiers import other_report
+from labeltree.inference.run_embeddings import embed_source
 from labeltree.models import Encoder, ImagesAndTexts
 from labeltree.models.encoder import Modality
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.taxonomy import Taxonomy
-from labeltree.taxonomy.between_versions import check_version
-from labeltree.training.inputs import Inputs
+from labeltree.taxonomy.versions.between_versions import check_version
+from labeltree.training.input_batches import Inputs
 from labeltree.training.network import Network
 from labeltree.training.recipe import Recipe
 
 if TYPE_CHECKING:
     from labeltree.inference.bulk import BulkDone
-    from labeltree.inference.export.folder import Format
+    from labeltree.inference.export.export_folder import Format
 
 __all__ = ["Model", "Samples"]
 
@@ -386,8 +386,8 @@ class Model:
         with_reference: bool = False,
         replace: bool = False,
     ) -> Path:
-        """Write the model as a folder for others; see `labeltree.inference.export.folder.export_model`."""
-        from labeltree.inference.export.folder import export_model
+        """Write the model as a folder for others; see `export_model` in `labeltree.inference.export`."""
+        from labeltree.inference.export.export_folder import export_model
 
         return export_model(
             self.decider, out, formats, name=name, with_reference=with_reference, replace=replace

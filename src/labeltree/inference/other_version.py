@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from labeltree.data import Source
-from labeltree.inference.loading import TrainedRun
+from labeltree.inference.load_run import TrainedRun
 from labeltree.taxonomy import Taxonomy
-from labeltree.taxonomy.between_versions import VersionChange
-from labeltree.taxonomy.nodes import trust_labels
+from labeltree.taxonomy.check_nodes import trust_labels
+from labeltree.taxonomy.versions.between_versions import VersionChange
 
 __all__ = ["run_on"]
 

@@ -15,22 +15,22 @@ from labeltree.decisions import Answers, DecisionRule, Promise, TreeCost, read_c
 from labeltree.decisions.answers import answer_scores
 from labeltree.decisions.classifiers import ClassifierChoice
 from labeltree.decisions.drift import FEWEST, Drift
-from labeltree.decisions.evidence import Step
+from labeltree.decisions.evidence_for_answers import Step
 from labeltree.decisions.novelty import FALSE_ALARMS, check_false_alarms
 from labeltree.decisions.promise_samples import PromiseSamples
 from labeltree.errors import DataError, typed
-from labeltree.inference.calibrate import Decider, open_decider
-from labeltree.inference.classifiers import other_report, run_classifiers
+from labeltree.inference.calibrate_run import Decider, open_decider
 from labeltree.inference.explain import explain, explain_text
 from labeltree.inference.format_answers import Format, answer_rows, show_rows, skipped_row
-from labeltree.inference.loading import TrainedRun, load_run
+from labeltree.inference.load_run import TrainedRun, load_run
+from labeltree.inference.named_samples import NamedSamples, open_images, open_other, open_texts, with_texts
 from labeltree.inference.other_version import run_on
-from labeltree.inference.samples import NamedSamples, open_images, open_other, open_texts, with_texts
+from labeltree.inference.run_classifiers import other_report, run_classifiers
 from labeltree.metrics.functional import group_labels
 from labeltree.metrics.functional.node_groups import in_conflict
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
-from labeltree.taxonomy.between_versions import check_version
+from labeltree.taxonomy.versions.between_versions import check_version
 
 if TYPE_CHECKING:
     from labeltree.inference.coverage import CalledUnknown, Coverage

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from labeltree.errors import RunError
-from labeltree.inference.embeddings import kept_table
-from labeltree.inference.loading import TrainedRun
+from labeltree.inference.load_run import TrainedRun
 from labeltree.inference.reference import load_reference
+from labeltree.inference.run_embeddings import kept_table
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.safe_files import Reader, read_json
 from labeltree.taxonomy import Taxonomy

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from labeltree.geometry import Geometry
 from labeltree.losses.ranks_agree import watch_parameters
 from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy.check_nodes import trusted, warn_of_class_numbers
 from labeltree.taxonomy.dag import check_tree
-from labeltree.taxonomy.nodes import trusted, warn_of_class_numbers
 
 __all__ = ["LabelSets", "Loss", "check_batch", "check_choice", "describe", "follow_device", "shown_settings"]
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from labeltree.geometry import Euclidean, Geometry, as_geometry
 from labeltree.geometry.precision import answer_dtype, widen
 from labeltree.losses.batch import check_choice, describe
-from labeltree.losses.classifier import ClassifierLoss
+from labeltree.losses.classifiers.classifier import ClassifierLoss
 from labeltree.taxonomy import Taxonomy
 
 __all__ = ["GuidedPrototypeLoss", "TreeMetric", "prototype_distortion"]

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, distributed, nn
 
-from labeltree.pairs.ranks import num_ranks
+from labeltree.pairs.gather_ranks import num_ranks
 
 __all__ = ["watch_parameters"]
 

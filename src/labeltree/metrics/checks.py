@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from labeltree.taxonomy import AnyTaxonomy
-from labeltree.taxonomy.nodes import warn_of_class_numbers
+from labeltree.taxonomy.check_nodes import warn_of_class_numbers
 
 __all__ = [
     "check_embeddings",

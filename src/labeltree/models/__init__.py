@@ -1,10 +1,10 @@
 """Encoders of images and texts by name, projection heads, and policies for what is trained."""
 
-import labeltree.models.cifar  # these register the encoders that have a name of their own
+import labeltree.models.cifar_resnets  # these register the encoders that have a name of their own
 import labeltree.models.efficientnet_lite
 import labeltree.models.small
-import labeltree.models.small_text
-import labeltree.models.text_loading  # noqa: F401
+import labeltree.models.text_encoders.small_text
+import labeltree.models.text_encoders.text_loading  # noqa: F401
 from labeltree.models.build import (
     as_pinned,
     build_encoder,
@@ -20,13 +20,13 @@ from labeltree.models.build import (
 )
 from labeltree.models.chunks import encode_in_chunks, normalises_by_batch
 from labeltree.models.encoder import AdaptedEncoder, Encoder, set_trainable
+from labeltree.models.encoder_registry import register_encoder
+from labeltree.models.feature_queue import KeyQueue
 from labeltree.models.head import ProjectionHead
 from labeltree.models.lora import add_lora, merged_state, need_lora
 from labeltree.models.momentum import MomentumEncoder
 from labeltree.models.paired import ImagesAndTexts, PairedEncoder
-from labeltree.models.queue import KeyQueue
-from labeltree.models.registry import register_encoder
-from labeltree.models.text import TextEncoder, TokenizedTexts
+from labeltree.models.text_encoders.text_encoder import TextEncoder, TokenizedTexts
 from labeltree.models.weights import load_weights, misfits, save_weights
 
 __all__ = [

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from labeltree.models.encoder import Encoder, Modality
+from labeltree.models.encoder_registry import registered_encoders
 from labeltree.models.hub_cache import HubName
 from labeltree.models.hub_names import is_any_library, pinned_name, pins
 from labeltree.models.open_clip_images import (
@@ -17,8 +18,7 @@ from labeltree.models.open_clip_images import (
     rebuild_open_clip,
 )
 from labeltree.models.paired import paired
-from labeltree.models.registry import registered_encoders
-from labeltree.models.text_loading import (
+from labeltree.models.text_encoders.text_loading import (
     PREFIX,
     load_text_encoder,
     need_text_library,

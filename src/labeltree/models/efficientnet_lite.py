@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from labeltree.cache import need_weights
 from labeltree.models.encoder import Encoder
-from labeltree.models.registry import register_encoder
+from labeltree.models.encoder_registry import register_encoder
 from labeltree.models.weights import read_weights
 from labeltree.models.wrapped import wrap_timm
 from labeltree.preprocessing import ImageInput, Preprocessing

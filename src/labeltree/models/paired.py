@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from labeltree.models.encoder import Encoder, Modality
-from labeltree.models.text import TextEncoder
+from labeltree.models.text_encoders.text_encoder import TextEncoder
 
 __all__ = ["ImagesAndTexts", "PairedEncoder", "Towers", "only", "paired"]
 

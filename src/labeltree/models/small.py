@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from torch import Tensor, nn
 
 from labeltree.models.encoder import Encoder
-from labeltree.models.registry import register_encoder
+from labeltree.models.encoder_registry import register_encoder
 
 __all__ = ["BasicBlock", "Bottleneck", "StagedEncoder"]
 

@@ -1,18 +1,6 @@
 """Pairs of samples: their relation in the taxonomy, and the statistics of similarities that losses need."""
 
-from labeltree.pairs.codes import RelationCodes, Rho, relation_codes
-from labeltree.pairs.label_sets import SetRelation
-from labeltree.pairs.manual_gradient import eager_gradient
-from labeltree.pairs.plan import Implementation, Plan, implementation
-from labeltree.pairs.primitives import (
-    bounded_sum,
-    nearest_of_groups,
-    nearest_other,
-    pair_counts,
-    pair_statistics,
-    soft_target_contrast,
-)
-from labeltree.pairs.ranks import (
+from labeltree.pairs.gather_ranks import (
     UnionBatch,
     gather_embeddings,
     gather_rows,
@@ -21,8 +9,20 @@ from labeltree.pairs.ranks import (
     sum_over_ranks,
     union_batch,
 )
+from labeltree.pairs.manual_gradient import eager_gradient
+from labeltree.pairs.pair_label_sets import SetRelation
+from labeltree.pairs.pair_plan import Implementation, Plan, implementation
+from labeltree.pairs.pair_results import PairStatistics, PairWeight, QueueContrast, Statistic
+from labeltree.pairs.primitives import (
+    bounded_sum,
+    nearest_of_groups,
+    nearest_other,
+    pair_counts,
+    pair_statistics,
+    soft_target_contrast,
+)
 from labeltree.pairs.relation import LabelRows, PairRelation
-from labeltree.pairs.results import PairStatistics, PairWeight, QueueContrast, Statistic
+from labeltree.pairs.relation_codes import RelationCodes, Rho, relation_codes
 from labeltree.pairs.similarity import Similarity, as_kernels_take, pair_similarity, prototype_distances
 from labeltree.pairs.terms import bounded_terms, masked_logsumexp, relation_terms, weigh, weighted_terms
 

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from labeltree.geometry import Geometry, Sphere
+from labeltree.pairs.pair_results import PairStatistics, PairWeight, QueueContrast, Statistic
 from labeltree.pairs.relation import PairRelation
-from labeltree.pairs.results import PairStatistics, PairWeight, QueueContrast, Statistic
 from labeltree.pairs.similarity import Similarity, pair_similarity, prototype_distances
 
 __all__ = [

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from labeltree.geometry.hand_written import single_backward
 from labeltree.geometry.smooth import to_safe_length
-from labeltree.pairs.plan import planned
+from labeltree.pairs.pair_plan import planned
 from labeltree.pairs.similarity import full_precision, working_dtype
 
 __all__ = [

@@ -13,17 +13,18 @@ from torch import Tensor
 
 from labeltree.geometry import Geometry, Sphere
 from labeltree.pairs import dense
-from labeltree.pairs.kernels import bounded as bounded_kernels
-from labeltree.pairs.kernels import queue as queue_kernels
+from labeltree.pairs.kernels import bounded_launch as bounded_kernels
+from labeltree.pairs.kernels import queue_launch as queue_kernels
 from labeltree.pairs.kernels import statistics as kernels
-from labeltree.pairs.kernels.launch import WIDEST, can_run
+from labeltree.pairs.kernels.launch_kernels import WIDEST, can_run
 from labeltree.pairs.manual_gradient import gradient_alone
-from labeltree.pairs.plan import asked, planned
+from labeltree.pairs.pair_plan import asked, planned
+from labeltree.pairs.pair_results import PairStatistics, PairWeight, QueueContrast, Statistic
 from labeltree.pairs.relation import PairRelation
-from labeltree.pairs.results import PairStatistics, PairWeight, QueueContrast, Statistic
 from labeltree.pairs.similarity import Similarity, at_least_single, prototype_distances, working_dtype
-from labeltree.pairs.tiles import general, general_bounded, nearest, queue
-from labeltree.pairs.tiles.bounded import BoundedSum
+from labeltree.pairs.tiles import general, general_bounded, nearest
+from labeltree.pairs.tiles import queue_tiles as queue
+from labeltree.pairs.tiles.bounded_sums import BoundedSum
 from labeltree.pairs.tiles.contrast import exponent_dtype
 from labeltree.pairs.tiles.grid import TILE, grid_of
 from labeltree.pairs.tiles.walk import walk

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 
-from labeltree.pairs.codes import RelationCodes, relation_codes
+from labeltree.pairs.relation_codes import RelationCodes, relation_codes
 from labeltree.taxonomy.relations import ANCESTOR, relation_from_paths
 
 __all__ = ["LabelRows", "NodeCodes", "PairRelation", "Rows"]

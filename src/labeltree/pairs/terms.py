@@ -10,12 +10,12 @@ from torch import Tensor
 
 from labeltree.geometry import Geometry, Sphere
 from labeltree.pairs.manual_gradient import gradient_alone, unit_rows
-from labeltree.pairs.plan import asked
+from labeltree.pairs.pair_plan import asked
+from labeltree.pairs.pair_results import Statistic
 from labeltree.pairs.primitives import bounded_sum, pair_statistics, way_of
 from labeltree.pairs.relation import PairRelation
-from labeltree.pairs.results import Statistic
 from labeltree.pairs.similarity import Similarity, at_least_single, full_precision
-from labeltree.pairs.tiles import small
+from labeltree.pairs.tiles import small_batches as small
 from labeltree.pairs.tiles.contrast import Contrast
 from labeltree.pairs.tiles.grid import TILE, blocks, grid_of
 from labeltree.pairs.tiles.walk import walk

@@ -5,7 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from labeltree.evaluation.comparison import ALPHA, Comparison, Difference, MetricComparison, StratumComparison
+from labeltree.evaluation.comparing.comparison import (
+    ALPHA,
+    Comparison,
+    Difference,
+    MetricComparison,
+    StratumComparison,
+)
 from labeltree.metrics.catalogue import Metric
 from labeltree.report.wording import format_interval, format_score, metric_words, percent, plural
 

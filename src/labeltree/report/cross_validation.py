@@ -23,11 +23,11 @@ from labeltree.evaluation import (
 from labeltree.inference.finish import finish_run
 from labeltree.models import as_pinned
 from labeltree.progress import Progress
-from labeltree.report.document import Block, Cell, Heading, Notes, Table, Text, to_html
 from labeltree.report.evaluate_and_report import Evaluated, evaluate_run
-from labeltree.report.first_screen import group_word, question_panels
-from labeltree.report.main_numbers import main_numbers_table
-from labeltree.report.template import write_page
+from labeltree.report.pages.document import Block, Cell, Heading, Notes, Table, Text, to_html
+from labeltree.report.pages.first_screen import group_word, question_panels
+from labeltree.report.pages.template import write_page
+from labeltree.report.tables.main_numbers import main_numbers_table
 from labeltree.report.wording import plural
 from labeltree.runs import ModelDescription, RunFolder
 from labeltree.safe_files import Reader, read_json

@@ -32,23 +32,23 @@ from labeltree.evaluation import (
     save_outcomes,
     translate,
 )
+from labeltree.evaluation.chosen_samples import with_usual_splits
 from labeltree.evaluation.equal_rows import group_equal_rows
-from labeltree.evaluation.samples import with_usual_splits
 from labeltree.index.reading import rows_of_embeddings
-from labeltree.inference.calibrate import open_decider
-from labeltree.inference.classifiers import own_scores, run_classifiers
-from labeltree.inference.embeddings import RAW_NAMES, run_tables, start_name
+from labeltree.inference.calibrate_run import open_decider
 from labeltree.inference.facts import model_sentence
-from labeltree.inference.loading import TrainedRun
+from labeltree.inference.load_run import TrainedRun
 from labeltree.inference.other_version import run_on
+from labeltree.inference.run_classifiers import own_scores, run_classifiers
+from labeltree.inference.run_embeddings import RAW_NAMES, run_tables, start_name
 from labeltree.progress import Progress, silent
 from labeltree.report.before_and_after import before_and_after
 from labeltree.report.corrected_labels import CorrectedLabels, already_corrected, correct_run
-from labeltree.report.main_numbers import main_numbers_table
-from labeltree.report.page import write_report
+from labeltree.report.pages.report_page import write_report
+from labeltree.report.tables.main_numbers import main_numbers_table
 from labeltree.runs import EmbeddingTable, PartFolder, RunFolder
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy, TaxonomyMapping, load_taxonomy
-from labeltree.taxonomy.between_versions import VersionChange, check_version, mapping_digest
+from labeltree.taxonomy.versions.between_versions import VersionChange, check_version, mapping_digest
 
 __all__ = ["Evaluated", "data_notes", "evaluate_embeddings", "evaluate_run", "write_evaluation"]
 

@@ -18,7 +18,7 @@ from labeltree.atomic import atomic_write, clear_leftovers
 from labeltree.errors import DataError, OtherSettingsError, RunError
 from labeltree.links import refuse_links
 from labeltree.lock import lock_folder
-from labeltree.runs.columns import read_columns
+from labeltree.runs.table_file_columns import read_columns
 from labeltree.safe_files import Reader, read_json, value_from_json
 from labeltree.taxonomy import Taxonomy
 

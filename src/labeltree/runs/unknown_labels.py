@@ -12,10 +12,10 @@ from torch import Tensor
 
 from labeltree.errors import TaxonomyError
 from labeltree.taxonomy import AnyTaxonomy
-from labeltree.taxonomy.breadcrumbs import spaced_path
+from labeltree.taxonomy.files.breadcrumbs import spaced_path
 from labeltree.taxonomy.naming import near_names, some, split_path
-from labeltree.taxonomy.near_names import plain_key
 from labeltree.taxonomy.placeholders import PLACEHOLDERS, plain_name
+from labeltree.taxonomy.versions.near_names import plain_key
 
 __all__ = ["nodes_of_labels"]
 

@@ -1,7 +1,7 @@
 """Batch samplers over the tree: exact sizes, exactly once an epoch, seeded, rank-aware, resumable."""
 
 from labeltree.sampling.balanced import BalancedBatchSampler
-from labeltree.sampling.base import BatchSampler, RandomBatchSampler
+from labeltree.sampling.batch_sampler import BatchSampler, RandomBatchSampler
 from labeltree.sampling.class_balanced import ClassBalancedBatchSampler
 from labeltree.sampling.hierarchical import EpochPlan, HierarchicalBatchSampler
 

@@ -6,11 +6,11 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
-from labeltree.sampling.base import BatchSampler, IntArray
+from labeltree.sampling.batch_sampler import BatchSampler, IntArray
 from labeltree.sampling.grouping import SampleClasses, classes_at_depth, describe_unused, shuffle_within
 from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy.check_nodes import warn_of_class_numbers
 from labeltree.taxonomy.dag import check_tree
-from labeltree.taxonomy.nodes import warn_of_class_numbers
 
 __all__ = ["BalancedBatchSampler"]
 

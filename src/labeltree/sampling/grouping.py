@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from labeltree.sampling.base import IntArray
+from labeltree.sampling.batch_sampler import IntArray
 from labeltree.taxonomy.naming import some
 
 if TYPE_CHECKING:

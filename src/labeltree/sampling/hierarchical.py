@@ -8,11 +8,11 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from labeltree.sampling.base import BatchSampler, IntArray
+from labeltree.sampling.batch_sampler import BatchSampler, IntArray
 from labeltree.sampling.sample_tree import Layout, SampleTree, match
 from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy.check_nodes import warn_of_class_numbers
 from labeltree.taxonomy.dag import check_tree
-from labeltree.taxonomy.nodes import warn_of_class_numbers
 
 __all__ = ["EpochPlan", "HierarchicalBatchSampler"]
 

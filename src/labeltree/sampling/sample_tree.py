@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from labeltree.sampling.base import IntArray
+from labeltree.sampling.batch_sampler import IntArray
 from labeltree.sampling.grouping import key_dtype, shuffle_within, stable_order
 
 if TYPE_CHECKING:

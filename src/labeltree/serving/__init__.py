@@ -1,5 +1,5 @@
 """A run as a service: requests over HTTP, answered in batches."""
 
-from labeltree.serving.settings import ServiceSettings
+from labeltree.serving.service_settings import ServiceSettings
 
 __all__ = ["ServiceSettings"]

@@ -22,7 +22,7 @@ from labeltree.inference.predict import asked_text, promise_text
 from labeltree.serving.bodies import Admission, busy, gone, problem_of, read_samples
 from labeltree.serving.drift_watch import WINDOW
 from labeltree.serving.engine import Engine, Question, TooLargeError
-from labeltree.serving.replies import (
+from labeltree.serving.service_replies import (
     About,
     Answer,
     DriftReply,

@@ -13,8 +13,8 @@ from pydantic import BaseModel, ValidationError
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import ClientDisconnect
 
-from labeltree.serving.replies import Images, Texts
-from labeltree.serving.settings import ServiceSettings
+from labeltree.serving.service_replies import Images, Texts
+from labeltree.serving.service_settings import ServiceSettings
 
 __all__ = ["Admission", "Lease", "read_json", "read_samples"]
 

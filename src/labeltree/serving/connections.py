@@ -10,7 +10,7 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from labeltree.serving.settings import ServiceSettings
+from labeltree.serving.service_settings import ServiceSettings
 
 __all__ = ["Connection", "connection_class"]
 

@@ -34,8 +34,8 @@ from labeltree.runs import EmbeddingTable
 from labeltree.serving.batching import Batcher, Job
 from labeltree.serving.drift_watch import DriftWatch
 from labeltree.serving.memory import MemoryLimit
-from labeltree.serving.settings import ServiceSettings
-from labeltree.training.inputs import Inputs
+from labeltree.serving.service_settings import ServiceSettings
+from labeltree.training.input_batches import Inputs
 
 __all__ = ["Engine", "Question", "TooLargeError", "measure_upload", "read_upload"]
 

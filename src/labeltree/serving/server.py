@@ -15,7 +15,7 @@ from typing import Any
 
 from labeltree.errors import DataError
 from labeltree.processes import keep_freed_memory
-from labeltree.serving.settings import ServiceSettings
+from labeltree.serving.service_settings import ServiceSettings
 
 __all__ = ["bound", "is_loopback", "run_app", "serve"]
 

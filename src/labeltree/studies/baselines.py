@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from labeltree.inference.embeddings import RAW_NAMES, embed_source, raw_table, start_name
+from labeltree.inference.run_embeddings import RAW_NAMES, embed_source, raw_table, start_name
 from labeltree.models import encoder_modality
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.safe_files import read_json
 from labeltree.studies.book import Book
-from labeltree.studies.plan import Study, slug
 from labeltree.studies.run import METRICS, is_measured, measure, scores_of
+from labeltree.studies.study_plan import Study, slug
 from labeltree.training.experiment import prepare
 from labeltree.training.network import on_usual_device
 from labeltree.training.recipe_data import open_recipe_source

@@ -13,10 +13,10 @@ from labeltree.atomic import atomic_write
 from labeltree.evaluation.json_numbers import from_json, without_nan
 from labeltree.links import refuse_links
 from labeltree.safe_files import Reader, read_json
-from labeltree.studies.plan import Method, Study, StudyError, changed_defaults
 from labeltree.studies.run import Task, run_tasks_of, state_of, trial_tasks_of
 from labeltree.studies.score_names import missing_scores
 from labeltree.studies.study_file import read_study
+from labeltree.studies.study_plan import Method, Study, StudyError, changed_defaults
 from labeltree.training.length import with_length
 from labeltree.training.recipe import Recipe
 

@@ -6,9 +6,9 @@ import math
 import re
 from collections.abc import Sequence
 
-from labeltree.report.document import Block, Text
-from labeltree.studies.plan import Study
-from labeltree.studies.summary import Difference, Summary, differences, metric_title
+from labeltree.report.pages.document import Block, Text
+from labeltree.studies.study_plan import Study
+from labeltree.studies.study_summary import Difference, Summary, differences, metric_title
 
 __all__ = ["claimed_method", "comparison_blocks"]
 

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from labeltree.data import get_dataset, list_datasets
-from labeltree.evaluation.registry import wanted_protocols
-from labeltree.models.registry import registered_encoders
+from labeltree.evaluation.protocol_registry import wanted_protocols
+from labeltree.models.encoder_registry import registered_encoders
 from labeltree.plugins import is_found_everywhere
-from labeltree.studies.plan import Method, Study
+from labeltree.studies.study_plan import Method, Study
 
 __all__ = ["only_here"]
 

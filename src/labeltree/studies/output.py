@@ -7,12 +7,12 @@ import io
 import math
 from pathlib import Path
 
-from labeltree.report.document import Figure, to_html, to_markdown
-from labeltree.report.template import svg_file, write_page
+from labeltree.report.pages.document import Figure, to_html, to_markdown
+from labeltree.report.pages.template import svg_file, write_page
 from labeltree.studies.book import Book
-from labeltree.studies.page import study_blocks
-from labeltree.studies.plan import Study
-from labeltree.studies.summary import Entry, Summary
+from labeltree.studies.study_page import study_blocks
+from labeltree.studies.study_plan import Study
+from labeltree.studies.study_summary import Entry, Summary
 
 __all__ = ["to_csv", "write_tables"]
 

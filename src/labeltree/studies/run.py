@@ -14,13 +14,13 @@ from typing import Any
 from labeltree.data import DataSummary, Source
 from labeltree.errors import OtherSettingsError, RunError
 from labeltree.evaluation import evaluate
-from labeltree.inference.embeddings import embed_source
-from labeltree.inference.loading import load_run
+from labeltree.inference.load_run import load_run
+from labeltree.inference.run_embeddings import embed_source
 from labeltree.lock import LOCK, lock_folder
 from labeltree.models import encoder_modality
 from labeltree.runs import EmbeddingTable, ModelDescription, RunFolder
 from labeltree.safe_files import Reader, read_json
-from labeltree.studies.plan import Method, Study, changed_defaults
+from labeltree.studies.study_plan import Method, Study, changed_defaults
 from labeltree.training.checkpoints import best_row
 from labeltree.training.fit import train
 from labeltree.training.network import Network

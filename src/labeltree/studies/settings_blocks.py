@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from labeltree.report.document import Block, Cell, Heading, Table, Text
-from labeltree.studies.plan import Axis, Method, Study
+from labeltree.report.pages.document import Block, Cell, Heading, Table, Text
+from labeltree.studies.study_plan import Axis, Method, Study
 from labeltree.training.recipe import Recipe
 from labeltree.training.registry import AUTO_OBJECTIVE
 

@@ -7,8 +7,8 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from labeltree.report.document import Block, Cell, Heading, Table, Text
-from labeltree.studies.summary import Summary, lower_is_better, metric_title
+from labeltree.report.pages.document import Block, Cell, Heading, Table, Text
+from labeltree.studies.study_summary import Summary, lower_is_better, metric_title
 
 __all__ = ["Shortfall", "pareto_set", "shortfall_blocks", "shortfalls"]
 

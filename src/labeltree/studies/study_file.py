@@ -13,9 +13,9 @@ from typing import Any
 
 from labeltree.errors import LabeltreeError
 from labeltree.evaluation import EvaluationSettings
-from labeltree.evaluation.registry import wanted_protocols
-from labeltree.studies.plan import Axis, Method, PaperTable, Point, Study, slug
+from labeltree.evaluation.protocol_registry import wanted_protocols
 from labeltree.studies.score_names import check_score
+from labeltree.studies.study_plan import Axis, Method, PaperTable, Point, Study, slug
 from labeltree.studies.study_sections import StudyError, read_sections, shown
 from labeltree.training.module import VALIDATION_METRICS
 from labeltree.training.reading import recipe_settings

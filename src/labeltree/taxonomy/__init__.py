@@ -1,14 +1,14 @@
 """The label taxonomy: build it, check it, number it, and ask it how labels are related."""
 
 from labeltree.errors import TaxonomyError
-from labeltree.taxonomy.changes import Change, Guess
 from labeltree.taxonomy.dag import TaxonomyDAG
-from labeltree.taxonomy.history import Revision
-from labeltree.taxonomy.loading import AnyTaxonomy, load_taxonomy
-from labeltree.taxonomy.mapping import TaxonomyMapping, diff
-from labeltree.taxonomy.matching import Matching, match_nodes
+from labeltree.taxonomy.load_taxonomy_file import AnyTaxonomy, load_taxonomy
 from labeltree.taxonomy.relations import RelationTable, num_relations, relation_code, relation_from_paths
 from labeltree.taxonomy.tree import Taxonomy
+from labeltree.taxonomy.version_history import Revision
+from labeltree.taxonomy.versions.changes import Change, Guess
+from labeltree.taxonomy.versions.mapping import TaxonomyMapping, diff
+from labeltree.taxonomy.versions.matching import Matching, match_nodes
 
 __all__ = [
     "AnyTaxonomy",

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from labeltree.errors import TaxonomyError
 from labeltree.lazy import torch
-from labeltree.taxonomy.graph import Graph
-from labeltree.taxonomy.nodes import NodesLike, as_nodes
+from labeltree.taxonomy.check_nodes import NodesLike, as_nodes
+from labeltree.taxonomy.taxonomy_graph import Graph
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -11,13 +11,13 @@ import numpy as np
 
 from labeltree.errors import TaxonomyError
 from labeltree.lazy import torch
+from labeltree.taxonomy.check_nodes import NodesLike
 from labeltree.taxonomy.class_embeddings import cholesky_of_dag
 from labeltree.taxonomy.description import render, review, review_parents
-from labeltree.taxonomy.entries import entries_of_dag
-from labeltree.taxonomy.graph import Graph
+from labeltree.taxonomy.files.entries import entries_of_dag
 from labeltree.taxonomy.naming import some
-from labeltree.taxonomy.nodes import NodesLike
-from labeltree.taxonomy.projection import PROJECTIONS, ProjectionRule, keep_parents, nearest_root, yolo9000
+from labeltree.taxonomy.project_dag import PROJECTIONS, ProjectionRule, keep_parents, nearest_root, yolo9000
+from labeltree.taxonomy.taxonomy_graph import Graph
 from labeltree.taxonomy.tree import Taxonomy
 
 if TYPE_CHECKING:

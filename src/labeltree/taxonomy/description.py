@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from labeltree.taxonomy.graph import Graph
 from labeltree.taxonomy.naming import some
 from labeltree.taxonomy.placeholders import placeholder_sentences
+from labeltree.taxonomy.taxonomy_graph import Graph
 
 if TYPE_CHECKING:
     from torch import Tensor

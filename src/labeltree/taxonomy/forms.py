@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from labeltree.errors import TaxonomyError
-from labeltree.taxonomy.breadcrumbs import breadcrumbs_of, google_taxonomy
-from labeltree.taxonomy.codes import SCHEMES, CodeScheme, entries_from_codes
 from labeltree.taxonomy.dag import TaxonomyDAG
-from labeltree.taxonomy.edge_tables import edges_from_table, rf2_edges, rf2_names
-from labeltree.taxonomy.entries import Entries, entries_from_paths
-from labeltree.taxonomy.files import read_text, rows_of_table
-from labeltree.taxonomy.loading import AnyTaxonomy
+from labeltree.taxonomy.files.breadcrumbs import breadcrumbs_of, google_taxonomy
+from labeltree.taxonomy.files.codes_of_classes import SCHEMES, CodeScheme, entries_from_codes
+from labeltree.taxonomy.files.edge_tables import edges_from_table, rf2_edges, rf2_names
+from labeltree.taxonomy.files.entries import Entries, entries_from_paths
+from labeltree.taxonomy.files.taxonomy_files import read_text, rows_of_table
+from labeltree.taxonomy.load_taxonomy_file import AnyTaxonomy
 from labeltree.taxonomy.naming import nearest_hint
 from labeltree.taxonomy.tree import Taxonomy
 

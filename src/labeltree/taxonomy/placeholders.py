@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from labeltree.errors import TaxonomyError
 from labeltree.lazy import torch
-from labeltree.taxonomy.graph import Graph
 from labeltree.taxonomy.naming import split_path
+from labeltree.taxonomy.taxonomy_graph import Graph
 
 if TYPE_CHECKING:
     from torch import Tensor

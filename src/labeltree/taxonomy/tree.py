@@ -12,6 +12,7 @@ import numpy as np
 
 from labeltree.errors import TaxonomyError
 from labeltree.lazy import torch
+from labeltree.taxonomy.check_nodes import NodesLike, as_node
 from labeltree.taxonomy.class_embeddings import (
     EmbeddingMethod,
     as_classes,
@@ -20,13 +21,12 @@ from labeltree.taxonomy.class_embeddings import (
     sparse_vectors,
 )
 from labeltree.taxonomy.description import render, review
-from labeltree.taxonomy.entries import entries_from_folders, entries_from_paths, entries_of_tree
-from labeltree.taxonomy.graph import Graph
+from labeltree.taxonomy.files.entries import entries_from_folders, entries_from_paths, entries_of_tree
+from labeltree.taxonomy.files.nested import entries_from_nested
 from labeltree.taxonomy.lca import RangeMinima
-from labeltree.taxonomy.nested import entries_from_nested
-from labeltree.taxonomy.nodes import NodesLike, as_node
 from labeltree.taxonomy.numbering import IntArray, subtree_end
 from labeltree.taxonomy.relations import ANCESTOR, APART, SAME, RelationTable, unknown_relation
+from labeltree.taxonomy.taxonomy_graph import Graph
 
 if TYPE_CHECKING:
     from torch import Tensor

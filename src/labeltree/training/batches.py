@@ -27,7 +27,7 @@ from labeltree.metrics.search.left_out import LeaveGroupOut, have_partner, leave
 from labeltree.processes import end_with_parent
 from labeltree.sampling import BatchSampler
 from labeltree.taxonomy.label_sets import finest_labels
-from labeltree.training.inputs import InputStore
+from labeltree.training.input_batches import InputStore
 from labeltree.training.length import epochs_and_batch_size
 from labeltree.training.objective import Objective
 from labeltree.training.recipe import Recipe

@@ -12,7 +12,7 @@ from torch import Tensor
 from labeltree.errors import TaxonomyError
 from labeltree.runs import ModelDescription, RunFolder
 from labeltree.taxonomy import Taxonomy, TaxonomyMapping
-from labeltree.taxonomy.between_versions import VersionChange
+from labeltree.taxonomy.versions.between_versions import VersionChange
 from labeltree.training.objective import Objective
 from labeltree.training.recipe import Recipe
 

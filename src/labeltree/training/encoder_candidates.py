@@ -11,7 +11,7 @@ from dataclasses import replace
 from labeltree.atomic import atomic_write, new_folder_in
 from labeltree.runs import RunFolder
 from labeltree.training.checkpoints import best_row
-from labeltree.training.choose_encoder import SMALL_ENCODER, EncoderChoice
+from labeltree.training.choosing.choose_encoder import SMALL_ENCODER, EncoderChoice
 from labeltree.training.recipe import Recipe
 
 __all__ = ["better_encoder", "drop_candidates"]

@@ -10,8 +10,8 @@ from labeltree.data import Source
 from labeltree.models import encoder_modality
 from labeltree.training.batches import SourceDataModule, validation_samples
 from labeltree.training.carried_weights import carry_over_objective
-from labeltree.training.inputs import open_inputs, open_views
-from labeltree.training.labels import TrainingLabels, training_labels
+from labeltree.training.input_batches import open_inputs, open_views
+from labeltree.training.label_columns_of_batch import TrainingLabels, training_labels
 from labeltree.training.module import RepresentationModule
 from labeltree.training.network import Network, recipe_encoder
 from labeltree.training.objective import Objective

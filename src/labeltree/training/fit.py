@@ -22,7 +22,7 @@ from lightning.pytorch.callbacks import Callback, TQDMProgressBar
 
 from labeltree.atomic import atomic_write
 from labeltree.data import DataSummary, summarize
-from labeltree.data.opening import check_named
+from labeltree.data.open_source import check_named
 from labeltree.errors import RunError
 from labeltree.models import (
     check_encoder,
@@ -44,8 +44,8 @@ from labeltree.training.checkpoints import (
     TrainingInterrupted,
     VersionRecord,
 )
-from labeltree.training.choose_encoder import AUTO_ENCODER, EncoderChoice, choose_encoder
-from labeltree.training.choose_objective import choose_objective
+from labeltree.training.choosing.choose_encoder import AUTO_ENCODER, EncoderChoice, choose_encoder
+from labeltree.training.choosing.choose_objective import choose_objective
 from labeltree.training.cost import cost_note
 from labeltree.training.divergence import (
     DivergenceWatch,
@@ -57,7 +57,7 @@ from labeltree.training.divergence import (
 from labeltree.training.encoder_candidates import better_encoder, drop_candidates
 from labeltree.training.epoch_lines import EpochLines
 from labeltree.training.experiment import Experiment, prepare
-from labeltree.training.frozen import use_precomputed_features
+from labeltree.training.features.frozen import use_precomputed_features
 from labeltree.training.length import epochs_and_batch_size, length_note, length_warning
 from labeltree.training.module import (
     IMAGE_TEXT_METRIC,

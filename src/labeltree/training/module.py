@@ -23,12 +23,12 @@ from labeltree.metrics.functional import (
 from labeltree.models import Encoder, KeyQueue, MomentumEncoder, PairedEncoder, encode_in_chunks
 from labeltree.taxonomy import Taxonomy
 from labeltree.training.batches import Batch
-from labeltree.training.inputs import Inputs, ViewPair, in_memory_format, stack
+from labeltree.training.input_batches import Inputs, ViewPair, in_memory_format, stack
 from labeltree.training.length import epochs_and_batch_size
 from labeltree.training.objective import Objective, OneModality
 from labeltree.training.optim import Schedules, build_optimizer, learning_rate_factor
 from labeltree.training.recipe import Recipe
-from labeltree.training.settings import check_idle
+from labeltree.training.recipe_settings import check_idle
 
 __all__ = [
     "IMAGE_TEXT_METRIC",

@@ -27,7 +27,7 @@ from labeltree.models.paired import Towers
 from labeltree.preprocessing import Preprocessing
 from labeltree.taxonomy import Taxonomy
 from labeltree.training.carried_weights import start_file
-from labeltree.training.inputs import Inputs, Normalisation, Views, in_memory_format, open_views
+from labeltree.training.input_batches import Inputs, Normalisation, Views, in_memory_format, open_views
 from labeltree.training.objective import Objective
 from labeltree.training.recipe import Recipe
 from labeltree.training.registry import ObjectiveEntry

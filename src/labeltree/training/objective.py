@@ -23,11 +23,11 @@ from labeltree.sampling import (
     RandomBatchSampler,
 )
 from labeltree.taxonomy import Taxonomy
-from labeltree.taxonomy.nodes import trust_labels
+from labeltree.taxonomy.check_nodes import trust_labels
 from labeltree.training.recipe import Recipe
+from labeltree.training.recipe_settings import check_idle
 from labeltree.training.registry import ObjectiveEntry, default_options, get_sum, head_layers, objective_terms
 from labeltree.training.resolution import check_terms, chosen_geometry
-from labeltree.training.settings import check_idle
 
 __all__ = ["Objective", "OneModality", "Term"]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from labeltree.atomic import atomic_write
-from labeltree.training.settings import check_idle, check_kinds, flatten, numbers, value_of
+from labeltree.training.recipe_settings import check_idle, check_kinds, flatten, numbers, value_of
 
 __all__ = [
     "GROUPS",
@@ -109,7 +109,7 @@ class TableRecipe:
         Raises:
             DataError: If those that say how labels are read contradict each other.
         """
-        from labeltree.data.label_evidence import (
+        from labeltree.data.tables.label_evidence import (
             LabelEvidence,
         )  # the parser of the command line needs no data
 

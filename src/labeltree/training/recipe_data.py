@@ -11,7 +11,7 @@ from labeltree.errors import DataError
 from labeltree.models import encoder_modality, usual_images, usually_pretrained
 from labeltree.preprocessing import ImageInput
 from labeltree.progress import Progress
-from labeltree.training.choose_encoder import AUTO_ENCODER, chosen_input
+from labeltree.training.choosing.choose_encoder import AUTO_ENCODER, chosen_input
 from labeltree.training.recipe import Recipe
 
 __all__ = ["open_recipe_data", "open_recipe_source", "split_by_recipe"]

@@ -17,19 +17,19 @@ from torch import Tensor
 from labeltree.data import DataSummary, Source
 from labeltree.data.correction_rounds import CorrectionRounds, table_names
 from labeltree.data.corrections import Corrections
-from labeltree.data.images.files import save_unreadable
+from labeltree.data.images.image_files import save_unreadable
 from labeltree.errors import OtherSettingsError, RunError
 from labeltree.models import as_pinned
 from labeltree.preprocessing import ImageInput
 from labeltree.progress import Progress
 from labeltree.runs import ModelDescription, RunFolder, SampleRecord
-from labeltree.runs.samples import Changes
+from labeltree.runs.sample_record import Changes
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.naming import some
-from labeltree.training.choose_encoder import AUTO_ENCODER
-from labeltree.training.choose_objective import with_defaults
+from labeltree.training.choosing.choose_encoder import AUTO_ENCODER
+from labeltree.training.choosing.choose_objective import with_defaults
 from labeltree.training.divergence import RECOVERY_SETTINGS, change_recipe, has_diverged
-from labeltree.training.labels import TrainingLabels
+from labeltree.training.label_columns_of_batch import TrainingLabels
 from labeltree.training.objective import Term
 from labeltree.training.recipe import Recipe
 from labeltree.training.recipe_data import open_recipe_data, split_by_recipe

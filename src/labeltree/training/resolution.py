@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from labeltree.data import Source
 from labeltree.data.source import Modality
 from labeltree.models import encoder_modality, encoder_pair, usually_pretrained
-from labeltree.training.choose_encoder import with_encoder
-from labeltree.training.choose_objective import with_objective
+from labeltree.training.choosing.choose_encoder import with_encoder
+from labeltree.training.choosing.choose_objective import with_objective
 from labeltree.training.length import with_length
 from labeltree.training.recipe import Recipe
+from labeltree.training.recipe_settings import check_idle
 from labeltree.training.registry import AUTO_OBJECTIVE, ObjectiveEntry, head_layers
-from labeltree.training.settings import check_idle
 
 __all__ = [
     "check_terms",

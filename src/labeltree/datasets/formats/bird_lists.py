@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from labeltree.data.listed_images import in_archive
-from labeltree.data.registry import Needed
+from labeltree.data.named_data import Needed
 from labeltree.datasets.formats.listings import read_listing
 
 __all__ = ["BirdImages", "needed_lists", "read_birds"]

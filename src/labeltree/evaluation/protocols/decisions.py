@@ -35,10 +35,10 @@ from labeltree.decisions.conformal import count_groups, share_of_groups
 from labeltree.decisions.kept_promises import group_coverage
 from labeltree.decisions.promise_samples import PromiseSamples, kept_for_probabilities
 from labeltree.errors import DataError
-from labeltree.evaluation.columns import Column
-from labeltree.evaluation.inputs import Inputs
-from labeltree.evaluation.registry import ProtocolResult, register
-from labeltree.evaluation.samples import promise_rows
+from labeltree.evaluation.chosen_samples import promise_rows
+from labeltree.evaluation.protocol_inputs import Inputs
+from labeltree.evaluation.protocol_registry import ProtocolResult, register
+from labeltree.evaluation.sample_columns import Column
 from labeltree.evaluation.statistics import Statistic
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.label_sets import shared_depth

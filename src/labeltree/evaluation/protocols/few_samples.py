@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 from labeltree.errors import DataError
-from labeltree.evaluation.classifiers import fit_probe, standardized
-from labeltree.evaluation.columns import Column, Number, Place
-from labeltree.evaluation.reading import Reading
-from labeltree.evaluation.registry import Inputs, ProtocolResult, register
+from labeltree.evaluation.fitted_probe import fit_probe, standardized
+from labeltree.evaluation.protocol_registry import Inputs, ProtocolResult, register
+from labeltree.evaluation.representations import Reading
+from labeltree.evaluation.sample_columns import Column, Number, Place
 from labeltree.evaluation.statistics import across_runs
 from labeltree.evaluation.subsampling import ranked_in_label
 from labeltree.metrics.sgd_probe import SGDProbe

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 import torch
 
 from labeltree.errors import DataError
-from labeltree.evaluation.columns import Column, class_means
-from labeltree.evaluation.registry import Inputs, ProtocolResult, register
-from labeltree.evaluation.samples import GROUPS
+from labeltree.evaluation.chosen_samples import GROUPS
+from labeltree.evaluation.protocol_registry import Inputs, ProtocolResult, register
+from labeltree.evaluation.sample_columns import Column, class_means
 
 __all__ = ["FrequencyOptions", "frequency"]
 

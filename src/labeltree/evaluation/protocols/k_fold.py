@@ -11,19 +11,19 @@ import torch
 from torch import Tensor
 
 from labeltree.errors import DataError
-from labeltree.evaluation.classifiers import fit_probe
-from labeltree.evaluation.columns import Column, Number, Place
-from labeltree.evaluation.reading import Reading
-from labeltree.evaluation.registry import Inputs, ProtocolResult, register
+from labeltree.evaluation.chosen_samples import labelled_rows
+from labeltree.evaluation.fitted_probe import fit_probe
+from labeltree.evaluation.protocol_registry import Inputs, ProtocolResult, register
 from labeltree.evaluation.reported_nodes import (
     TOO_MANY_NOTE,
     MeanWithoutBlocks,
     mean_auroc,
     ranking_statistic,
 )
-from labeltree.evaluation.samples import labelled_rows
+from labeltree.evaluation.representations import Reading
+from labeltree.evaluation.sample_columns import Column, Number, Place
 from labeltree.evaluation.statistics import Statistic
-from labeltree.evaluation.statistics.left_out import block_counts
+from labeltree.evaluation.statistics.jackknife import block_counts
 from labeltree.evaluation.subsampling import table_folds
 from labeltree.metrics.functional import node_auroc
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from labeltree.evaluation.columns import Column
-from labeltree.evaluation.registry import Inputs, ProtocolResult, register
+from labeltree.evaluation.protocol_registry import Inputs, ProtocolResult, register
+from labeltree.evaluation.sample_columns import Column
 from labeltree.geometry import Geometry
 from labeltree.metrics.functional import nearest_neighbour_labels
 from labeltree.metrics.functional.nearest_neighbours import VoteWeights

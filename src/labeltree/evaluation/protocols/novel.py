@@ -21,10 +21,10 @@ from labeltree.decisions import (
 from labeltree.decisions.novelty import check_false_alarms
 from labeltree.decisions.promise_samples import for_promises, kept_for_probabilities
 from labeltree.errors import DataError
-from labeltree.evaluation.columns import Column, Number, Place
-from labeltree.evaluation.registry import Inputs, ProtocolResult, register
+from labeltree.evaluation.chosen_samples import labelled_rows, promise_rows
+from labeltree.evaluation.protocol_registry import Inputs, ProtocolResult, register
 from labeltree.evaluation.reported_nodes import mean_auroc
-from labeltree.evaluation.samples import labelled_rows, promise_rows
+from labeltree.evaluation.sample_columns import Column, Number, Place
 from labeltree.metrics.functional import node_auroc
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy

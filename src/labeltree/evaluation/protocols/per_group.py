@@ -9,15 +9,15 @@ import torch
 from torch import Tensor
 
 from labeltree.errors import DataError
-from labeltree.evaluation.classifiers import ClassProbabilities
-from labeltree.evaluation.columns import FEWEST_GROUPS, Number, Place, ResamplingUnits
-from labeltree.evaluation.reading import Reading
-from labeltree.evaluation.registry import Inputs, ProtocolResult, register
+from labeltree.evaluation.fitted_probe import ClassProbabilities
+from labeltree.evaluation.protocol_registry import Inputs, ProtocolResult, register
 from labeltree.evaluation.reported_nodes import TOO_MANY_NOTE, mean_auroc, ranking_statistic
+from labeltree.evaluation.representations import Reading
+from labeltree.evaluation.sample_columns import FEWEST_GROUPS, Number, Place, ResamplingUnits
 from labeltree.evaluation.subsampling import leak_notes
 from labeltree.metrics.functional import group_labels, group_probabilities, node_auroc
 from labeltree.metrics.functional.node_groups import Aggregation, in_conflict
-from labeltree.runs.columns import number_groups
+from labeltree.runs.table_file_columns import number_groups
 
 __all__ = ["PerGroupOptions", "per_group"]
 

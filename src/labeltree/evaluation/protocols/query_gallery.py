@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from labeltree.errors import DataError
-from labeltree.evaluation.registry import Inputs, ProtocolResult, register
-from labeltree.evaluation.samples import FEW, few_note
+from labeltree.evaluation.chosen_samples import FEW, few_note
+from labeltree.evaluation.protocol_registry import Inputs, ProtocolResult, register
 from labeltree.evaluation.subsampling import share_of_labels, stratified_subsample
 from labeltree.metrics.search.left_out import have_partner
 from labeltree.safe_files import Reader, read_text

@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 
 from labeltree.decisions.classifiers import ClassifierKind
-from labeltree.evaluation.columns import Column
-from labeltree.evaluation.inputs import Inputs, micro_f1_column
-from labeltree.evaluation.registry import ProtocolResult, register
+from labeltree.evaluation.protocol_inputs import Inputs, micro_f1_column
+from labeltree.evaluation.protocol_registry import ProtocolResult, register
 from labeltree.evaluation.result import PREFIX
+from labeltree.evaluation.sample_columns import Column
 from labeltree.metrics.functional import (
     class_prototypes,
     cophenetic_correlation,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from labeltree.errors import DataError
+from labeltree.evaluation.chosen_samples import choose_samples
 from labeltree.evaluation.judging_taxonomy import JudgingTaxonomy
+from labeltree.evaluation.protocol_registry import Inputs, ProtocolResult, Second, register
 from labeltree.evaluation.protocols.few_samples import FewSamplesOptions, few_samples
 from labeltree.evaluation.protocols.knn import KNNOptions, knn
-from labeltree.evaluation.registry import Inputs, ProtocolResult, Second, register
-from labeltree.evaluation.samples import choose_samples
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import load_taxonomy
 

@@ -21,7 +21,7 @@ from labeltree.evaluation.statistics.interval_ends import (
     without_flat,
 )
 from labeltree.evaluation.statistics.proportions import Clusters, count_outcomes, proportion_interval
-from labeltree.runs.columns import number_groups
+from labeltree.runs.table_file_columns import number_groups
 
 __all__ = [
     "Bootstrap",

@@ -18,7 +18,7 @@ from scipy.special import xlogy
 
 from labeltree.errors import DataError
 from labeltree.evaluation.statistics.interval_ends import SAME, Floats, Interval, divided
-from labeltree.evaluation.statistics.left_out import block_counts, jackknife, only_where_present
+from labeltree.evaluation.statistics.jackknife import block_counts, jackknife, only_where_present
 from labeltree.metrics.catalogue import find_metric
 from labeltree.metrics.functional.node_resampling import ranked_nodes
 from labeltree.taxonomy import AnyTaxonomy

@@ -20,17 +20,17 @@ from torch import Tensor
 
 from labeltree.data.streaming import StreamedSample
 from labeltree.errors import DataError, FolderInUseError, typed
+from labeltree.inference.bulk.bulk_samples import BulkSamples
 from labeltree.inference.bulk.job import BulkDone, BulkJob
 from labeltree.inference.bulk.likeness import tell_drift
-from labeltree.inference.bulk.rows import AnswerRows, EmbeddingRows, Encoded, Rows
-from labeltree.inference.bulk.samples import BulkSamples
-from labeltree.inference.calibrate import Decider, about_run, open_decider
-from labeltree.inference.classifiers import other_report
-from labeltree.inference.loading import TrainedRun, load_run
+from labeltree.inference.bulk.part_rows import AnswerRows, EmbeddingRows, Encoded, Rows
+from labeltree.inference.calibrate_run import Decider, about_run, open_decider
+from labeltree.inference.load_run import TrainedRun, load_run
 from labeltree.inference.other_version import run_on
+from labeltree.inference.run_classifiers import other_report
 from labeltree.progress import Progress, silent
 from labeltree.runs.parts import PartFolder
-from labeltree.taxonomy.between_versions import check_version
+from labeltree.taxonomy.versions.between_versions import check_version
 from labeltree.training.network import Network
 
 __all__ = ["Place", "run_of", "run_process"]

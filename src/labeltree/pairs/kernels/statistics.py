@@ -23,11 +23,11 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 from labeltree.geometry import Sphere
 from labeltree.geometry.hand_written import single_backward
-from labeltree.pairs.kernels.launch import COLUMN, ROW, SMALL, Problem, pairs_of, splits, turns
+from labeltree.pairs.kernels.launch_kernels import COLUMN, ROW, SMALL, Problem, pairs_of, splits, turns
 from labeltree.pairs.kernels.layout import Side, tiles_between
 from labeltree.pairs.manual_gradient import manual_gradient
+from labeltree.pairs.pair_results import PairStatistics, Statistic
 from labeltree.pairs.relation import PairRelation
-from labeltree.pairs.results import PairStatistics, Statistic
 
 __all__ = ["pair_counts", "pair_statistics"]
 

@@ -22,10 +22,10 @@ from labeltree.geometry import Geometry
 from labeltree.geometry.hand_written import single_backward
 from labeltree.geometry.precision import widen
 from labeltree.pairs import dense
+from labeltree.pairs.gather_ranks import num_ranks, rows_of_all_ranks
 from labeltree.pairs.manual_gradient import manual_gradient
-from labeltree.pairs.ranks import num_ranks, rows_of_all_ranks
+from labeltree.pairs.pair_results import PairStatistics, PairWeight, Statistic
 from labeltree.pairs.relation import PairRelation
-from labeltree.pairs.results import PairStatistics, PairWeight, Statistic
 from labeltree.pairs.similarity import Similarity, pair_similarity
 from labeltree.pairs.tiles.tile_gradients import TileGradients, relation_tiles
 

@@ -10,11 +10,11 @@ from torch import Tensor
 
 from labeltree.geometry import Geometry
 from labeltree.geometry.hand_written import single_backward
+from labeltree.pairs.gather_ranks import rows_of_all_ranks
 from labeltree.pairs.manual_gradient import manual_gradient
-from labeltree.pairs.ranks import rows_of_all_ranks
 from labeltree.pairs.relation import PairRelation
 from labeltree.pairs.similarity import Similarity, pair_similarity
-from labeltree.pairs.tiles.bounded import least_own
+from labeltree.pairs.tiles.bounded_sums import least_own
 from labeltree.pairs.tiles.tile_gradients import TileGradients, relation_tiles
 
 __all__ = ["bounded_sum"]

@@ -11,7 +11,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from labeltree.pairs.ranks import rows_of_all_ranks
+from labeltree.pairs.gather_ranks import rows_of_all_ranks
 from labeltree.pairs.relation import LabelRows, PairRelation
 
 __all__ = ["TILE", "Grid", "Tile", "blocks", "grid_of", "scratch"]

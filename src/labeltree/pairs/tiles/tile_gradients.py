@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from labeltree.geometry import Geometry
-from labeltree.pairs.ranks import num_ranks
+from labeltree.pairs.gather_ranks import num_ranks
 from labeltree.pairs.relation import PairRelation
 from labeltree.pairs.similarity import Similarity, pair_similarity, working_dtype
 from labeltree.pairs.tiles.grid import TILE, blocks

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from labeltree.decisions.searched_space import SpaceName
 from labeltree.evaluation import Reading
-from labeltree.evaluation.reading import read
+from labeltree.evaluation.representations import read
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 

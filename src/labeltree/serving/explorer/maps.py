@@ -17,8 +17,8 @@ import torch
 
 from labeltree.atomic import atomic_write
 from labeltree.errors import DataError, LabeltreeError
-from labeltree.report.disk import lay_out
-from labeltree.report.projection import principal_axes, project
+from labeltree.report.charts.disk import lay_out
+from labeltree.report.charts.map_projection import principal_axes, project
 from labeltree.serving.explorer.collection import Collection
 
 __all__ = ["MAPS", "MapState", "Maps", "PlaneMap"]

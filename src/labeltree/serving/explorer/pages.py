@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
-from labeltree.report.svg import COLOURS, STYLES
+from labeltree.report.charts.svg import COLOURS, STYLES
 
 __all__ = ["page_html", "page_style"]
 

@@ -11,13 +11,11 @@ import numpy as np
 import torch
 
 from labeltree.errors import DataError
-from labeltree.report.nodes import TreeColours, nearness_colour
+from labeltree.report.charts.shown_nodes import TreeColours, nearness_colour
 from labeltree.serving.engine import Engine
 from labeltree.serving.explorer.collection import Collection, Found
-from labeltree.serving.explorer.maps import Maps
-from labeltree.serving.explorer.nodes import count_below, facts_of_node
-from labeltree.serving.explorer.pictures import Pictures
-from labeltree.serving.explorer.replies import (
+from labeltree.serving.explorer.explorer_pictures import Pictures
+from labeltree.serving.explorer.explorer_replies import (
     Decided,
     ExplorerInfo,
     Hit,
@@ -34,7 +32,9 @@ from labeltree.serving.explorer.replies import (
     SplitReply,
     TreeReply,
 )
-from labeltree.serving.explorer.review import Decision, Review
+from labeltree.serving.explorer.maps import Maps
+from labeltree.serving.explorer.node_facts import count_below, facts_of_node
+from labeltree.serving.explorer.review_samples import Decision, Review
 
 __all__ = ["Show"]
 

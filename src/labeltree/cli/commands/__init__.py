@@ -1,0 +1,1 @@
+"""The commands of the program, each found by its entry point."""

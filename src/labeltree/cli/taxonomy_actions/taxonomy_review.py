@@ -1,0 +1,112 @@
+"""``labeltree taxonomy review``: likely duplicates in a taxonomy, as changes for a person to accept."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from labeltree.cli.taxonomy_actions.taxonomy_changes import Touched
+from labeltree.cli.taxonomy_actions.taxonomy_reading import add_column, open_taxonomy, open_tree
+from labeltree.errors import typed
+
+if TYPE_CHECKING:
+    from labeltree.taxonomy import Taxonomy
+    from labeltree.taxonomy.review_names import Review
+
+__all__ = ["add_review", "run_review"]
+
+_TITLES = {
+    "same name": "siblings with the same name but for its spelling",
+    "one letter apart": "siblings whose names are one letter apart",
+    "only child": "nodes with the name of their only child",
+    "same name elsewhere": "the same name under several parents",
+    "same children": "inner nodes with the same children",
+    "placeholder": "names that stand for a missing label",
+}
+_SHOWN = 20  # findings of a kind
+
+
+def add_review(actions: Any) -> None:
+    """Add the action to the command's parser."""
+    review = actions.add_parser(
+        "review",
+        help="propose what to repair: duplicates, misspelt and empty names",
+        description="Find likely duplicates and names that mean nothing. Nothing is changed: proposals are "
+        "written as comments; remove the '#' of those that are right, and 'labeltree taxonomy apply' carries "
+        "them out.",
+    )
+    review.add_argument(
+        "taxonomy", metavar="TAXONOMY", help="a file, a folder, a run, a table or the name of a data set"
+    )
+    add_column(review)
+    review.add_argument("--data", metavar="DATA", help="labelled data, whose samples are counted")
+    review.add_argument(
+        "--scientific",
+        action="store_true",
+        help="compare scientific names without authorship",
+    )
+    review.add_argument("--out", type=Path, metavar="FILE", help="write the proposals, such as changes.yaml")
+    review.add_argument(
+        "--replace", action="store_true", help="overwrite the file even if a person has edited it"
+    )
+
+
+def run_review(options: argparse.Namespace) -> None:
+    """Print what was found, and write it."""
+    from labeltree.cli.taxonomy_actions.taxonomy_changes import check_unedited
+    from labeltree.data.names.cleaning import Cleaner
+    from labeltree.taxonomy.review_names import review
+    from labeltree.taxonomy.versions.mapping_file import write_mapping
+
+    if options.out is not None:
+        check_unedited(options)
+    tree = open_tree(options.taxonomy, options.column)
+    touched = None
+    if options.data is not None:
+        touched = Touched(options.data, tree)
+    elif options.column is None and open_taxonomy(options.taxonomy)[1] is not None:
+        touched = Touched(options.taxonomy, tree)
+    cleaner = Cleaner("scientific")
+    if options.scientific:
+        cleaner.learn(tree.names[1:])
+    samples = None if touched is None else touched.at_or_below()
+    issues = review(tree, cleaner.key if options.scientific else None, samples)
+    _print(issues, tree, samples)
+    guesses = [finding.guess for finding in issues.findings]
+    if options.out is not None and guesses:
+        write_mapping(options.out, tree, tree, (), guesses)
+        print(f"written as comments: {options.out}; remove the '#' of those that are right, then")
+        given = options.taxonomy
+        if options.column is not None:
+            given = "OLD.json"
+            form = f"--form breadcrumbs --column {shlex.quote(options.column)}"
+            print(f"  labeltree taxonomy convert {typed(options.taxonomy)} {given} {form}")
+        print(f"  labeltree taxonomy apply {typed(options.out)} {given} --out NEW.json")
+        print("and review NEW.json: once these are carried out, there may be more to propose")
+    elif guesses:
+        print("--out changes.yaml writes them down, to be accepted one by one")
+
+
+def _print(issues: Review, tree: Taxonomy, samples: list[int] | None) -> None:
+    from labeltree.taxonomy.naming import join_path
+
+    def shown(node: int) -> str:
+        count = "" if samples is None else f" ({samples[node]:,})"
+        return f"{join_path(tree.path(node)) or '/'}{count}"
+
+    for subject, title in _TITLES.items():
+        guesses = [finding.guess for finding in issues.findings if finding.subject == subject]
+        if not guesses:
+            continue
+        print(f"{title}: {len(guesses):,}" + ("" if samples is None else "  (samples)"))
+        for guess in guesses[:_SHOWN]:
+            there = f" -> {shown(guess.targets[0])}" if guess.change.kind == "merge" else ""
+            print(f"  {guess.change.kind}  {shown(guess.node)}{there}")
+        if len(guesses) > _SHOWN:
+            print(f"  and {len(guesses) - _SHOWN:,} more")
+    if issues.later:
+        print(f"{issues.later:,} more concern the same nodes: review again after these are decided")
+    if not issues.findings:
+        print("nothing found")

@@ -1,0 +1,230 @@
+"""The samples that are looked through: of a run, an index, or an embeddings file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from labeltree.data.corrections import sample_contents, sample_ids
+from labeltree.data.stratified import group_ids
+from labeltree.errors import DataError, LabeltreeError
+from labeltree.geometry import Geometry
+from labeltree.index.index import Index
+from labeltree.index.reading import rows_of_embeddings
+from labeltree.inference.run_embeddings import run_tables
+from labeltree.progress import Progress
+from labeltree.runs import EmbeddingTable, PartFolder, RunFolder
+from labeltree.taxonomy import Taxonomy, load_taxonomy
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = [
+    "IndexRead",
+    "LabelledVectors",
+    "read_embeddings",
+    "read_index",
+    "read_labelled",
+    "read_once",
+    "read_run",
+    "recorded_contents",
+    "recorded_digests",
+]
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledVectors:
+    """n samples with vectors and labels.
+
+    Attributes:
+        ids: id of each sample.
+        features: ``(n, f)`` float32, what a classifier reads.
+        points: ``(n, d)`` float32, points of the geometry, among which neighbours are found.
+        nodes: ``(n,)`` int64 labels, −1 where missing.
+        taxonomy: taxonomy of the labels.
+        geometry: geometry of the points.
+        paths: file of each sample, empty where it has none; None if there are none.
+        groups: ``(n,)`` int64 groups, −1 for a sample without one; None if there are none.
+        split: split of each sample ``(n,)`` str; None if there are none.
+        contents: fingerprint of each sample that is named by its row, see `sample_contents`; None if the
+            contents are not known.
+    """
+
+    ids: list[str]
+    features: Tensor
+    points: Tensor
+    nodes: Tensor
+    taxonomy: Taxonomy
+    geometry: Geometry
+    paths: list[str] | None = None
+    groups: Tensor | None = None
+    split: np.ndarray[Any, Any] | None = None
+    contents: list[str] | None = None
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+def read_labelled(
+    what: str | Path,
+    *,
+    taxonomy: str | Path | None = None,
+    progress: Progress | None = None,
+    verify: bool = False,
+) -> LabelledVectors:
+    """Read a run, an index (a folder or URL) or an embeddings file, whichever this is.
+
+    Args:
+        what: where it is.
+        taxonomy: file of the taxonomy, for embeddings.
+        progress: called while samples are embedded.
+        verify: read all files of a run's samples again.
+
+    Raises:
+        DataError: if it can be read as neither.
+    """
+    path = Path(what)
+    if path.is_file() or PartFolder(path).exists():
+        return read_embeddings(path, taxonomy)
+    if RunFolder(path).recipe.is_file() or RunFolder(path).description.is_file():
+        return read_run(path, progress, verify=verify)
+    return read_index(what)
+
+
+def read_run(run: str | Path, progress: Progress | None = None, *, verify: bool = False) -> LabelledVectors:
+    """All samples of a finished run, of all its splits."""
+    trained, tables = run_tables(run, ("trained",), progress, verify=verify)
+    source = trained.source
+    paths = source.paths(torch.arange(len(source)))
+    ids = sample_ids(source)
+    contents = sample_contents(ids, source.sample_digests())
+    return _labelled_vectors(tables["trained"], ids, trained.taxonomy, paths or None, contents)
+
+
+def read_embeddings(path: str | Path, taxonomy: str | Path | None = None) -> LabelledVectors:
+    """The samples of an embeddings file, or of a folder of parts, with the ids that an index would have.
+
+    Args:
+        path: see `EmbeddingTable.load`.
+        taxonomy: file of the taxonomy; None = the one that `labeltree embed` has written beside.
+    """
+    path = Path(path)
+    parts, beside = PartFolder(path), path.with_suffix(".taxonomy.json")
+    if taxonomy is None:
+        taxonomy = parts.taxonomy if parts.exists() else beside
+        if not Path(taxonomy).is_file():
+            raise DataError(
+                f"nothing says which taxonomy the labels in '{path}' are of; name it with --taxonomy"
+            )
+    tree = load_taxonomy(taxonomy)
+    if not isinstance(tree, Taxonomy):
+        raise DataError(f"'{taxonomy}' is a DAG, and labels are judged in a tree")
+    rows, table = rows_of_embeddings(path, tree)
+    paths = None if rows.paths is None else [path or "" for path in rows.paths]
+    return _labelled_vectors(table, list(rows.ids), tree, paths)
+
+
+@dataclass(frozen=True, eq=False)
+class IndexRead:
+    """All samples of an index, of one version of it.
+
+    Attributes:
+        rows: the columns that were asked for, n rows.
+        vectors: ``(n, d)`` float32, a copy.
+        taxonomy: that of the labels.
+        geometry: of the vectors.
+    """
+
+    rows: pa.Table
+    vectors: np.ndarray[Any, Any]
+    taxonomy: Taxonomy
+    geometry: Geometry
+
+
+def read_once(index: Index, columns: Sequence[str]) -> IndexRead:
+    """Read columns, vectors and taxonomy of an index that others may be changing."""
+
+    def read(seen: Index) -> IndexRead:
+        vectors = np.array(seen.vectors(), dtype=np.float32)
+        return IndexRead(seen.rows(columns), vectors, seen.taxonomy, seen.settings.space)
+
+    return index.at_once(read)
+
+
+def read_index(where: str | Path) -> LabelledVectors:
+    """The samples of an index; the classifier reads the same vectors that neighbours are found among."""
+    index = Index.open(where)
+    read = read_once(index, ["id", "node", "path", "group", "split"])
+    columns = {name: read.rows[name].to_pylist() for name in ("id", "path", "group", "split")}
+    groups = [name or f"\0{row}" for row, name in enumerate(columns["group"])]
+    vectors = torch.from_numpy(read.vectors)
+    return LabelledVectors(
+        columns["id"],
+        vectors,
+        vectors,
+        torch.from_numpy(read.rows["node"].to_numpy().astype(np.int64)),
+        read.taxonomy,
+        read.geometry,
+        [path or "" for path in columns["path"]],
+        group_ids(groups) if any(columns["group"]) else None,
+        np.asarray([split or "" for split in columns["split"]]) if any(columns["split"]) else None,
+        recorded_contents(index, columns["id"]),
+    )
+
+
+def recorded_contents(index: Index, ids: Sequence[str]) -> list[str] | None:
+    """Fingerprints of samples of an index that are named by their rows; see `sample_contents`.
+
+    None if the run of the index has not recorded what they are of, or cannot be read; see `recorded_digests`.
+    """
+    try:
+        digests = recorded_digests(index, ids)
+    except LabeltreeError:
+        return None
+    return None if digests is None else sample_contents(ids, digests)
+
+
+def recorded_digests(index: Index, ids: Sequence[str]) -> np.ndarray[Any, Any] | None:
+    """Digests ``(n, 16)`` of the contents of samples of an index, as its run has recorded them.
+
+    None if the index has no run, the run recorded none, or not of all these samples.
+    """
+    if index.model is None or not RunFolder(index.model).samples.is_file():
+        return None
+    record = RunFolder(index.model).load_samples()
+    if record.digests is None or len(record) < len(ids):
+        return None
+    numbers = record.instances.tolist()
+    names = record.names or [str(number) for number in numbers]
+    known = {str(number): place for place, number in enumerate(numbers)}
+    known |= {f"{name} #{numbers[place]}": place for place, name in enumerate(names)}
+    known |= {name: place for place, name in enumerate(names)}
+    places = [known.get(one, -1) for one in ids]
+    return None if min(places, default=-1) < 0 else record.digests[places]
+
+
+def _labelled_vectors(
+    table: EmbeddingTable,
+    ids: list[str],
+    taxonomy: Taxonomy,
+    paths: list[str] | None,
+    contents: list[str] | None = None,
+) -> LabelledVectors:
+    return LabelledVectors(
+        ids,
+        table.embeddings if table.features is None else table.features,
+        table.embeddings,
+        table.nodes,
+        taxonomy,
+        table.space,
+        paths,
+        table.groups,
+        table.split,
+        contents,
+    )

@@ -1,0 +1,1 @@
+"""Ranks, names and Darwin Core."""

@@ -1,0 +1,272 @@
+"""Open the data given by ``--data``: a named data set, a folder of images, a table, or shards."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Unpack
+
+from labeltree.data.biology.rank_gaps import Gaps
+from labeltree.data.correction_rounds import CorrectionFiles, CorrectionRounds
+from labeltree.data.folders import open_folder
+from labeltree.data.images.image_files import ImageSettings, check_image_settings
+from labeltree.data.named_data import get_dataset, list_datasets, require_files
+from labeltree.data.names.cleaning import Names
+from labeltree.data.shards.finding import find_shards
+from labeltree.data.source import Source
+from labeltree.data.tables.label_evidence import LabelEvidence
+from labeltree.data.tables.table_source import TABLE_SUFFIXES, open_shards, open_table
+from labeltree.data.unused_rows import UnusedRows
+from labeltree.errors import DataError
+from labeltree.lazy import torch
+from labeltree.taxonomy import Taxonomy, TaxonomyMapping
+from labeltree.taxonomy.naming import some
+from labeltree.taxonomy.placeholders import MissingNames
+from labeltree.taxonomy.versions.between_versions import (
+    LabelsOfBoth,
+    VersionChange,
+    check_version,
+    why_coarser,
+)
+
+__all__ = ["check_named", "data_exist", "open_source", "with_missing_labels"]
+
+
+def open_source(
+    spec: str | Path,
+    *,
+    taxonomy: Taxonomy | str | Path | None = None,
+    mapping: TaxonomyMapping | str | Path | None = None,
+    corrections: CorrectionFiles | None = None,
+    data_path: str | Path | None = None,
+    missing_labels: Sequence[str] | str | None = None,
+    image_column: Sequence[str] | str | None = None,
+    text_column: str | None = None,
+    label_columns: Sequence[str] | str | None = None,
+    aspect_columns: Sequence[str] | str | None = None,
+    group_column: str | None = None,
+    split_column: str | None = None,
+    keep_columns: Sequence[str] | str | None = None,
+    gaps: Gaps | None = None,
+    image_folder: str | Path | None = None,
+    image_name: str | None = None,
+    names: Names | None = None,
+    synonyms: str | Path | None = None,
+    separator: str | None = None,
+    evidence: LabelEvidence | None = None,
+    either: bool = False,
+    **images: Unpack[ImageSettings],
+) -> Source:
+    """Open a named data set, a folder of nested folders, a table, or shards.
+
+    Args:
+        spec: A name from ``list_datasets()``; or the path of a folder or of a ``.csv``, ``.tsv``,
+            ``.parquet`` or ``.zip`` file; or shards: ``.tar`` files as WebDataset writes them, or
+            ``.parquet`` files with the bytes of images, as a file, a folder of them, or a pattern
+            ``name-{000..099}.tar``. Write ``./NAME`` for a folder with the name of a data set.
+        taxonomy: A taxonomy, or its file, for folders and tables.
+        mapping: What became of the nodes of an older version of ``taxonomy``, or its file: labels of the
+            older version are read as nodes of ``taxonomy``, and labels that only ``taxonomy`` has as they
+            are. Of a named data set, the older version is the taxonomy that it brings.
+        corrections: A table of corrected labels, see `Corrections.load`: the accepted ones are applied, and
+            `Source.notes` says how many could not be. Several are applied in order, each to the labels that
+            those before it have left.
+        data_path: Folder of a named data set; None = in the cache folder.
+        missing_labels: Names of classes that stand for missing labels, such as ``unknown``, at any depth:
+            their samples have the label above, or none.
+        image_column: Tables: column of the image files, or several columns with one image each. Shards: the
+            extension of the images in tar files, or the column of their bytes.
+        text_column: Tables and shards, like all columns below: column of texts.
+        label_columns: One column, or one per depth, coarse to fine.
+        aspect_columns: Columns of further labels of the same samples, each with its own taxonomy.
+        group_column: Column of groups; rows with equal values stay in one split.
+        split_column: Column of the split.
+        keep_columns: Columns to keep with the samples, such as the lesion or the hospital; see `open_table`.
+        gaps: What becomes of a label whose coarser name is missing; see `open_table`.
+        image_folder: Folder of the images, if it is not that of the table.
+        image_name: Names of the files there, from the cells of a row: ``{gbifID}.jpg``.
+        names: What a name in the label columns is: ``exact``, ``plain`` or ``scientific``; see `open_table`.
+        synonyms: A table of synonyms and accepted names; see `open_table`.
+        separator: What separates the names of paths in a column of labels, or ``none``; see `open_table`.
+        evidence: Tables and shards: how labels follow from cells with several labels, votes of annotators, or
+            doubtful labels.
+        either: Tables and shards: read images and texts, and also rows that have only one of them.
+        **images: How images are read: ``image_size``, ``channels``, ``on_error``, ``cache`` and ``progress``;
+            see `ImageSettings`.
+
+    Raises:
+        DataError: If the data are missing or unreadable.
+        TaxonomyError: If a label is not in the taxonomy, or a mapping was made for another one.
+        ValueError: If there is a mapping without a taxonomy.
+    """
+    check_image_settings(images)
+    if isinstance(taxonomy, (str, Path)):
+        taxonomy = Taxonomy.from_file(taxonomy)
+    name, path = str(spec), Path(spec).expanduser()
+    missing = missing_labels or ()
+    columns = {
+        "image_column": image_column,
+        "text_column": text_column,
+        "label_columns": label_columns,
+        "aspect_columns": aspect_columns,
+        "group_column": group_column,
+        "split_column": split_column,
+        "keep_columns": keep_columns,
+        "gaps": gaps,
+        "image_folder": image_folder,
+        "image_name": image_name,
+        "names": names,
+        "synonyms": synonyms,
+        "separator": separator,
+        "evidence": evidence,
+    }
+    chosen: dict[str, Any] = {column: value for column, value in columns.items() if value is not None}
+    is_named = name in list_datasets()
+    both: dict[str, Any] = {"either": True} if either else {}
+    if mapping is not None:
+        check_version(taxonomy, mapping)
+        assert taxonomy is not None
+        options = {"data_path": data_path, "missing_labels": missing_labels, **chosen, **both, **images}
+        source = (_open_named_on if is_named else _open_both_versions)(spec, taxonomy, mapping, options)
+        return _correct(source, corrections)
+    shards = None if is_named else find_shards(spec, image_column)
+    if chosen and (is_named or (path.is_dir() and shards is None)):
+        what = "data set" if is_named else "folder"
+        first = next(iter(chosen))
+        if first == "evidence" and evidence is not None:
+            first = next(iter(evidence.given), first)
+        raise DataError(f"'{name}' is a {what} and has no columns; leave {first} out, or name a table")
+    if is_named:
+        if taxonomy is not None:
+            raise DataError(f"data set '{name}' brings its own taxonomy; leave taxonomy out")
+        entry = get_dataset(name)
+        folder = entry.folder if data_path is None else Path(data_path).expanduser()
+        require_files(entry, folder)
+        source = entry.open(path=folder, **images)
+    elif data_path is not None:
+        raise DataError(
+            f"data_path says where a named data set lies, but '{name}' is not one; leave data_path out, or "
+            "take a name of 'labeltree data list'"
+        )
+    elif shards is not None:
+        source = open_shards(shards, taxonomy=taxonomy, missing_labels=missing, **both, **images, **chosen)
+    elif path.is_dir():
+        source = open_folder(path, taxonomy=taxonomy, missing_labels=missing, **images)
+    elif path.suffix.lower() in TABLE_SUFFIXES:
+        source = open_table(path, taxonomy=taxonomy, missing_labels=missing, **both, **images, **chosen)
+    elif path.exists():
+        raise DataError(
+            f"'{name}' is neither a folder nor a table ({', '.join(TABLE_SUFFIXES)}); name a "
+            "folder or a table, or take 'labeltree predict RUN FILE' for single files"
+        )
+    else:
+        near = difflib.get_close_matches(name, list_datasets(), 1)
+        hint = f"did you mean '{near[0]}'?" if near else "'labeltree data list' names the data sets"
+        raise DataError(f"'{name}' is neither a folder, nor a table, nor shards, nor a data set; {hint}")
+    return _correct(with_missing_labels(source, missing), corrections)
+
+
+def _correct(source: Source, corrections: CorrectionFiles | None) -> Source:
+    return source if corrections is None else CorrectionRounds.load(corrections).apply(source)[0]
+
+
+def _open_both_versions(
+    spec: str | Path, new: Taxonomy, mapping: TaxonomyMapping | str | Path, options: dict[str, Any]
+) -> Source:
+    """Samples with labels of two versions of a taxonomy, as nodes of the new one."""
+    if not isinstance(mapping, TaxonomyMapping):
+        mapping = TaxonomyMapping.load(mapping, new=new)
+    labels = LabelsOfBoth(mapping)
+    source = open_source(spec, taxonomy=labels.taxonomy, **options)
+    nothing = source.nodes == 0
+    if source.label_sets is not None:  # several labels that share nothing below the root are labels
+        nothing &= source.label_sets[:, 1] < 0
+    notes = [*source.notes, labels.sentence()]
+    if bool(nothing.any()):
+        notes.append(
+            f"{int(nothing.sum()):,} samples have no label any more, because the mapping removes their "
+            f"classes and nothing but the root is left above: {some(labels.lost(), 3)}"
+        )
+    tree = new if source.taxonomy == new else source.taxonomy
+    return dataclasses.replace(
+        source, taxonomy=tree, nodes=torch.where(nothing, -1, source.nodes), notes=tuple(notes)
+    )
+
+
+def _open_named_on(
+    spec: str | Path, new: Taxonomy, mapping: TaxonomyMapping | str | Path, options: dict[str, Any]
+) -> Source:
+    """The samples of a named data set on another version of its taxonomy."""
+    source = open_source(spec, **options)
+    change = (
+        VersionChange(mapping)
+        if isinstance(mapping, TaxonomyMapping)
+        else VersionChange.of(source.taxonomy, new, mapping)
+    )
+    said = change.sentence(source.nodes, "the new taxonomy").removesuffix(".")
+    nodes = change.on_new(source.nodes)
+    unused = source.unused or UnusedRows.none()
+    for node in torch.unique(source.nodes[source.nodes > 0]).tolist():
+        if why := why_coarser(change.mapping, node):
+            unused += UnusedRows.because(source.instances[source.nodes == node].numpy(), ["label"], why)
+    nodes = torch.where((nodes == 0) & (source.nodes > 0), -1, nodes)
+    return dataclasses.replace(
+        source.on_taxonomy(new, nodes, change.places),
+        notes=(*source.notes, said),
+        unused=unused,
+    )
+
+
+def check_named(spec: str, data_path: str | Path | None = None) -> None:
+    """Check that the files of a named data set are there; anything else is checked when it is opened.
+
+    Raises:
+        DataError: With what is missing, and how to get it.
+    """
+    if spec in list_datasets():
+        entry = get_dataset(spec)
+        require_files(entry, entry.folder if data_path is None else Path(data_path).expanduser())
+
+
+def data_exist(spec: str) -> bool:
+    """Whether there are data, of whatever kind, where ``spec`` says; a named data set counts as present."""
+    try:
+        known = spec in list_datasets() or Path(spec).expanduser().exists()
+        return known or find_shards(spec) is not None
+    except DataError:  # a shard of a pattern is missing
+        return False
+
+
+def with_missing_labels(source: Source, names: Sequence[str] | str) -> Source:
+    """Make the labels of some classes missing.
+
+    Args:
+        source: The samples.
+        names: Names of classes at any depth, case-insensitive (``unknown``), or paths of single classes
+            (``mammal/other``). Their samples get the label of the node above, or none.
+
+    Raises:
+        TaxonomyError: If no class is left.
+    """
+    missing = MissingNames(names)
+    tree, mapping, why = missing.without(source.taxonomy)
+    for name in (why[node] for node in source.nodes.tolist() if node > 0):
+        if name is not None:
+            missing.found[name] += 1
+    known = {name: source.missing_labels.get(name, 0) + count for name, count in missing.found.items()}
+    aspects, trees = source.aspects, []
+    for number, taxonomy in enumerate(source.aspect_taxonomies):
+        kept, moved, _ = missing.without(taxonomy)
+        trees.append(kept)
+        if aspects is not None:
+            column = torch.where(aspects[:, number] > 0, moved[aspects[:, number]], aspects[:, number])
+            aspects = torch.cat([aspects[:, :number], column[:, None], aspects[:, number + 1 :]], dim=1)
+    nodes = torch.where(source.nodes > 0, mapping[source.nodes], source.nodes)
+    return dataclasses.replace(
+        source.on_taxonomy(tree, nodes, mapping),
+        aspect_taxonomies=tuple(trees),
+        aspects=aspects,
+        missing_labels={**source.missing_labels, **known},
+    )

@@ -1,0 +1,1 @@
+"""Tables of samples: their columns, labels and rows."""

@@ -1,0 +1,381 @@
+"""Find the columns of a table that hold its labels: by their names, as ranks, or because they nest."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import shlex
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from labeltree.data.biology.rank_gaps import Gaps
+from labeltree.data.biology.ranks import RANKS, SURE, USUAL_RANKS, is_epithet, is_scientific_name, rank_of
+from labeltree.data.images.decode import EXTENSIONS
+from labeltree.data.table_columns import Cells, DataTable
+from labeltree.errors import DataError
+from labeltree.taxonomy.naming import some
+from labeltree.taxonomy.placeholders import PLACEHOLDERS, REMAINDERS, plain_name
+
+__all__ = ["LabelColumns", "find_label_columns"]
+
+_USUAL = ("label", "class", "category", "node", "cls")
+_PER_DEPTH = re.compile(r"(?:depth|label|level)[ _-]?(\d+)", re.IGNORECASE)
+_MEASURED = re.compile(r"[-+]?\d[\d.,:/ eETZ%+-]*")  # numbers, dates, times
+_FLAGS = {"yes", "no", "true", "false", "y", "n", "t", "f"}
+# Columns with one of these words in their name give the origin of a sample, not its class.
+_ORIGIN = re.compile(
+    "id|ids|uid|uuid|guid|key|index|number|patient|subject|person|lesion|user|author|customer|session|visit|"
+    "encounter|slide|scan|study|series|camera|photographer|device|site|hospital|cent(re|er)|source|url|link|"
+    "file|filename|path|date|time|year|month|day|sku|ean|barcode|lot|batch|fold|split|set|subset|partition|"
+    "sex|gender|age|group"
+)
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[^\W_a-zA-Z]+")
+_LONG = 60  # characters; longer cells are texts
+_NEARLY = 0.9
+_EXCEPTIONS = 0.02  # share of the values that may lie in several values of a column with which they nest
+_GAPS = 0.1  # share of the rows in which a column may be empty, if gaps are bridged
+_HOMONYMS = 0.2  # share of the names of a rank that may lie in several taxa of a coarser one
+_MANY_RANKS = 4  # with as many, a class or an order is one of organisms although some names stray
+_FILLED = 0.5  # share of the rows in which a rank that is often left out must be given to be taken
+
+
+@dataclass(frozen=True)
+class LabelColumns:
+    """The columns of the labels, coarse to fine, and sentences about possible alternatives."""
+
+    columns: list[str]
+    notes: tuple[str, ...] = ()
+
+
+def find_label_columns(
+    table: DataTable,
+    chosen: Sequence[str] | str | None,
+    taken: Collection[str] = (),
+    groups: Collection[str] = (),
+    nest: bool = True,
+    gaps: Gaps | None = None,
+) -> LabelColumns:
+    """Find the columns of the labels: the chosen ones, or columns with a usual name.
+
+    Numbered columns (``depth1``, ``depth2``) form a label together, and so do the ranks of biological names
+    (``kingdom`` to ``species``, as in Darwin Core). Otherwise the label is the first column with a usual
+    name, and the columns that nest with it are further depths: each value of the finer column, but for a few
+    exceptions, occurs with one value of the coarser one, which is empty only where other rows tell it.
+    Numbers, dates, yes/no values, long texts, values that hardly ever repeat, columns named after an origin
+    (``patient_id``), and columns finer than a column ``label`` are not labels unless they are chosen.
+
+    Args:
+        table: The table.
+        chosen: Columns chosen by the user, coarse to fine; None = find them.
+        taken: Columns with another purpose.
+        groups: Columns in ``taken`` that hold groups; they may also be labels, if chosen.
+        nest: Whether to look for columns that nest with the one that has the usual name.
+        gaps: How gaps are bridged. If they are, a column with a few gaps may be a depth.
+
+    Raises:
+        DataError: If there is no label column.
+    """
+    if isinstance(chosen, str):
+        chosen = [chosen]
+    if chosen is not None:
+        if not chosen:
+            raise DataError("label_columns is empty; it must name one column, or one per depth")
+        return LabelColumns([table.find(column) for column in chosen])
+    numbered = {
+        int(match[1]): column
+        for column in table.columns
+        if (match := _PER_DEPTH.fullmatch(column)) is not None and column not in taken
+    }
+    if numbered:
+        return LabelColumns([numbered[depth] for depth in sorted(numbered)])
+    base = table.usual(_USUAL)
+    if base is None or rank_of(base) is not None:
+        ranks = _ranks(table, taken, nest)
+        if ranks is not None:
+            return ranks
+    if base is None:
+        names = [c for c in table.columns if (is_scientific_name(c) or rank_of(c) == "species")]
+        base = next((column for column in names if column not in taken), None)
+    if base is None:
+        raise _no_label(table, taken)
+    return _find_nested(table, base, taken, groups, gaps) if nest else LabelColumns([base])
+
+
+def _are_of_organisms(by_rank: Mapping[str, _Column]) -> bool:
+    """Whether columns are surely ranks; ``class``, ``order``, ``family`` or ``species`` alone may not be."""
+    names = [column.name for column in by_rank.values()]
+    if SURE & set(by_rank) or any(is_scientific_name(name) or is_epithet(name) for name in names):
+        return True
+    return {"family", "species"} <= set(by_rank) and ("order" in by_rank or "class" not in by_rank)
+
+
+def _is_needed(column: _Column, chain: Sequence[_Column]) -> bool:
+    """Whether a rank is the finest one, or the name that an epithet follows."""
+    finer = chain[chain.index(column) + 1 :]
+    return not finer or is_epithet(finer[0].name)
+
+
+def _ranks(table: DataTable, taken: Collection[str], nest: bool) -> LabelColumns | None:
+    """The columns that are ranks, coarse to fine; None if there are not two, or they mean something else."""
+    column_of: dict[str, _Column] = {}
+    for name in table.columns:
+        rank = rank_of(name) or ("species" if is_scientific_name(name) else None)
+        if rank is None or name in taken:
+            continue
+        try:
+            column = _Column(name, table.cells(name))
+        except DataError:
+            continue
+        better = rank not in column_of or _preference(name) < _preference(column_of[rank].name)
+        if (column.texts or not table.num_rows) and better:
+            column_of[rank] = column
+    if len(column_of) < 2 or not _are_of_organisms(column_of):
+        return None
+    by_rank = {rank: column_of[rank] for rank in RANKS if rank in column_of}
+    chain = list(by_rank.values())
+    if not table.num_rows:
+        return LabelColumns([column.name for column in chain])
+    for coarser, finer in itertools.combinations(chain, 2):
+        values, strays = _strays(finer, coarser)
+        doubtful = rank_of(coarser.name) in ("class", "order") and len(chain) < _MANY_RANKS
+        most = _EXCEPTIONS * values if doubtful else 1 + _HOMONYMS * values
+        if len(strays) > most and not is_epithet(finer.name):
+            return None
+    notes: list[str] = []
+    kept: list[_Column] = []
+    total = np.count_nonzero(np.any([column.codes >= 0 for column in chain], axis=0))
+    for rank, column in by_rank.items():
+        given = np.count_nonzero(column.codes >= 0)
+        if rank not in USUAL_RANKS and given < _FILLED * total:
+            notes.append(
+                f"the rank '{column.name}' is given in {given:,} of {total:,} rows and was not taken"
+            )
+        elif nest and not kept and len(column.texts) == 1 and not _is_needed(column, chain):
+            notes.append(f"the rank '{column.name}' is always '{column.texts[0]}' and was not taken")
+        else:
+            kept.append(column)
+    kept = kept or [next((by_rank[rank] for rank in reversed(by_rank) if rank in USUAL_RANKS), chain[-1])]
+    names = [column.name for column in kept]
+    notes.insert(
+        0,
+        f"the columns {' > '.join(names)} are ranks, so they are the depths of the labels; for others, set "
+        f"{_setting([names[-1]])}",
+    )
+    return LabelColumns(names, (*notes, *_note_individuals(table, taken)))
+
+
+def _preference(column: str) -> int:
+    """Of several columns of one rank, the first is taken that is not empty: names, epithets, others."""
+    return 2 if is_scientific_name(column) else int(is_epithet(column))
+
+
+def _note_individuals(table: DataTable, taken: Collection[str]) -> list[str]:
+    """Notes on Darwin Core's columns whose rows may show one individual or one visit."""
+    notes = []
+    for column in table.columns:
+        kind = column.lower()
+        if column in taken or kind not in ("individualid", "organismid", "occurrenceid", "recordedby"):
+            continue
+        codes = table.cells(column).codes
+        if not np.any(np.bincount(codes[codes >= 0], minlength=1) > 1):
+            continue
+        what = "come from one person, often from one visit" if kind == "recordedby" else "show one individual"
+        notes.append(
+            f"if rows with equal '{column}' {what}, keep them together with --table.group_column {column}"
+        )
+    return notes
+
+
+class _Column:
+    """A column as a candidate for labels."""
+
+    def __init__(self, name: str, cells: Cells) -> None:
+        self.name = name
+        self.texts = cells.texts
+        self.codes = cells.codes
+        plain = [plain_name(text) for text in cells.texts]
+        vague = np.array([text in PLACEHOLDERS or text in REMAINDERS for text in plain] + [True])
+        self.known = ~vague[cells.codes]
+        """Rows whose name can have a single parent, unlike ``other``, which may occur below every parent."""
+
+    @cached_property
+    def is_label(self) -> bool:
+        """Whether the values of the column may be classes."""
+        texts = self.texts
+        counts = np.bincount(self.codes[self.codes >= 0], minlength=1)
+        return (
+            len(texts) > 1
+            and 2 * counts[counts > 1].sum() >= counts.sum()
+            and not all(_MEASURED.fullmatch(text) for text in texts)
+            and not {text.lower() for text in texts} <= _FLAGS
+            and sum(map(len, texts)) <= _LONG * len(texts)
+            and not any(Path(text).suffix.lower() in EXTENSIONS for text in texts[:20])
+        )
+
+    @property
+    def is_origin(self) -> bool:
+        """Whether the name of the column stands for the origin of a sample."""
+        return any(_ORIGIN.fullmatch(word.lower()) for word in _WORD.findall(self.name))
+
+
+def _strays(finer: _Column, coarser: _Column) -> tuple[int, list[str]]:
+    """Number of finer values in rows where both have a value, and the ones with several coarser values."""
+    rows = finer.known & coarser.known
+    pairs = np.unique(np.stack([finer.codes[rows], coarser.codes[rows]]), axis=1)
+    values, counts = np.unique(pairs[0], return_counts=True)
+    return len(values), [finer.texts[code] for code in values[counts > 1].tolist()]
+
+
+def _lies_in(finer: _Column, coarser: _Column, gaps: Gaps | None = None) -> bool:
+    """Whether each finer value, but for a few exceptions, occurs with one of the fewer coarser values.
+
+    The coarser value may be missing where other rows with the finer one have it, and, if gaps are bridged, in
+    a few further rows.
+    """
+    values, strays = _strays(finer, coarser)
+    rows = finer.known & coarser.known
+    fewer = len(np.unique(coarser.codes[rows]))
+    empty = (finer.codes >= 0) & (coarser.codes < 0)
+    several = [finer.texts.index(text) for text in strays]
+    untold = empty & (~np.isin(finer.codes, finer.codes[rows]) | np.isin(finer.codes, several))
+    most = _GAPS * len(empty) if gaps in ("placeholder", "skip") else 0
+    if gaps == "error":
+        untold = empty
+    nests = len(strays) <= _EXCEPTIONS * values and 1 < fewer < values < rows.sum()
+    return nests and untold.sum() <= most and empty.sum() <= _GAPS * len(empty)
+
+
+def _candidates(table: DataTable, taken: Collection[str]) -> list[_Column]:
+    columns = []
+    for name in table.columns:
+        if name in taken:
+            continue
+        try:
+            columns.append(_Column(name, table.cells(name)))
+        except DataError:  # lists and bytes are not labels
+            continue
+    return columns
+
+
+def _find_nested(
+    table: DataTable, base_name: str, taken: Collection[str], groups: Collection[str], gaps: Gaps | None
+) -> LabelColumns:
+    columns = _candidates(table, {*taken} - {base_name})
+    base = next((column for column in columns if column.name == base_name), None)
+    if base is None:  # unreadable: the error is raised when its labels are read
+        return LabelColumns([base_name])
+    able = [column for column in columns if column is not base and column.is_label and not column.is_origin]
+    coarser = [column for column in able if _lies_in(base, column, gaps)]
+    finer = [column for column in able if _lies_in(column, base, gaps)]
+    may_be_finer = [] if base_name.lower() == "label" else finer
+    chain = [*_longest(coarser, gaps), base, *_longest(may_be_finer, gaps)]
+    names = [column.name for column in chain]
+    notes = []
+    if len(chain) > 1:
+        notes.append(
+            f"the columns {' > '.join(names)} nest: each value of one lies in one value of the column before "
+            f"it, so they are the depths of the labels; for others, set {_setting([base_name])}"
+        )
+        notes += [_exceptions(c, f) for c, f in itertools.pairwise(chain) if _strays(f, c)[1]]
+    left = [column for column in [*coarser, *finer] if column not in chain]
+    for column in left:
+        other = [*_longest([c for c in coarser if c is column or _lies_in(c, column) or _lies_in(column, c)])]
+        other += [
+            base,
+            *_longest([c for c in finer if c is column or _lies_in(c, column) or _lies_in(column, c)]),
+        ]
+        notes.append(
+            f"the column '{column.name}' nests with '{base_name}', too, but was not taken; to take it, set "
+            f"{_setting([c.name for c in other])}"
+        )
+    for column in _candidates(table, set(table.columns) - set(groups)):
+        if _lies_in(column, chain[-1]) and not column.is_origin:
+            notes.append(
+                f"each value of '{column.name}', the column of groups, has one label; if its values are "
+                f"classes, too, set {_setting([*names, column.name])}"
+            )
+    notes += _nearly_nested(base, [c for c in able if c not in coarser and c not in finer])
+    notes += _like_groups(base, columns)
+    return LabelColumns(names, tuple(notes))
+
+
+def _exceptions(coarser: _Column, finer: _Column) -> str:
+    strays = _strays(finer, coarser)[1]
+    return (
+        f"{some(strays, 3)} of '{finer.name}' lie{'s' * (len(strays) == 1)} in several values of "
+        f"'{coarser.name}', and stay apart there as different classes"
+    )
+
+
+def _longest(columns: list[_Column], gaps: Gaps | None = None) -> list[_Column]:
+    """The longest chain of nested columns, coarse to fine; ties go to the one with the most values."""
+    best: dict[str, list[_Column]] = {}
+    ordered = sorted(columns, key=lambda column: len(column.texts))
+    for column in ordered:
+        above = [best[c.name] for c in ordered if c.name in best and _lies_in(column, c, gaps)]
+        best[column.name] = [*max(above, key=_size, default=[]), column]
+    return max(best.values(), key=_size, default=[])
+
+
+def _size(chain: list[_Column]) -> tuple[int, int]:
+    return len(chain), sum(len(column.texts) for column in chain)
+
+
+def _nearly_nested(base: _Column, columns: list[_Column]) -> list[str]:
+    """Notes on columns that would nest except for a few values or empty cells."""
+    notes = []
+    for column in columns:
+        for finer, coarser in ((base, column), (column, base)):
+            values, strays = _strays(finer, coarser)
+            fewer = len(np.unique(coarser.codes[finer.known & coarser.known]))
+            if not 1 < fewer < values or len(strays) > (1 - _NEARLY) * values:
+                continue
+            gaps = int(((finer.codes >= 0) & (coarser.codes < 0)).sum())
+            if _lies_in(finer, coarser):
+                continue
+            why = (
+                f"{some(strays, 3)} lie{'s' * (len(strays) == 1)} in several of its values" if strays else ""
+            )
+            if gaps:
+                why = f"'{coarser.name}' is empty in {gaps:,} rows where '{finer.name}' is not"
+            if why:
+                notes.append(
+                    f"the column '{column.name}' was not taken as labels: '{finer.name}' nearly nests in "
+                    f"'{coarser.name}', but {why}; to take it, set {_setting([coarser.name, finer.name])}"
+                )
+    return notes
+
+
+def _like_groups(base: _Column, columns: list[_Column]) -> list[str]:
+    """Notes on columns such as ``patient_id``, of which each value has one label and may be a group."""
+    notes = []
+    for column in columns:
+        counts = np.bincount(column.codes[column.codes >= 0], minlength=1)
+        repeated = 2 * counts[counts > 1].sum() >= counts.sum() and len(column.texts) > len(base.texts)
+        if column is not base and column.is_origin and repeated:
+            notes.append(
+                f"if rows with equal '{column.name}' show one thing, keep them together with "
+                f"--table.group_column {shlex.quote(column.name)}"
+            )
+    return notes
+
+
+def _setting(columns: list[str]) -> str:
+    return f"--table.label_columns {shlex.quote(json.dumps(columns, ensure_ascii=False))}"
+
+
+def _no_label(table: DataTable, taken: Collection[str]) -> DataError:
+    able = [c for c in _candidates(table, taken) if c.is_label and not c.is_origin]
+    chain = [column.name for column in _longest(able)]
+    advice = f"name one as label_columns, or several, coarse to fine: {_setting(['family', 'species'])}"
+    if len(chain) > 1:
+        advice = f"{' > '.join(chain)} nest: if they are the labels, set {_setting(chain)}"
+    return DataError(
+        f"{table} has no column for labels that is known by its name ({', '.join(_USUAL)}); "
+        f"it has {', '.join(table.columns)}: {advice}"
+    )

@@ -1,0 +1,326 @@
+"""The samples of a table: its columns of images and texts, and the files that they name."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from labeltree.data.biology.darwin_core_archive import IMAGE_PREFIX
+from labeltree.data.image_rules import ImageRule, RowImages, images_by_rule, is_url
+from labeltree.data.images.encoded import ImageParts
+from labeltree.data.images.image_files import HOW_TO_SKIP, OnError
+from labeltree.data.shards.shard_table import ShardTable
+from labeltree.data.table_columns import DataTable
+from labeltree.data.unused_rows import UnusedRows
+from labeltree.errors import DataError
+
+__all__ = ["TableSamples", "find_samples", "has_ids", "image_path", "only_addresses", "sample_columns"]
+
+Array = np.ndarray[Any, Any]
+_IMAGE_COLUMNS = (
+    *("image", "path", "file", "filename", "file_name", "image_path", "filepath", "file_path"),
+    *("img", "jpg", "jpeg", "png", "picture", "photo"),
+)
+_TEXT_COLUMNS = ("text", "description", "sentence", "review", "document", "abstract", "caption", "txt")
+_IDS = ("gbifid", "occurrenceid", "catalognumber")
+# Most names are literally the end of a path; the others are first normalised for the comparison.
+_NOT_PLAIN = re.compile(r"^/|(^|/)\.{0,2}(/|$)|\0")
+_log = logging.getLogger("labeltree.data")
+
+
+def has_ids(table: DataTable) -> bool:
+    """Whether the rows are occurrences with ids, by which files of images can be found."""
+    return table.usual(_IDS) is not None
+
+
+@dataclass(frozen=True)
+class TableSamples:
+    """Samples of a table: its images, or its texts if it has no images.
+
+    Attributes:
+        rows: Row of each sample ``(n,)``, from 0.
+        instances: Stable ids ``(n,)``: row · ``per_row`` + column.
+        files: Absolute path of each sample's image, or parts of files; None if there are no images.
+        texts: Text of each sample; None if there are no texts.
+        alike: Integers ``(n,)``, equal for samples with the same image or, without images, texts that are
+            the same but for case and blanks.
+        image_columns: Image columns that were read.
+        text_column: Text column that was read.
+        notes: Sentences about other columns that could have been read.
+        unused: Rows without an image or a text.
+        places: Place of each sample's image in ``files``, ``(n,)``, -1 where it has none; None if every
+            sample has one, in order.
+        per_row: The most samples that a row can have.
+    """
+
+    rows: Array
+    instances: Array
+    files: list[str] | ImageParts | None
+    texts: list[str] | None
+    alike: Array
+    image_columns: tuple[str, ...] = ()
+    text_column: str | None = None
+    notes: tuple[str, ...] = ()
+    unused: UnusedRows = field(default_factory=UnusedRows.none)
+    places: Array | None = None
+    per_row: int = 1
+
+
+def find_samples(
+    table: DataTable,
+    image_column: Sequence[str] | str | None,
+    text_column: str | None,
+    on_error: OnError,
+    place: tuple[str | Path | None, str | None] | None = None,
+    *,
+    either: bool = False,
+) -> TableSamples:
+    """The samples of a table; a row with several images gives several samples.
+
+    With ``either``, both images and texts are read, and a row may lack one of them.
+
+    Raises:
+        DataError: If a column is missing, an image lies outside the folder, or, unless ``on_error`` is
+            ``skip``, a cell is empty.
+    """
+    folder, rule = (None, None) if place is None else place
+    unused = UnusedRows.none()
+    shown: tuple[list[str] | ImageParts, Array] | None = None
+    by_rule: RowImages | None = None
+    if rule is not None:
+        if image_column is not None:
+            raise DataError("image_column and image_name both say which images are read; leave one out")
+        images: list[str] = []
+        text = None if text_column is None else table.find(text_column)
+        where = table.path.parent if folder is None else Path(folder).expanduser()
+        by_rule = images_by_rule(table, where, ImageRule(rule))
+        unused = by_rule.unused
+    else:
+        if either and image_column is None and text_column is None:
+            image_column = table.usual(_IMAGE_COLUMNS) or _occurrence_columns(table)
+            text_column = table.usual(_TEXT_COLUMNS)
+        images, text = sample_columns(table, image_column, text_column)
+        if images:
+            shown = _files(table, images, None if folder is None else Path(folder).expanduser())
+    words = None if text is None else table.cells(text)
+    if either and shown is not None and words is not None:
+        return _either(table, images, text or "", shown, words.codes, words.texts, on_error)
+    there = np.ones(table.num_rows, bool)
+    there[unused.rows] = False
+    for kind, cells in (
+        ("image", shown[1] if shown else None),
+        ("text", words.codes[:, None] if words else None),
+    ):
+        if cells is not None:
+            empty = np.all(cells < 0, axis=1)
+            of_kind = images if kind == "image" else [text or ""]
+            _report_empty(empty, table, kind, of_kind, on_error)
+            unused += UnusedRows.because(np.flatnonzero(empty), of_kind, f"it has no {kind}")
+            there &= ~empty
+    if not there.any():
+        raise DataError(f"{table} has no row with both an image and a text")
+    rows = np.flatnonzero(there)
+    files: list[str] | ImageParts | None = None
+    instances, alike, per_row = rows, np.zeros(0, np.int64), 1
+    if by_rule is not None:
+        kept = there[by_rule.rows]
+        rows, alike, per_row = by_rule.rows[kept], by_rule.places[kept], by_rule.most
+        instances = rows * per_row + by_rule.numbers[kept]
+        files = [by_rule.files[place] for place in alike.tolist()]
+    elif shown is not None:
+        named, codes = shown
+        sample, column = np.nonzero(codes[rows] >= 0)
+        rows, alike = rows[sample], codes[rows[sample], column]
+        per_row = codes.shape[1]
+        instances = rows * per_row + column
+        files = [named[code] for code in alike.tolist()] if isinstance(named, list) else named.take(alike)
+    elif words is not None:
+        alike = _codes_but_for_case(words.texts, words.codes[rows])
+    texts = None if words is None else [words.texts[code] for code in words.codes[rows].tolist()]
+    notes = [] if image_column or text_column or rule else _also_possible(table, images, text)
+    return TableSamples(
+        rows, instances, files, texts, alike, tuple(images), text, tuple(notes), unused, per_row=per_row
+    )
+
+
+def _codes_but_for_case(texts: Sequence[str], codes: Array) -> Array:
+    """The codes of texts, equal for those that differ in case and blanks alone."""
+    places: dict[str, int] = {}
+    places_of = [
+        places.setdefault(" ".join(text.casefold().split()), place) for place, text in enumerate(texts)
+    ]
+    return np.array(places_of, dtype=codes.dtype)[codes]
+
+
+def _either(
+    table: DataTable,
+    images: list[str],
+    text: str,
+    shown: tuple[list[str] | ImageParts, Array],
+    words: Array,
+    texts: Sequence[str],
+    on_error: OnError,
+) -> TableSamples:
+    """The samples of rows with an image, a text or both; see `find_samples`."""
+    files, codes = shown
+    there = (codes >= 0).any(axis=1)
+    empty = ~there & (words < 0)
+    _report_empty(empty, table, "image and no text", [*images, text], on_error)
+    unused = UnusedRows.because(np.flatnonzero(empty), [*images, text], "it has no image and no text")
+    sample, column = np.nonzero((codes >= 0) | (~there & ~empty)[:, None] & (np.arange(codes.shape[1]) == 0))
+    of_image = codes[sample, column]
+    listed = of_image[of_image >= 0]
+    placed = np.full(len(sample), -1)
+    placed[of_image >= 0] = np.arange(len(listed))
+    # Rows of one text alone are not alike: a title may be that of many products.
+    alike = np.where(of_image >= 0, of_image, -1)
+    return TableSamples(
+        sample,
+        sample * codes.shape[1] + column,
+        [files[code] for code in listed.tolist()] if isinstance(files, list) else files.take(listed),
+        ["" if code < 0 else texts[code] for code in words[sample].tolist()],
+        alike,
+        tuple(images),
+        text,
+        (),
+        unused,
+        placed,
+        codes.shape[1],
+    )
+
+
+def _also_possible(table: DataTable, images: list[str], text: str | None) -> list[str]:
+    """Notes on columns with a usual name that were not read."""
+    notes = []
+    for usual, taken, option in (
+        (_IMAGE_COLUMNS, images, "image_column"),
+        (_TEXT_COLUMNS, [text] if text else [], "text_column"),
+    ):
+        others = [c for c in table.columns if c.lower() in usual and c not in taken]
+        for other in others:
+            and_images = f" --table.image_column {images[0]}" if images and option == "text_column" else ""
+            notes.append(
+                f"the column '{other}' is not read; to read it, set --table.{option} {other}{and_images}"
+            )
+    return notes
+
+
+def sample_columns(
+    table: DataTable, image_column: Sequence[str] | str | None, text_column: str | None
+) -> tuple[list[str], str | None]:
+    """The image columns and the text column: the given ones, or else one with a usual name."""
+    if image_column is not None and not image_column:
+        raise DataError("image_column is empty; it must name a column, or several")
+    if image_column is None and text_column is None:
+        image_column = table.usual(_IMAGE_COLUMNS) or _occurrence_columns(table)
+        text_column = table.usual(_TEXT_COLUMNS) if image_column is None else None
+        if image_column is None and text_column is None and (key := table.usual(_IDS)) is not None:
+            raise DataError(
+                f"{table} names no image files; put them into a folder, and say which file belongs to which "
+                f"row: {_rule_for(key)}"
+            )
+        if image_column is None and text_column is None:
+            raise DataError(
+                f"{table} has no column of images ({', '.join(_IMAGE_COLUMNS)}) or texts "
+                f"({', '.join(_TEXT_COLUMNS)}) that is known by its name; it has "
+                f"{', '.join(table.columns)}: name one as image_column or text_column"
+            )
+    images = [image_column] if isinstance(image_column, str) else list(image_column or ())
+    images = [table.find(column) for column in images]
+    if text_column is not None:
+        text_column = table.find(text_column)
+    return images, text_column
+
+
+def _occurrence_columns(table: DataTable) -> list[str] | str | None:
+    """The columns of images in a download of occurrences: its multimedia, or else the addresses of images."""
+    several = [name for name in table.columns if name.startswith(IMAGE_PREFIX)]
+    if several:
+        return several
+    if table.usual(("gbifid", "occurrenceid", "scientificname", "scientific_name", "taxonrank")) is None:
+        return None
+    return table.usual(("image_url", "accessuri", "associatedmedia"))
+
+
+def _report_empty(empty: Array, table: DataTable, kind: str, columns: list[str], on_error: OnError) -> None:
+    """Raise an error for rows without an image or a text, or warn with their number."""
+    rows = np.flatnonzero(empty) + 1
+    if not rows.size:
+        return
+    shown = ", ".join(map(str, rows[:5])) + (" …" if rows.size > 5 else "")
+    where = " and ".join(f"'{column}'" for column in columns)
+    what = f"{table}, {rows.size} of {empty.size} rows have no {kind} in {where}: row {shown}"
+    if on_error == "raise" or rows.size == empty.size:
+        raise DataError(f"{what}. Fill them, or skip them with {HOW_TO_SKIP}")
+    _log.warning("%s. They are skipped", what)
+
+
+def _files(table: DataTable, names: list[str], folder: Path | None) -> tuple[list[str] | ImageParts, Array]:
+    """The distinct images, and the index of each cell's image ``(rows, columns)``, -1 for none."""
+    if isinstance(table, ShardTable):
+        return table.images(names)
+    root = os.path.abspath(table.path.parent if folder is None else folder)
+    places: dict[str, int] = {}
+    codes = []
+    for name in names:
+        cells = table.cells(name)
+        addresses = np.array([is_url(text) for text in cells.texts] + [False])
+        if addresses.any():
+            rows = int(addresses[cells.codes].sum())
+            raise only_addresses(table, name, f"{rows:,} of {table.num_rows:,} rows name their images")
+        place = [
+            places.setdefault(image_path(text, root, table, name, cells.rows_of), len(places))
+            for text in cells.texts
+        ]
+        codes.append(np.array([*place, -1], np.int64)[cells.codes])
+    return list(places), np.stack(codes, axis=1)
+
+
+def only_addresses(table: DataTable, column: str, rows: str) -> DataError:
+    """The error for images that would have to be fetched; ``rows`` says which rows name such."""
+    key = table.usual((*_IDS, "id")) or "gbifID"
+    return DataError(
+        f"{table}: {rows} in '{column}' by addresses (URLs), "
+        "which labeltree does not fetch. Download the images into a folder, and say which file belongs to "
+        f"which row: {_rule_for(key)}"
+    )
+
+
+def _rule_for(key: str) -> str:
+    """Settings that find images by the ids in a column."""
+    rule = f"'{{{key}}}.jpg', or '{{{key}}}_*.jpg' for several"
+    return f"--table.image_folder FOLDER --table.image_name {rule}"
+
+
+def image_path(
+    text: str, root: str, table: DataTable, column: str, rows_of: Callable[[str], Sequence[int] | Array]
+) -> str:
+    """The absolute path of an image that a table names.
+
+    Args:
+        text: The name.
+        root: Absolute path of the table's folder.
+        table: The table, for errors.
+        column: The column, for errors.
+        rows_of: Function that finds the rows with a text, counted from 1, for errors.
+
+    Raises:
+        DataError: If it is no file name, or a relative one that leads out of the folder.
+    """
+    if _NOT_PLAIN.search(text) is None:
+        return f"{root.rstrip(os.sep)}{os.sep}{text}"
+    file = os.path.normpath(os.path.join(root, text))
+    if "\0" in text or (not os.path.isabs(text) and os.path.commonpath((root, file)) != root):
+        why = "is no file name" if "\0" in text else "lies outside the table's folder"
+        raise DataError(
+            f"{table}, row {rows_of(text)[0]}: the image {text!r} {why} (column '{column}'); "
+            "write its absolute path, or move the table"
+        )
+    return file

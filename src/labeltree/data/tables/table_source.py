@@ -1,0 +1,547 @@
+"""Tables of images, texts or both: CSV or Parquet, one row per item."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Unpack
+
+import numpy as np
+
+from labeltree.data.biology.rank_gaps import Gaps
+from labeltree.data.copies import connected_groups
+from labeltree.data.images.image_files import ImageSettings
+from labeltree.data.images.stores import SomeImages
+from labeltree.data.listed_images import open_listed
+from labeltree.data.names.cleaning import Names
+from labeltree.data.names.label_names import LabelNames
+from labeltree.data.shards.finding import Shards
+from labeltree.data.shards.shard_table import ShardTable, read_shards
+from labeltree.data.source import CALIB, DIGEST_BYTES, SPLIT_NAMES, SPLITS, Source
+from labeltree.data.table_columns import DataTable, read_header
+from labeltree.data.tables.label_columns import LabelColumns, find_label_columns
+from labeltree.data.tables.label_evidence import LabelEvidence, check_columns, read_labels
+from labeltree.data.tables.row_labels import TableLabels, label_nodes, table_aspects
+from labeltree.data.tables.sample_rows import SampleRows
+from labeltree.data.tables.table_samples import TableSamples, find_samples, has_ids, sample_columns
+from labeltree.data.unused_rows import UnusedRows
+from labeltree.errors import DataError, TaxonomyError
+from labeltree.lazy import torch
+from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy.files.edge_tables import is_edge_table
+from labeltree.taxonomy.placeholders import MissingNames
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = [
+    "TABLE_SUFFIXES",
+    "column_names",
+    "is_data_table",
+    "named_table_labels",
+    "open_data_table",
+    "open_shards",
+    "open_table",
+    "shard_labels",
+    "table_labels",
+]
+
+Array = np.ndarray[Any, Any]
+TABLE_SUFFIXES = (".csv", ".tsv", ".parquet", ".pq", ".zip")
+RESERVED = frozenset(
+    (
+        *("embeddings", "features", "image_embeddings", "text_embeddings", "geometry", "curvature"),
+        *(
+            "nodes",
+            "labels",
+            "label_sets",
+            "predictions",
+            "aspects",
+            "aspect_predictions",
+            "aspect_taxonomies",
+        ),
+        *("instances", "paths", "split", "splits", "groups", "group_names", "group", "sample", "all"),
+        *("encoder_digest", "taxonomy_digest"),
+    )
+)
+"""Names that columns to keep may not have: those of an embeddings table, and words for what is judged."""
+_log = logging.getLogger("labeltree.data")
+
+
+def open_table(
+    path: str | Path,
+    *,
+    taxonomy: Taxonomy | None = None,
+    image_column: Sequence[str] | str | None = None,
+    text_column: str | None = None,
+    label_columns: Sequence[str] | str | None = None,
+    aspect_columns: Sequence[str] | str | None = None,
+    group_column: str | None = None,
+    split_column: str | None = None,
+    keep_columns: Sequence[str] | str | None = None,
+    missing_labels: Sequence[str] | str = (),
+    gaps: Gaps | None = None,
+    image_folder: str | Path | None = None,
+    image_name: str | None = None,
+    names: Names = "exact",
+    synonyms: str | Path | None = None,
+    separator: str | None = None,
+    evidence: LabelEvidence | None = None,
+    either: bool = False,
+    **images: Unpack[ImageSettings],
+) -> Source:
+    """Open a table of images, of texts, or of images with texts.
+
+    If neither an image column nor a text column is named, the first column with a usual name for images, or
+    else for texts, is read.
+
+    Args:
+        path: A ``.csv``, ``.tsv`` or ``.parquet`` file; or a ``.zip`` file: a Darwin Core archive, as GBIF's
+            downloads, or one table.
+        taxonomy: Taxonomy of the labels; None = built from one column per depth (coarse to fine), or from
+            paths ``a/b/c`` in one column.
+        image_column: Column of the image files, relative to the table's folder or absolute; usually image,
+            path, file, filename, … With several columns, each image of a row is a sample with the row's
+            label; every row must have at least one image.
+        text_column: Column of the texts; usually text, description, sentence, review, document,
+            abstract, caption or txt.
+        label_columns: One column, or one per depth, coarse to fine; None = depth1, depth2, …, or label (or
+            class, category, node) with the columns that nest with it, unless a ``taxonomy`` is given; see
+            `find_label_columns`. An empty cell is a missing label; if only finer cells are empty, the label
+            is an inner node. With a ``taxonomy``, an empty list leaves all labels out.
+        aspect_columns: Columns of further labels of the same samples, each with its own taxonomy: names, or
+            paths ``a/b/c``. If all of them end in whole numbers (``4``, ``positive/4``), the numbers are also
+            ratings.
+        group_column: Column of groups; rows with equal values stay in one split. None = ``group`` if there is
+            one. The images of one row, rows with the same file and, in tables of texts without splits, rows
+            with the same text also stay in one split.
+        split_column: Column with ``train``, ``val`` or ``test``; None = ``split`` if there is one.
+        keep_columns: Columns to keep with the samples as texts, such as ``lesion`` or ``site``
+            (`Source.attributes`): samples can be judged together by them, and results broken down. They are
+            not read as labels.
+        missing_labels: Names that are not classes, such as ``unknown``, in columns of labels and of aspects:
+            a label ends before such a name, and is the node above or missing.
+        gaps: Rule for a label whose coarser name is missing in one of several ``label_columns``.
+            ``placeholder``: a node takes its place, named ``Pomacentridae (order incertae sedis)`` after the
+            next finer name, so that depth stays rank; ``skip``: the finer name hangs on the next coarser
+            given one; both first take the name from other rows if these agree on it. ``error``: an error
+            lists the rows. None = ``placeholder`` if the columns are ranks of biological names, else an error
+            for rows whose missing name other rows do not tell.
+        image_folder: Folder of the images, if it is not that of the table.
+        image_name: Names of the files there, from the cells of a row: ``{gbifID}.jpg``, or with ``*`` for
+            several: ``{catalogNumber}_*.jpg``. Rows without such a file are not used.
+        names: What a name in the ``label_columns`` is. ``exact``: the text without spaces around it;
+            ``plain``: spellings that differ in case, spaces or the composition of Unicode are one name under
+            the same parent; ``scientific``: a scientific name without authorship, see `parse_scientific`;
+            from a single column, genus and species become nodes above the species and subspecies.
+        synonyms: A table with the columns ``synonym`` and ``accepted``, names or paths, or Darwin Core's
+            ``scientificName`` and ``acceptedNameUsage``; see `SynonymTable.load`.
+        separator: Text that separates the names of paths in one column of labels or of aspects, besides which
+            ``/`` is part of a name; ``none``: only ``/`` does. None = ``/``, and ``>``, ``›`` or ``»``
+            between spaces where a ``taxonomy`` has the path, or where nearly all labels look so, some begin
+            with the same name, and a path has three names or a name above others is a label, too; a note
+            says so.
+        evidence: How labels follow from cells with several labels, votes of annotators, or doubtful labels;
+            None = each row has one label, but lists hold several.
+        either: Read images and texts, both columns by their usual names unless they are named, and also rows
+            that have only one of them, or whose image cannot be read.
+        **images: How images are read; see `ImageSettings`. ``on_error="skip"`` also skips rows without an
+            image or a text.
+
+    Raises:
+        DataError: If the table, a column, an image or a text is missing or malformed.
+        TaxonomyError: If a label is not in the taxonomy.
+    """
+    return open_data_table(
+        DataTable.read(Path(path)),
+        taxonomy=taxonomy,
+        image_column=image_column,
+        text_column=text_column,
+        label_columns=label_columns,
+        aspect_columns=aspect_columns,
+        group_column=group_column,
+        split_column=split_column,
+        keep_columns=keep_columns,
+        missing_labels=missing_labels,
+        gaps=gaps,
+        image_folder=image_folder,
+        image_name=image_name,
+        names=names,
+        synonyms=synonyms,
+        separator=separator,
+        evidence=evidence,
+        either=either,
+        **images,
+    )
+
+
+def open_shards(
+    shards: Shards, *, image_column: Sequence[str] | str | None = None, **settings: Any
+) -> Source:
+    """Open shards of images, of texts, or of images with texts.
+
+    The texts of a sample (members ``cls``, ``txt`` and the like of a tar file, the fields of its ``json``,
+    the other columns of a Parquet file) are read as the columns of a table.
+
+    Args:
+        shards: The shards; see `find_shards`.
+        image_column: Tar files: the extension of the images, or several; None = the first image of each
+            sample. Parquet: the column of the images.
+        **settings: As for `open_table`. Without a column of splits, the names of the shards are the splits if
+            all begin with one, or lie in a folder called like one.
+
+    Raises:
+        DataError: If a shard is damaged, a column or an image is missing or malformed.
+        TaxonomyError: If a label is not in the taxonomy.
+    """
+    table = read_shards(shards, image_column, settings.get("on_error", "raise"), settings.get("progress"))
+    return open_data_table(table, image_column=image_column, **settings)
+
+
+def open_data_table(
+    table: DataTable,
+    *,
+    taxonomy: Taxonomy | None = None,
+    image_column: Sequence[str] | str | None = None,
+    text_column: str | None = None,
+    label_columns: Sequence[str] | str | None = None,
+    aspect_columns: Sequence[str] | str | None = None,
+    group_column: str | None = None,
+    split_column: str | None = None,
+    keep_columns: Sequence[str] | str | None = None,
+    missing_labels: Sequence[str] | str = (),
+    gaps: Gaps | None = None,
+    image_folder: str | Path | None = None,
+    image_name: str | None = None,
+    names: Names = "exact",
+    synonyms: str | Path | None = None,
+    separator: str | None = None,
+    evidence: LabelEvidence | None = None,
+    either: bool = False,
+    **images: Unpack[ImageSettings],
+) -> Source:
+    """Open a table that has been read; for the arguments and errors see `open_table`."""
+    if not table.num_rows:
+        raise DataError(f"{table} has no rows")
+    evidence, whole, of_samples = evidence or LabelEvidence(), table, None
+    if evidence.sample_column is not None:
+        if isinstance(table, ShardTable):
+            raise DataError("shards hold one sample each; sample_column is for tables")
+        of_samples = SampleRows(table, evidence.sample_column)
+        table = of_samples.merged
+    files = None if image_folder is None and image_name is None else (image_folder, image_name)
+    samples = find_samples(
+        table, image_column, text_column, images.get("on_error", "raise"), files, either=either
+    )
+    missing = MissingNames(missing_labels)
+    taken = _taken_columns(table, samples, aspect_columns, group_column, split_column, keep_columns)
+    columns_of_labels, given = LabelColumns([]), dict[str, tuple[str, ...]]()
+    if taxonomy is not None and label_columns is not None and not len(label_columns):
+        labels = TableLabels(taxonomy, torch.full((table.num_rows,), -1))
+    else:
+        given = evidence.columns(whole)
+        check_columns({**taken, **given}, label_columns)
+        named = [label_columns] if isinstance(label_columns, str) else label_columns or ()
+        others = {column for columns in (*taken.values(), *given.values()) for column in columns}
+        others -= set(taken["kept"]) & set(named)
+        if evidence.vote_columns:
+            if label_columns is not None:
+                raise DataError("label_columns and vote_columns exclude each other: the votes give the label")
+            columns_of_labels = LabelColumns(list(given["votes"]))
+        else:
+            columns_of_labels = find_label_columns(
+                whole, label_columns, others, taken["groups"], nest=taxonomy is None, gaps=gaps
+            )
+        if of_samples is not None:
+            of_samples.check_alike(whole, {column for columns in taken.values() for column in columns})
+        labels = read_labels(
+            whole,
+            columns_of_labels.columns,
+            taxonomy,
+            missing,
+            gaps,
+            LabelNames(names, synonyms),
+            separator,
+            evidence,
+            of_samples,
+        )
+    aspects = table_aspects(table, taken["aspects"], missing, separator)
+    split = _split(table, taken["split"])
+    groups, group_names = _groups(table, taken["groups"], samples, split is not None)
+    rows = torch.from_numpy(samples.rows)
+    in_file = samples.rows if of_samples is None else of_samples.first[samples.rows]
+    columns: dict[str, Any] = {
+        "nodes": labels.nodes[rows],
+        "label_sets": None if labels.sets is None else labels.sets[rows],
+        "taxonomy": labels.taxonomy,
+        "instances": torch.from_numpy(samples.instances),
+        "groups": groups,
+        "group_names": group_names,
+        "split": None if split is None else split[samples.rows],
+        "attributes": {column: _texts(table, column)[samples.rows] for column in taken["kept"]},
+        "aspect_taxonomies": aspects.taxonomies,
+        "aspects": None if aspects.nodes is None else aspects.nodes[rows],
+        "ratings": None if aspects.ratings is None else aspects.ratings[rows],
+        "texts": samples.texts,
+    }
+    details: dict[str, Any] = {
+        "columns": {
+            kind: names
+            for kind, names in {**taken, **given, "labels": tuple(columns_of_labels.columns)}.items()
+            if names
+        },
+        "missing_labels": missing.found,
+        "notes": (
+            *samples.notes,
+            *columns_of_labels.notes,
+            *labels.notes,
+            *aspects.notes,
+            *_without_group(taken["groups"], group_names),
+        ),
+    }
+    unused = samples.unused
+    empty: dict[int, tuple[str, str]] = {
+        row * samples.per_row: (table.row_name(row), unused.reasons[why][1])
+        for row, why in zip(unused.rows.tolist(), unused.why.tolist(), strict=True)
+    }
+    if of_samples is not None:
+        unused = dataclasses.replace(unused, rows=of_samples.first[unused.rows])
+    unused += labels.unused
+    name = table.path.name if isinstance(table, ShardTable) else table.path.stem
+    if samples.files is None:
+        row_names = [table.row_name(row) for row in samples.rows.tolist()]
+        places = torch.arange(len(rows))
+        details |= {"unused": unused, "unread": empty}
+        return Source(name=name, store=None, rows=places, names=row_names, **columns, **details)
+    if samples.places is not None:
+        source = _open_either(name, table, samples, in_file, columns, details, unused, images)
+        return dataclasses.replace(source, unread={**empty, **source.unread})
+    source = open_listed(name, table.path.parent, samples.files, **columns, **images)
+    lost = ~np.isin(samples.instances, source.instances.numpy())
+    why = [source.unread[row][1] for row in samples.instances[lost].tolist()]
+    unreadable = _unreadable(in_file[lost], samples.image_columns, why)
+    details["notes"] = (*details["notes"], *source.notes)
+    details["unread"] = {**empty, **source.unread}
+    return dataclasses.replace(source, unused=unused + unreadable, **details)
+
+
+def _open_either(
+    name: str,
+    table: DataTable,
+    samples: TableSamples,
+    in_file: Array,
+    columns: dict[str, Any],
+    details: dict[str, Any],
+    unused: UnusedRows,
+    images: ImageSettings,
+) -> Source:
+    """A table of images and texts in which a sample may lack either, or have an image that is unreadable."""
+    assert samples.files is not None
+    assert samples.places is not None
+    shown = np.flatnonzero(samples.places >= 0)
+    row_names = [table.row_name(row) for row in samples.rows.tolist()]
+    pictures = open_listed(
+        name,
+        table.path.parent,
+        samples.files,
+        columns["nodes"][shown],
+        columns["taxonomy"],
+        instances=torch.from_numpy(shown),
+        **images,
+    )
+    read = pictures.instances
+    places = torch.full((len(samples.rows),), -1)
+    places[read] = pictures.rows
+    assert pictures.store is not None
+    digests = np.zeros((len(places), DIGEST_BYTES), np.uint8)
+    if len(read):
+        digests[read.numpy()] = pictures.sample_digests()
+    for row, file in zip(read.tolist(), pictures.sample_names(), strict=True):
+        row_names[row] = file
+    paths = np.full(len(places), "", dtype=object)
+    if pictures.files is not None:
+        paths[read.numpy()] = [pictures.files[place] for place in pictures.rows.tolist()]
+    lost = np.setdiff1d(shown, read.numpy())
+    why = [pictures.unread[row][1] for row in lost.tolist()]
+    unread = _unreadable(in_file[lost], samples.image_columns, why)
+    details = {**details, "notes": (*details["notes"], *pictures.notes)}
+    source = Source(
+        name=name,
+        store=SomeImages(pictures.store, places),
+        rows=torch.arange(len(places)),
+        names=row_names,
+        files=None if pictures.files is None else paths.tolist(),
+        digests=digests,
+        unused=unused + unread,
+        **columns,
+        **details,
+    )
+    something = source.present(source.rows).any(1)
+    if bool(something.all()):
+        return source
+    nothing = "it has no image and no text"
+    left_out = {
+        int(source.instances[row]): pictures.unread.get(row, (row_names[row], nothing))
+        for row in (~something).nonzero()[:, 0].tolist()
+    }
+    return dataclasses.replace(source.subset(something.nonzero()[:, 0]), unread=left_out)
+
+
+def _unreadable(rows: Array, columns: Sequence[str], why: Sequence[str]) -> UnusedRows:
+    """Rows ``(n,)`` of which an image cannot be read, with the n reasons."""
+    reasons = {reason: number for number, reason in enumerate(dict.fromkeys(why))}
+    return UnusedRows(
+        np.asarray(rows, np.int64),
+        np.array([reasons[reason] for reason in why], np.int64),
+        tuple((", ".join(columns), f"an image cannot be read: {reason}") for reason in reasons),
+    )
+
+
+def column_names(path: Path) -> list[str]:
+    """The column names of a table; [] if the file is not a table."""
+    is_table = path.suffix.lower() in TABLE_SUFFIXES and path.is_file()
+    return read_header(path).columns if is_table else []
+
+
+def is_data_table(path: Path) -> bool:
+    """Whether a file is a table of images or texts with labels, and not a taxonomy table."""
+    if path.suffix.lower() not in TABLE_SUFFIXES or not path.is_file():
+        return False
+    table = DataTable.read(path)
+    if is_edge_table(table.columns):
+        return False
+    try:
+        table_labels(path)
+    except (DataError, TaxonomyError):
+        return False
+    return True
+
+
+def table_labels(path: Path) -> tuple[Taxonomy, Tensor]:
+    """The taxonomy and the labels of the rows ``(n,)`` that `open_table` gives a table; no image is read.
+
+    Raises:
+        DataError: If there is no column of images or texts, or of labels.
+        TaxonomyError: If the labels do not form a tree.
+    """
+    labels = named_table_labels(path)
+    return labels.taxonomy, labels.nodes
+
+
+def named_table_labels(path: Path, names: Names = "exact", synonyms: str | Path | None = None) -> TableLabels:
+    """The same with ``names`` and ``synonyms`` as `open_table` reads them, and notes on what they changed."""
+    return _labels_of(DataTable.read(path), LabelNames(names, synonyms))
+
+
+def shard_labels(shards: Shards) -> tuple[Taxonomy, Tensor]:
+    """The taxonomy and the labels ``(n,)`` that `open_shards` gives shards; no image is decoded.
+
+    Raises:
+        DataError: If a shard is damaged, or there is no column of images or texts, or of labels.
+        TaxonomyError: If the labels do not form a tree.
+    """
+    labels = _labels_of(read_shards(shards))
+    return labels.taxonomy, labels.nodes
+
+
+def _labels_of(table: DataTable, names: LabelNames | None = None) -> TableLabels:
+    try:
+        images, text = sample_columns(table, None, None)
+        taken = {*images, *([] if text is None else [text])}
+    except DataError:
+        if not has_ids(table):  # images of occurrences may be found by a rule
+            raise
+        taken = set()
+    return label_nodes(table, find_label_columns(table, None, taken).columns, None, names=names)
+
+
+def _taken_columns(
+    table: DataTable,
+    samples: TableSamples,
+    aspects: Sequence[str] | str | None,
+    group: str | None,
+    split: str | None,
+    kept: Sequence[str] | str | None,
+) -> dict[str, tuple[str, ...]]:
+    """All columns with a purpose other than labels."""
+
+    def named(column: str | None, usual: str) -> tuple[str, ...]:
+        if column is None and usual not in table.columns:
+            return ()
+        return (table.find(column or usual),)
+
+    chosen = [aspects] if isinstance(aspects, str) else list(aspects or ())
+    return {
+        "images": samples.image_columns,
+        "texts": () if samples.text_column is None else (samples.text_column,),
+        "groups": named(group, "group"),
+        "split": named(split, "split"),
+        "aspects": tuple(table.find(column) for column in chosen),
+        "kept": _columns_to_keep(table, [kept] if isinstance(kept, str) else kept or ()),
+    }
+
+
+def _columns_to_keep(table: DataTable, names: Sequence[str]) -> tuple[str, ...]:
+    for name in names:
+        if name in RESERVED:
+            raise DataError(
+                f"{table}: keep_columns names '{name}', which has a meaning of its own in labeltree; rename "
+                "the column, or leave it out"
+            )
+    return tuple(dict.fromkeys(table.find(name) for name in names))
+
+
+def _texts(table: DataTable, column: str) -> Array:
+    """The texts of a column ``(rows,)``, empty where a cell is."""
+    cells = table.cells(column)
+    texts: Array = np.array([*cells.texts, ""], dtype=str)[cells.codes]
+    return texts
+
+
+def _groups(
+    table: DataTable, columns: Sequence[str], samples: TableSamples, has_splits: bool
+) -> tuple[Tensor | None, Array | None]:
+    """Groups kept together by splits (given groups, images of a row, equal images or texts); their names."""
+    keys, names = [samples.rows], np.full(len(samples.rows), "")
+    # A short text may occur on both sides of a given split; a file should not.
+    if samples.files is not None or not has_splits:
+        keys.append(samples.alike)
+    for column in columns:
+        cells = table.cells(column)
+        keys.append(cells.codes[samples.rows])
+        texts = _texts(table, column)[samples.rows]
+        names = np.where(names == "", texts, names)
+    groups = connected_groups(*keys)
+    if groups is None and not columns:
+        return None, None
+    return torch.full((len(names),), -1) if groups is None else torch.from_numpy(groups), names
+
+
+def _without_group(columns: Sequence[str], names: Array | None) -> list[str]:
+    """A note if some samples have no value in the columns of groups."""
+    count = 0 if names is None else int((names == "").sum())
+    if names is None or not columns or not count:
+        return []
+    what = " and no ".join(f"'{column}'" for column in columns)
+    return [
+        f"{count:,} of {len(names):,} samples have no {what}: each is a group by itself, even if it belongs "
+        "with others, which may be in another split"
+    ]
+
+
+def _split(table: DataTable, columns: Sequence[str]) -> Array | None:
+    """The split of every row."""
+    if not columns:
+        return None
+    cells = table.cells(columns[0])
+    splits = [SPLIT_NAMES.get(text.lower(), text.lower()) for text in cells.texts]
+    for split, text in zip(splits, cells.texts, strict=True):
+        if split not in (*SPLITS, CALIB):
+            raise DataError(
+                f"{table}, row {cells.rows_of(text)[0]}: the split is '{split}', "
+                f"not {', '.join(SPLITS)} or empty"
+            )
+    of_rows: Array = np.array([*splits, ""], dtype=str)[cells.codes]
+    return of_rows

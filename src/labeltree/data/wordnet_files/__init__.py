@@ -1,0 +1,1 @@
+"""WordNet: its files, names and trees."""

@@ -1,0 +1,1 @@
+"""Data sets and other downloads that come out of software packages."""

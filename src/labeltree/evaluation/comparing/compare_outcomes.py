@@ -1,0 +1,475 @@
+"""``compare``: differences between methods on the same samples, with intervals, tests and strata."""
+
+from __future__ import annotations
+
+import difflib
+import fnmatch
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeltree.decisions.classifiers import ClassifierKind
+from labeltree.errors import DataError
+from labeltree.evaluation.chosen_samples import GROUPS
+from labeltree.evaluation.comparing.comparison import (
+    Comparison,
+    MetricComparison,
+    StratumComparison,
+)
+from labeltree.evaluation.comparing.paired_estimates import (
+    PairedEstimates,
+    common_samples,
+    strata,
+    tested_in_all,
+)
+from labeltree.evaluation.comparing.result_text import comparison_notes
+from labeltree.evaluation.outcomes import Key, Outcomes, of_retrieval
+from labeltree.evaluation.reported_nodes import MOST_PROBABILITIES
+from labeltree.evaluation.result import PREFIX
+from labeltree.evaluation.statistics import holm
+
+__all__ = ["BY_STRATUM", "compare", "duplicate_metrics"]
+
+BY_STRATUM = ("answer_top1", "top1", "recall_at_1", "own_top1")
+_OF_ANSWERS = ("top1", "hierarchical_f1", "hierarchical_f1_micro", "tree_accuracy", "mistake_severity")
+_OF_BANDS = tuple(f"_{name}" for name in GROUPS)
+_DIGITS = 9  # decimals to which equal outcomes agree
+
+Compared = TypeVar("Compared", bound=MetricComparison)
+
+
+def compare(
+    methods: Mapping[str, Outcomes | Sequence[Outcomes]],
+    *,
+    run_names: Mapping[str, Sequence[str]] | None = None,
+    classifiers: Mapping[str, Sequence[ClassifierKind | None]] | None = None,
+    baseline: str | None = None,
+    metrics: Sequence[str] | None = None,
+    strata_metrics: Sequence[str] = BY_STRATUM,
+    min_samples: int = 20,
+    confidence: float = 0.95,
+    resamples: int = 2000,
+    permutations: int = 10_000,
+    seed: int = 0,
+) -> Comparison:
+    """Compare methods by their outcomes on the same samples.
+
+    Every metric has a confidence interval; its difference from the baseline has an interval and a p-value.
+    Between single runs they come from the bootstrap and the sign-flip test over groups of samples
+    (`Bootstrap`, `sign_flip_test`); if a method has several runs, from `across_runs`, which adds the variance
+    between runs. Holm's rule corrects the p-values of all metrics and methods jointly, and likewise those of
+    all strata; metrics that are the same on these samples (`duplicate_metrics`) count once. Metrics that are
+    not means over samples (`Statistic`) are recomputed without blocks of samples; their p-values come from
+    the ratio of the difference to its standard error, since samples of two clusterings cannot be exchanged.
+
+    The metrics ``answer_top1``, ``answer_hierarchical_f1`` … of the role ``answers`` are those of the
+    classifier that gives each run's answers. It may differ between runs: runs are compared as they are used.
+
+    Args:
+        methods: method → the outcomes of its run, or of each of its runs (seeds).
+        run_names: method → names of its runs; default ``1`` … .
+        classifiers: method → the classifier that gives the answers of each run, None if it is not known;
+            None = answers are not compared.
+        baseline: method that the others are compared with; default the first.
+        metrics: names of metrics, in all roles, or of rows of the text (``answers top1``); fewer metrics need
+            less correction. Names from further protocols begin with the protocol (``knn.features.top1``);
+            ``knn.*`` selects all metrics of one.
+            None = all metrics of the standard evaluation.
+        strata_metrics: metrics that are also compared by subtree, depth and class frequency.
+        min_samples: subtrees, depths and frequency bands with fewer samples are omitted.
+        confidence: confidence level of the intervals.
+        resamples: number of bootstrap draws.
+        permutations: number of random sign flips of the test; its smallest p-value is 1/(permutations + 1).
+        seed: random seed of the bootstrap and the test.
+
+    Raises:
+        ValueError: if there is no method, or no such baseline or metric.
+        DataError: if the runs have no sample in common, or differ in taxonomy or labels.
+
+    Example:
+        >>> import numpy as np
+        >>> from labeltree.taxonomy import Taxonomy
+        >>> taxonomy = Taxonomy.from_paths(["cat", "dog"])
+        >>> ids = np.arange(40)
+        >>> def answers(wrong):
+        ...     values = {("features", "top1"): np.where(ids < wrong, 0.0, 1.0)}
+        ...     return Outcomes(ids, taxonomy.encode(["cat", "dog"] * 20).numpy(), taxonomy, values)
+        >>> found = compare({"plain": answers(12), "ours": answers(2)}).metric("top1")
+        >>> found.differences["ours"].value, found.differences["ours"].p < 0.01
+        (0.25, True)
+    """
+    listed = {
+        name: [given] if isinstance(given, Outcomes) else list(given) for name, given in methods.items()
+    }
+    if not listed or not all(listed.values()):
+        raise ValueError(f"methods are {list(methods)}; expected at least one, each with at least one run")
+    baseline = next(iter(listed)) if baseline is None else baseline
+    if baseline not in listed:
+        raise ValueError(f"baseline is '{baseline}'; expected one of {', '.join(map(repr, listed))}")
+    common, left_out = common_samples(listed)
+    common, halves = tested_in_all(common)
+    answered = {
+        name: list((classifiers or {}).get(name, [None] * len(runs))) for name, runs in listed.items()
+    }
+    common = {
+        name: [_add_answers(run, kind) for run, kind in zip(runs, answered[name], strict=True)]
+        for name, runs in common.items()
+    }
+    keys, apart = _searched_alike(common, _keys(common, metrics))
+    apart = halves + apart
+    how = PairedEstimates(baseline, confidence, resamples, permutations, seed)
+    tables = _tables(common, left_out, keys, apart)
+    runs = [run for table in tables for of_method in table.methods.values() for run in of_method]
+    worse = {key for key in keys if not all(run.larger_is_better(key) for run in runs)}
+    no_share = frozenset[Key]().union(*(run.no_share for run in runs))
+    whole, same = list[MetricComparison](), dict[Key, Key]()
+    for table in tables:
+        same |= duplicate_metrics(table.methods, table.keys)
+        for key, measured in how.measure(table.methods, table.keys).items():
+            of_key = *key, key not in worse, measured.samples, measured.estimates, measured.differences
+            share, units = key not in no_share, measured.units
+            whole.append(MetricComparison(*of_key, share=share, units=units, counted=measured.counted))
+    whole.sort(key=lambda entry: keys.index(_key(entry)))
+    main = next((table for table in tables if table.keys), tables[0])
+    common, first = main.methods, main.methods[baseline][0]
+    parted = set().union(*(run.whole for of_method in common.values() for run in of_method))
+    found_first = {same[key]: key for key in reversed(keys) if key in same and _named(key, strata_metrics)}
+    chosen = [
+        key
+        for key in main.keys
+        if key in found_first.values() and key not in parted and not any(run.joint(key) for run in runs)
+    ]
+    parts = []
+    for stratum in strata(first, min_samples=min_samples):
+        rows_of = {name: [run.rows(stratum.rows) for run in of] for name, of in common.items()}
+        for key, measured in how.measure(rows_of, chosen).items():
+            if measured.samples >= min_samples:
+                where = stratum.kind, stratum.name, stratum.node
+                of_key = *key, key not in worse, measured.samples, measured.estimates, measured.differences
+                share, units = key not in no_share, measured.units
+                parts.append(
+                    StratumComparison(*of_key, *where, share=share, units=units, counted=measured.counted)
+                )
+    apart += [note for table in tables if table is not main and table.keys for note in table.notes(baseline)]
+    protocols = {name for of_method in listed.values() for run in of_method for name in run.protocols}
+    if protocols and metrics is None:
+        apart.append(
+            f"Scores of further protocols are compared only if you name them, such as "
+            f"'{min(protocols)}.*' (--metrics)."
+        )
+    names = {name: list((run_names or {}).get(name, _numbers(len(runs)))) for name, runs in listed.items()}
+    result = Comparison(
+        methods=names,
+        baseline=baseline,
+        samples=len(first),
+        classifiers={name: [kind or "" for kind in kinds] for name, kinds in answered.items()},
+        groups=_count_units(first),
+        grouped=first.units is not None,
+        left_out=main.left_out,
+        confidence=confidence,
+        tests=sum(
+            not np.isnan(part.p)
+            for entry in whole
+            if same[entry.role, entry.metric] == _key(entry)
+            for part in entry.differences.values()
+        ),
+        metrics=_corrected(whole, same),
+        strata=_corrected(parts, same),
+        same={".".join(key): ".".join(first) for key, first in same.items() if key != first},
+        blocks=_blocks(main),
+    )
+    return replace(result, notes=comparison_notes(result) + apart)
+
+
+def _add_answers(run: Outcomes, classifier: ClassifierKind | None) -> Outcomes:
+    """The outcomes, preceded by a copy of the given classifier's metrics under the role ``answers``."""
+    if classifier is None:
+        return run
+    prefix = PREFIX[classifier]
+    answers: dict[Key, Key] = {}
+    for role, metric in run.values:
+        of_answers = metric.removeprefix(prefix)
+        wanted = of_answers in _OF_ANSWERS or of_answers.startswith("accuracy_at_depth_")
+        if wanted and metric.startswith(prefix) and role not in run.protocols:
+            answers["answers", f"answer_{of_answers}"] = role, metric
+
+    def also(keys: frozenset[Key]) -> frozenset[Key]:
+        return keys | {new for new, old in answers.items() if old in keys}
+
+    return replace(
+        run,
+        values={new: run.values[old] for new, old in answers.items()} | run.values,
+        weights=run.weights | {new: run.weights[old] for new, old in answers.items() if old in run.weights},
+        whole=also(run.whole),
+        smaller_is_better=also(run.smaller_is_better),
+        no_share=also(run.no_share),
+    )
+
+
+def _keys(methods: Mapping[str, Sequence[Outcomes]], metrics: Sequence[str] | None) -> list[Key]:
+    runs = [run for of_method in methods.values() for run in of_method]
+    keys = list(dict.fromkeys(key for run in runs for table in _all(run) for key in table.keys))
+    protocols = {name for run in runs for name in run.protocols}
+    if metrics is None:
+        return [key for key in keys if key[0] not in protocols]
+    for name in metrics:
+        if not any(_named(key, [name]) for key in keys):
+            near = _nearest(name, keys)
+            if near:
+                raise ValueError(
+                    f"metrics names '{name}'; did you mean {' or '.join(near)}?{_why_missing(name)}"
+                )
+            of = name.partition(".")[0]
+            known = sorted({metric for role, metric in keys if role not in protocols})
+            known = [f"{role}.{metric}" for role, metric in keys if role == of in protocols] or known
+            others = [f"{each}.*" for each in sorted(protocols - {of})]
+            raise ValueError(
+                f"metrics names '{name}'; expected some of {', '.join([*known, *others])}"
+                + _why_missing(name)
+            )
+    return [key for key in keys if _named(key, metrics)]
+
+
+def _nearest(name: str, keys: Sequence[Key]) -> list[str]:
+    """Up to three metrics whose names begin like a name, or are written nearly alike."""
+    known = list(dict.fromkeys(metric for _, metric in keys if "." not in metric))
+    begin = [metric for metric in known if metric.startswith(name.replace(" ", "_"))]
+    return (begin or difflib.get_close_matches(name.replace(" ", "_"), known, 3, 0.7))[:3]
+
+
+def _why_missing(name: str) -> str:
+    """A possible reason why no run has the metric, other than its name; empty if there is none."""
+    protocol, _, metric = name.partition(".")
+    ranked = metric.endswith(("auroc", "average_precision", "*"))
+    if protocol not in ("node-scores", "per-group", "k-fold") or not ranked:
+        return ""
+    return (
+        f" (AUROC and average precision are not kept of more than {MOST_PROBABILITIES:,} probabilities, "
+        "samples × classes; the notes of the evaluation say whether this is so)"
+    )
+
+
+def _all(run: Outcomes) -> list[Outcomes]:
+    """The outcomes of a run, and of the other tables that its protocols measured."""
+    return [run, *run.elsewhere.values()]
+
+
+@dataclass(frozen=True)
+class _Table:
+    """The outcomes of all runs on the samples of one table that they have in common.
+
+    Attributes:
+        protocol: the protocol that measured the table; empty for the evaluated table.
+        methods: method → outcomes of its runs.
+        keys: the metrics to compare.
+        left_out: method → number of its samples that are missing from another run.
+    """
+
+    protocol: str
+    methods: dict[str, list[Outcomes]]
+    keys: list[Key]
+    left_out: dict[str, int]
+
+    def notes(self, baseline: str) -> list[str]:
+        """The samples compared, of a table other than the one that the comparison's header describes."""
+        first = self.methods[baseline][0]
+        unit = "samples" if first.units is None else "groups of samples"
+        notes = [
+            f"'{self.protocol}' measures another table: {len(first)} samples of it that all runs have in "
+            f"common were compared; intervals and tests draw from {_count_units(first)} {unit}."
+        ]
+        return notes + [
+            f"{count} samples of '{name}' in the table of '{self.protocol}' are missing in another run and "
+            "were left out."
+            for name, count in self.left_out.items()
+            if count
+        ]
+
+
+def _count_units(run: Outcomes) -> int:
+    return run.count_groups(np.ones(len(run), dtype=bool))
+
+
+def _blocks(table: _Table) -> dict[str, tuple[int, int]]:
+    """Block of metrics → numbers of the samples that count in it, and of their resampling units."""
+    runs = [run for of_method in table.methods.values() for run in of_method]
+    names = dict.fromkeys(run.block(key) for key in table.keys for run in runs if key in run.keys)
+    rows = {name: np.any([run.in_block(name) for run in runs], axis=0) for name in names}
+    return {name: (int(there.sum()), runs[0].count_groups(there)) for name, there in rows.items()}
+
+
+def _tables(
+    methods: dict[str, list[Outcomes]], left_out: dict[str, int], keys: Sequence[Key], notes: list[str]
+) -> list[_Table]:
+    """The evaluated table, then each further table that protocols measured and that can be compared."""
+    runs = [run for of_method in methods.values() for run in of_method]
+    here = [key for key in keys if any(key in run.keys for run in runs)]
+    used = _without_unused(_keep_same_bands(methods, here, notes), here) if here else methods
+    tables = [_Table("", used, here, left_out)]
+    for name in dict.fromkeys(name for run in runs for name in run.elsewhere):
+        own = [key for key in keys if key[0] == name and key not in here]
+        if own and not all(name in run.elsewhere for run in runs):
+            notes.append(f"'{name}' is not compared: not every run was measured by it.")
+        elif own:
+            of_table = {method: [run.elsewhere[name] for run in of] for method, of in methods.items()}
+            try:
+                common, missing = common_samples(of_table)
+            except DataError as error:
+                notes.append(f"'{name}' is not compared: {error}.")
+                continue
+            used = _without_unused(_keep_same_bands(common, own, notes), own)
+            tables.append(_Table(name, used, own, missing))
+    return tables
+
+
+def _keep_same_bands(
+    methods: dict[str, list[Outcomes]], keys: Sequence[Key], notes: list[str]
+) -> dict[str, list[Outcomes]]:
+    """The outcomes, in which means over head, middle or tail classes leave out classes of different bands.
+
+    The bands are those of each run's own training set.
+    """
+    runs = [run for of_method in methods.values() for run in of_method]
+    bands = [run.bands for run in runs if run.bands is not None]
+    of_bands = {key for run in runs for key in run.whole & run.weights.keys() if key[1].endswith(_OF_BANDS)}
+    if not bands or not of_bands.intersection(keys):
+        return methods
+    different = np.unique(runs[0].nodes[np.any([each != bands[0] for each in bands], axis=0)])
+    if not len(different):
+        return methods
+    notes.append(
+        f"Runs differ in which classes are frequent in their training data: {len(different)} classes are not "
+        "in the same band (head, middle, tail) in all runs and were left out of the means over bands."
+    )
+
+    def same(run: Outcomes) -> Outcomes:
+        values = {
+            key: np.where(np.isin(run.classes.get(key, run.nodes), different), np.nan, run.values[key])
+            for key in of_bands & run.values.keys()
+        }
+        return replace(run, values=run.values | values)
+
+    return {name: [same(run) for run in of] for name, of in methods.items()}
+
+
+def _named(key: Key, names: Sequence[str]) -> bool:
+    """Whether any of the names, or patterns with ``*``, matches a metric (``METRIC`` or ``ROLE.METRIC``).
+
+    The names of rows in the text match, too: ``answers top1`` or ``embeddings recall at 1``.
+    """
+    role, metric = key
+    shown = f"{role}_{metric.removeprefix('answer_')}"
+    written = [name.replace(" ", "_") for name in names]
+    return (
+        metric in written
+        or any(shown == each for each, name in zip(written, names, strict=True) if " " in name)
+        or any(fnmatch.fnmatchcase(f"{role}.{metric}", name) for name in names)
+    )
+
+
+def _without_unused(methods: dict[str, list[Outcomes]], keys: Sequence[Key]) -> dict[str, list[Outcomes]]:
+    """The outcomes without samples that count only in blocks of metrics that are not compared."""
+    blocks = {run.block(key) for runs in methods.values() for run in runs for key in keys if key in run.keys}
+
+    def counted(of_compared: bool) -> NDArray[np.bool_]:
+        columns = [
+            run.counted(key)
+            for runs in methods.values()
+            for run in runs
+            for key in run.keys
+            if (run.block(key) in blocks) == of_compared
+        ]
+        return np.any(columns, axis=0) if columns else np.zeros(len(samples), dtype=bool)
+
+    samples = next(iter(methods.values()))[0]
+    unused = counted(False) & ~counted(True)
+    if not unused.any():
+        return methods
+    return {name: [run.rows(~unused) for run in runs] for name, runs in methods.items()}
+
+
+def _searched_alike(
+    methods: Mapping[str, Sequence[Outcomes]], keys: list[Key]
+) -> tuple[list[Key], list[str]]:
+    """The metrics that can be compared (no retrieval if runs searched in different ways), and notes."""
+    ways = {name: {run.search_words for run in runs} for name, runs in methods.items()}
+    kept = [key for key in keys if not of_retrieval(key[1])]
+    if len(set().union(*ways.values())) == 1 or len(kept) == len(keys):
+        return keys, []
+    how = "; ".join(f"'{name}' {' or '.join(sorted(kinds))}" for name, kinds in ways.items())
+    return kept, [
+        f"Retrieval is not compared, because the runs were searched in different ways ({how}): evaluate them "
+        "again with the same --leave-group-out and the same splits."
+    ]
+
+
+def _corrected(entries: list[Compared], same: Mapping[Key, Key]) -> list[Compared]:
+    """The entries with p-values corrected over all entries and methods; identical metrics count once."""
+    tests = {
+        (_place(entry), same[_key(entry)], name): part.p
+        for entry in reversed(entries)  # of identical metrics the first one stays
+        for name, part in entry.differences.items()
+    }
+    corrected = dict(zip(tests, holm(list(tests.values())).tolist(), strict=True))
+    return [
+        replace(
+            entry,
+            differences={
+                name: replace(part, corrected=corrected[_place(entry), same[_key(entry)], name])
+                for name, part in entry.differences.items()
+            },
+        )
+        for entry in entries
+    ]
+
+
+def _key(entry: MetricComparison) -> Key:
+    return entry.role, entry.metric
+
+
+def _place(entry: MetricComparison) -> tuple[str, str]:
+    """Kind and name of the stratum of an entry; empty for all samples."""
+    return (entry.kind, entry.name) if isinstance(entry, StratumComparison) else ("", "")
+
+
+def _numbers(count: int) -> list[str]:
+    return [str(number) for number in range(1, count + 1)]
+
+
+def duplicate_metrics(methods: Mapping[str, Sequence[Outcomes]], keys: Sequence[Key]) -> dict[Key, Key]:
+    """Map each metric to the first one that equals it or its complement for every sample of every run.
+
+    If all leaves lie at one depth, for example, hierarchical F1 equals the tree accuracy, and the accuracy at
+    the finest depth equals top-1.
+
+    Args:
+        methods: method → outcomes of its runs, on the same samples.
+        keys: metrics to group.
+    """
+    first: dict[frozenset[bytes], Key] = {}
+    same = {}
+    for key in keys:
+        runs = [run for of_method in methods.values() for run in of_method]
+        if not any(key in run.values for run in runs):
+            same[key] = key
+            continue
+        columns = [_column(run, key) for run in runs]
+        # + 0.0 turns −0 into 0
+        straight = b"".join((np.round(values, _DIGITS) + 0.0).tobytes() + rest for values, rest in columns)
+        turned = b"".join((np.round(1 - values, _DIGITS) + 0.0).tobytes() + rest for values, rest in columns)
+        same[key] = first.setdefault(frozenset((straight, turned)), key)
+    return same
+
+
+def _column(run: Outcomes, key: Key) -> tuple[np.ndarray[tuple[int], np.dtype[np.float64]], bytes]:
+    """Values of a metric, and its weights as bytes if they are not all equal."""
+    values = run.values.get(key)
+    if values is None:
+        return np.full(len(run), np.nan), b""
+    weights = run.weights.get(key)
+    if weights is None or len(np.unique(weights[~np.isnan(values)])) < 2:
+        return values, b""
+    return values, weights.tobytes()

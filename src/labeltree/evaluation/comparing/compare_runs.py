@@ -1,0 +1,203 @@
+"""Comparison of run folders or embeddings tables, written as JSON, Markdown and CSV."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from labeltree.errors import DataError, RunError, typed
+from labeltree.evaluation.comparing.compare_outcomes import BY_STRATUM, compare
+from labeltree.evaluation.comparing.comparison import Comparison
+from labeltree.evaluation.comparing.result_text import comparison_csv, comparison_text
+from labeltree.evaluation.evaluate_table import evaluate
+from labeltree.evaluation.evaluation_settings import EvaluationSettings
+from labeltree.evaluation.outcomes import Outcomes, load_outcomes
+from labeltree.evaluation.result import EvaluationResult
+from labeltree.progress import Progress
+from labeltree.runs import EmbeddingTable, RunFolder, SampleRecord
+from labeltree.safe_files import Reader, read_json
+from labeltree.taxonomy import AnyTaxonomy, load_taxonomy
+
+__all__ = ["Compared", "compare_paths", "write_comparison"]
+
+_RESULT = Reader("the result of an evaluation", "run 'labeltree evaluate' again")
+
+_HALF = (
+    "There is no split: half of the samples was set aside for the classifiers to learn from, and answers and "
+    "violations are measured on the other half. Retrieval searches all samples."
+)
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A comparison, its files, and for each method the evaluation results of its runs that could be read."""
+
+    result: Comparison
+    text: str
+    json: Path
+    markdown: Path
+    table: Path
+    results: dict[str, list[EvaluationResult]] = field(default_factory=dict)
+
+
+def compare_paths(
+    methods: Mapping[str, Sequence[str | Path]],
+    *,
+    out: str | Path,
+    taxonomy: str | Path | None = None,
+    split: str = "test",
+    baseline: str | None = None,
+    metrics: Sequence[str] | None = None,
+    strata_metrics: Sequence[str] | None = None,
+    min_samples: int = 20,
+    confidence: float = 0.95,
+    resamples: int = 2000,
+    permutations: int = 10_000,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Compared:
+    """Compare evaluated runs, or embeddings tables, and write the comparison into a folder.
+
+    Args:
+        methods: method → folders or tables of its runs.
+        out: folder for ``comparison.json``, ``comparison.md`` and ``comparison.csv``.
+        taxonomy: taxonomy file of the embeddings tables.
+        split: split on which embeddings tables are evaluated.
+        baseline: method that the others are compared with; this and the arguments up to ``seed`` are as in
+            `compare`.
+        metrics: metrics to compare.
+        strata_metrics: metrics to compare by subtree, depth and class frequency; None = the usual ones.
+        min_samples: subtrees, depths and frequency bands with fewer samples are omitted.
+        confidence: confidence level of the intervals.
+        resamples: number of bootstrap draws.
+        permutations: number of random sign flips of the test.
+        seed: random seed of the bootstrap and the test.
+        progress: called as ``progress(message, done, total)``.
+
+    Raises:
+        RunError: if a folder has no outcomes: the run was not evaluated, or by an older version only.
+        DataError: if a table cannot be read, runs have different samples under the same ids, or `compare`
+            cannot compare.
+        ValueError: if two of the folders or tables are the same.
+    """
+    _check_different(methods)
+    judge = None if taxonomy is None else load_taxonomy(taxonomy)
+    read = {name: [_read(path, judge, split, progress) for path in paths] for name, paths in methods.items()}
+    outcomes_of: list[tuple[str | Path, Outcomes]] = []
+    for name, paths in methods.items():
+        outcomes_of += zip(paths, [outcomes for outcomes, _ in read[name]], strict=True)
+    _check_same_samples(outcomes_of)
+    if progress is not None:
+        progress("comparing", 0, 0)
+    result = compare(
+        {name: [outcomes for outcomes, _ in runs] for name, runs in read.items()},
+        run_names={name: [str(path) for path in paths] for name, paths in methods.items()},
+        classifiers={
+            name: [None if of_run is None else of_run.main.classifier.name for _, of_run in runs]
+            for name, runs in read.items()
+        },
+        baseline=baseline,
+        metrics=metrics,
+        strata_metrics=BY_STRATUM if strata_metrics is None else strata_metrics,
+        min_samples=min_samples,
+        confidence=confidence,
+        resamples=resamples,
+        permutations=permutations,
+        seed=seed,
+    )
+    results = {name: [of_run for _, of_run in runs if of_run is not None] for name, runs in read.items()}
+    if any(of_run.split == "half" for runs in results.values() for of_run in runs):
+        result = replace(result, notes=[*result.notes[:1], _HALF, *result.notes[1:]])
+    return replace(write_comparison(result, out), results=results)
+
+
+def _check_different(methods: Mapping[str, Sequence[str | Path]]) -> None:
+    """Raise a `ValueError` if a result stands twice among the methods: its differences would be 0 and mean
+    nothing."""
+    seen: dict[Path, str] = {}
+    for name, paths in methods.items():
+        for path in paths:
+            before = seen.setdefault(Path(path).resolve(), name)
+            if before is not name:
+                raise ValueError(
+                    f"'{before}' and '{name}' are the same result, '{path}', which does not differ from "
+                    "itself; to see one run before and after a change of the taxonomy, 'labeltree evaluate "
+                    "RUN', then 'labeltree evaluate RUN --taxonomy FILE', which prints both numbers"
+                )
+
+
+def _check_same_samples(runs: Sequence[tuple[str | Path, Outcomes]]) -> None:
+    """Check that a sample id stands for the same content in all runs that recorded sample contents.
+
+    Raises:
+        DataError: if it does not: the comparison would pair different samples.
+    """
+    first: tuple[str | Path, SampleRecord] | None = None
+    for path, outcomes in runs:
+        file = RunFolder(path).samples
+        if not file.is_file() and Path(path).name.startswith("on-"):  # a run on another taxonomy
+            file = RunFolder(Path(path).parent).samples
+        record = SampleRecord.load(file) if file.is_file() else None
+        if record is None or not record.has_contents:
+            continue
+        record = record.of(outcomes.instances)
+        if first is None:
+            first = (path, record)
+            continue
+        differ = first[1].different_contents(record)
+        if differ:
+            mine, theirs = differ[0]
+            raise DataError(
+                f"'{first[0]}' and '{path}' have different samples under the same ids, {len(differ)} of "
+                f"those that were evaluated: '{mine}' in the one is '{theirs}' in the other, or holds "
+                "something else there; compare runs on the same data"
+            )
+
+
+def write_comparison(result: Comparison, out: str | Path) -> Compared:
+    """Write a comparison into a folder, as JSON, as Markdown, and its metrics as CSV."""
+    folder, text = RunFolder(out), comparison_text(result)
+    with folder.locked():
+        folder.write_json(folder.comparison, result.to_dict())
+        folder.write_text(folder.comparison_text, text)
+        folder.write_text(folder.comparison_table, comparison_csv(result))
+    return Compared(result, text, folder.comparison, folder.comparison_text, folder.comparison_table)
+
+
+def _read(
+    path: str | Path, taxonomy: AnyTaxonomy | None, split: str, progress: Progress | None
+) -> tuple[Outcomes, EvaluationResult | None]:
+    """The outcomes, and the whole result where it can be read."""
+    path = Path(path)
+    if path.is_file():
+        if taxonomy is None:
+            raise DataError(
+                f"'{path}' is an embeddings table: name the taxonomy of its labels, --taxonomy FILE"
+            )
+        table = EmbeddingTable.load(path, taxonomy)
+        result = evaluate(
+            table,
+            taxonomy,
+            name=path.stem,
+            split=split,
+            settings=EvaluationSettings(resamples=0),
+            progress=progress,
+        )
+        return result.outcomes[path.stem], result
+    file = RunFolder(path).outcomes
+    if not file.is_file():
+        what = "" if path.is_dir() else ": the folder does not exist"
+        raise RunError(
+            f"'{path}' has no {file.name}{what}; run 'labeltree evaluate {typed(path)}' first, then "
+            "compare again"
+        )
+    return next(iter(load_outcomes(file).values())), _result(RunFolder(path).metrics)
+
+
+def _result(file: Path) -> EvaluationResult | None:
+    """The result beside the outcomes; None if another version wrote it. The comparison does not need it."""
+    try:
+        return EvaluationResult.from_dict(read_json(file, _RESULT))
+    except DataError:
+        return None

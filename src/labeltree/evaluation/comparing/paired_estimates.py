@@ -1,0 +1,544 @@
+"""Methods on common samples: choice of these samples, their strata, estimates and paired differences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from labeltree.errors import DataError
+from labeltree.evaluation.blocks_left_out import WithoutBlocks, ends_of_search
+from labeltree.evaluation.chosen_samples import GROUPS
+from labeltree.evaluation.comparing.comparison import Difference, Estimate
+from labeltree.evaluation.outcomes import Key, Outcomes
+from labeltree.evaluation.statistics import (
+    Bootstrap,
+    GroupSums,
+    JointJackknife,
+    across_runs,
+    mcnemar,
+    mean_of_parts,
+    sign_flip_test,
+)
+from labeltree.evaluation.statistics.interval_ends import Floats
+from labeltree.evaluation.statistics.jackknife import block_counts
+from labeltree.runs.table_file_columns import number_groups
+
+__all__ = ["Found", "PairedEstimates", "Stratum", "common_samples", "strata", "tested_in_all"]
+
+_Rows = dict[tuple[int, int], int]
+
+
+def common_samples(
+    methods: Mapping[str, Sequence[Outcomes]],
+) -> tuple[dict[str, list[Outcomes]], dict[str, int]]:
+    """Reduce the outcomes of all runs to their common samples, in the order of the first run.
+
+    Samples are matched by id; several rows with one id are matched in their order. The groups are taken from
+    the first run that has groups.
+
+    Args:
+        methods: method → outcomes of its runs.
+
+    Returns:
+        the reduced outcomes, and method → the largest number of samples left out of one of its runs.
+
+    Raises:
+        DataError: if the taxonomies differ, no sample is common, or a common sample has different labels.
+    """
+    runs = [(name, run) for name, outcomes in methods.items() for run in outcomes]
+    first_name, first = runs[0]
+    rows = [_rows(run) for _, run in runs]
+    for name, run in runs:
+        if run.taxonomy != first.taxonomy:
+            raise DataError(
+                f"'{name}' and '{first_name}' were evaluated on different taxonomies: compare them on one, "
+                f"'labeltree compare RUN RUN --taxonomy FILE', with --mapping RUN=FILE where classes changed."
+                " If they are one run before and after a change, there are no two models to compare: "
+                "'labeltree evaluate RUN --taxonomy FILE' prints both numbers on the same samples"
+            )
+    shared = [key for key in rows[0] if all(key in other for other in rows)]
+    if not shared:
+        raise DataError(
+            f"the runs of {', '.join(map(repr, methods))} have no test sample in common (samples are told by "
+            f"their instance ids): they cannot be compared"
+        )
+    places = [np.array([known[key] for key in shared], dtype=np.int64) for known in rows]
+    reference = first.nodes[places[0]]
+    for (name, run), place in zip(runs, places, strict=True):
+        different = np.flatnonzero(run.nodes[place] != reference)
+        if len(different):
+            sample = shared[int(different[0])][0]
+            raise DataError(
+                f"{len(different)} samples have other labels in '{name}' than in '{first_name}', one of them "
+                f"instance {sample}: these are not the same samples"
+            )
+    groups = None
+    for (_, run), place in zip(runs, places, strict=True):
+        if groups is None and run.groups is not None:
+            groups = run.groups[place]
+    common: dict[str, list[Outcomes]] = {name: [] for name in methods}
+    left_out = dict.fromkeys(methods, 0)
+    for (name, run), place in zip(runs, places, strict=True):
+        common[name].append(replace(run.rows(place), groups=groups))
+        left_out[name] = max(left_out[name], len(run) - len(shared))
+    return common, left_out
+
+
+def tested_in_all(methods: Mapping[str, Sequence[Outcomes]]) -> tuple[dict[str, list[Outcomes]], list[str]]:
+    """Let answers count only for the samples that were tested in all runs, and a note if some were not.
+
+    Tables without splits are tested on one half, which depends on their groups and on which labels are
+    missing.
+
+    Args:
+        methods: method → outcomes of its runs, on their common samples.
+
+    Raises:
+        DataError: if no sample was tested in all runs.
+    """
+    common = {name: list(runs) for name, runs in methods.items()}
+    tested = [
+        np.any([answers >= 0 for answers in run.predicted.values()], axis=0)
+        for runs in common.values()
+        for run in runs
+        if run.predicted
+    ]
+    in_all = np.all(tested, axis=0) if tested else np.ones(0, dtype=bool)
+    if all(np.array_equal(each, in_all) for each in tested):
+        return common, []
+    if not in_all.any():
+        raise DataError(
+            "no sample was tested in all runs, since each set another half aside for its classifiers: give "
+            "all tables the same column 'split'"
+        )
+    place = np.where(in_all, np.arange(len(in_all)), -1)
+
+    def of_all(run: Outcomes) -> Outcomes:
+        values = {
+            key: np.where(in_all, column, np.nan) if run.block(key) == "answers" else column
+            for key, column in run.values.items()
+        }
+        statistics = {
+            role: [each if role in run.protocols else each.moved(place) for each in several]
+            for role, several in run.statistics.items()
+        }
+        changed = replace(run, values=values, statistics=statistics)
+        return changed.rows(np.arange(len(run)))  # with the weights of the samples that are left
+
+    note = (
+        f"The runs were not tested on the same samples: of those in common, {int(in_all.sum())} were tested "
+        "in all of them. The measures of answers and violations are of these alone, and may differ from a "
+        "run's own report. Tables without a column 'split' set a half aside, which depends on their groups "
+        "and labels; give all the same 'split'."
+    )
+    return {name: [of_all(run) for run in runs] for name, runs in common.items()}, [note]
+
+
+def _rows(outcomes: Outcomes) -> _Rows:
+    """(id, number of earlier rows with this id) → row."""
+    seen: dict[int, int] = {}
+    rows: _Rows = {}
+    for row, instance in enumerate(outcomes.instances.tolist()):
+        number = seen.get(instance, 0)
+        rows[instance, number] = row
+        seen[instance] = number + 1
+    return rows
+
+
+@dataclass(frozen=True)
+class Stratum:
+    """A subset of the samples.
+
+    Attributes:
+        kind: ``subtree``, ``depth``, ``frequency`` or ``attribute``.
+        name: path name of a node, ``depth 2``, ``head`` or ``site = Graz``.
+        node: node of the subtree, −1 for other kinds.
+        rows: ``(n,)`` bool mask of the samples.
+    """
+
+    kind: str
+    name: str
+    node: int
+    rows: NDArray[np.bool_]
+
+
+def strata(outcomes: Outcomes, *, min_samples: int = 20, most: int = 200) -> list[Stratum]:
+    """All strata with enough samples.
+
+    - ``subtree``: the samples labelled at or below a node, for every node but the root; at most ``most``
+      nodes, those with the most samples.
+    - ``depth``: the samples whose label lies at a depth, if labels lie at several depths.
+    - ``frequency``: the samples of frequent (``head``), less frequent (``middle``) and rare (``tail``)
+      classes, if the outcomes have frequency bands.
+    - ``attribute``: the samples with each value of the attributes that the outcomes have (the site).
+
+    Args:
+        outcomes: outcomes of one method.
+        min_samples: strata with fewer samples are omitted.
+        most: maximum number of subtrees.
+    """
+    taxonomy = outcomes.taxonomy
+    nodes, ancestors = outcomes.nodes, taxonomy.ancestors.numpy()
+    above = ancestors[nodes]
+    sizes = np.bincount(above[above > 0], minlength=taxonomy.num_nodes)
+    enough = np.flatnonzero(sizes >= max(min_samples, 1))
+    kept = np.sort(enough[np.argsort(-sizes[enough], kind="stable")[:most]])
+    ends = taxonomy.subtree_end.numpy()
+    chosen = [
+        Stratum("subtree", taxonomy.path_name(node), node, (nodes >= node) & (nodes < int(ends[node])))
+        for node in kept.tolist()
+    ]
+    depths = taxonomy.depth.numpy()[nodes]
+    by_depth = [
+        Stratum("depth", f"depth {depth}", -1, depths == depth) for depth in np.unique(depths).tolist()
+    ]
+    if len(by_depth) > 1:
+        chosen += [stratum for stratum in by_depth if stratum.rows.sum() >= min_samples]
+    if outcomes.bands is not None:
+        bands = [
+            Stratum("frequency", name, -1, outcomes.bands == number) for number, name in enumerate(GROUPS)
+        ]
+        chosen += [stratum for stratum in bands if stratum.rows.sum() >= min_samples]
+    for name, values in outcomes.attributes.items():
+        by_value = [
+            Stratum("attribute", f"{name} = {value or '(missing)'}", -1, values == value)
+            for value in np.unique(values).tolist()
+        ]
+        if len(by_value) > 1:
+            chosen += [stratum for stratum in by_value if stratum.rows.sum() >= min_samples]
+    return chosen
+
+
+class Found(NamedTuple):
+    """A metric of all methods.
+
+    Attributes:
+        samples: number of samples that count, in the first run of the baseline.
+        units: number of their resampling units: groups, or samples if there are none.
+        counted: method → both numbers of its first run, if they differ between methods; else empty.
+        estimates: method → estimate.
+        differences: method → difference from the baseline.
+    """
+
+    samples: int
+    units: int
+    estimates: dict[str, Estimate]
+    differences: dict[str, Difference]
+    counted: dict[str, tuple[int, int]]
+
+    def without_intervals(self) -> Found:
+        """The numbers alone."""
+        none: dict[str, Any] = {"low": np.nan, "high": np.nan}
+        return self._replace(
+            estimates={name: replace(each, error=np.nan, **none) for name, each in self.estimates.items()},
+            differences={
+                name: replace(each, p=np.nan, mcnemar=np.nan, test="", **none)
+                for name, each in self.differences.items()
+            },
+        )
+
+    def of_correlation(self) -> Found:
+        """With the ends of numbers from −1 to 1, as CPCC is."""
+        estimates = {
+            name: replace(each, low=float(np.clip(each.low, -1, 1)), high=float(np.clip(each.high, -1, 1)))
+            for name, each in self.estimates.items()
+        }
+        return self._replace(estimates=estimates)
+
+    def of_search(self, single: bool, confidence: float) -> Found:
+        """With the ends of a search, see `ends_of_search`; ``single``: a share of queries, in one run."""
+        estimates = {}
+        for name, each in self.estimates.items():
+            alone = np.array([single and len(each.runs) == 1])
+            low, high, value = np.array([[each.low], [each.high], [each.value]])
+            low, high = ends_of_search(low, high, value, alone, np.array([float(self.units)]), confidence)
+            estimates[name] = replace(each, low=float(low[0]), high=float(high[0]))
+        return self._replace(estimates=estimates)
+
+
+@dataclass(frozen=True)
+class PairedEstimates:
+    """Estimates and differences of methods on the same samples.
+
+    Attributes:
+        baseline: the method that the others are compared with.
+        confidence: confidence level of the intervals.
+        resamples: number of bootstrap draws.
+        permutations: number of random sign flips of the test.
+        seed: random seed of the bootstrap and the test.
+    """
+
+    baseline: str
+    confidence: float
+    resamples: int
+    permutations: int
+    seed: int
+
+    def measure(self, methods: Mapping[str, Sequence[Outcomes]], keys: Sequence[Key]) -> dict[Key, Found]:
+        """Numbers of samples, estimates and differences of every metric, for runs on the same samples.
+
+        Intervals and tests of a metric draw the units of the samples of its block (`Outcomes.block`), so that
+        they do not depend on which other metrics are compared: where half of the samples was set aside for
+        learning, the numbers of classifiers rest on fewer units than those of retrieval. Those of a search
+        among the samples draw blocks of samples (`WithoutBlocks`), and there are none where the runs did not
+        search the same samples.
+        """
+        runs = [run for outcomes in methods.values() for run in outcomes]
+        place: dict[str, list[int]] = {}
+        for name, outcomes in methods.items():
+            place[name] = [sum(map(len, place.values())) + number for number in range(len(outcomes))]
+        blocks: dict[tuple[str, bool], list[Key]] = {}
+        for key in keys:
+            block = next(run.block(key) for run in runs if key in run.keys)
+            blocks.setdefault((block, any(key in run.values for run in runs)), []).append(key)
+        by_key: dict[Key, Found] = {}
+        for (block, mean), several in blocks.items():
+            rows = np.any([run.in_block(block) for run in runs], axis=0)
+            drawn = runs if rows.all() or not rows.any() else [run.rows(rows) for run in runs]
+            if not mean:
+                by_key |= zip(several, self._measure_joint(drawn, several, place), strict=True)
+                continue
+            searched = [key for key in several if any(key in run.among for run in drawn)]
+            plain = [key for key in several if key not in searched]
+            if plain:
+                by_key |= zip(plain, self._measure_means(drawn, plain, place), strict=True)
+            for among, known in _keys_by_blocks(drawn, searched):
+                measured = self._measure_means(drawn, among, place, "blocks" if known else "unknown")
+                by_key |= zip(among, measured, strict=True)
+        return {key: by_key[key] for key in keys}
+
+    def _measure_means(
+        self,
+        runs: Sequence[Outcomes],
+        keys: Sequence[Key],
+        place: Mapping[str, list[int]],
+        drawn: Literal["units", "blocks", "unknown"] = "units",
+    ) -> list[Found]:
+        """Metrics that are means over samples, for runs on the samples of their block.
+
+        Args:
+            runs: the outcomes of all runs.
+            keys: the metrics.
+            place: method → places of its runs.
+            drawn: what is resampled: units of samples; blocks of samples that are searched among each other;
+                ``unknown``: they are so, but have no blocks, and therefore neither intervals nor tests.
+        """
+        values, weights = _stacked(runs, keys)
+        counted, plain = ~np.isnan(values), None
+        if drawn == "blocks":
+            sums, unknown = _sums_of_blocks(runs, keys, values, weights)
+        else:
+            plain = np.where(_weighed_alike(values, weights), values, np.nan)
+            sums = GroupSums.of(values, runs[0].units, weights)
+            unknown = np.full(len(keys), drawn == "unknown")
+        bootstrap = Bootstrap(sums, resamples=self.resamples, seed=self.seed)
+        share = np.array([not any(key in run.no_share for run in runs) for key in keys])
+        measured = self._found(bootstrap, plain, counted, place, runs, share)
+        if drawn == "blocks":
+            single = np.isin(values, [0.0, 1.0]) | ~counted
+            measured = [
+                each.of_search(bool(single[..., place].all()), self.confidence)
+                if share[place]
+                else each.of_correlation()
+                for place, each in enumerate(measured)
+            ]
+        return [each.without_intervals() if no else each for each, no in zip(measured, unknown, strict=True)]
+
+    def _measure_joint(
+        self, runs: Sequence[Outcomes], keys: Sequence[Key], place: Mapping[str, list[int]]
+    ) -> list[Found]:
+        """Metrics that are not means over samples, likewise."""
+        counted = np.stack([[run.counted(key) for key in keys] for run in runs]).transpose(2, 0, 1)
+        return self._found(self._joint(runs, keys), None, counted, place, runs)
+
+    def _found(
+        self,
+        bootstrap: Bootstrap | JointJackknife,
+        values: Floats | None,
+        counted: NDArray[np.bool_],  # (n, r, m)
+        place: Mapping[str, list[int]],
+        runs: Sequence[Outcomes],
+        share: NDArray[np.bool_] | bool = False,
+    ) -> list[Found]:
+        base, units = place[self.baseline], runs[place[self.baseline][0]]
+        grouped = runs[base[0]].units is not None
+        estimates = {name: self._estimates(bootstrap, of, share) for name, of in place.items()}
+        differences = {
+            name: self._differences(bootstrap, None if grouped else values, of, base)
+            for name, of in place.items()
+            if name != self.baseline
+        }
+        measured = []
+        for k in range(counted.shape[2]):
+            columns = {name: counted[:, of[0], k] for name, of in place.items()}
+            numbers = {
+                name: (int(rows.sum()), units.count_groups(rows))
+                for name, rows in columns.items()
+                if name == self.baseline or not np.array_equal(rows, columns[self.baseline])
+            }
+            differ = len(set(numbers.values())) > 1
+            measured.append(
+                Found(
+                    *numbers[self.baseline],
+                    {name: of[k] for name, of in estimates.items() if not np.isnan(of[k].value)},
+                    {name: of[k] for name, of in differences.items() if not np.isnan(of[k].value)},
+                    {name: numbers.get(name, numbers[self.baseline]) for name in place} if differ else {},
+                )
+            )
+        return measured
+
+    def _joint(self, runs: Sequence[Outcomes], keys: Sequence[Key]) -> JointJackknife:
+        """Metrics that are not means, without the same blocks of samples in all runs."""
+        units = runs[0].units
+        groups = number_groups(np.arange(len(runs[0])) if units is None else units)
+        count = int(groups.max()) + 1
+        value = np.full((len(runs), len(keys)), np.nan)
+        left = np.full((block_counts(count).shape[1], *value.shape), np.nan)
+        present = np.zeros((count, *value.shape), dtype=bool)
+        lowest = np.full(len(keys), -np.inf)
+        for place, run in enumerate(runs):
+            known: dict[int, tuple[Floats, Floats]] = {}  # all numbers of one statistic are computed together
+            for column, key in enumerate(keys):
+                parts = []
+                for statistic in run.joint(key):
+                    if id(statistic) not in known:
+                        of = groups[statistic.rows], count, run.dag or run.taxonomy
+                        known[id(statistic)] = statistic.without_blocks(*of)
+                    number = statistic.names.index(key[1])
+                    parts.append(tuple(each[number] for each in known[id(statistic)]))
+                    present[groups[statistic.rows], place, column] = True
+                    lowest[column] = statistic.lowest[number]
+                if parts:
+                    value[place, column], left[:, place, column] = mean_of_parts(parts)
+        return JointJackknife(value, left, present, lowest)
+
+    def _estimates(
+        self, bootstrap: Bootstrap | JointJackknife, runs: list[int], share: NDArray[np.bool_] | bool
+    ) -> list[Estimate]:
+        single = bootstrap.ratios[runs]
+        contrast = _contrast(bootstrap, runs)
+        intervals = bootstrap.interval(contrast, confidence=self.confidence, share=share)
+        low, high, error = intervals.low, intervals.high, intervals.error
+        sd = np.full_like(low, np.nan)
+        if len(runs) > 1:
+            groups = bootstrap.groups(np.array(runs))
+            parts = across_runs(intervals.value, [single], error, groups, confidence=self.confidence)
+            low, high, error, sd = parts.low, parts.high, parts.error, single.std(axis=0, ddof=1)
+        if isinstance(bootstrap, JointJackknife):
+            low, high = bootstrap.limited(low, high)
+        rows = np.stack([intervals.value, low, high, error, sd], axis=1).tolist()
+        return [
+            Estimate(value, start, end, off, runs=single[:, k].tolist(), sd=deviation)
+            for k, (value, start, end, off, deviation) in enumerate(rows)
+        ]
+
+    def _differences(
+        self, bootstrap: Bootstrap | JointJackknife, values: Floats | None, runs: list[int], base: list[int]
+    ) -> list[Difference]:
+        """Differences from the baseline; ``values`` of single samples allow McNemar's test, None omits it.
+
+        NaN for all samples of a metric omits it too.
+        """
+        contrast = _contrast(bootstrap, runs) - _contrast(bootstrap, base)
+        intervals = bootstrap.interval(contrast, confidence=self.confidence, method="percentile")
+        low, high = intervals.low, intervals.high
+        exact = np.full_like(low, np.nan)
+        single = len(runs) == len(base) == 1
+        if single and isinstance(bootstrap, Bootstrap):
+            both = bootstrap.sums.runs(runs + base)
+            test = np.where(both.counts_differ, "studentised sign flips", "sign flips").tolist()
+            p = sign_flip_test(both, permutations=self.permutations, seed=self.seed)
+            if values is not None:
+                a, b = values[:, runs[0]], values[:, base[0]]
+                exact = np.array([mcnemar(a[:, k], b[:, k]) for k in range(len(low))])
+        else:
+            test = ["jackknife" if single else "runs and samples"] * len(low)
+            spread = [bootstrap.ratios[runs], bootstrap.ratios[base]]
+            groups = bootstrap.groups(np.flatnonzero(contrast))
+            parts = across_runs(intervals.value, spread, intervals.error, groups, confidence=self.confidence)
+            p = parts.p
+            if not single:
+                low, high = parts.low, parts.high
+        rows = np.stack([intervals.value, low, high, p, exact], axis=1).tolist()
+        return [
+            Difference(value, start, end, p=chance, mcnemar=precise, test=name)
+            for (value, start, end, chance, precise), name in zip(rows, test, strict=True)
+        ]
+
+
+def _keys_by_blocks(runs: Sequence[Outcomes], keys: Sequence[Key]) -> list[tuple[list[Key], bool]]:
+    """Metrics of a search among the samples with the same blocks in all runs; False: all others."""
+    unknown, by_blocks = list[Key](), list[tuple[list[Key], WithoutBlocks]]()
+    for key in keys:
+        parts = [run.without.get(key) for run in runs if key in run.values]
+        known = [part for part in parts if part is not None]
+        if len(known) < len(parts) or not all(part.same_blocks(known[0]) for part in known):
+            unknown.append(key)
+            continue
+        others = next((several for several, of in by_blocks if known[0].same_blocks(of)), None)
+        if others is None:
+            by_blocks.append(([key], known[0]))
+        else:
+            others.append(key)
+    groups = [(several, True) for several, _ in by_blocks]
+    return [*groups, (unknown, False)] if unknown else groups
+
+
+def _sums_of_blocks(
+    runs: Sequence[Outcomes], keys: Sequence[Key], values: Floats, weights: Floats
+) -> tuple[GroupSums, NDArray[np.bool_]]:
+    """The sums of blocks of samples that are searched among each other, see `WithoutBlocks.sums`.
+
+    Also, whether what a block adds to a metric is not known in some run: its sums are then those of queries.
+    """
+    count = next(each.values.shape[1] for run in runs for key in keys if (each := run.without.get(key)))
+    sums, unknown = np.zeros((2, count, len(runs), len(keys))), np.zeros(len(keys), dtype=bool)
+    for place, run in enumerate(runs):
+        for column, key in enumerate(keys):
+            if (part := run.without.get(key)) is None:
+                continue
+            value = values[:, place, column]
+            weight = np.where(np.isnan(value), 0.0, weights[:, place, column])
+            summed = np.stack(part.sums(csr_array(weight[None]), value))[:, 0]
+            if not np.isfinite(summed).all():
+                unknown[column] = True
+                searched = part.blocks >= 0
+                sum_of = (weight * np.nan_to_num(value))[searched]
+                summed[0] = np.bincount(part.blocks[searched], sum_of, minlength=count)
+            sums[:, :, place, column] = summed
+    return GroupSums(*sums), unknown
+
+
+def _stacked(runs: Sequence[Outcomes], keys: Sequence[Key]) -> tuple[Floats, Floats]:
+    """Values ``(n, r, m)`` of all runs, NaN where a run lacks the metric, and their weights."""
+    n, shape = len(runs[0]), (len(runs[0]), len(runs), len(keys))
+    values, weights = np.full(shape, np.nan), np.ones(shape)
+    for place, run in enumerate(runs):
+        for column, key in enumerate(keys):
+            values[:, place, column] = run.values.get(key, np.full(n, np.nan))
+            if key in run.weights:
+                weights[:, place, column] = run.weights[key]
+    return values, weights
+
+
+def _weighed_alike(values: Floats, weights: Floats) -> NDArray[np.bool_]:
+    """Whether all samples that count in a metric of a run have one weight: ``(1, r, m)``.
+
+    McNemar's test counts samples; it does not test means over classes.
+    """
+    counted = ~np.isnan(values)
+    largest = np.where(counted, weights, -np.inf).max(axis=0, keepdims=True, initial=-np.inf)
+    smallest = np.where(counted, weights, np.inf).min(axis=0, keepdims=True, initial=np.inf)
+    alike: NDArray[np.bool_] = largest <= smallest * (1 + 1e-9)
+    return alike
+
+
+def _contrast(bootstrap: Bootstrap | JointJackknife, runs: list[int]) -> Floats:
+    weights = np.zeros(len(bootstrap.ratios))
+    weights[runs] = 1 / len(runs)
+    return weights

@@ -1,0 +1,378 @@
+"""One result for all folds of a cross-validation: every sample counts once, in the fold that tested it."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from labeltree.decisions.classifiers import ChosenClassifier, ClassifierKind
+from labeltree.errors import DataError
+from labeltree.evaluation.blocks_left_out import WithoutBlocks
+from labeltree.evaluation.by_attribute import by_attribute
+from labeltree.evaluation.error_tree import tree_errors
+from labeltree.evaluation.outcomes import Integers, Key, Outcomes
+from labeltree.evaluation.protocols.nodes_as_tests import QUESTION_COUNTS
+from labeltree.evaluation.reported_nodes import NodeIntervals, ReportedNodes, counted_nodes, node_result
+from labeltree.evaluation.result import PREFIX, EvaluationResult, MethodResult, ProtocolResult
+from labeltree.evaluation.sample_columns import Column, Number, ResamplingUnits, estimate, estimate_statistics
+from labeltree.evaluation.statistics import Resampling
+from labeltree.metrics.functional import node_decision_metrics
+from labeltree.metrics.functional.node_resampling import RATES, decided_nodes
+from labeltree.taxonomy.label_sets import finest_labels
+
+__all__ = ["pool_folds", "pool_outcomes"]
+
+_DEPTH = re.compile(r"(prototype_|own_|)accuracy_at_depth_(\d+)")
+_BANDS = ("_head", "_middle", "_tail")
+
+
+def pool_outcomes(folds: Sequence[Outcomes]) -> Outcomes:
+    """The outcomes of all folds as those of one method.
+
+    Means over the classes that are frequent or rare in training are left out, since folds differ in which
+    these are; so are protocols that measured another table.
+
+    Raises:
+        DataError: if the folds have different taxonomies, or share a sample.
+    """
+    first = folds[0]
+    if any(each.taxonomy != first.taxonomy for each in folds):
+        raise DataError("the folds were evaluated on different taxonomies; evaluate each on the same")
+    ids = np.concatenate([np.unique(each.instances) for each in folds])
+    if len(np.unique(ids)) < len(ids):
+        raise DataError("two folds tested the same sample: they are not the folds of one cross-validation")
+    starts = np.cumsum([0, *map(len, folds)])
+
+    def joined(kind: str, missing: Any) -> dict[Any, Any]:
+        keys = dict.fromkeys(key for each in folds for key in getattr(each, kind))
+        return {
+            key: np.concatenate([getattr(each, kind).get(key, np.full(len(each), missing)) for each in folds])
+            for key in keys
+            if not (isinstance(key, tuple) and key[1].endswith(_BANDS))
+        }
+
+    def united(kind: str) -> frozenset[Key]:
+        return frozenset[Key]().union(*(getattr(each, kind) for each in folds))
+
+    statistics: dict[str, list[Any]] = {}
+    for each, start in zip(folds, starts, strict=False):
+        for role, several in each.statistics.items():
+            moved = [statistic.moved(np.arange(len(each)) + start) for statistic in several]
+            statistics.setdefault(role, []).extend(moved)
+    grouped = any(each.groups is not None for each in folds)
+    pooled = replace(
+        first,
+        instances=np.concatenate([each.instances for each in folds]),
+        nodes=np.concatenate([each.nodes for each in folds]),
+        values=joined("values", np.nan),
+        weights=joined("weights", 1.0),
+        classes=joined("classes", -1),
+        folds=joined("folds", -1),
+        among=united("among"),
+        without={
+            key: WithoutBlocks.joined([each.without[key] for each in folds])
+            for key in first.without
+            if all(key in each.without for each in folds)
+        },
+        groups=_groups(folds) if grouped else None,
+        bands=None,
+        predicted=joined("predicted", -1),
+        attributes=joined("attributes", ""),
+        whole=united("whole"),
+        smaller_is_better=united("smaller_is_better"),
+        no_share=united("no_share"),
+        protocols=tuple(dict.fromkeys(name for each in folds for name in each.protocols)),
+        statistics=statistics,
+        elsewhere={},
+    )
+    return pooled.rows(np.arange(len(pooled)))  # classes count the same over all folds
+
+
+def _groups(folds: Sequence[Outcomes]) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """The groups of all folds; without groups, samples are single."""
+    parts, beyond = [], 0
+    for each in folds:
+        groups = np.full(len(each), -1) if each.groups is None else each.groups
+        parts.append(np.where(groups >= 0, groups + beyond, -1))
+        beyond = max(beyond, int(parts[-1].max(initial=-1)) + 1)
+    return np.concatenate(parts)
+
+
+def pool_folds(results: Sequence[EvaluationResult], outcomes: Sequence[Outcomes]) -> EvaluationResult:
+    """One result from those of all folds, by the evaluated method.
+
+    A number that is a mean over samples is that over the samples of all folds, whose intervals draw groups of
+    all folds and hold the models fixed. A number that is not (AUROC, CPCC) is the mean over the folds. The
+    curves of a protocol have the value of each fold, under the name of the score.
+
+    Args:
+        results: the result of each fold.
+        outcomes: the outcomes of the evaluated method in each fold.
+
+    Raises:
+        DataError: see `pool_outcomes`.
+    """
+    first, pooled = results[0], pool_outcomes(outcomes)
+    settings = first.settings
+    resampling = None
+    if settings.resamples:
+        resampling = Resampling(settings.resamples, confidence=settings.confidence, seed=settings.seed)
+    numbers = _numbers(pooled, resampling)
+    chosen = _one_classifier(results)
+    method = MethodResult(
+        name=first.name,
+        representations=first.main.representations,
+        scores={},
+        by_depth={},
+        hp_curve={},
+        errors=_errors(pooled, chosen.name, settings.confusions),
+        classifier=chosen,
+        by_attribute=by_attribute(pooled, resampling),
+    )
+    reported = {(role, name) for each in results for role, of in each.main.scores.items() for name in of}
+    for (role, metric), number in numbers.items():
+        at = _DEPTH.fullmatch(metric)
+        if role in pooled.protocols:
+            shown = method.protocols.setdefault(role, ProtocolResult(_title(results, role)))
+            shown.scores[metric] = number.value
+            if not math.isnan(number.low):
+                shown.intervals[metric] = number.low, number.high
+        elif at is not None:
+            kind = next(name for name, prefix in PREFIX.items() if prefix == at[1])
+            _put(method.by_depth.setdefault(kind, []), int(at[2]) - 1, number.value, np.nan)
+            ends = method.depth_intervals.setdefault(kind, [])
+            _put(ends, int(at[2]) - 1, (number.low, number.high), (np.nan, np.nan))
+        elif (role, metric) in reported:
+            method.scores.setdefault(role, {})[metric] = number.value
+            method.intervals.setdefault(role, {})[metric] = number.low, number.high
+    if "node-scores" in method.protocols:
+        node_scores = method.protocols["node-scores"]
+        node_scores.counts.update(_question_counts(results))
+        node_scores.scores.update(_question_aurocs(results, node_scores.counts))
+        per = str(settings.options.get("node-scores", {}).get("per", "sample"))
+        _add_nodes(node_scores, _cases(pooled, chosen.name, per), pooled, resampling)
+        node_scores.by_node["auroc"] = _node_aurocs(results)
+    of_groups = {}
+    if pooled.groups is not None:
+        of_groups = {"groups tested": pooled.count_groups(pooled.predicted[chosen.name] >= 0)}
+    tested = {key: sum(each.counts.get(key, 0) for each in results) for key in _SUMMED}
+    return EvaluationResult(
+        name=first.name,
+        split="test",
+        methods={first.name: method},
+        counts={"folds": len(results), **tested, **of_groups, "classes tested": _classes(pooled)},
+        notes=[chosen.sentence, *_notes(results, pooled)],
+        cautions=_cautions(results),
+        search=first.search,
+        settings=settings,
+        outcomes={first.name: pooled},
+    )
+
+
+def _question_counts(results: Sequence[EvaluationResult]) -> dict[str, int]:
+    """The counts of the named sets of nodes, over all folds."""
+    totals: Counter[str] = Counter()
+    for each in results:
+        counts = each.main.protocols["node-scores"].counts if "node-scores" in each.main.protocols else {}
+        totals.update({name: count for name, count in counts.items() if ": " in name})
+    return dict(totals)
+
+
+def _question_aurocs(results: Sequence[EvaluationResult], counts: Mapping[str, int]) -> dict[str, float]:
+    """The AUROC of each named set of nodes: the mean over the folds in which it is defined."""
+    names = {name.rpartition(": ")[0] for name in counts if name.endswith(f": {QUESTION_COUNTS[0]}")}
+    aurocs = {}
+    for name in names:
+        several = [each.main.protocols["node-scores"].scores for each in results if _has_nodes(each)]
+        keys = [key for key in several[0] if key == f"{name}.auroc" or key.endswith(f".{name}.auroc")]
+        for key in keys:
+            known = [of[key] for of in several if not math.isnan(of.get(key, math.nan))]
+            aurocs[key] = sum(known) / len(known) if known else math.nan
+    return aurocs
+
+
+def _node_aurocs(results: Sequence[EvaluationResult]) -> dict[str, float]:
+    """The AUROC of every node by the first representation: the mean over the folds in which it is defined."""
+    by_fold = []
+    for each in filter(_has_nodes, results):
+        by_node = each.main.protocols["node-scores"].by_node
+        key = next((key for key in by_node if key.rpartition(".")[2] == "auroc"), None)
+        by_fold.append({} if key is None else by_node[key])
+    aurocs = {}
+    for node in dict.fromkeys(node for of in by_fold for node in of):
+        known = [of[node] for of in by_fold if not math.isnan(of.get(node, math.nan))]
+        aurocs[node] = sum(known) / len(known) if known else math.nan
+    return aurocs
+
+
+def _has_nodes(result: EvaluationResult) -> bool:
+    return "node-scores" in result.main.protocols
+
+
+_SUMMED = ("test samples", "left out: no label", "labelled only coarsely")
+
+
+def _numbers(pooled: Outcomes, resampling: Resampling | None) -> dict[Key, Number]:
+    rows, nodes = torch.arange(len(pooled)), torch.from_numpy(pooled.nodes)
+    units = ResamplingUnits(resampling, rows.numpy() if pooled.units is None else pooled.units)
+    names = {f"{number}": key for number, key in enumerate(pooled.values)}
+    columns = [
+        Column(
+            name,
+            torch.from_numpy(pooled.values[key]),
+            rows,
+            weights=None if key not in pooled.weights else torch.from_numpy(pooled.weights[key]),
+            share=key not in pooled.no_share,
+            among=key in pooled.among,
+            without=pooled.without.get(key),
+        )
+        for name, key in names.items()
+    ]
+    numbers = {
+        names[place.name]: number
+        for place, number in estimate(columns, rows, units, nodes, pooled.taxonomy).items()
+    }
+    for role, several in pooled.statistics.items():
+        of_role = estimate_statistics(several, rows, units, pooled.dag or pooled.taxonomy)
+        numbers |= {(role, place.name): number for place, number in of_role.items()}
+    return numbers
+
+
+@dataclass(frozen=True)
+class _Cases:
+    """The cases of all folds that nodes are judged on: their answers, labels and rows, and what they are."""
+
+    answers: Tensor
+    target: Tensor
+    rows: Integers
+    said: str
+
+
+def _cases(pooled: Outcomes, kind: ClassifierKind, per: str) -> _Cases:
+    """The cases of the protocol ``node-scores``: samples, or groups of them with their combined answers."""
+    if per != "sample":
+        stored = [each for each in pooled.statistics.get("node-scores", ()) if each.kind == "node_ranking"]
+        stored = [each for each in stored if each.names == stored[0].names]  # of the first representation
+        if stored:
+            answers = [each.fixed["classes"][each.samples["probabilities"].argmax(1)] for each in stored]
+            return _Cases(
+                torch.from_numpy(np.concatenate(answers)),
+                torch.from_numpy(np.concatenate([each.samples["target"] for each in stored])),
+                np.concatenate([each.rows for each in stored]),
+                f"Every {per} is one case, answered by the linear probe of the fold that tested it.",
+            )
+    rows = np.flatnonzero(pooled.predicted[kind] >= 0)
+    return _Cases(
+        torch.from_numpy(pooled.predicted[kind][rows]),
+        torch.from_numpy(pooled.nodes[rows]),
+        rows,
+        "Sensitivities and predictive values of nodes are of the answers to single samples.",
+    )
+
+
+def _add_nodes(
+    result: ProtocolResult, cases: _Cases, pooled: Outcomes, resampling: Resampling | None
+) -> None:
+    """Add sensitivity, specificity and predictive values of every node by the answers of all folds."""
+    taxonomy = pooled.dag or pooled.taxonomy
+    if pooled.dag is not None:
+        return  # the answers are nodes of its projection
+    rows, answers, target = cases.rows, cases.answers, cases.target
+    rates = node_decision_metrics(answers, target, taxonomy)
+    of_answers = {f"answer_{name}": rates[name] for name in RATES}
+    nodes = ReportedNodes.of(rates, taxonomy)
+    units = ResamplingUnits(resampling, rows if pooled.units is None else pooled.units[rows])
+    of_nodes = node_result(of_answers, nodes)
+    said = decided_nodes(answers, target, taxonomy, units.groups, units.count)
+    NodeIntervals(of_nodes, units, taxonomy).add_rates("answer_", said, counted_nodes(of_answers, nodes))
+    for name in ("scores", "intervals", "by_depth", "depth_intervals", "by_node", "node_intervals"):
+        getattr(result, name).update(getattr(of_nodes, name))
+    result.by_node["positives"] = nodes.named(nodes.positives.double())
+    result.by_node["negatives"] = nodes.named(nodes.negatives.double())
+    result.notes.append(cases.said)
+
+
+def _one_classifier(results: Sequence[EvaluationResult]) -> ChosenClassifier:
+    """The classifier that is best on the validation samples of all folds together."""
+    choices = [each.main.classifier for each in results]
+    samples = sum(choice.samples for choice in choices)
+    right = {
+        name: sum(choice.accuracies.get(name, 0.0) * choice.samples for choice in choices) / max(samples, 1)
+        for name in choices[0].accuracies
+    }
+    f1 = {
+        name: sum(choice.hierarchical_f1.get(name, 0.0) * choice.samples for choice in choices)
+        / max(samples, 1)
+        for name in choices[0].hierarchical_f1
+    }
+    scores, names = f1 or right, {choice.name for choice in choices}
+    best = max(names, key=lambda name: (scores.get(name, 0.0), name)) if len(names) > 1 else choices[0].name
+    return replace(choices[0], name=best, accuracies=right, hierarchical_f1=f1, samples=samples)
+
+
+def _errors(pooled: Outcomes, kind: ClassifierKind, confusions: int) -> Any:
+    target: Tensor = torch.from_numpy(pooled.nodes)
+    answered = torch.from_numpy(pooled.predicted[kind])
+    decided = finest_labels(target, pooled.taxonomy)[target] & (answered >= 0)
+    return tree_errors(answered[decided], target[decided], pooled.taxonomy, confusions=confusions)
+
+
+def _classes(pooled: Outcomes) -> int:
+    target = torch.from_numpy(pooled.nodes)
+    return len(torch.unique(target[finest_labels(target, pooled.taxonomy)[target]]))
+
+
+def _title(results: Sequence[EvaluationResult], protocol: str) -> str:
+    titles = (each.main.protocols[protocol].title for each in results if protocol in each.main.protocols)
+    return next(titles, protocol)
+
+
+def _put(values: list[Any], at: int, value: Any, missing: Any) -> None:
+    values += [missing] * (at + 1 - len(values))
+    values[at] = value
+
+
+def _cautions(results: Sequence[EvaluationResult]) -> list[str]:
+    """What all folds warn of once, and what single folds warn of with their number.
+
+    Sentences of several folds that differ only in the number that they begin with are one.
+    """
+    common = set(results[0].cautions).intersection(*(each.cautions for each in results))
+    counted: dict[str, dict[int, str]] = {}
+    own = []
+    for number, each in enumerate(results, 1):
+        for said in each.cautions:
+            count, _, rest = said.partition(" ")
+            if said not in common and count.replace(",", "").isdecimal():
+                counted.setdefault(rest, {})[number] = count
+            elif said not in common:
+                own.append(f"Fold {number}: {said}")
+    for rest, counts in counted.items():
+        folds, numbers = (_listed([str(each) for each in of]) for of in (counts, counts.values()))
+        own.append(f"{'Folds' if len(counts) > 1 else 'Fold'} {folds}: {numbers} {rest}")
+    return [said for said in results[0].cautions if said in common] + own
+
+
+def _listed(words: Sequence[str]) -> str:
+    """Words as in a sentence: ``1, 2 and 3``."""
+    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
+
+
+def _notes(results: Sequence[EvaluationResult], pooled: Outcomes) -> list[str]:
+    units = "samples" if pooled.units is None else "groups of samples"
+    return [
+        f"Every sample was judged by the model of the fold that tested it, out of {len(results)} folds, and "
+        f"counts once. Intervals draw {units} of all folds and leave the models as they are: how much models "
+        "differ is in the numbers of the single folds, and no estimate of it from one cross-validation is "
+        "without bias (Bengio & Grandvalet 2004).",
+        "Retrieval searched within the test samples of each fold, so among fewer samples than there are in "
+        "all. Numbers that are no means over samples (AUROC, CPCC) are means over the folds.",
+    ]

@@ -1,0 +1,593 @@
+"""The inputs and methods that a protocol uses; columns of answers and rankings; resampling units of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from labeltree.decisions.classifiers import (
+    ClassifierChoice,
+    ClassifierKind,
+    Classifiers,
+    ClassScores,
+    classify,
+    fit_classifiers,
+)
+from labeltree.evaluation.blocks_left_out import WithoutBlocks, draw_blocks, values_without_blocks
+from labeltree.evaluation.chosen_samples import (
+    ClassFrequency,
+    Samples,
+    SearchPlan,
+    class_frequency,
+    held_rows,
+    plan_search,
+)
+from labeltree.evaluation.evaluation_settings import EvaluationSettings
+from labeltree.evaluation.fitted_probe import FittedProbe, fit_probe
+from labeltree.evaluation.judging_taxonomy import JudgingTaxonomy
+from labeltree.evaluation.representations import ROLES, Reading, check_roles, read
+from labeltree.evaluation.result import ProtocolResult
+from labeltree.evaluation.sample_columns import (
+    Column,
+    Number,
+    ResamplingUnits,
+    estimate,
+    estimate_statistics,
+)
+from labeltree.evaluation.statistics import Resampling, Statistic
+from labeltree.evaluation.subsampling import stratified_subsample
+from labeltree.metrics.functional import (
+    hierarchical_f1,
+    mistake_severity,
+    nearest_labels,
+    retrieval_metrics,
+    set_overlap,
+    tree_accuracy,
+)
+from labeltree.metrics.search.ranking import RankedChunk, ranked_chunks
+from labeltree.progress import Progress
+from labeltree.runs import EmbeddingTable
+from labeltree.taxonomy import AnyTaxonomy
+from labeltree.taxonomy.label_sets import shared_depth
+
+__all__ = ["Inputs", "Second", "answer_columns", "micro_f1_column"]
+
+_GRADED = {"h_ap": "h_ap", "h_ap/map": "h_ap_map", "ndcg": "ndcg", "asi": "asi"}
+
+
+@dataclass(frozen=True)
+class Second:
+    """A second table from the same encoder, with a taxonomy of its own.
+
+    Attributes:
+        table: embeddings of the second table.
+        taxonomy: taxonomy of its labels.
+        name: name of the second table in results.
+    """
+
+    table: EmbeddingTable
+    taxonomy: AnyTaxonomy
+    name: str = "second"
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The read-only inputs of a protocol.
+
+    Attributes:
+        table: embeddings with labels that are nodes of ``judging.tree``.
+        judging: the taxonomy of the labels.
+        samples: rows to learn from, to test on and to search among.
+        settings: settings of the evaluation; ``settings.seed`` seeds every random choice.
+        split: name of the evaluated split, as requested.
+        second: second table, for protocols that need one.
+        progress: called as ``progress(message, done, total)``.
+        name: name of the method.
+        evaluated: whether the method is the evaluated one rather than a baseline.
+        roles: the representations that the standard evaluation reads; the linear probe reads the first.
+        given: classifiers fitted beforehand, with the choice of the one that gives the answers.
+    """
+
+    table: EmbeddingTable
+    judging: JudgingTaxonomy
+    samples: Samples
+    settings: EvaluationSettings
+    split: str = "test"
+    second: Second | None = None
+    progress: Progress | None = None
+    name: str = ""
+    evaluated: bool = True
+    roles: tuple[str, ...] = ROLES
+    given: Classifiers | None = None
+
+    @property
+    def nodes(self) -> Tensor:
+        """Labels ``(n,)`` of all rows, −1 if missing."""
+        return self.table.nodes
+
+    @property
+    def learned(self) -> Tensor:
+        """Training rows with a finest label."""
+        return self.samples.train[self.samples.finest[self.nodes[self.samples.train]]]
+
+    @cached_property
+    def taught(self) -> tuple[Tensor, Tensor]:
+        """Training rows ``(m,)`` and a finest label of each ``(m,)``; a row for each of several labels."""
+        rows, labels = self.table.one_label_a_row(self.samples.train)
+        finest = self.samples.finest[labels.clamp_min(0)] & (labels > 0)
+        return rows[finest], labels[finest]
+
+    @property
+    def tested(self) -> Tensor:
+        """Test rows with a finest label."""
+        return self.samples.test[self.samples.finest[self.nodes[self.samples.test]]]
+
+    @property
+    def own_answers(self) -> Tensor | None:
+        """The model's own answers ``(t,)`` to the test rows, −1 if missing; None if there are none at all."""
+        answers = self.table.predictions
+        own = None if answers is None else answers[self.samples.test]
+        return own if own is not None and bool((own >= 0).any()) else None
+
+    @cached_property
+    def classifiers(self) -> Classifiers:
+        """The classifiers of the table, fitted once for all protocols, and which of them answers."""
+        return self.given or self.fit_classifiers()
+
+    def fit_classifiers(self, asked: ClassifierChoice | None = None, *, validate: bool = True) -> Classifiers:
+        """Fit the probe and the prototypes to the training samples, and choose which classifier answers.
+
+        Args:
+            asked: the requested classifier; None = that of the settings. ``own`` becomes ``auto`` if the
+                table has no predictions.
+            validate: whether to measure the accuracies on the validation samples; ``auto`` needs them.
+        """
+        asked = asked or self.settings.classifier
+        table, learned = self._standard_table, self.learned
+        held = held_rows(self.table, self.samples) if validate else self.learned[:0]
+        if table.label_sets is not None:
+            rows, labels = self.taught
+            table = replace(
+                table.rows(torch.cat([rows, held])),
+                nodes=torch.cat([labels, table.nodes[held]]),
+                label_sets=None,
+            )
+            learned, held = torch.arange(len(rows)), len(rows) + torch.arange(len(held))
+        with torch.no_grad():
+            return fit_classifiers(
+                table,
+                self.judging.tree,
+                learned=learned,
+                held=held,
+                asked="auto" if asked == "own" and table.predictions is None else asked,  # a baseline
+                own_answers=table.predictions,
+                standardize=self.settings.standardize,
+            )
+
+    @cached_property
+    def predicted(self) -> dict[ClassifierKind, Tensor]:
+        """Classifier → its answers ``(t,)`` to the test samples, as nodes; −1 if it has no answer."""
+        fitted = self.classifiers.fitted
+        answers: dict[ClassifierKind, Tensor] = {
+            kind: self.answers_of_probe if kind == "probe" else self._answers_of(each)
+            for kind, each in fitted.items()
+        }
+        return answers if self.own_answers is None else answers | {"own": self.own_answers}
+
+    @cached_property
+    def answers_of_probe(self) -> Tensor:
+        """The linear probe's answers ``(t,)`` to the test samples, as nodes."""
+        return self._answers_of(self.classifiers.probe)
+
+    def _answers_of(self, scores: ClassScores) -> Tensor:
+        return classify(scores, self._standard_table.rows(self.samples.test))
+
+    @property
+    def _standard_table(self) -> EmbeddingTable:
+        """The table as the standard evaluation reads it."""
+        return self.table if "features" in self.roles else replace(self.table, features=None)
+
+    def probe(self, reading: Reading) -> FittedProbe:
+        """The linear probe on a representation of all training samples, fitted once for all protocols."""
+        name = reading.representation.source
+        if name not in self._probes:
+            rows, labels = self.taught
+            self._probes[name] = fit_probe(reading.vectors[rows], labels, self.settings)
+        return self._probes[name]
+
+    @cached_property
+    def _probes(self) -> dict[str, FittedProbe]:
+        return {}
+
+    def titled(self, title: str) -> Progress | None:
+        """A progress callback that shows this title."""
+        progress = self.progress
+        return None if progress is None else lambda _, done, total: progress(title, done, total)
+
+    @cached_property
+    def frequency(self) -> ClassFrequency:
+        """Frequency of the classes in the training split."""
+        bounds = self.settings.frequency_bounds
+        return class_frequency(self.table, self.samples, self.judging.tree.num_nodes, bounds)
+
+    @cached_property
+    def resampling(self) -> Resampling | None:
+        """The bootstrap draws for confidence intervals; None if the settings ask for no resamples."""
+        settings = self.settings
+        if not settings.resamples:
+            return None
+        return Resampling(
+            settings.resamples, confidence=settings.confidence, seed=settings.seed, progress=self.progress
+        )
+
+    @cached_property
+    def units(self) -> Tensor | None:
+        """Resampling unit ``(n,)`` of each row: its group, else its instance; None = every row is a unit."""
+        return self.table.instances if self.table.groups is None else self.table.groups
+
+    def units_of(self, rows: Tensor) -> ResamplingUnits:
+        """Resampling units of the rows ``(m,)``: rows of one group or one instance are drawn together."""
+        return ResamplingUnits(self.resampling, (rows if self.units is None else self.units[rows]).numpy())
+
+    def summarise(
+        self,
+        columns: Column | Statistic | Sequence[Column | Statistic],
+        title: str = "",
+        *,
+        by_frequency: bool = True,
+        rows: Tensor | None = None,
+        units: ResamplingUnits | None = None,
+    ) -> ProtocolResult:
+        """All numbers computed from outcomes of samples, with their intervals; see `Column`, `Statistic`.
+
+        Args:
+            columns: one or several columns or statistics, which share the bootstrap draws.
+            title: title of the result.
+            by_frequency: whether columns may be broken down by the frequency of the classes, here and in
+                comparisons.
+            rows: ``(n,)`` rows that the bootstrap draws from, in any order; None = all rows of the columns.
+            units: resampling units of these rows; None = the groups of the table.
+        """
+        given = [columns] if isinstance(columns, Column | Statistic) else columns
+        statistics = [each for each in given if isinstance(each, Statistic)]
+        placed = [
+            replace(each, rows=self.samples.test) if each.rows is None else each
+            for each in given
+            if isinstance(each, Column)
+        ]
+        if not by_frequency:
+            placed = [replace(each, by_frequency=False) for each in placed]
+        result = ProtocolResult(title, columns=placed, statistics=statistics)
+        if rows is None:
+            of_columns = [column.rows for column in placed if column.rows is not None]
+            of_columns += [torch.from_numpy(statistic.rows) for statistic in statistics]
+            rows = torch.unique(torch.cat([self.samples.test[:0], *of_columns]))
+        units = units or self.units_of(rows)
+        frequency = self.frequency if by_frequency else None
+        numbers = estimate(placed, rows, units, self.nodes, self.judging.tree, frequency)
+        numbers |= estimate_statistics(statistics, rows, units, self.judging.judge)
+        for place, number in numbers.items():
+            result.put(place, number)
+        return result
+
+    def estimate(self, column: Column) -> Number:
+        """The mean of one column, with its interval and standard error."""
+        assert column.rows is not None
+        units = self.units_of(column.rows)
+        numbers = estimate([column], column.rows, units, self.nodes, self.judging.tree)
+        return next(iter(numbers.values()))
+
+    def judge(self, predicted: Tensor, title: str = "", classes: Tensor | None = None) -> ProtocolResult:
+        """All scores of a classifier.
+
+        Args:
+            predicted: ``(t,)`` predicted node of each test sample.
+            title: title of the result.
+            classes: ``(c,)`` nodes that the classifier can predict, if they differ from the table's classes.
+        """
+        return self.summarise(self.answers(predicted, classes), title)
+
+    def answers(
+        self,
+        predicted: Tensor,
+        classes: Tensor | None = None,
+        *,
+        rows: Tensor | None = None,
+        target: Tensor | None = None,
+    ) -> list[Column]:
+        """The columns of `judge`; ``rows`` and ``target`` ``(m,)`` replace the test rows and their labels.
+
+        A sample with several labels is judged by the one that is nearest to the answer, and by the ancestors
+        of all in ``hierarchical_f1``; it has no label for means by node and class.
+        """
+        rows, sets = self.samples.test if rows is None else rows, None
+        if target is None:
+            target, sets = self.nodes[rows], self.label_sets(rows)
+        if sets is None:
+            decided = self.samples.finest[target]
+            return answer_columns(predicted, target, decided, self.judging, rows, self.shared(classes))
+        several = (sets >= 0).sum(1) > 1
+        nearest = torch.where(several, nearest_labels(predicted, sets, self.judging.tree), target)
+        decided = (self.samples.finest[sets.clamp_min(0)] | (sets < 0)).all(1)
+        columns = answer_columns(predicted, nearest, decided, self.judging, rows, self.shared(classes))
+        common, of_answer, of_labels = self.overlap(predicted, sets)
+        f1 = (2 * common / (of_answer + of_labels)).double().masked_fill(~decided, torch.nan)
+        columns[1] = replace(columns[1], values=torch.where(several, f1, columns[1].values))
+        return [replace(column, labels=torch.where(several, -1, nearest)) for column in columns]
+
+    def label_sets(self, rows: Tensor) -> Tensor | None:
+        """All labels ``(m, k)`` of rows ``(m,)``, −1 where there is no further one; None if each has one."""
+        sets = self.table.label_sets
+        return None if sets is None or not bool(self.table.several[rows].any()) else sets[rows]
+
+    def overlap(self, predicted: Tensor, sets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """`set_overlap` of answers ``(m,)`` and labels ``(m, k)`` in the taxonomy that judges."""
+        judged = torch.where(sets >= 0, self.judging.in_judge(sets.clamp_min(0)), -1)
+        return set_overlap(self.judging.in_judge(predicted), judged, self.judging.judge)
+
+    def judged_labels(self, rows: Tensor) -> Tensor:
+        """Labels of rows in the taxonomy that judges: ``(m,)``, or ``(m, k)`` if some have several."""
+        sets = self.label_sets(rows)
+        labels = self.nodes[rows] if sets is None else sets
+        return torch.where(labels >= 0, self.judging.in_judge(labels.clamp_min(0)), -1)
+
+    def shared(self, classes: Tensor | None = None) -> int:
+        """The greatest depth at which the table's classes, and the given ones ``(c,)``, share one node."""
+        tree, own = self.judging.tree, self.samples.shared
+        return own if classes is None else min(own, shared_depth(classes, tree))
+
+    def judge_retrieval(
+        self,
+        reading: Reading,
+        queries: Tensor,
+        gallery: Tensor | None = None,
+        *,
+        ks: tuple[int, ...] = (),
+        by_frequency: bool = True,
+        progress: Progress | None = None,
+    ) -> ProtocolResult:
+        """All retrieval scores of the rows ``queries``, searched in ``gallery``; None = among each other."""
+        columns, _ = self.rankings(reading, queries, gallery, ks=ks, progress=progress)
+        return self.summarise(columns, by_frequency=by_frequency)
+
+    def rankings(
+        self,
+        reading: Reading,
+        queries: Tensor,
+        gallery: Tensor | None = None,
+        *,
+        ks: tuple[int, ...] = (),
+        by_depth: bool = True,
+        graded: bool = True,
+        progress: Progress | None = None,
+    ) -> tuple[list[Column], list[float]]:
+        """The columns of `judge_retrieval`, and the means of HP@1 … HP@K.
+
+        The columns are ``recall_at_1`` …, ``map_at_r`` and ``mean_average_precision`` with flat relevance
+        (``by_depth`` adds them for every depth), ``ahp``, and ``hp_at_1`` …, which serve comparisons only.
+        ``graded`` adds ``h_ap`` (relevance "pop"), ``h_ap_map``, ``ndcg``, ``asi`` and
+        ``ap_at_depth_1`` …, which sort whole rankings.
+        """
+        tree, judge, in_judge = self.judging.tree, self.judging.judge, self.judging.in_judge
+        ks, hp_k = ks or self.settings.recall_ks, self.settings.hp_k
+        depths = range(1, tree.max_depth + 1) if by_depth else range(0)
+        asked = graded and self._drawn(len(queries))
+
+        def measure(
+            rows: Tensor, keys: Tensor | None, asked: bool | Tensor, **options: Any
+        ) -> dict[str, Tensor]:
+            points, nodes = reading.points[rows], self.nodes[rows]
+            of_keys = None if keys is None else reading.points[keys]
+            key_nodes = None if keys is None else self.nodes[keys]
+            own, other = in_judge(nodes), None if key_nodes is None else in_judge(key_nodes)
+            among: dict[str, Any] = {"geometry": reading.geometry, "reduction": "none", **options}
+            plain = (points, nodes, tree, of_keys, key_nodes)
+            of_tree = plain if by_depth else (points, own, judge, of_keys, other)
+            one = retrieval_metrics
+            values = one(*of_tree, ks=ks, ahp_k=hp_k, depths=depths, graded=asked, **among)
+            if by_depth and tree is not judge:
+                of_judge = one(points, own, judge, of_keys, other, ks=(), ahp_k=hp_k, graded=asked, **among)
+                by_tree = ("ahp@", *_GRADED, "ap/")
+                values |= {name: score for name, score in of_judge.items() if name.startswith(by_tree)}
+            return values
+
+        groups = {
+            "query_groups": self.left_out(queries),
+            "key_groups": None if gallery is None else self.left_out(gallery),
+        }
+        values = measure(queries, gallery, asked, progress=progress, **groups)
+        nodes = self.nodes[queries]
+        searched = nodes if gallery is None else torch.cat([nodes, self.nodes[gallery]])
+        if len(torch.unique(searched)) < 2:  # with a single class every result is correct
+            values = {
+                name: torch.full_like(v, torch.nan) for name, v in values.items() if v.is_floating_point()
+            }
+        without = dict[str, WithoutBlocks]()
+        if gallery is None and not bool(values["map@r"].isnan().all()):
+            without = self._without_blocks(measure, reading, queries, asked, progress)
+
+        def column(name: str, key: str, *, known: bool = True, **changes: Any) -> Column:
+            of_search: dict[str, Any] = {"among": gallery is None, "without": without.get(key)}
+            scored = Column(name, values[key], queries, **of_search, **changes)
+            return scored if known else scored.undefined()
+
+        names = {f"recall@{k}": f"recall_at_{k}" for k in ks}
+        names |= {"map@r": "map_at_r", "map": "mean_average_precision", f"ahp@{hp_k}": "ahp"}
+        main = (f"recall@{ks[0]}", "map@r", f"ahp@{hp_k}")
+        columns = [
+            column(name, key, by_node=key in main, by_frequency=key in main) for key, name in names.items()
+        ]
+        columns += [column(f"hp_at_{k}", f"hp@{k}", kind=None) for k in ks]
+        columns += [column(name, key) for key, name in _GRADED.items() if graded]
+        everywhere = shared_depth(searched, tree)  # to this depth every result is correct
+        for depth in range(1, judge.max_depth + 1) if graded else ():
+            columns.append(column(f"ap_at_depth_{depth}", f"ap/depth{depth}", known=depth > everywhere))
+        for depth in depths:
+            of_depth: dict[str, Any] = {"known": depth > everywhere, "kind": "by_depth", "at": depth - 1}
+            columns += [
+                column(name, f"{key}/depth{depth}", **of_depth)
+                for key, name in names.items()
+                if name != "ahp"
+            ]
+        return columns, values["hp_curve"].tolist()
+
+    def _without_blocks(
+        self,
+        measure: Callable[..., dict[str, Tensor]],
+        reading: Reading,
+        queries: Tensor,
+        asked: bool | Tensor,
+        progress: Progress | None,
+    ) -> dict[str, WithoutBlocks]:
+        """The numbers of queries that are searched among each other, without blocks of them."""
+        blocks, groups = self._blocks(queries), self.left_out(queries)
+        own = torch.arange(len(queries))  # a query is no result of its own
+        if groups is not None:
+            own = torch.where(groups >= 0, groups, groups.max() + 1 + own)
+        points = reading.points[queries]
+
+        def rank(rows: Tensor, most: int) -> Iterator[RankedChunk]:
+            return ranked_chunks(points[rows], points, geometry=reading.geometry, chunk_rows=most)
+
+        def without(some: Tensor, order: Tensor) -> dict[str, Tensor]:
+            scores = measure(queries[some], queries, asked is not False, order=order)
+            return {name: value for name, value in scores.items() if value.shape == some.shape}
+
+        graded = asked.nonzero()[:, 0] if isinstance(asked, Tensor) else torch.arange(len(queries))
+        return values_without_blocks(
+            without, rank, blocks, own.numpy(), graded.numpy(), self.settings.seed, progress
+        )
+
+    def _blocks(self, rows: Tensor) -> NDArray[np.int64]:
+        ids = rows if self.table.instances is None else self.table.instances[rows]
+        return draw_blocks(self.units_of(rows).groups, ids.numpy())
+
+    def number_without_blocks(self, rows: Tensor, measure: Callable[[Tensor], float]) -> WithoutBlocks | None:
+        """One number of samples ``rows`` (n,), without each block of them; None if no intervals are wanted.
+
+        Args:
+            rows: ``(n,)`` rows of the table.
+            measure: gives the number of some of them, from their positions in ``rows``.
+        """
+        if not self.settings.resamples or not len(rows):
+            return None
+        blocks = self._blocks(rows)
+        count = int(blocks.max()) + 1
+        left = [measure(torch.from_numpy(np.flatnonzero(blocks != block))) for block in range(count)]
+        first = np.unique(blocks, return_index=True)[1]
+        values = np.where(blocks[first][:, None] == np.arange(count), np.nan, np.array(left))
+        return WithoutBlocks(blocks, first, values.astype(np.float32), np.zeros(count, dtype=np.int64))
+
+    def _drawn(self, count: int) -> bool | Tensor:
+        """The queries (count,) that graded scores are computed for; true where all are."""
+        limit = self.settings.max_graded_queries
+        if count <= limit:
+            return True
+        chosen = torch.zeros(count, dtype=torch.bool)
+        generator = torch.Generator().manual_seed(self.settings.seed)
+        chosen[torch.randperm(count, generator=generator)[:limit]] = True
+        return chosen
+
+    def plan(self, queries: Tensor, gallery: Tensor) -> SearchPlan:
+        """The search plan of the rows ``queries``, among each other or in ``gallery``; see `plan_search`."""
+        choice = self.settings.leave_group_out
+        return plan_search(self.table, self.samples.finest, queries, gallery, choice)
+
+    def left_out(self, rows: Tensor) -> Tensor | None:
+        """Groups ``(m,)`` of the rows, if retrieval ignores results of the query's own group; else None."""
+        groups = self.samples.plan.groups
+        return None if groups is None else groups[rows]
+
+    def reading(self, role: str) -> Reading:
+        """The ``features`` or the ``embeddings`` of all rows."""
+        return read(self.table, role, self.settings.feature_geometry)
+
+    def chosen(self, roles: Sequence[str]) -> dict[str, Reading]:
+        """The representations by role; for a table without features, its embeddings only.
+
+        Raises:
+            ValueError: if ``roles`` is empty or has a role other than ``features`` and ``embeddings``.
+        """
+        check_roles(roles)
+        if self.table.features is None:
+            return {"embeddings": self.reading("embeddings")}
+        return {role: self.reading(role) for role in ROLES if role in roles}
+
+    def subsample(self, rows: Tensor, limit: int) -> Tensor:
+        """At most ``limit`` of the rows, sampled evenly over the labels."""
+        return stratified_subsample(rows, self.nodes[rows], limit, self.settings.seed)
+
+    def standard_readings(self) -> dict[str, Reading]:
+        """The representations of the standard evaluation, by role; embeddings replace missing features."""
+        return {role: self.reading(role) for role in self.roles}
+
+    def readings(self) -> dict[str, Reading]:
+        """Every representation of the table by role: ``features``, if present, and ``embeddings``."""
+        return self.chosen(ROLES)
+
+
+def answer_columns(
+    predicted: Tensor,
+    target: Tensor,
+    decided: Tensor,
+    judging: JudgingTaxonomy,
+    rows: Tensor,
+    shared: int | None = None,
+) -> list[Column]:
+    """The per-sample outcomes of a classifier, as columns.
+
+    The columns are ``top1`` with ``balanced_top1`` (the mean over classes), ``hierarchical_f1``,
+    ``tree_accuracy``, ``mistake_severity``, and ``accuracy`` by depth.
+
+    Args:
+        predicted: ``(n,)`` predicted nodes, none missing.
+        target: ``(n,)`` labels, none missing.
+        decided: ``(n,)`` bool, whether a label is finest; the others count only in the accuracy by depth.
+        judging: taxonomy of the nodes.
+        rows: ``(n,)`` rows of the samples in the table.
+        shared: greatest depth at which all possible answers share one node; the accuracy is not defined down
+            to this depth. None = all leaves of the tree are possible answers.
+    """
+    tree, pair = judging.tree, (judging.in_judge(predicted), judging.in_judge(target))
+
+    def of_decided(values: Tensor) -> Tensor:
+        return torch.where(decided, values.double(), torch.nan)
+
+    f1 = of_decided(hierarchical_f1(*pair, judging.judge, reduction="none"))
+    accuracy = of_decided(tree_accuracy(*pair, judging.judge, reduction="none"))
+    severity = of_decided(mistake_severity(*pair, judging.judge, reduction="none"))
+    column = partial(Column, rows=rows, labels=target)
+    broken_down = partial(column, by_node=True, by_frequency=True)
+    path = tree.paths[target]
+    right = torch.where(path >= 0, (tree.paths[predicted] == path).double(), torch.nan)
+    right[:, : shared_depth(tree.leaves, tree) if shared is None else shared] = torch.nan
+    return [
+        broken_down("top1", of_decided(predicted == target), balanced="balanced_top1"),
+        broken_down("hierarchical_f1", f1),
+        column("tree_accuracy", accuracy),
+        column("mistake_severity", severity),
+        *(column("accuracy", depth, kind="by_depth", at=at) for at, depth in enumerate(right.T)),
+    ]
+
+
+def micro_f1_column(f1: Column, predicted: Tensor, inputs: Inputs) -> Column:
+    """The micro-averaged hierarchical F1, in which samples with longer paths have more weight.
+
+    ``hierarchical_f1_micro`` = 2 Σ |A_y ∩ A_ŷ| / Σ (|A_y| + |A_ŷ|) (Silla and Freitas 2011, Section 5).
+    """
+    assert f1.labels is not None
+    assert f1.rows is not None
+    judging, sets = inputs.judging, inputs.label_sets(f1.rows)
+    count = judging.judge.ancestor_count
+    sizes = count[judging.in_judge(predicted)] + count[judging.in_judge(f1.labels.clamp_min(0))] - 2
+    if sets is not None:
+        _, of_answer, of_labels = inputs.overlap(predicted, sets)
+        sizes = torch.where(f1.labels >= 0, sizes, of_answer + of_labels)
+    return Column("hierarchical_f1_micro", f1.values, f1.rows, f1.labels, sizes.double(), kind=None)

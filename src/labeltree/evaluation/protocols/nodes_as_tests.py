@@ -1,0 +1,390 @@
+"""``node-scores``: every node of the taxonomy as a binary test, scored as in clinical studies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import get_args
+
+import torch
+from torch import Tensor
+
+from labeltree.errors import DataError, TaxonomyError
+from labeltree.evaluation.chosen_samples import labelled_rows
+from labeltree.evaluation.fitted_probe import ClassProbabilities, fit_probe
+from labeltree.evaluation.protocol_registry import Inputs, ProtocolResult, register
+from labeltree.evaluation.reported_nodes import (
+    TOO_MANY_NOTE,
+    NodeIntervals,
+    ReportedNodes,
+    counted_nodes,
+    node_result,
+    ranking_statistic,
+    with_prefix,
+)
+from labeltree.evaluation.representations import Reading
+from labeltree.evaluation.sample_columns import Column
+from labeltree.evaluation.subsampling import leak_notes, table_folds
+from labeltree.metrics.functional import (
+    group_labels,
+    group_probabilities,
+    node_decision_metrics,
+    node_metrics_at,
+    node_ranking_metrics,
+    node_thresholds,
+)
+from labeltree.metrics.functional.node_groups import Aggregation, in_conflict
+from labeltree.metrics.functional.node_labels import Below
+from labeltree.metrics.functional.node_resampling import RATES, decided_nodes, nodes_at
+from labeltree.runs.table_file_columns import number_groups
+from labeltree.taxonomy import AnyTaxonomy, Taxonomy
+
+__all__ = ["QUESTION_COUNTS", "NodeScoresOptions", "node_scores_protocol"]
+
+QUESTION_COUNTS = (
+    "positive",
+    "positive and answered right",
+    "negative",
+    "negative and answered right",
+    "label too coarse to tell",
+)
+"""The numbers of test cases that a question's counts say, each after the question and a colon."""
+
+_HELD_OUT = 5  # number of folds, one of which is held out if there are no validation samples
+
+
+@dataclass(frozen=True)
+class NodeScoresOptions:
+    """Options of `node_scores_protocol`.
+
+    Attributes:
+        roles: representations that the probe reads: ``features``, ``embeddings`` or both.
+        operating_point: rule for the threshold of every node on the validation samples: ``youden`` (maximum
+            of Youden's index), or a sensitivity such as 0.95 (the largest threshold that reaches it).
+        per: what is a case: every ``sample``; every ``group`` of samples, such as a patient's images, whose
+            probabilities are combined; or the samples with one value of an attribute, such as ``lesion``, see
+            `EmbeddingTable.units`. Groups whose labels contradict each other are left out.
+        aggregation: how they are combined, see `labeltree.metrics.functional.group_probabilities`.
+        questions: named sets of nodes, each judged as one test: ``malignant=skin/melanoma+skin/carcinoma``.
+            A case is positive if its label lies at or below one of the nodes, and is left out if its label is
+            too coarse to tell. Their scores come first, as ``malignant.sensitivity`` and so on.
+    """
+
+    roles: tuple[str, ...] = ("features",)
+    operating_point: str | float = "youden"
+    per: str = "sample"
+    aggregation: Aggregation = "logits"
+    questions: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for question in self.questions:
+            name, equals, nodes = question.partition("=")
+            if not (equals and name.strip() and all(node.strip() for node in nodes.split("+"))):
+                raise ValueError(f"a question is '{question}', expected NAME=NODE+NODE")
+        if self.aggregation not in get_args(Aggregation):
+            known = " or ".join(get_args(Aggregation))
+            raise ValueError(f"aggregation is '{self.aggregation}', expected {known}")
+        wanted = self.sensitivity
+        if wanted is not None and not 0 < wanted <= 1:
+            raise ValueError(f"operating_point is {wanted}, expected 'youden' or a share above 0, at most 1")
+
+    @property
+    def sensitivity(self) -> float | None:
+        """The sensitivity to reach; None for Youden's index."""
+        if self.operating_point == "youden":
+            return None
+        try:
+            return float(self.operating_point)
+        except ValueError as error:
+            raise ValueError(
+                f"operating_point is '{self.operating_point}', expected 'youden' or a sensitivity, as 0.95"
+            ) from error
+
+
+@register(
+    "node-scores",
+    summary="AUROC, sensitivity, specificity, predictive values of every node, inner ones too",
+    source="Hanley & McNeil 1982; Youden 1950; none of the five papers reports it",
+    options=NodeScoresOptions,
+)
+def node_scores_protocol(inputs: Inputs, options: NodeScoresOptions) -> ProtocolResult:
+    """Score every node by the linear probe's probabilities, at its decision and at an operating point.
+
+    Scores are ``auroc`` and ``average_precision``; ``decision_…`` for the decision by the most probable
+    class, ``point_…`` at the operating point, and ``own_…`` for the model's own answers. By node there are
+    also ``point_threshold`` and the numbers of ``positives`` and ``negatives``. Scores are unweighted means
+    over the nodes below the root that have positives and negatives. Named sets of nodes come first, see
+    `NodeScoresOptions`.
+    """
+    taxonomy, notes = inputs.judging.judge, list[str]()
+    learn, validate = _validation(inputs, notes)
+    if not len(learn):
+        raise DataError("no training sample has a finest label, so that no class can be learned")
+    parts: dict[str, ProtocolResult] = {}
+    for role, reading in inputs.chosen(options.roles).items():
+        asked, whole = _measure_reading(reading, inputs, options, learn, validate, notes)
+        several = len(inputs.chosen(options.roles)) > 1
+        for part in asked.values() if parts else ():
+            part.counts.clear()  # those of the first representation are shown
+        parts = {**parts, **({f"{role}.{k}": v for k, v in asked.items()} if several else asked), role: whole}
+    notes += leak_notes(inputs.table, learn, inputs.samples.test)
+    target = inputs.nodes[inputs.samples.test]
+    if inputs.own_answers is not None and options.per == "sample":
+        answers = inputs.own_answers.clamp_min(0)  # a missing answer counts as the root
+        judge, labels = inputs.judging.in_judge, inputs.judged_labels(inputs.samples.test)
+        rates = node_decision_metrics(judge(answers), labels, taxonomy)
+        own_rates, nodes = {f"own_{name}": rates[name] for name in RATES}, ReportedNodes.of(rates, taxonomy)
+        units, result = inputs.units_of(inputs.samples.test), node_result(own_rates, nodes)
+        said = decided_nodes(judge(answers), labels, taxonomy, units.groups, units.count)
+        NodeIntervals(result, units, taxonomy).add_rates("own_", said, counted_nodes(own_rates, nodes))
+        parts["predictions"] = result
+    chosen = "Youden's index" if options.sensitivity is None else f"a sensitivity of {options.sensitivity:g}"
+    by = "" if options.per == "sample" else f", by {options.per},"
+    notes.append(
+        f"Operating points were chosen{by} by {chosen} on {len(validate)} validation samples, and are "
+        f"judged on {len(target)} test samples{by.rstrip(',')}. PPV and NPV hold where the nodes are as "
+        "frequent as here."
+    )
+    counts = {"validation samples": len(validate), "test samples": len(target)}
+    return ProtocolResult.joined("Every node against the rest", parts, counts=counts, notes=notes)
+
+
+def _validation(inputs: Inputs, notes: list[str]) -> tuple[Tensor, Tensor]:
+    """Rows to fit the probe to, and rows to choose operating points on."""
+    table, learned = inputs.table, inputs.learned
+    rows = labelled_rows(table, "val", several=True)
+    if len(rows) and inputs.split not in ("val", "train"):
+        return learned, rows
+    fold = table_folds(table, inputs.samples.train, inputs.judging, _HELD_OUT, inputs.settings.seed)
+    held_out = inputs.samples.train[fold == 0]
+    notes.append(
+        f"There are no validation samples: one training sample in {_HELD_OUT} was held out to choose the "
+        "operating points, and the probe learned from the others."
+    )
+    return learned[~torch.isin(learned, held_out)], held_out
+
+
+@dataclass(frozen=True)
+class _Cases:
+    """Cases that are judged: samples, or groups of samples.
+
+    Attributes:
+        values: ``(m, c)`` class probabilities.
+        columns: ``(m,)`` column of the predicted class.
+        target: ``(m,)`` labels, as nodes of the judging taxonomy; ``(m, k)`` if samples have several.
+        rows: ``(m,)`` row of the table; of a group its first.
+    """
+
+    values: Tensor
+    columns: Tensor
+    target: Tensor
+    rows: Tensor
+
+    @classmethod
+    def of(cls, part: slice, rows: Tensor, probe: ClassProbabilities, inputs: Inputs) -> _Cases:
+        """Samples as cases."""
+        place = torch.full((int(probe.classes.max()) + 1,), -1)
+        place[probe.classes] = torch.arange(len(probe.classes))
+        target = inputs.judged_labels(rows[part])
+        return cls(probe.values[part], place[probe.predicted[part]], target, rows[part])
+
+    def together(self, inputs: Inputs, per: str, how: Aggregation, name: str, notes: list[str]) -> _Cases:
+        """The groups of these samples as cases, without those whose labels contradict each other."""
+        judge = inputs.judging.judge
+        if self.target.ndim == 2:
+            raise DataError(
+                f"some samples have several labels, which are not combined per {per}; leave 'per' out"
+            )
+        groups = torch.from_numpy(number_groups(inputs.table.units(per)[self.rows].numpy()))
+        kept = ~in_conflict(self.target, groups, judge)
+        left_out = len(torch.unique(groups[~kept]))
+        if left_out:
+            notes.append(f"{left_out} {name} {per}s have labels that contradict each other: left out.")
+        if not bool(kept.any()):
+            raise DataError(f"no {per} of {name} samples has labels that agree with each other")
+        grouped = group_probabilities(self.values[kept], groups[kept], how)
+        place = torch.unique(groups[kept], return_inverse=True)[1]
+        first = torch.full((len(grouped.groups),), len(inputs.nodes))
+        first.scatter_reduce_(0, place, self.rows[kept], "amin")
+        notes.append(f"{len(first)} {name} {per}s, each answered once ({how}), are the cases.")
+        return _Cases(
+            grouped.probabilities,
+            grouped.columns,
+            group_labels(self.target[kept], groups[kept], judge),
+            first,
+        )
+
+
+def _measure_reading(
+    reading: Reading,
+    inputs: Inputs,
+    options: NodeScoresOptions,
+    learn: Tensor,
+    validate: Tensor,
+    notes: list[str],
+) -> tuple[dict[str, ProtocolResult], ProtocolResult]:
+    """The results of the named sets of nodes, and that of all nodes."""
+    judge, rows = inputs.judging.judge, torch.cat([validate, inputs.samples.test])
+    vectors, labels = reading.vectors, inputs.nodes
+    if torch.equal(learn, inputs.learned):
+        fitted = inputs.probe(reading)
+    else:
+        fitted = fit_probe(vectors[learn], labels[learn], inputs.settings)
+    probe = fitted.probabilities(vectors[rows])
+    if probe.gap:
+        notes.append(f"The linear probe stopped up to {probe.gap:.1%} (relative) above its minimum.")
+    classes = inputs.judging.in_judge(probe.classes)
+    held, test = (
+        _Cases.of(slice(0, len(validate)), rows, probe, inputs),
+        _Cases.of(slice(len(validate), None), rows, probe, inputs),
+    )
+    if options.per != "sample":
+        held, test = (
+            cases.together(inputs, options.per, options.aggregation, name, notes)
+            for name, cases in (("validation", held), ("test", test))
+        )
+    asked = {}
+    for words in options.questions:
+        question = _Question.of(words, inputs, classes)
+        asked[question.name] = question.judge(held, test, inputs, options, notes)
+    result, nodes = _judge(held, test, judge, classes, inputs, options)
+    ranked = ("auroc", "average_precision"), test.rows, test.values, test.target
+    result.statistics.extend(ranking_statistic(*ranked, classes, nodes.told))
+    if not result.statistics and TOO_MANY_NOTE not in notes:
+        notes.append(TOO_MANY_NOTE)
+    notes.extend(sentence for sentence in nodes.undefined() if sentence not in notes)
+    return asked, result
+
+
+def _judge(
+    held: _Cases,
+    test: _Cases,
+    judge: AnyTaxonomy,
+    classes: Tensor,
+    inputs: Inputs,
+    options: NodeScoresOptions,
+) -> tuple[ProtocolResult, ReportedNodes]:
+    """Every node of a taxonomy as a test; operating points come from the held-out cases."""
+    thresholds = node_thresholds(
+        held.values, held.target, judge, classes=classes, sensitivity=options.sensitivity
+    )
+    predicted = classes[test.columns]
+    decided = node_decision_metrics(predicted, test.target, judge)
+    nodes = ReportedNodes.of(decided, judge, torch.from_numpy(Below(classes, judge).count), len(classes))
+    ranking = node_ranking_metrics(test.values, test.target, judge, classes=classes)
+    ranking = {name: values.masked_fill(~nodes.told, torch.nan) for name, values in ranking.items()}
+    at = node_metrics_at(thresholds, test.values, test.target, judge, classes=classes)
+    ranking |= {f"decision_{name}": decided[name] for name in RATES}
+    ranking |= {f"point_{name}": at[name].masked_fill(~nodes.told, torch.nan) for name in RATES}
+    result = node_result(ranking, nodes)
+    units = inputs.units_of(test.rows)
+    intervals, counted = NodeIntervals(result, units, judge), counted_nodes(ranking, nodes)
+    of_groups = (test.target, judge, units.groups, units.count)
+    intervals.add_ranking(
+        test.values, test.target, classes, {name: counted[name] for name in list(counted)[:2]}
+    )
+    if units.resampling is not None:
+        said = decided_nodes(predicted, *of_groups)
+        intervals.add_rates("decision_", said, with_prefix("decision_", counted))
+        said = nodes_at(thresholds, test.values, *of_groups, classes=classes)
+        intervals.add_rates("point_", said, with_prefix("point_", counted))
+    result.by_node["point_threshold"] = nodes.named(thresholds)
+    result.by_node["positives"] = nodes.named(nodes.positives.double())
+    result.by_node["negatives"] = nodes.named(nodes.negatives.double())
+    return result, nodes
+
+
+@dataclass(frozen=True)
+class _Question:
+    """A named set of nodes: is it one of these?
+
+    Attributes:
+        name: its name.
+        inside: ``(N,)`` share of the leaves below each node that are in the set: 1, 0 or between.
+        of_classes: ``(c,)`` bool, whether each class is in the set.
+    """
+
+    name: str
+    inside: Tensor
+    of_classes: Tensor
+
+    @classmethod
+    def of(cls, words: str, inputs: Inputs, classes: Tensor) -> _Question:
+        """Read ``NAME=NODE+NODE``."""
+        tree = inputs.judging.judge
+        name, _, nodes = words.partition("=")
+        if not isinstance(tree, Taxonomy):
+            raise DataError("questions about sets of nodes need a tree; this taxonomy is a DAG")
+        leaf = torch.zeros(tree.num_nodes, dtype=torch.float64)
+        for each in nodes.split("+"):
+            try:
+                node = tree.find(each.strip())
+            except TaxonomyError as error:
+                raise DataError(f"question '{name.strip()}': {error}") from error
+            leaf[node : int(tree.subtree_end[node])] = 1
+        leaf *= tree.is_leaf
+        ends = torch.cat([leaf.new_zeros(1), leaf.cumsum(0)])
+        count = torch.cat([leaf.new_zeros(1), tree.is_leaf.double().cumsum(0)])
+        start, end = torch.arange(tree.num_nodes), tree.subtree_end
+        inside = (ends[end] - ends[start]) / (count[end] - count[start])
+        return cls(name.strip(), inside, inside[classes] == 1)
+
+    def judge(
+        self, held: _Cases, test: _Cases, inputs: Inputs, options: NodeScoresOptions, notes: list[str]
+    ) -> ProtocolResult:
+        """The scores of the set, whose intervals draw groups."""
+        tree = Taxonomy.from_paths([("in",), ("out",)])
+        node, other = tree.find("in"), tree.find("out")
+        held, test = (self._asked(cases, node, other) for cases in (held, test))
+        scores, _ = _judge(held, test, tree, torch.tensor([node, other]), inputs, options)
+        result = ProtocolResult("")
+        for key, values in scores.by_node.items():
+            if key not in ("positives", "negatives", "point_threshold"):
+                result.scores[key] = values["in"]
+                if "in" in scores.node_intervals.get(key, {}):
+                    result.intervals[key] = scores.node_intervals[key]["in"]
+        said, truth = test.columns == 0, test.target == node
+        known = test.target >= 0
+        right, wrong = int((said & truth & known).sum()), int((said & ~truth & known).sum())
+        missed, left = int((~said & truth & known).sum()), int((~said & ~truth & known).sum())
+        what = "sample" if options.per == "sample" else options.per
+        undecided = len(test.target) - int(known.sum())
+        result.columns.extend(self._rates(said, truth, known, test.rows))
+        numbers = right + missed, right, left + wrong, left, undecided
+        result.counts.update(zip((f"{self.name}: {of}" for of in QUESTION_COUNTS), numbers, strict=True))
+        coarse = f"; {undecided} have labels that do not tell" if undecided else ""
+        notes.append(
+            f"{self.name}: of {right + missed} positive and {left + wrong} negative test {what}s, {right} "
+            f"and {left} are answered right by the most probable class ({missed} missed, {wrong} false "
+            f"alarms){coarse}."
+        )
+        if not right + missed or not left + wrong:
+            notes.append(f"{self.name}: without positive and negative cases no rate can be compared.")
+        return result
+
+    def _rates(self, said: Tensor, truth: Tensor, known: Tensor, rows: Tensor) -> list[Column]:
+        """The rates of the decision as means over cases, for comparisons and cross-validations."""
+        cases = {
+            "sensitivity": (said, truth),
+            "specificity": (~said, ~truth),
+            "ppv": (truth, said),
+            "npv": (~truth, ~said),
+        }
+        return [
+            Column(
+                f"decision_{name}", right.double().masked_fill(~(known & counted), torch.nan), rows, kind=None
+            )
+            for name, (right, counted) in cases.items()
+        ]
+
+    def _asked(self, cases: _Cases, node: int, other: int) -> _Cases:
+        """The same cases with the answer to this question alone; none where the label does not tell."""
+        inside = self.inside[cases.target.clamp_min(0)]
+        given = cases.target >= 0
+        positive, negative = (inside == 1) & given, ((inside == 0) | ~given)
+        if cases.target.ndim == 2:  # several labels
+            positive, negative = positive.any(1), negative.all(1)
+        known = given.any(1) if cases.target.ndim == 2 else given
+        target = torch.where(positive, node, torch.where(negative & known, other, -1))
+        p = cases.values[:, self.of_classes].sum(1)
+        columns = (~self.of_classes[cases.columns]).long()
+        return _Cases(torch.stack([p, 1 - p], 1).clamp(0, 1), columns, target, cases.rows)

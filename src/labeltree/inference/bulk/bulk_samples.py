@@ -1,0 +1,273 @@
+"""The samples of a bulk job: their order, whether they are still the same, and their labels."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from labeltree.data.biology.rank_gaps import LabelFinder
+from labeltree.data.biology.ranks import Ranks
+from labeltree.data.image_rules import ImageRule
+from labeltree.data.names.label_names import LabelNames
+from labeltree.data.shards.finding import find_shards
+from labeltree.data.shards.parquet import class_names
+from labeltree.data.shards.shard_table import CLASSES
+from labeltree.data.source import SPLIT_NAMES, SPLITS
+from labeltree.data.streaming import StreamedSample, count_samples, stream_samples
+from labeltree.data.table_columns import PARQUET, DataTable, read_header
+from labeltree.data.tables.label_columns import find_label_columns
+from labeltree.data.tables.row_labels import cut_label
+from labeltree.data.tables.table_source import TABLE_SUFFIXES
+from labeltree.errors import DataError, TaxonomyError
+from labeltree.inference.load_run import TrainedRun
+from labeltree.safe_files import Reader, read_text
+from labeltree.taxonomy.files.breadcrumbs import breadcrumbs_of, spaced_path
+from labeltree.taxonomy.naming import join_path, split_path
+from labeltree.taxonomy.placeholders import MissingNames
+from labeltree.taxonomy.versions.between_versions import LabelsOfBoth
+
+__all__ = ["BulkSamples"]
+
+_SOUGHT = 100_000  # rows of a table among which one must have an image
+_log = logging.getLogger("labeltree.inference")
+_IN_TARS = ("cls", "label", "class", "category", "node")
+_LIST = Reader("a list of classes", "write a name a line, the first for class 0")
+
+
+class BulkSamples:
+    """The samples of a folder, a table or shards, for a run.
+
+    Args:
+        run: the run.
+        data: the folder, table or shards.
+        labelled: whether to read labels.
+
+    Attributes:
+        listing: a digest of names, sizes and times of change of the files of a table or of shards; None for a
+            folder of images, of which the names are compared as they are listed.
+        seeks: whether samples can be passed over without being read.
+
+    Raises:
+        DataError: if the data are missing or malformed, or hold nothing that the run reads.
+    """
+
+    def __init__(self, run: TrainedRun, data: str, labelled: bool = True) -> None:
+        self._run = run
+        self._data = data
+        self._missing = MissingNames(run.recipe.missing_labels or ())
+        self._known: dict[Any, int] = {}
+        self._taxonomy = run.taxonomy if run.change is None else LabelsOfBoth(run.change.mapping).taxonomy
+        path = Path(data).expanduser()
+        chosen = run.recipe.table.columns
+        labelled = labelled and "evidence" not in chosen  # several labels or votes: nothing to stream
+        image = chosen.get("image_column")
+        self._shards = find_shards(data, image if isinstance(image, str) else None)
+        self._folder = self._shards is None and path.is_dir()
+        self.listing = None if self._folder else _digest(self._shards.files if self._shards else [str(path)])
+        self._columns: dict[str, Any] = {}
+        self._labels: list[str] = []
+        self._classes: dict[str, list[str]] = {}
+        table = None
+        if self._shards is not None and self._shards.kind == "tar":
+            self._labels = [*dict.fromkeys([*run.columns.get("labels", ()), *_IN_TARS])] if labelled else []
+            names = self._shards.root / CLASSES
+            if labelled and names.is_file():
+                self._classes["cls"] = [line.strip() for line in read_text(names, _LIST).splitlines()]
+        elif not self._folder and (self._shards or path.suffix.lower() in TABLE_SUFFIXES):
+            table = read_header(Path(self._shards.files[0]) if self._shards else path)
+            self._columns = self._chosen_columns(table)
+            if labelled:
+                self._labels = self._label_columns(table)
+                if table.path.suffix.lower() in PARQUET:
+                    self._classes = class_names(str(table.path))
+        self.labelled = labelled and (self._folder or bool(self._labels))
+        self._several = table is not None and len(self._labels) > 1
+        self._ranks = Ranks(self._labels, [] if table is None else table.columns)
+        versions = [run.taxonomy] if run.change is None else [run.change.mapping.old, run.taxonomy]
+        self._finders = [LabelFinder(taxonomy) for taxonomy in versions]
+        table_settings = run.recipe.table
+        self._separator = table_settings.separator
+        self._names = LabelNames()
+        if self.labelled and not self._folder:
+            self._names = LabelNames(table_settings.names or "exact", table_settings.synonyms)
+        self.seeks = self._shards is not None and self._shards.kind == "parquet"
+
+    def stream(self, skip: int = 0) -> Iterator[StreamedSample]:
+        """The samples in order, from number ``skip`` on.
+
+        What lies behind damage in a tar file is left out with a warning. Damage in a Parquet file is an
+        error, since samples are passed over there by the numbers of rows.
+        """
+        return stream_samples(
+            self._data,
+            skip=skip,
+            fields=(*self._labels, *([self._ranks.depth_column] if self._ranks.depth_column else [])),
+            on_error="raise" if self.seeks else "skip",
+            **self._columns,
+        )
+
+    def count(self) -> int | None:
+        """The number of samples, if that is quickly found."""
+        return count_samples(self._data, image_column=self._columns.get("image_column"))
+
+    def label(self, sample: StreamedSample) -> tuple[str | None, int, bool]:
+        """The label of a sample as text, its node (−1 = missing), and whether the taxonomy lacks it."""
+        if not self.labelled:
+            return None, -1, False
+        path = self._path(sample)
+        if not path:
+            return None, -1, False
+        if path not in self._known:
+            self._known[path] = self._node(path)
+        node = self._known[path]
+        return join_path(path), max(node, -1), node < -1
+
+    def _path(self, sample: StreamedSample) -> tuple[str, ...]:
+        if self._folder:
+            return tuple(sample.name.split("/")[:-1])
+        if self._several:
+            cells = {
+                column: text
+                for column, value in sample.fields.items()
+                if (text := self._text(column, value)) is not None
+            }
+            return tuple(name for name in self._ranks.label_of(self._labels, cells) if name)
+        names = (self._text(column, sample.fields.get(column)) for column in self._labels)
+        text = next((text for text in names if text), None)
+        return self._path_of_text(text) if text else ()
+
+    def _path_of_text(self, text: str) -> tuple[str, ...]:
+        """The names of a label in one column; see ``separator`` of `open_table`."""
+        separator = self._separator
+        if (
+            separator not in (None, "none", "/")
+            and (crumb_lists := breadcrumbs_of([text], separator)) is not None
+        ):
+            return crumb_lists.paths[0]
+        path = split_path(text)
+        crumbs = spaced_path(text)
+        plain = separator is not None or len(crumbs) == 1 or self._taxonomy.follow(path) is not None
+        return path if plain or self._taxonomy.follow(crumbs) is None else crumbs
+
+    def _text(self, column: str, value: str | None) -> str | None:
+        """A cell; whole numbers that stand for named classes become names."""
+        names = self._classes.get(column)
+        if names is None or value is None:
+            return value
+        if not value.isdecimal():
+            return None if value.startswith("-") else value
+        return names[int(value)] if int(value) < len(names) else value
+
+    def _node(self, path: tuple[str, ...]) -> int:
+        """The node of a label; −1 if it is missing, −2 if the taxonomy lacks it."""
+        tries = [path]
+        if self._folder and (path[0].lower() in SPLITS or path[0].lower() in SPLIT_NAMES):
+            tries.append(path[1:])  # the folder of a split
+        for names in tries:
+            label = cut_label(names, self._missing, 0) if names else None
+            if label is None:
+                return -1
+            try:
+                return int(self._taxonomy.encode([label])[0])
+            except TaxonomyError:
+                continue
+        read: list[tuple[str, ...]] = []
+        for names in tries if self._names.changes else ():
+            (clean,) = self._names.read([names], [1], taxonomy=self._taxonomy, whole=False).labels
+            label = cut_label(clean, self._missing, 0) if clean else None
+            node = -1 if label is None else self._taxonomy.follow(label)
+            if node is not None:
+                return node
+            read.append(tuple(name for name in clean if name))
+        path = next(iter(read), path)
+        if self._several:  # a name between given ones may be missing
+            for finder in self._finders:
+                known = finder.find(path)
+                if known is not None:
+                    return int(self._taxonomy.encode([known])[0])
+        return -2
+
+    def _chosen_columns(self, table: DataTable) -> dict[str, Any]:
+        """The columns that the run was trained on, or its rule for images, where the table has them."""
+        settings = self._run.recipe.table
+        rule = settings.image_name
+        if rule is not None and set(ImageRule(rule).columns) <= set(table.columns):
+            return self._name_folder({"image_name": rule})
+        kind = "texts" if self._run.network.encoder.modality == "text" else "images"
+        known = [column for column in self._run.columns.get(kind, ()) if column in table.columns]
+        if len(known) > 1:
+            raise DataError(
+                f"the run was trained on several images a row ({', '.join(known)}), which a folder of parts "
+                "does not take; give --out FILE.parquet, or a table with one image a row"
+            )
+        chosen = {f"{kind[:-1]}_column": known[0]} if known else {}
+        return self._name_folder(chosen) if known and kind == "images" and settings.image_folder else chosen
+
+    def _name_folder(self, chosen: dict[str, Any]) -> dict[str, Any]:
+        """The chosen columns with the folder of the images: for the table of training the one given there.
+
+        The images of another table lie beside it or in that folder, where one of the first rows has an image.
+
+        Raises:
+            DataError: If no row has an image in either.
+        """
+        given, path = self._run.recipe.table.image_folder, Path(self._data).expanduser()
+        same = os.path.realpath(path) == os.path.realpath(self._run.recipe.data)
+        if self._shards is not None or same:
+            return {**chosen, "image_folder": given}
+        beside, seen = str(path.absolute().parent), False
+        folders = list(dict.fromkeys([beside, given or beside]))
+        for folder in folders:
+            if not Path(folder).is_dir():
+                continue
+            stream = stream_samples(self._data, image_folder=folder, **chosen)
+            for sample in islice(stream, _SOUGHT):
+                seen = True
+                if isinstance(sample.content, Path) and sample.content.is_file():
+                    if folder != beside:
+                        _log.warning(
+                            "the images of '%s' are sought in '%s', the image_folder of the run's training",
+                            self._data,
+                            folder,
+                        )
+                    return {**chosen, "image_folder": folder}
+        if not seen:  # a table without rows
+            return {**chosen, "image_folder": beside}
+        places = " or ".join(f"'{folder}'" for folder in folders)
+        names = f"called '{rule}'" if (rule := chosen.get("image_name")) else "that it names"
+        raise DataError(
+            f"'{self._data}' is another table than that of the run's training, and none of its first "
+            f"{_SOUGHT:,} rows has an image in {places}; put the images {names} into '{beside}', or links "
+            "to them"
+        )
+
+    def _label_columns(self, table: DataTable) -> list[str]:
+        known = self._run.columns.get("labels", ())
+        if known and set(known) <= set(table.columns):
+            return list(known)
+        try:
+            return find_label_columns(table, None, nest=False).columns
+        except DataError:
+            return []
+
+
+def _digest(files: Sequence[str]) -> str:
+    digest = hashlib.sha256()
+    for file in files:
+        try:
+            status = os.stat(file)
+        except FileNotFoundError:
+            raise DataError(
+                f"'{file}' is neither a folder, nor a table, nor shards: it is not there"
+            ) from None
+        digest.update(
+            f"{os.path.basename(file)}\0{status.st_size}\0{status.st_mtime_ns}\0".encode(
+                "utf-8", "surrogateescape"
+            )
+        )
+    return digest.hexdigest()

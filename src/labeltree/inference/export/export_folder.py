@@ -1,0 +1,205 @@
+"""`labeltree export`: a trained run as one folder that others can use, with labeltree and without."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from labeltree.cache import new_folder
+from labeltree.decisions.rule import rule_to_dict
+from labeltree.errors import RunError, typed
+from labeltree.inference.calibrate_run import Decider
+from labeltree.inference.export.card import model_card
+from labeltree.inference.export.export_labels import labels, preprocessing, script, tokenizer_text
+from labeltree.inference.export.graph_files import need_onnx, write_onnx, write_program
+from labeltree.inference.facts import CONFIG, EXPORT_FORMAT, Facts, model_facts
+from labeltree.inference.public_settings import EXPORTED, public_description, public_encoder, public_json
+from labeltree.inference.reference import save_unordered
+from labeltree.inference.run_classifiers import run_classifiers, save_classifiers
+from labeltree.runs import RunFolder
+from labeltree.runs.run_folder import plain_json
+
+__all__ = ["FORMATS", "Format", "export_model"]
+
+Format = Literal["onnx", "safetensors", "torch"]
+FORMATS: tuple[Format, ...] = get_args(Format)
+
+_VERSION = 1
+
+
+def export_model(
+    decider: Decider,
+    out: str | Path,
+    formats: Sequence[Format] = ("onnx", "safetensors"),
+    *,
+    name: str | None = None,
+    with_reference: bool = False,
+    replace: bool = False,
+) -> Path:
+    """Write a run as a folder that needs neither its data nor, with ONNX, labeltree.
+
+    The folder appears as a whole or not at all.
+
+    Args:
+        decider: the run with its classifier and decision rule.
+        out: the folder.
+        formats: ``onnx``: ``model.onnx``, ``labels.json``, ``preprocess.json`` and ``predict.py``;
+            ``safetensors``: weights and settings, which `labeltree.load` and the commands read; ``torch``:
+            ``model.pt2``, a program that `torch.export.load` reads.
+        name: name of the model on its card; None = the name of the folder.
+        with_reference: also write the reference samples, embeddings of validation and training samples, with
+            which the model can be calibrated again without their data.
+        replace: replace the folder if it holds an exported model.
+
+    Returns:
+        the folder.
+
+    Raises:
+        ValueError: if a format is unknown, none is given, or the reference samples are asked for without
+            safetensors.
+        RunError: if the folder exists, if the run needs files that are missing, or if a part of it cannot be
+            exported.
+        ImportError: if a format needs a library that is missing.
+    """
+    target = Path(out)
+    _check_formats(formats, with_reference)
+    _check_target(target, replace)
+    if "onnx" in formats:
+        need_onnx()
+    if decider.run.network.encoder.modality == "both":
+        raise RunError(
+            "a run on images and texts cannot be exported yet, because an exported model has one encoder; "
+            "the run folder itself answers without its data"
+        )
+    facts = model_facts(decider.run, decider, public=True)
+    with new_folder(target) as folder:
+        if "safetensors" in formats:
+            _write_run(decider, folder, with_reference)
+        if "onnx" in formats:
+            _write_graph(decider, folder)
+        if "torch" in formats:
+            write_program(decider, folder / "model.pt2")
+        config = _config(decider, facts, formats)
+        _write(folder / CONFIG, config)
+        (folder / "README.md").write_text(
+            model_card(facts, config, name or target.resolve().name, formats), "utf-8"
+        )
+    return target
+
+
+def _check_formats(formats: Sequence[str], with_reference: bool) -> None:
+    for form in formats:
+        if form not in FORMATS:
+            raise ValueError(f"format is {form!r}; expected {', '.join(FORMATS)}")
+    if not formats:
+        raise ValueError(f"no format is named; choose among {', '.join(FORMATS)}")
+    if with_reference and "safetensors" not in formats:
+        raise ValueError("the reference samples go with the format 'safetensors'; name it, too")
+
+
+def _check_target(target: Path, replace: bool) -> None:
+    if not target.exists() or (target.is_dir() and not any(target.iterdir())):
+        return
+    if not is_exported(target):
+        raise RunError(f"'{target}' exists and holds no exported model; name another folder")
+    if not replace:
+        raise RunError(f"'{target}' holds an exported model already; name another folder, or --replace it")
+
+
+def is_exported(folder: Path) -> bool:
+    """Whether a folder holds an exported model, by its ``config.json``."""
+    try:
+        content = json.loads((folder / CONFIG).read_text("utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(content, dict) and content.get("format") == EXPORT_FORMAT
+
+
+def _write(path: Path, content: Any) -> None:
+    path.write_text(json.dumps(plain_json(content), indent=1, ensure_ascii=False) + "\n", "utf-8")
+
+
+def _write_graph(decider: Decider, folder: Path) -> None:
+    network = decider.run.network
+    _write(folder / "labels.json", labels(decider))
+    _write(folder / "preprocess.json", preprocessing(network))
+    tokenizer = tokenizer_text(network)
+    if tokenizer is not None:
+        (folder / "tokenizer.json").write_text(tokenizer, "utf-8")
+    (folder / "predict.py").write_text(script(network), "utf-8")
+    write_onnx(decider, folder / "model.onnx")
+
+
+def _write_run(decider: Decider, folder: Path, with_reference: bool) -> None:
+    """The files of the run that `load_run` and `open_decider` read, without what names its samples."""
+    run, new = decider.run.folder, RunFolder(folder)
+    if not run.description.is_file():
+        raise RunError(
+            f"run '{run.path}' was trained by a version before 0.1.0 and has no {run.description.name}; "
+            f"'labeltree calibrate {typed(run.path)}' completes it"
+        )
+    public_description(decider.run.description).save(new.description)
+    decider.run.taxonomy.save(new.taxonomy)
+    copied: list[Callable[[RunFolder], Path]] = [lambda one: one.encoder, lambda one: one.word_vectors]
+    if decider.run.base is None:
+        copied += [
+            lambda one: one.training_taxonomy,
+            lambda one: one.classifier,
+            lambda one: one.chosen_classifier,
+        ]
+    for place in copied:
+        if place(run).is_file():
+            shutil.copyfile(place(run), place(new))
+    if decider.run.base is not None:
+        assert decider.run.training_taxonomy is not None
+        decider.run.training_taxonomy.save(new.training_taxonomy)
+        save_classifiers(
+            decider.run,
+            run_classifiers(decider.run.base),
+            decider.chosen,
+            decider.record["merging_temperatures"],
+            new,
+        )
+    if with_reference:
+        save_unordered(decider.run, new)
+    if run.encoder_config.is_dir():
+        _copy_config(run.encoder_config, new.encoder_config)
+    record = {**decider.record, **rule_to_dict(decider.rule)}
+    if record.get("calibrated_on") != "validation samples":
+        record["calibrated_on"] = EXPORTED
+    new.write_json(new.decisions, record)
+
+
+def _copy_config(config: Path, target: Path) -> None:
+    for file in sorted(config.rglob("*")):
+        place = target / file.relative_to(config)
+        if file.is_dir():
+            place.mkdir(parents=True, exist_ok=True)
+        elif file.suffix == ".json":
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(public_json(file.read_text("utf-8")), "utf-8")
+        else:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, place)
+
+
+def _config(decider: Decider, facts: Facts, formats: Sequence[str]) -> dict[str, Any]:
+    """``config.json`` in the manner of Hugging Face: names of the classes, and the facts of the model."""
+    taxonomy, classes = decider.run.taxonomy, decider.rule.classes.nodes.tolist()
+    names = {str(place): taxonomy.path_name(node) for place, node in enumerate(classes)}
+    return {
+        "format": EXPORT_FORMAT,
+        "version": _VERSION,
+        "model_type": "labeltree",
+        "objective": decider.run.recipe.objective,
+        "encoder": public_encoder(decider.run.recipe.encoder),
+        "image_size": None if decider.run.network.image_shape is None else decider.run.network.image_shape[1],
+        "num_labels": len(classes),
+        "id2label": names,
+        "label2id": {name: int(place) for place, name in names.items()},
+        "formats": list(formats),
+        "facts": facts,
+    }

@@ -1,0 +1,365 @@
+"""New samples for a trained run, in the shape that its encoder takes: files, texts, other data."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from labeltree.data import (
+    ArrayStore,
+    ImageStore,
+    Source,
+    column_names,
+    get_dataset,
+    list_datasets,
+    open_source,
+)
+from labeltree.data.image_rules import ImageRule
+from labeltree.data.images.decode import decode
+from labeltree.data.images.image_files import open_images as open_image_files
+from labeltree.data.images.stores import SomeImages, in_threads
+from labeltree.data.source import CALIB, printable
+from labeltree.errors import DataError, TaxonomyError
+from labeltree.inference.load_run import TrainedRun
+from labeltree.preprocessing import Preprocessing
+from labeltree.runs.sample_record import SampleRecord
+from labeltree.system_files import is_system_file
+from labeltree.taxonomy import TaxonomyMapping
+from labeltree.training.recipe import Recipe
+
+__all__ = ["NamedSamples", "open_images", "open_other", "open_texts", "seen_in_training", "with_texts"]
+
+_OTHER_LABELS = (
+    "'labeltree embed' takes them without labels (--unlabelled) or with a taxonomy of their own "
+    "(--own-labels), 'labeltree predict' without --labelled"
+)
+
+
+_IN_MEMORY = 1 << 29  # bytes of pixels that are kept; more images than that are decoded twice
+
+
+@dataclass(frozen=True)
+class NamedSamples:
+    """Samples that were given one by one; some may be unreadable.
+
+    Attributes:
+        names: names of all samples, in the given order.
+        source: the readable samples in that order, with their positions in ``names`` as instances; None if
+            there are none.
+        skipped: maps positions in ``names`` to the reason why that sample cannot be read.
+    """
+
+    names: list[str]
+    source: Source | None
+    skipped: dict[int, str]
+
+    def skipped_names(self) -> list[tuple[str, str]]:
+        """Name and reason of each unreadable sample, in order."""
+        return [(self.names[place], reason) for place, reason in sorted(self.skipped.items())]
+
+
+def open_images(run: TrainedRun, files: Sequence[str]) -> NamedSamples:
+    """Open image files as unlabelled samples; unreadable ones are skipped.
+
+    Raises:
+        DataError: if the run reads texts.
+    """
+    _check_modality(run, "image", "files")
+    assert run.network.image_shape is not None
+    channels, size, _ = run.network.image_shape
+    how = run.network.preprocessing
+    paths = [str(file) for file in files]
+    names = [printable(path) for path in paths]
+    if len(paths) * channels * size * size <= _IN_MEMORY:
+        store, reasons = _decoded(paths, size, channels, how)
+    else:
+        opened = open_image_files(
+            paths,
+            paths,
+            image_size=size,
+            channels=channels,
+            preprocessing=how,
+            on_error="return",
+            cache=False,
+        )
+        store, reasons = opened.store, dict(sorted(opened.failures.items()))
+    reasons = {
+        row: "it is a folder; name it by --data" if Path(paths[row]).is_dir() else reason
+        for row, reason in reasons.items()
+    }
+    rows = torch.tensor([row for row in range(len(paths)) if row not in reasons], dtype=torch.int64)
+    if not len(rows):
+        return NamedSamples(names, None, reasons)
+    both = run.network.encoder.modality == "both"
+    source = Source(
+        name="images",
+        taxonomy=run.taxonomy,
+        nodes=torch.full((len(rows),), -1),
+        instances=rows,
+        store=store,
+        rows=rows,
+        files=paths,
+        texts=[""] * len(paths) if both else None,
+    )
+    return NamedSamples(names, source, reasons)
+
+
+def _decoded(
+    paths: Sequence[str], size: int, channels: int, how: Preprocessing | None
+) -> tuple[ImageStore, dict[int, str]]:
+    """The pixels of image files in memory, black where one cannot be read, and the reasons for these."""
+    pixels = np.zeros((len(paths), channels, size, size), np.uint8)
+    reasons: dict[int, str] = {}
+
+    def attempt(path: str) -> np.ndarray[Any, Any] | str:
+        try:
+            return decode(Path(path), size, channels, preprocessing=how)
+        except DataError as error:
+            return str(error)
+
+    for row, outcome in enumerate((in_threads if len(paths) > 1 else map)(attempt, paths)):
+        if isinstance(outcome, str):
+            reasons[row] = outcome
+        else:
+            pixels[row] = outcome
+    return ArrayStore(pixels, how), reasons
+
+
+def open_texts(run: TrainedRun, texts: Sequence[str]) -> NamedSamples:
+    """Open texts as unlabelled samples; empty ones are skipped.
+
+    Raises:
+        DataError: if the run reads images.
+    """
+    _check_modality(run, "text", "--text")
+    rows = torch.tensor([row for row, text in enumerate(texts) if text.strip()], dtype=torch.int64)
+    empty = {row: "the text is empty" for row, text in enumerate(texts) if not text.strip()}
+    if not len(rows):
+        return NamedSamples(list(texts), None, empty)
+    source = Source(
+        name="texts",
+        taxonomy=run.taxonomy,
+        nodes=torch.full((len(rows),), -1),
+        instances=rows,
+        store=_no_images(run, len(texts)),
+        rows=rows,
+        texts=list(texts),
+    )
+    return NamedSamples(list(texts), source, empty)
+
+
+def with_texts(
+    run: TrainedRun, images: NamedSamples, given: Sequence[bool], texts: Sequence[str]
+) -> NamedSamples:
+    """Put texts beside images, for a run that reads both.
+
+    Args:
+        run: the run.
+        images: the images that are given, in order.
+        given: for each sample, whether it has an image.
+        texts: text of each sample; empty where it has none.
+
+    Returns:
+        the samples, one for each text. One is skipped if its image cannot be read, or it has neither.
+    """
+    shown = np.flatnonzero(given)
+    reasons = {int(shown[place]): reason for place, reason in images.skipped.items()}
+    places = torch.full((len(texts),), -1)
+    store = _no_images(run, 0)
+    if images.source is not None:
+        assert images.source.store is not None
+        store = images.source.store
+        places[torch.from_numpy(shown)[images.source.instances]] = images.source.rows
+    names = list(texts)
+    for row, name in zip(shown.tolist(), images.names, strict=True):
+        names[row] = name
+    for row, text in enumerate(texts):
+        if not given[row] and not text.strip():
+            reasons[row] = "it has neither an image nor a text"
+    rows = torch.tensor([row for row in range(len(texts)) if row not in reasons], dtype=torch.int64)
+    if not len(rows):
+        return NamedSamples(names, None, reasons)
+    assert store is not None
+    source = Source(
+        name="images and texts",
+        taxonomy=run.taxonomy,
+        nodes=torch.full((len(rows),), -1),
+        instances=rows,
+        store=SomeImages(store, places),
+        rows=rows,
+        texts=list(texts),
+    )
+    return NamedSamples(names, source, reasons)
+
+
+def _no_images(run: TrainedRun, count: int) -> ImageStore | None:
+    """A store of rows without an image, for a run that reads images and texts; None for another."""
+    shape = run.network.image_shape
+    if run.network.encoder.modality != "both" or shape is None:
+        return None
+    return SomeImages(ArrayStore(np.zeros((0, *shape), np.uint8)), torch.full((count,), -1))
+
+
+def _check_modality(run: TrainedRun, wanted: str, given: str) -> None:
+    reads = run.network.encoder.modality
+    if reads not in (wanted, "both"):
+        how = "--text 'WORDS', or --data TABLE" if reads == "text" else "image files, or --data FOLDER"
+        raise DataError(
+            f"the run's encoder '{run.recipe.encoder}' reads {reads}s: instead of {given}, give {how}"
+        )
+
+
+def open_other(
+    run: TrainedRun,
+    spec: str,
+    *,
+    data_path: str | None = None,
+    unlabelled: bool = False,
+    own_labels: bool = False,
+    as_trained: bool = False,
+    mapping: str | Path | None = None,
+    kept: Sequence[str] = (),
+) -> Source:
+    """Open other samples in the shape that a trained run's encoder takes, labelled in the run's taxonomy.
+
+    A run on images and texts also takes samples with only one of them. Samples keep their aspects if the run
+    has the same ones. Unreadable images are left out with a warning.
+
+    Args:
+        run: the run.
+        spec: a folder, a table or a data set.
+        data_path: folder of a data set that is given by name; None = the folder of the run's data set if both
+            are parts of the same files, else the folder in the cache.
+        unlabelled: ignore labels, if there are any; all labels are missing in the result.
+        own_labels: keep the labels of the samples, in their own taxonomy, without aspects.
+        as_trained: with ``own_labels``, read the columns of a table as training did, its groups among them.
+        mapping: what became of the nodes of the taxonomy of their labels in the run's; None = labels are of
+            the run's. A run that is seen on another version of its taxonomy reads labels of both.
+
+        kept: columns of a table that must be there, and are kept with the samples, beside those of the run.
+
+    Raises:
+        ValueError: if both ``unlabelled`` and ``own_labels`` are given.
+        DataError: if the samples contain nothing that the encoder can read.
+        TaxonomyError: if a label is not in the run's taxonomy.
+    """
+    if unlabelled and own_labels:
+        raise ValueError("unlabelled and own_labels exclude each other; name one")
+    recipe, taxonomy = run.recipe, run.taxonomy
+    modality = run.network.encoder.modality
+    shape: dict[str, Any] = {}
+    if modality != "text":
+        assert run.network.image_shape is not None
+        channels, height, _ = run.network.image_shape
+        shape = {"image_size": height, "channels": channels, "preprocessing": run.network.preprocessing}
+    named = spec in list_datasets()
+    change: TaxonomyMapping | str | Path | None = None
+    if not unlabelled and not own_labels:
+        change = mapping if run.change is None else run.change.mapping
+    plain = (named and change is None) or own_labels or (unlabelled and _has_folders(spec))
+    try:
+        source = open_source(
+            spec,
+            **shape,
+            data_path=_folder_of(recipe, spec) if data_path is None else data_path,
+            taxonomy=None if plain else taxonomy,
+            mapping=change,
+            missing_labels=None if (own_labels and not as_trained) or unlabelled else recipe.missing_labels,
+            on_error="skip",
+            either=modality == "both",
+            **(
+                {}
+                if named or (own_labels and not as_trained) or Path(spec).is_dir()
+                else _columns(run, Path(spec), unlabelled, kept)
+            ),
+        )
+    except TaxonomyError as error:
+        if unlabelled:
+            raise
+        raise TaxonomyError(f"{error}; {_OTHER_LABELS}") from error
+    if modality == "both":
+        source = _keep_paired(run, source)
+    if modality != "both" and modality not in source.modalities:
+        raise DataError(
+            f"the run's encoder '{recipe.encoder}' reads {modality}s, but the samples of '{spec}' are "
+            f"{source.modalities[0]}s"
+        )
+    if unlabelled:
+        missing = torch.full_like(source.nodes, -1)
+        return _without_aspects(dataclasses.replace(source, taxonomy=taxonomy, nodes=missing))
+    if own_labels:
+        return _without_aspects(source)
+    if source.taxonomy != taxonomy:
+        raise TaxonomyError(f"'{spec}' has another taxonomy than the run; {_OTHER_LABELS}")
+    alike = source.aspect_taxonomies == run.aspect_taxonomies
+    return source if alike else _without_aspects(source)
+
+
+def seen_in_training(run: TrainedRun, source: Source) -> np.ndarray[Any, Any]:
+    """Which samples ``(n,)`` bool have the content of a training or validation sample of the run.
+
+    All False if the folder keeps no record of these, as an exported model.
+    """
+    file = run.folder.home.samples
+    record = SampleRecord.load(file) if file.is_file() else None
+    if record is None or record.digests is None:
+        return np.zeros(len(source), dtype=bool)
+    known = {row.tobytes() for row in record.digests[np.isin(record.split, ("train", "val", CALIB))]}
+    return np.array([row.tobytes() in known for row in source.sample_digests()], dtype=bool)
+
+
+def _keep_paired(run: TrainedRun, source: Source) -> Source:
+    """Samples of images alone, or of texts alone, as samples that lack the other."""
+    if source.texts is None:
+        assert source.store is not None
+        return dataclasses.replace(source, texts=[""] * len(source.store))
+    if source.store is None:
+        return dataclasses.replace(source, store=_no_images(run, len(source.texts)))
+    return source
+
+
+def _columns(run: TrainedRun, path: Path, unlabelled: bool, kept: Sequence[str]) -> dict[str, Any]:
+    """The columns of a table to be embedded; columns that only training reads may be absent."""
+    known = run.columns.get("groups", ())
+    groups = run.recipe.table.group_column or (known[0] if known else None)
+    groups = groups if groups in column_names(path) else None  # patients stay patients where there are some
+    columns = run.recipe.table.columns | {"aspect_columns": None, "group_column": groups}
+    present = [name for name in columns.get("keep_columns", ()) if name in column_names(path)]
+    columns["keep_columns"] = list(dict.fromkeys([*present, *kept])) or None
+    rule = columns.get("image_name")
+    if rule is not None and not set(ImageRule(rule).columns) <= set(column_names(path)):
+        columns |= {"image_name": None, "image_folder": None}  # of the table that the run was trained on
+    if unlabelled:
+        return columns | {"label_columns": [], "evidence": None}
+    evidence = columns.get("evidence")
+    if evidence is not None and not evidence.named <= set(column_names(path)):
+        evidence = columns["evidence"] = None  # other samples may have one label each
+    depths = () if evidence is not None and evidence.votes else run.columns.get("labels", ())
+    if "label_columns" not in columns and len(depths) > 1 and set(depths) <= set(column_names(path)):
+        columns["label_columns"] = list(depths)  # the nested columns that training found
+    return columns
+
+
+def _without_aspects(source: Source) -> Source:
+    return dataclasses.replace(source, aspects=None, aspect_taxonomies=(), ratings=None)
+
+
+def _folder_of(recipe: Recipe, spec: str) -> str | None:
+    """Folder of the run's data set, if ``spec`` is a part of the same files."""
+    known = list_datasets()
+    alike = (
+        spec in known and recipe.data in known and get_dataset(spec).folder == get_dataset(recipe.data).folder
+    )
+    return recipe.data_path if alike else None
+
+
+def _has_folders(spec: str) -> bool:
+    return Path(spec).is_dir() and any(
+        entry.is_dir() and not is_system_file(entry.name) for entry in Path(spec).iterdir()
+    )

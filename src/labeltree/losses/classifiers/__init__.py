@@ -1,0 +1,1 @@
+"""Losses of classifiers and class embeddings."""

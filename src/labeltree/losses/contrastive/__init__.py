@@ -1,0 +1,1 @@
+"""Losses of pairs and rankings within a batch."""

@@ -1,0 +1,1 @@
+"""Losses with a queue of keys."""

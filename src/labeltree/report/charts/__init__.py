@@ -1,0 +1,1 @@
+"""Drawings: SVG, the map, the disk, curves of training."""

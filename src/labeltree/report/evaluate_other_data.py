@@ -1,0 +1,257 @@
+"""Evaluate a run on samples from elsewhere: another hospital, another camera, another year."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from labeltree.data import Source
+from labeltree.data.source import CALIB
+from labeltree.decisions.classifiers import ClassifierChoice
+from labeltree.errors import DataError, LabeltreeError, RunError
+from labeltree.evaluation import EvaluationResult, EvaluationSettings, evaluate
+from labeltree.inference.calibrate_run import Decider, open_decider
+from labeltree.inference.load_run import TrainedRun, load_run
+from labeltree.inference.named_samples import open_other, seen_in_training
+from labeltree.inference.reference import load_reference
+from labeltree.inference.run_classifiers import run_classifiers
+from labeltree.inference.run_embeddings import OwnSamples, embed_source
+from labeltree.inference.training_samples import joined, training_samples
+from labeltree.progress import Progress
+from labeltree.report.evaluate_and_report import Evaluated, data_notes, write_evaluation
+from labeltree.report.pages.first_screen import promise_sentence
+from labeltree.runs import EmbeddingTable, RunFolder
+from labeltree.safe_files import Reader, read_json
+
+__all__ = ["evaluate_on_data"]
+
+_RESULT = Reader("the result of an evaluation", "run 'labeltree evaluate' again")
+
+
+def evaluate_on_data(
+    path: str | Path,
+    data: str,
+    *,
+    data_path: str | None = None,
+    classifier: ClassifierChoice | None = None,
+    out: str | Path | None = None,
+    settings: EvaluationSettings | None = None,
+    title: str | None = None,
+    progress: Progress | None = None,
+) -> Evaluated:
+    """Evaluate a run on labelled samples that it was not trained on (external validation).
+
+    Nothing is learned from them: classifiers, prototypes, probabilities and thresholds are those of the run's
+    own training and validation samples. Beside the standard numbers, the protocol ``decisions`` tells whether
+    answers hold the truth as often as is promised, and a two-sample test whether the samples are like those
+    that the promise is about. Groups and kept columns are read as in training.
+
+    Args:
+        path: the run folder, or an exported model with its reference samples.
+        data: a data set, a folder or a table with labels of the run's taxonomy.
+        data_path: the folder of a data set that is given by name.
+        classifier: that answers from now on; None: the one chosen before.
+        out: where the files go; None = the folder ``elsewhere-NAME`` in the run.
+        settings: default `EvaluationSettings()`.
+        title: of the report; None = the data and the objective.
+        progress: called as ``progress(message, done, total)``.
+
+    Raises:
+        RunError: if the run is not finished.
+        DataError: if the samples have no labels, or the encoder cannot read them.
+        TaxonomyError: if a label is not in the run's taxonomy.
+        FolderInUseError: if another process writes where the files go.
+    """
+    settings = settings or EvaluationSettings()
+    run = load_run(path, progress, own_data=False)
+    source = open_other(run, data, data_path=data_path, kept=settings.by)
+    if not bool((source.nodes >= 0).any()):
+        raise DataError(f"no sample of '{data}' has a label; 'labeltree predict' answers for samples without")
+    folder = RunFolder(out or run.folder.home.path / f"elsewhere-{Path(data).stem}")
+    with folder.locked():
+        classifiers = run_classifiers(run, classifier)
+        known = _known_samples(run, path, progress)
+        theirs = embed_source(run.network, source, answers=True, keep=False, progress=progress)
+        table = _add_reference(theirs, known)
+        name = run.recipe.objective
+        protocols = tuple(dict.fromkeys(("decisions", *settings.protocols)))
+        result = evaluate(
+            table,
+            run.taxonomy,
+            name=name,
+            split="test",
+            settings=replace(settings, protocols=protocols, classifier=classifiers.chosen.asked),
+            classifiers={name: classifiers},
+            progress=progress,
+        )
+        said = [
+            f"The samples are those of '{Path(data).name}', from which nothing was learned.",
+            *_compare_with_own(result, run.folder),
+        ]
+        warned = [
+            *_without_groups(source, run),
+            *_drifted(open_decider(run), theirs),
+            *_seen_before(source, run),
+            *filter(None, [promise_sentence(result)]),
+        ]
+        result = replace(
+            result,
+            notes=[*said, *warned, *result.notes, *data_notes(source)],
+            cautions=[*said, *warned, *result.cautions],
+        )
+        return write_evaluation(
+            result,
+            table,
+            run.taxonomy,
+            folder,
+            progress,
+            source,
+            visible=torch.arange(len(table)) < len(theirs),
+            title=title or f"{Path(data).stem}: {name}, trained on {Path(run.recipe.data).stem}",
+            recipe=run.recipe.to_dict(),
+            trained=run.folder.read_versions(),
+        )
+
+
+def _known_samples(run: TrainedRun, path: str | Path, progress: Progress | None) -> EmbeddingTable:
+    """Training and validation samples of a run: of its data, else the reference samples in its folder."""
+    extended = run.folder.extension.is_file()  # its own samples know nothing of the classes that came later
+    try:
+        table = _extension_samples(run) if extended else OwnSamples(path, progress)()
+    except LabeltreeError as error:
+        reference = load_reference(run)
+        if reference is None:
+            raise RunError(
+                f"to measure '{path}' on other data, its training samples are needed, and neither its data "
+                f"nor reference samples in its folder can be read: {error}"
+            ) from error
+        return reference
+    assert table.split is not None
+    return table.rows(torch.from_numpy(np.isin(table.split, ("train", "val", CALIB))))
+
+
+def _extension_samples(run: TrainedRun) -> EmbeddingTable:
+    """Training samples of a run and its extensions, with their names, and the samples held out."""
+    reference, training = load_reference(run), training_samples(run)
+    if reference is None or training is None:
+        raise RunError(f"'{run.folder.path}' has no reference samples")
+    held = reference.rows(torch.from_numpy(np.asarray(reference.split) != "train"))
+    return joined(training, held)
+
+
+def _add_reference(theirs: EmbeddingTable, known: EmbeddingTable) -> EmbeddingTable:
+    """One table of the samples to measure, as split ``test``, and those of training and validation."""
+    sizes = len(theirs), len(known)
+    assert theirs.instances is not None
+    numbers: dict[str, Any] = {"instances": _apart(theirs.instances, torch.arange(len(known)))}
+    for name in ("groups", "predictions"):
+        parts = [
+            torch.full((size,), -1) if (column := getattr(table, name)) is None else column
+            for table, size in zip((theirs, known), sizes, strict=True)
+        ]
+        if any(bool((part >= 0).any()) for part in parts):
+            numbers[name] = _apart(*parts) if name == "groups" else torch.cat(parts)
+    texts: dict[str, Any] = {
+        name: np.concatenate(
+            [
+                np.full(size, "") if (column := getattr(table, name)) is None else np.asarray(column)
+                for table, size in zip((theirs, known), sizes, strict=True)
+            ]
+        )
+        for name in ("paths", "group_names")
+    }
+    features = None
+    if theirs.features is not None and known.features is not None:
+        features = torch.cat([theirs.features, known.features])
+    if theirs.label_sets is not None or known.label_sets is not None:
+        numbers["label_sets"] = _sets_together(theirs, known)
+    return EmbeddingTable(
+        embeddings=torch.cat([theirs.embeddings, known.embeddings]),
+        nodes=torch.cat([theirs.nodes, known.nodes]),
+        split=np.concatenate([np.full(len(theirs), "test"), np.asarray(known.split, dtype=str)]),
+        features=features,
+        geometry=theirs.geometry,
+        curvature=theirs.curvature,
+        attributes={
+            name: np.concatenate([column, known.attributes.get(name, np.full(len(known), ""))])
+            for name, column in theirs.attributes.items()
+        },
+        **numbers,
+        **texts,
+    )
+
+
+def _sets_together(*tables: EmbeddingTable) -> Tensor:
+    """All labels of each sample of the tables, −1 where there is no further one."""
+    sets = [table.nodes[:, None] if table.label_sets is None else table.label_sets for table in tables]
+    width = max(each.shape[1] for each in sets)
+    return torch.cat([torch.nn.functional.pad(each, (0, width - each.shape[1]), value=-1) for each in sets])
+
+
+def _apart(first: Tensor, second: Tensor) -> Tensor:
+    """Both columns, with other numbers in the second than in the first; −1 stays."""
+    beyond = int(first.max()) + 1 if len(first) else 0
+    return torch.cat([first, torch.where(second >= 0, second + beyond, second)])
+
+
+def _compare_with_own(result: EvaluationResult, folder: RunFolder) -> list[str]:
+    """The accuracy on the run's own test samples, if it was evaluated."""
+    try:
+        own = EvaluationResult.from_dict(read_json(folder.metrics, _RESULT))
+    except LabeltreeError:
+        return []
+    if own.name not in own.methods or own.split != "test":
+        return []
+    numbers = []
+    for each in (own, result):
+        low, high = each.main.answer_interval("top1")
+        ends = "" if low != low else f" [{low:.1%}, {high:.1%}]"
+        numbers.append(f"{each.main.answer_score('top1'):.1%}{ends}")
+    return [f"Of the run's own test samples {numbers[0]} are answered right (top-1), of these {numbers[1]}."]
+
+
+def _without_groups(source: Source, run: TrainedRun) -> list[str]:
+    """A note if the run's samples have groups, and these have none."""
+    column = run.recipe.table.group_column or next(iter(run.columns.get("groups", ())), None)
+    if column is None or source.groups is not None:
+        return []
+    return [
+        f"The samples have no column '{column}', by which the run's are grouped: each counts as one by "
+        "itself. If several belong together, intervals are too narrow."
+    ]
+
+
+def _drifted(decider: Decider, theirs: EmbeddingTable) -> list[str]:
+    """Whether the samples are like those that promises rest on."""
+    if decider.drift is None:
+        return [
+            "Whether these samples are like those of training cannot be tested: the run lacks a reference."
+        ]
+    seen = decider.drift.seen(theirs, decider.rule.probabilities(decider.scores(theirs)))
+    drift = decider.drift.test(seen)
+    if drift is None:
+        why = decider.drift.cannot_test(seen)
+        return [f"Whether the samples are like those of training cannot be tested: {why}."]
+    if drift.alarms():
+        said = drift.sentence()
+        return [f"{said[0].upper()}{said[1:]}."]
+    return [
+        "A two-sample test finds no difference from the held-out samples of the run "
+        f"(p = {drift.p_value:.2f}, {drift.count} {drift.unit})."
+    ]
+
+
+def _seen_before(source: Source, run: TrainedRun) -> list[str]:
+    """A note if samples, or groups of them, are also among those that the run was trained on."""
+    again = int(seen_in_training(run, source).sum())
+    if not again:
+        return []
+    return [
+        f"{again} of these samples are also training or validation samples of the run: numbers on them are "
+        "too good. Leave them out."
+    ]

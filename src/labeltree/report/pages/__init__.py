@@ -1,0 +1,1 @@
+"""Pages: the report, comparisons, walls of search results."""

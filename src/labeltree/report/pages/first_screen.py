@@ -1,0 +1,324 @@
+"""The first screen: what was tested, the questions that were asked, and whether promises were kept."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from labeltree.decisions.kept_promises import calibrated_units, is_kept, may_be_kept
+from labeltree.evaluation import EvaluationResult
+from labeltree.evaluation.chosen_samples import FEW_CASES
+from labeltree.evaluation.protocols.nodes_as_tests import QUESTION_COUNTS
+from labeltree.evaluation.result import Bounds
+from labeltree.report.charts.shown_nodes import main_branches
+from labeltree.report.wording import percent, plural
+from labeltree.runs import EmbeddingTable
+from labeltree.taxonomy import Taxonomy
+
+__all__ = [
+    "PromisePanel",
+    "QuestionPanel",
+    "Rate",
+    "group_word",
+    "promise_panel",
+    "promise_sentence",
+    "question_panels",
+    "tested_sentence",
+]
+
+_MOST_VALUES = 6  # of an attribute that are named one by one
+_NO_ENDS = math.nan, math.nan
+
+
+@dataclass(frozen=True)
+class Rate:
+    """A rate of a question: its value and interval as text, the counts behind it, and a warning if few."""
+
+    title: str
+    meaning: str
+    value: str
+    interval: str
+    counts: str
+    few: bool
+
+
+@dataclass(frozen=True)
+class QuestionPanel:
+    """A named set of nodes judged as one test."""
+
+    name: str
+    nodes: str
+    cases: str
+    rates: list[Rate]
+    warnings: list[str]
+
+
+@dataclass(frozen=True)
+class Part:
+    """The share of kept promises among the samples with one value of an attribute."""
+
+    name: str
+    value: str
+    interval: str
+    samples: str
+    verdict: str
+    kept: bool
+
+
+@dataclass(frozen=True)
+class PromisePanel:
+    """What was promised, what came of it, and where it did not hold."""
+
+    sentence: str
+    kept: bool
+    parts: list[Part]
+    rest: str
+
+
+def group_word(recipe: Mapping[str, Any] | None, column: str | None = None) -> str:
+    """What a group is called: the column that the groups of a table or of a run come from, else ``group``."""
+    table = (recipe or {}).get("table")
+    if column is None and isinstance(table, Mapping):
+        column = table.get("group_column")
+    word = re.sub(r"[ _-]?(id|nr|no|number)$", "", str(column or "").strip().lower())
+    return word if word.isalpha() else "group"
+
+
+def tested_sentence(
+    result: EvaluationResult,
+    table: EmbeddingTable,
+    rows: Tensor,
+    taxonomy: Taxonomy,
+    sample: str,
+    group: str,
+    *,
+    alone: bool,
+    searched: Tensor | None,
+) -> str:
+    """How many samples, of how many groups, lesions and classes were tested.
+
+    Args:
+        result: of the evaluation.
+        table: the table that was evaluated.
+        rows: ``(t,)`` rows that were tested.
+        taxonomy: of its labels.
+        sample: what a sample is called.
+        group: what a group is called.
+        alone: whether nothing before it names classes and branches.
+        searched: ``(q,)`` rows that are queries of retrieval, mentioned if they are more than those tested.
+    """
+    of = []
+    per = _units_of(result)
+    if per not in ("sample", "group") and per in table.attributes:
+        of.append(plural(len(torch.unique(table.units(per)[rows])), per))
+    if table.groups is not None:
+        of.append(plural(_count_groups(table.groups[rows]), group))
+    what = plural(len(rows), sample) + "".join(f" of {each}" for each in of)
+    search = ""
+    if searched is not None and len(searched) > len(rows):
+        search = f" Searches start from {plural(len(searched), sample)}"
+        if table.groups is not None:
+            search += f" of {plural(_count_groups(table.groups[searched]), group)}"
+        search += "."
+    if not alone:
+        return f"Tested on {what}.{search}"
+    branches = main_branches(taxonomy)
+    names = ", ".join(taxonomy.names[node] for node in branches[:4]) + (" …" if len(branches) > 4 else "")
+    tree = f" in {len(branches)} main branches ({names})" if len(branches) > 1 else ""
+    classes = plural(result.counts.get("classes tested", 0), "class", "classes")
+    return f"Tested on {what}: {classes}{tree}.{search}"
+
+
+def _count_groups(groups: Tensor) -> int:
+    """Number of groups of samples ``(m,)``; each −1 is a group of its own."""
+    return len(torch.unique(groups[groups >= 0])) + int((groups < 0).sum())
+
+
+def question_panels(result: EvaluationResult, sample: str, group: str = "group") -> list[QuestionPanel]:
+    """A panel for each named set of nodes that was asked about, as the most probable class decides it."""
+    node_scores = result.main.protocols.get("node-scores")
+    if node_scores is None or node_scores.refusal is not None:
+        return []
+    per = _units_of(result)
+    unit = {"sample": sample, "group": group}.get(per, per)
+    panels = []
+    for words in result.settings.options.get("node-scores", {}).get("questions", ()):
+        name, _, nodes = (part.strip() for part in str(words).partition("="))
+        numbers = [node_scores.counts.get(f"{name}: {of}") for of in QUESTION_COUNTS]
+        rates = _rates(name, node_scores.scores, node_scores.intervals, numbers, unit)
+        tested = ""
+        if None not in numbers:
+            positive, _, negative, _, coarse = (number or 0 for number in numbers)
+            tested = f"{plural(positive, unit)} positive, {negative:,} negative"
+            tested += f"; {coarse:,} left out, whose label is too coarse to tell" if coarse else ""
+        shown = " or ".join(node.strip().replace("/", " › ") for node in nodes.split("+"))
+        panels.append(QuestionPanel(name, shown, tested, rates, _warnings(name, numbers, unit)))
+    return panels
+
+
+def _units_of(result: EvaluationResult) -> str:
+    """What is a case of the protocol ``node-scores``: ``sample``, ``group``, or an attribute."""
+    return str(result.settings.options.get("node-scores", {}).get("per", "sample"))
+
+
+def _rates(
+    name: str,
+    scores: Mapping[str, float],
+    intervals: Mapping[str, Bounds],
+    numbers: Sequence[int | None],
+    unit: str,
+) -> list[Rate]:
+    positive, hit, negative, cleared, _ = numbers
+    said = called = None
+    if positive is not None and hit is not None and negative is not None and cleared is not None:
+        said, called = hit + negative - cleared, positive - hit + cleared
+    rows = (
+        ("sensitivity", "Sensitivity", f"of the {name} {unit}s, found", hit, positive),
+        ("specificity", "Specificity", "of the others, cleared", cleared, negative),
+        ("ppv", "PPV", f"of those called {name}, right", hit, said),
+        ("npv", "NPV", "of those cleared, right", cleared, called),
+    )
+    rates = []
+    for key, title, meaning, right, of in rows:
+        value, ends = _score(name, f"decision_{key}", scores, intervals)
+        low, high = ends
+        undefined = math.isnan(value)
+        rates.append(
+            Rate(
+                title,
+                meaning,
+                "–" if undefined else percent(value),
+                "not defined here" if undefined else _range(low, high),
+                "" if of is None else f"{right:,} of {of:,}",
+                of is not None and of < FEW_CASES,
+            )
+        )
+    value, (low, high) = _score(name, "auroc", scores, intervals)
+    if not math.isnan(value):
+        ends_text = "" if math.isnan(low) else f"{low:.3f} to {high:.3f}"
+        few = positive is not None and negative is not None and min(positive, negative) < FEW_CASES
+        rates.append(Rate("AUROC", "over all thresholds", f"{value:.3f}", ends_text, "", few))
+    return rates
+
+
+def _score(
+    name: str, key: str, scores: Mapping[str, float], intervals: Mapping[str, Bounds]
+) -> tuple[float, Bounds]:
+    """A score of a question and its interval; of several representations, of the first."""
+    metric = f"{name}.{key}"
+    metric = next((known for known in scores if known == metric or known.endswith(f".{metric}")), metric)
+    return scores.get(metric, math.nan), intervals.get(metric, _NO_ENDS)
+
+
+def _range(low: float, high: float) -> str:
+    """The ends of an interval of a share, in percent; empty if there is none."""
+    return "" if math.isnan(low) else f"{100 * low:.1f} to {percent(high)}"
+
+
+def _warnings(name: str, numbers: Sequence[int | None], unit: str) -> list[str]:
+    """What to be careful about: no cases, or few."""
+    positive, _, negative, _, _ = numbers
+    warnings = []
+    for count, what, rate in ((positive, "positive", "sensitivity"), (negative, "negative", "specificity")):
+        if count == 0:
+            warnings.append(f"No {unit} is {what}: the {rate} is not defined.")
+        elif count is not None and count < FEW_CASES:
+            warnings.append(f"Only {plural(count, f'{what} {unit}')}: the {rate} is uncertain.")
+    if None not in numbers:
+        positive, hit, negative, cleared, _ = (number or 0 for number in numbers)
+        for count, what, rate in (
+            (hit + negative - cleared, f"called {name}", "PPV"),
+            (positive - hit + cleared, "cleared", "NPV"),
+        ):
+            if count < FEW_CASES:
+                warnings.append(f"Only {plural(count, unit)} {what}: the {rate} is uncertain.")
+    return warnings
+
+
+def promise_sentence(result: EvaluationResult) -> str:
+    """Whether answers hold the truth as often as was promised; empty without the protocol ``decisions``."""
+    promise = _promise(result)
+    if promise is None:
+        return ""
+    asked, value, (low, high), calibrated = promise
+    ends = "" if math.isnan(low) else f" ({_range(low, high)})"
+    verdict = "the promise holds"
+    if not may_be_kept(asked, value, high, calibrated):
+        verdict = "the promise does not hold here"
+    elif (value if math.isnan(high) else high) < asked:
+        unit = (
+            "group" if "groups for the thresholds" in result.main.protocols["decisions"].counts else "sample"
+        )
+        verdict = f"fewer, but thresholds from {plural(calibrated, unit)} may miss by as much by chance"
+    return (
+        f"Answers were made as fine as a promise allows: {percent(asked, 0)} of them should hold the truth. "
+        f"{percent(value)}{ends} do: {verdict}.{_groups_note(result, asked)}"
+    )
+
+
+def _groups_note(result: EvaluationResult, asked: float) -> str:
+    """A sentence on the groups of the answers; empty without groups."""
+    decisions = result.main.protocols["decisions"]
+    count = decisions.counts.get("groups of test samples answered")
+    all_held, mean = (
+        decisions.scores.get(f"{name}_at_{asked:g}") for name in ("groups_held", "coverage_of_groups")
+    )
+    if count is None or all_held is None or mean is None:
+        return ""
+    return (
+        f" Of {plural(count, 'group')}, {percent(all_held)} have answers that all hold the truth; the "
+        f"mean of the groups' shares is {percent(mean)}."
+    )
+
+
+def promise_panel(result: EvaluationResult, samples: str) -> PromisePanel | None:
+    """The promised coverage beside the coverage found, also by attributes; None if it was not measured."""
+    promise = _promise(result)
+    if promise is None:
+        return None
+    asked, value, (_, high), calibrated = promise
+    parts = []
+    for part in result.main.by_attribute:
+        key = next((key for key in part.scores if key.endswith(f"coverage_at_{asked:g}")), "")
+        held, (low, up) = part.scores.get(key, math.nan), part.intervals.get(key, _NO_ENDS)
+        if math.isnan(held):
+            continue
+        samples_held, groups = part.counted.get(key, part.samples), part.counted_groups.get(key, part.groups)
+        kept = is_kept(asked, held, up, calibrated, samples=samples_held, groups=groups)
+        verdict = {True: "kept", False: "not kept", None: "too few to tell"}[kept]
+        name = f"{part.attribute} {part.value or '(missing)'}"
+        count = f"{samples_held:,} {samples}"
+        parts.append(Part(name, percent(held), _range(low, up), count, verdict, kept is not False))
+    broken = [part for part in parts if not part.kept]
+    shown, rest = parts, ""
+    if len(parts) > _MOST_VALUES:
+        shown = broken[:_MOST_VALUES]
+        rest = f"Kept for {len(parts) - len(broken)} of {len(parts)} values; all are under By attribute."
+    return PromisePanel(promise_sentence(result), may_be_kept(asked, value, high, calibrated), shown, rest)
+
+
+def _promise(result: EvaluationResult) -> tuple[float, float, Bounds, int] | None:
+    """The promised coverage (0.9, or the first asked), the one found, its interval, and what it rests on.
+
+    The last is the number of samples, or of their groups, that thresholds come from.
+    """
+    decisions = result.main.protocols.get("decisions")
+    if decisions is None:
+        return None
+    known = {
+        float(name.removeprefix("coverage_at_")): name
+        for name, value in decisions.scores.items()
+        if name.startswith("coverage_at_") and not math.isnan(value)
+    }
+    if not known:
+        return None
+    asked = 0.9 if 0.9 in known else next(iter(known))
+    name = known[asked]
+    calibrated = calibrated_units(decisions.counts)
+    return asked, decisions.scores[name], decisions.intervals.get(name, _NO_ENDS), calibrated

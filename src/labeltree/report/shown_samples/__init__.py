@@ -1,0 +1,1 @@
+"""Samples that pages show: pictures, searches, explanations of answers."""

@@ -1,0 +1,304 @@
+"""Why single answers: steps down the tree with the nearest training samples that speak for and against."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from labeltree.data.source import CALIB
+from labeltree.decisions import ClassNodes, Promise, find_paths, fit_rule
+from labeltree.decisions.evidence_for_answers import Neighbour, Step, find_evidence
+from labeltree.decisions.promise_samples import kept_for_probabilities
+from labeltree.errors import DataError
+from labeltree.evaluation import EvaluationResult
+from labeltree.evaluation.chosen_samples import Samples, promise_rows, stratified_subsample
+from labeltree.report.charts.shown_nodes import NodeNames
+from labeltree.report.shown_samples.encode_pictures import fetch, picture
+from labeltree.report.shown_samples.searches import shortened
+from labeltree.report.wording import percent, plural
+from labeltree.runs import EmbeddingTable
+from labeltree.taxonomy import Taxonomy
+
+__all__ = ["Explained", "ExplainedRow", "Explanation", "explain_samples", "explanation_rows"]
+
+_COVERAGE = 0.9
+_CONSIDERED = 2000  # test samples, and as many that calibrate
+_SEVERE, _COARSE, _RIGHT = 3, 2, 2
+
+
+@dataclass(frozen=True)
+class Explained:
+    """A test sample, its answer, and the steps that lead to it.
+
+    Attributes:
+        row: its row in the table.
+        kind: ``wrong``, ``coarse`` or ``right``.
+        answer: the answered node.
+        likely: the most probable class.
+        probability: of the most probable class.
+        steps: with the nearest training samples.
+    """
+
+    row: int
+    kind: str
+    answer: int
+    likely: int
+    probability: float
+    steps: list[Step]
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Samples to explain, and the rows of the table that their neighbours' rows refer to.
+
+    Attributes:
+        samples: the explained samples.
+        training: ``(m,)`` rows of the training samples.
+        promised: whether the answers keep a promise; otherwise they are the most probable classes.
+    """
+
+    samples: list[Explained]
+    training: Tensor
+    promised: bool
+
+
+def explain_samples(
+    result: EvaluationResult, table: EmbeddingTable, chosen: Samples, taxonomy: Taxonomy
+) -> Explanation | None:
+    """Explain the most severe mistakes, some coarse answers and some typical right ones.
+
+    Answers are as fine as a promised coverage of 90 % allows, if there are validation samples to calibrate
+    on; without any, they are the most probable classes. At most 2,000 test samples are considered.
+
+    Args:
+        result: of the evaluation, with its classifiers.
+        table: the table that was evaluated.
+        chosen: its rows by use.
+        taxonomy: of its labels.
+
+    Returns:
+        None if the result has no classifiers, or there is nothing to explain.
+    """
+    seed = result.settings.seed
+    test = chosen.test[chosen.finest[table.nodes[chosen.test]]]
+    test = stratified_subsample(test, table.nodes[test], _CONSIDERED, seed)
+    training = chosen.train[table.nodes[chosen.train] > 0]
+    if result.classifiers is None or chosen.one_class is not None or not len(test) or not len(training):
+        return None
+    scorer = result.classifiers.scores(result.classifiers.with_scores)
+    classes = ClassNodes(scorer.classes, taxonomy)
+    tested, labels = table.rows(test), table.nodes[test]
+    scores = scorer(tested)
+    probabilities, answers, promised = torch.softmax(scores.double(), 1), None, False
+    held = promise_rows(table)
+    if (
+        len(held)
+        and not bool(torch.isin(held, chosen.train).any())
+        and chosen.split not in ("val", "train", CALIB)
+    ):
+        held = stratified_subsample(held, table.nodes[held], _CONSIDERED, seed)
+        groups = None if table.groups is None else table.groups[held]
+        try:
+            rule = fit_rule(
+                scorer(table.rows(held)),
+                table.nodes[held],
+                classes,
+                groups=groups,
+                seed=seed,
+                for_probabilities=kept_for_probabilities(table.rows(held)),
+            )
+            answers = rule.answer(scores, Promise(_COVERAGE), top=1).nodes
+            probabilities, promised = rule.probabilities(scores), True
+        except DataError:
+            pass  # too few samples to calibrate on: nothing is promised
+    likely = scorer.classes[probabilities.argmax(1)]
+    paths = find_paths(probabilities, classes)
+    if answers is None:
+        answers, paths = likely, find_paths(probabilities, classes, "leaf")
+    picked = _pick(labels, likely, answers, probabilities.amax(1), taxonomy)
+    places = torch.tensor([place for place, _ in picked], dtype=torch.int64)
+    steps = find_evidence(
+        tested.rows(places),
+        table.rows(training),
+        paths.nodes[places],
+        answers[places],
+        probabilities[places],
+        classes,
+        taxonomy,
+    )
+    explained = [
+        Explained(
+            int(test[place]),
+            kind,
+            int(answers[place]),
+            int(likely[place]),
+            float(probabilities[place].max()),
+            s,
+        )
+        for (place, kind), s in zip(picked, steps, strict=True)
+    ]
+    return Explanation(explained, training, promised)
+
+
+def _pick(
+    labels: Tensor, likely: Tensor, answers: Tensor, certain: Tensor, taxonomy: Taxonomy
+) -> list[tuple[int, str]]:
+    """Places of samples to explain, each with its kind; each pair of label and answer once."""
+    wrong = likely != labels
+    severity = taxonomy.lca_height(likely, labels).double()
+    coarse = (taxonomy.depth[answers] < taxonomy.depth[likely]) & (answers > 0)
+    right = ~wrong & ~coarse
+    orders = (
+        ("wrong", wrong, -severity - certain, _SEVERE),
+        ("coarse", coarse, -certain, _COARSE),
+        ("right", right, (certain - certain[right].median() if bool(right.any()) else certain).abs(), _RIGHT),
+    )
+    picked: list[tuple[int, str]] = []
+    taken: set[int] = set()
+    for kind, those, key, most in orders:
+        pairs: set[tuple[int, int]] = set()
+        rows = those.nonzero()[:, 0]
+        for place in rows[key[rows].argsort(stable=True)].tolist():
+            pair = int(labels[place]), int(likely[place])
+            if len(pairs) == most:
+                break
+            if pair not in pairs and place not in taken:
+                pairs.add(pair)
+                taken.add(place)
+                picked.append((place, kind))
+    return picked
+
+
+@dataclass(frozen=True)
+class NearRow:
+    """A training sample as the report shows it."""
+
+    label: str
+    path: str
+    distance: str
+    name: str
+    source: str | None
+    text: str | None
+    nearer: bool
+
+
+@dataclass(frozen=True)
+class StepRow:
+    """A step as the report shows it."""
+
+    name: str
+    path: str
+    probability: str
+    taken: bool
+    speaks_for: NearRow | None
+    speaks_against: NearRow | None
+
+
+@dataclass(frozen=True)
+class ExplainedRow:
+    """A sample as the report shows it: its heading, what it is, and its steps."""
+
+    heading: str
+    verdict: str
+    name: str
+    source: str | None
+    text: str | None
+    steps: list[StepRow]
+
+
+_VERDICTS = {"wrong": "wrong", "coarse": "answered coarsely", "right": "right"}
+
+
+def explanation_rows(
+    explanation: Explanation | None,
+    table: EmbeddingTable,
+    taxonomy: Taxonomy,
+    names: NodeNames,
+    images: Callable[[Tensor], Tensor] | None,
+    texts: Callable[[Tensor], list[str]] | None,
+    visible: Tensor | None = None,
+) -> list[ExplainedRow]:
+    """Describe the explained samples.
+
+    Args:
+        found: the samples.
+        table: gives labels, names and instances.
+        taxonomy: of the labels.
+        names: what to call the nodes.
+        images: from ``(m,)`` instances to ``(m, c, h, w)`` uint8 images; None for no pictures.
+        texts: from ``(m,)`` instances to their texts; None for none.
+        visible: ``(n,)`` bool, the rows whose images and texts can be had; None = all.
+    """
+    if explanation is None:
+        return []
+    near = {int(explanation.training[n.row]) for e in explanation.samples for s in e.steps for n in _both(s)}
+    rows = sorted({e.row for e in explanation.samples} | near)
+    rows = [row for row in rows if visible is None or bool(visible[row])]
+    shown = {} if images is None else fetch(rows, table.instances, images, "images")
+    pictures = {row: picture(image, 64) for row, image in shown.items()}
+    read = {} if texts is None else fetch(rows, table.instances, texts, "texts")
+    written = {row: shortened(text) for row, text in read.items()}
+
+    def name(row: int) -> str:
+        if table.paths is not None and str(table.paths[row]):
+            return "/".join(Path(str(table.paths[row])).parts[-2:])  # not where the data lay
+        if visible is not None and not bool(visible[row]):
+            return ""
+        return f"sample {row if table.instances is None else int(table.instances[row])}"
+
+    def near_row(neighbour: Neighbour | None, other: Neighbour | None) -> NearRow | None:
+        if neighbour is None:
+            return None
+        row = int(explanation.training[neighbour.row])
+        nearer = other is None or neighbour.distance < other.distance
+        return NearRow(
+            names.short(neighbour.node),
+            names.full(neighbour.node),
+            f"{neighbour.distance:.3f}",
+            name(row),
+            pictures.get(row),
+            written.get(row),
+            nearer,
+        )
+
+    def step_row(step: Step) -> StepRow:
+        ours, theirs = step.speaks_for, step.speaks_against
+        return StepRow(
+            taxonomy.names[step.node],
+            names.full(step.node),
+            percent(step.probability),
+            step.taken,
+            near_row(ours, theirs),
+            near_row(theirs, ours),
+        )
+
+    described = []
+    for each in explanation.samples:
+        label = int(table.nodes[each.row])
+        steps = int(taxonomy.lca_height(torch.tensor(each.likely), torch.tensor(label)))
+        verdict = _VERDICTS[each.kind]
+        if each.kind == "wrong":
+            verdict = f"most probable class wrong, {plural(steps, 'step')} off"
+        answer = names.short(each.answer) if each.answer > 0 else "nothing finer than the whole tree"
+        heading = f"{names.short(label)}, answered {answer}"
+        if each.answer != each.likely:
+            heading += f", most probable {names.short(each.likely)} ({percent(each.probability, 0)})"
+        described.append(
+            ExplainedRow(
+                heading,
+                verdict,
+                name(each.row),
+                pictures.get(each.row),
+                written.get(each.row),
+                [step_row(step) for step in each.steps],
+            )
+        )
+    return described
+
+
+def _both(step: Step) -> Sequence[Neighbour]:
+    return [near for near in (step.speaks_for, step.speaks_against) if near is not None]

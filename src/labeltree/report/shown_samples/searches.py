@@ -1,0 +1,262 @@
+"""Ten example searches: a query and the samples nearest to it, as cards with pictures, texts or names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from labeltree.evaluation import Reading
+from labeltree.report.charts.shown_nodes import NodeNames, nearness_colour
+from labeltree.report.shown_samples.encode_pictures import fetch, picture
+from labeltree.report.wording import plural
+from labeltree.runs import EmbeddingTable
+from labeltree.taxonomy import Taxonomy
+
+__all__ = ["Card", "Search", "SearchRow", "choose_searches", "search_legend", "search_rows", "shortened"]
+
+_CANDIDATES = 40
+
+
+@dataclass(frozen=True)
+class Search:
+    """A query and its results, as rows of the table.
+
+    Attributes:
+        query: row of the query.
+        results: ``(k,)`` rows of the results, most similar first.
+        dissimilarity: ``(k,)`` LCA-height dissimilarity of each result's label to the query's.
+        alike_exist: how many others of the query's class there are to find.
+        failure: whether the query was chosen because its results are the worst of its class.
+    """
+
+    query: int
+    results: Tensor
+    dissimilarity: Tensor
+    alike_exist: int
+    failure: bool = False
+
+
+def choose_searches(
+    reading: Reading,
+    nodes: Tensor,
+    rows: Tensor,
+    taxonomy: Taxonomy,
+    *,
+    gallery: Tensor | None = None,
+    groups: Tensor | None = None,
+    count: int = 10,
+    results: int = 8,
+) -> list[Search]:
+    """Choose queries evenly over the tree, most of them typical of their class and some of them failures.
+
+    Classes are taken at equal steps in the order of the tree. For each, up to 40 of its samples are queries.
+    The one shown has the median mean dissimilarity of its results; for the third of the classes with the
+    worst results, it is the worst query. Nothing is random.
+
+    Args:
+        reading: the representation that is searched.
+        nodes: ``(n,)`` labels of all rows of the table.
+        rows: ``(m,)`` rows that queries are chosen from, all labelled.
+        taxonomy: of the labels.
+        gallery: ``(g,)`` rows that are searched; None = ``rows``.
+        groups: ``(n,)`` of all rows, −1 = none: the query's own group is left out; None leaves out none.
+        count: how many queries.
+        results: how many results each.
+    """
+    if not len(rows):
+        return []
+    keys = rows if gallery is None else gallery
+    labels = nodes[rows]
+    classes, sizes = torch.unique(labels, return_counts=True)
+    for fewest in (results + 1, 2):  # a search for a class with few samples says little
+        if int((sizes >= fewest).sum()) >= min(count, len(classes)):
+            classes = classes[sizes >= fewest]
+            break
+    picked = classes[torch.linspace(0, len(classes) - 1, min(count, len(classes))).round().long()].tolist()
+    per_class, extra = divmod(count, len(picked))
+    rated: list[tuple[int, list[Search]]] = []
+    for i, node in enumerate(picked):
+        members = (labels == node).nonzero().squeeze(1)
+        steps = torch.linspace(0, len(members) - 1, min(_CANDIDATES, len(members))).round().long()
+        searches = _search(reading, nodes, keys, rows[members[steps]], taxonomy, results, groups)
+        if searches:
+            rated.append((per_class + (i < extra), searches))
+    hardest = sorted(range(len(rated)), key=lambda i: (-_badness(rated[i][1][-1]), i))
+    failing = {i for i in hardest[: max(len(rated) // 3, 1)] if _badness(rated[i][1][-1]) > 0}
+    chosen = [
+        search
+        for i, (wanted, searches) in enumerate(rated)
+        for search in _pick(searches, wanted, i in failing)
+    ]
+    return chosen[:count]
+
+
+def _pick(searches: list[Search], wanted: int, failing: bool) -> list[Search]:
+    """The worst search if asked for, and others at equal steps from the rest."""
+    wanted = min(wanted, len(searches))
+    worst = searches[-1]
+    picked = [replace(worst, failure=True)] if failing else []
+    rest = searches[:-1] if failing else searches
+    typical = wanted - len(picked)
+    places = [round((j + 1) * len(rest) / (typical + 1) - 0.5) for j in range(typical)]
+    return [rest[min(max(place, 0), len(rest) - 1)] for place in places if rest] + picked
+
+
+def _search(
+    reading: Reading,
+    nodes: Tensor,
+    rows: Tensor,
+    queries: Tensor,
+    taxonomy: Taxonomy,
+    count: int,
+    groups: Tensor | None,
+) -> list[Search]:
+    """Search for each query of one class among all rows except itself and its group; the best first."""
+    similarity = reading.geometry.pairwise_similarity(reading.points[queries], reading.points[rows])
+    out = queries[:, None] == rows[None, :]
+    if groups is not None:
+        out |= (groups[queries][:, None] == groups[rows][None, :]) & (groups[queries] >= 0)[:, None]
+    similarity = similarity.masked_fill(out, -torch.inf)
+    order = torch.sort(similarity, dim=1, descending=True, stable=True).indices
+    alike = (nodes[rows] == nodes[queries[0]]) & ~out
+    hits = []
+    for i, query in enumerate(queries.tolist()):
+        results = rows[order[i, : min(count, len(rows) - int(out[i].sum()))]]
+        apart = taxonomy.lca_height_dissimilarity(nodes[queries[i]], nodes[results])
+        if len(results):
+            hits.append(Search(query, results, apart, int(alike[i].sum())))
+    return sorted(hits, key=lambda search: (_badness(search), search.query))
+
+
+def _badness(search: Search) -> float:
+    return float(search.dissimilarity.mean())
+
+
+_LONGEST = 160  # characters
+
+
+@dataclass(frozen=True)
+class Card:
+    """A query or a result: its picture or text if any, its class, and how far that is from the query's."""
+
+    source: str | None
+    text: str | None
+    name: str
+    path: str
+    colour: str
+    sign: str
+    words: str
+    steps: int = 0
+
+    @property
+    def kind(self) -> str:
+        """Style of the frame: ``own`` class, ``near`` (shares the smallest branch) or ``far``."""
+        return ("own", "near", "far")[min(self.steps, 2)]
+
+
+@dataclass(frozen=True)
+class SearchRow:
+    """A query with its results, most similar first."""
+
+    query: Card
+    results: list[Card]
+    failure: bool
+    alike: str
+
+
+def search_rows(
+    searches: Sequence[Search],
+    table: EmbeddingTable,
+    taxonomy: Taxonomy,
+    names: NodeNames,
+    images: Callable[[Tensor], Tensor] | None,
+    texts: Callable[[Tensor], list[str]] | None = None,
+    visible: Tensor | None = None,
+) -> list[SearchRow]:
+    """Describe the searches.
+
+    Args:
+        searches: queries and results as rows of the table.
+        table: gives labels and instances.
+        taxonomy: of the labels.
+        names: what to call them.
+        images: from ``(m,)`` instances to ``(m, c, h, w)`` uint8 images; None for no pictures.
+        texts: from ``(m,)`` instances to their texts; None for none.
+        visible: ``(n,)`` bool, the rows whose images and texts can be had; None = all.
+    """
+    seen = _shown(searches, table, images, "images", visible)
+    pictures = {row: picture(image) for row, image in seen.items()}
+    read = _shown(searches, table, texts, "texts", visible)
+    shown = {row: shortened(text) for row, text in read.items()}
+
+    @cache  # a few pairs of classes are asked for again and again
+    def meeting(node: int, wanted: int) -> tuple[int, int]:
+        pair = torch.tensor(node), torch.tensor(wanted)
+        return int(taxonomy.lca(*pair)), int(taxonomy.lca_height(*pair))
+
+    def card(row: int, query: int) -> Card:
+        node, wanted = int(table.nodes[row]), int(table.nodes[query])
+        meet, height = meeting(node, wanted)
+        steps = height if node != wanted else 0
+        words = "same class" if node == wanted else f"meets the query at {names.short(meet)}"
+        return Card(
+            source=pictures.get(row),
+            text=shown.get(row),
+            name=names.short(node),
+            path=names.full(node),
+            colour=nearness_colour(steps / max(taxonomy.max_height, 1)),
+            sign="✓" if node == wanted else f"{steps}\u2009↑",
+            words=words,
+            steps=steps,
+        )
+
+    rows = []
+    for search in searches:
+        results = [card(row, search.query) for row in search.results.tolist()]
+        alike = sum(result.sign == "✓" for result in results)
+        possible = min(search.alike_exist, len(results))
+        text = (
+            f"{alike} of {possible} alike"
+            if possible == len(results)
+            else f"finds {alike} of the {possible} alike"
+        )
+        rows.append(SearchRow(card(search.query, search.query), results, search.failure, text))
+    return rows
+
+
+def search_legend(taxonomy: Taxonomy) -> list[tuple[str, str, str]]:
+    """What the frames mean: colour, sign and words, from the same class to the other end of the tree."""
+    tallest = max(taxonomy.max_height, 1)
+    legend = [(nearness_colour(0.0), "✓", "same class")]
+    for steps in range(1, tallest + 1):
+        words = "1 step off: in the same smallest group" if steps == 1 else ""
+        words = f"{steps} steps off" if steps > 1 and tallest <= 4 else words
+        words = f"{plural(steps, 'step')} off: nothing in common" if steps == tallest else words
+        legend.append((nearness_colour(steps / tallest), f"{steps}\u2009↑", words))
+    return legend
+
+
+def _shown(
+    searches: Sequence[Search],
+    table: EmbeddingTable,
+    samples: Callable[[Tensor], Any] | None,
+    what: str,
+    visible: Tensor | None,
+) -> dict[int, Any]:
+    """The sample of every row that is a query or a result, as far as it can be had."""
+    if samples is None or not searches:
+        return {}
+    rows = sorted({row for s in searches for row in (s.query, *s.results.tolist())})
+    rows = [row for row in rows if visible is None or bool(visible[row])]
+    return fetch(rows, table.instances, samples, what)
+
+
+def shortened(text: str) -> str:
+    """The beginning of a text, up to a word's end."""
+    words = " ".join(text.split())
+    return words if len(words) <= _LONGEST else f"{words[:_LONGEST].rsplit(' ', 1)[0]} …"

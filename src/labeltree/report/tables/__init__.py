@@ -1,0 +1,1 @@
+"""Tables: main numbers, metrics, nodes, protocols, errors."""

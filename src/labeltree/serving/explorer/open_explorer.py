@@ -1,0 +1,275 @@
+"""Opening an index for the explorer: its rows, its model, its pictures, its suspects."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from labeltree.cache import data_home
+from labeltree.data.correction_rounds import CorrectionRounds
+from labeltree.errors import DataError, LabeltreeError
+from labeltree.runs import RunFolder
+from labeltree.serving.engine import Engine
+from labeltree.serving.explorer.collection import Collection, Found
+from labeltree.serving.explorer.corrections_file import CorrectionsFile, read_suspects
+from labeltree.serving.explorer.explorer_app import create_explorer
+from labeltree.serving.explorer.explorer_pictures import Pictures
+from labeltree.serving.explorer.maps import Maps
+from labeltree.serving.explorer.review_samples import Review
+from labeltree.serving.explorer.show import Show
+from labeltree.serving.server import bound, is_loopback, run_app
+from labeltree.serving.service_settings import ServiceSettings
+
+if TYPE_CHECKING:
+    from labeltree.index import Index
+    from labeltree.taxonomy import Taxonomy
+
+__all__ = ["explore", "open_collection", "open_show"]
+
+Array = np.ndarray[Any, Any]
+
+
+def explore(
+    where: str | Path,
+    *,
+    images: Sequence[str | Path] = (),
+    suspects: str | Path | None = None,
+    corrections: str | Path | None = None,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    names: Sequence[str] = (),
+    settings: ServiceSettings | None = None,
+    devices: Sequence[str] = (),
+    threads: int | None = None,
+    token: str | None = None,
+    access_log: bool = False,
+    say: Callable[[str], None] = print,
+    warn: Callable[[str], None] = print,
+) -> None:
+    """Serve the explorer of an index until Ctrl-C or SIGTERM.
+
+    Args:
+        where: the index, or a run with one.
+        images: folders that pictures may lie in, besides those of the run's data; relative paths of the index
+            are looked up in them.
+        suspects: the table of `labeltree suspects`.
+        corrections: the table that decisions are written to; None: ``reviewed.csv`` beside the suspects,
+            if there are any.
+        host: address to listen on; the default is reached from this machine only.
+        port: 0 = one that is free.
+        names: further names of this host.
+        settings: limits.
+        devices: see `Engine`.
+        threads: see `Engine`.
+        token: that clients must send.
+        access_log: print a line for every request.
+        say: is told where the page is.
+        warn: is told what cannot be shown, and why.
+
+    Raises:
+        DataError: if there is no such index, or a file cannot be read.
+        ValueError: if others reach the host, and there is no token.
+    """
+    if token is None and not is_loopback(host):
+        raise ValueError(
+            f"whoever reaches '{host}' would see the data and could correct labels; ask for a token: "
+            "--token-file FILE"
+        )
+    settings = settings or ServiceSettings()
+    with bound(host, port) as listener:
+        show, engine = open_show(
+            where,
+            images=images,
+            suspects=suspects,
+            corrections=corrections,
+            settings=settings,
+            devices=devices,
+            threads=threads,
+            warn=warn,
+        )
+        threading.Thread(target=show.prepare, name="prepare", daemon=True).start()
+        try:
+            app = create_explorer(show, engine, token=token, names=(*names, host))
+            run_app(app, listener, settings, access_log=access_log, say=say)
+        finally:
+            if engine is not None:
+                engine.close(settings.timeout)
+
+
+def open_show(
+    where: str | Path,
+    *,
+    images: Sequence[str | Path] = (),
+    suspects: str | Path | None = None,
+    corrections: str | Path | None = None,
+    settings: ServiceSettings,
+    devices: Sequence[str] = (),
+    threads: int | None = None,
+    warn: Callable[[str], None] = print,
+) -> tuple[Show, Engine | None]:
+    """What the explorer shows of an index, and the model that it searches by; arguments as of `explore`."""
+    from labeltree.curation.labelled_vectors import recorded_contents
+    from labeltree.index import Index
+
+    index = Index.open(where)
+    collection = open_collection(index)
+    engine, why = None, "the index was made from vectors alone: search by node or by sample"
+    run = index.model
+    if run is not None:
+        try:
+            engine = Engine(run, settings, devices=devices, threads=threads, either=True)
+        except (LabeltreeError, OSError) as error:
+            why = f"the run of the index cannot be opened: {error}"
+            warn(why)
+    folder = Path(index.where) if "://" not in index.where else None
+    draw = None if engine is None else _drawer(engine, index)
+    pictures = Pictures(collection.paths, [*images, *_folders_of(engine)], settings, draw)
+    listed = [] if suspects is None else read_suspects(Path(suspects), collection)
+    if corrections is None and suspects is not None:
+        corrections = Path(suspects).with_name("reviewed.csv")
+    if corrections is not None and (_is_record(Path(corrections)) or _was_used(Path(corrections), index)):
+        raise DataError(
+            f"'{corrections}' holds the corrections that a run was trained with; name another file for new "
+            "decisions, and train with both"
+        )
+    kept = None
+    if corrections is not None:
+        ids = collection.ids.tolist()
+        contents = recorded_contents(index, ids)
+        kept = CorrectionsFile(
+            Path(corrections), collection, None if contents is None else dict(zip(ids, contents, strict=True))
+        )
+    for problem in [] if kept is None else list(kept.read().problems.values())[:5]:
+        warn(problem)
+    show = Show(
+        collection,
+        pictures,
+        Maps(collection, None if folder is None else folder / "maps", warn),
+        Review(listed, kept),
+        why_no_model=why,
+        version_now=lambda: str(Index.open(where).version),
+    )
+    return show, engine
+
+
+def _is_record(path: Path) -> bool:
+    """Whether a file is where a run keeps the corrections that it began with."""
+    run = RunFolder(path.parent)
+    records = [run.corrections, *run.correction_files]
+    return path.name in [file.name for file in records] and run.recipe.is_file()
+
+
+def _was_used(path: Path, index: Index) -> bool:
+    """Whether the run of the index was trained with this file: its labels are corrected already."""
+    if index.model is None or not path.is_file():
+        return False
+    records = RunFolder(index.model).correction_files
+    try:
+        given = CorrectionRounds.load(path) if records else None
+        return given is not None and any(given.same_as(CorrectionRounds.load(file)) for file in records)
+    except LabeltreeError:  # it has rows to be mended, which are told when it is read
+        return False
+
+
+def open_collection(index: Index) -> Collection:
+    """The samples of an index as they are now."""
+    return index.at_once(lambda seen: _collection(index, seen))
+
+
+def _collection(index: Index, seen: Index) -> Collection:
+    """The samples of an index as one version of it, ``seen``, has them; searches take the newest."""
+    version = str(seen.version)
+    known = seen.info().columns
+    wanted = [name for name in ("split", "path", "text", "prediction") if name in known]
+    table = seen.rows(["id", "node", *wanted])
+    columns: dict[str, list[Any]] = {name: table[name].to_pylist() for name in wanted}
+    ids = np.array(table["id"].to_pylist(), object)
+    row_of = {one: row for row, one in enumerate(ids.tolist())}
+
+    def texts(name: str) -> Array | None:
+        values = columns.get(name)
+        if values is None or not any(values):
+            return None
+        return np.array([value or "" for value in values], object)
+
+    def nearest(queries: Array, k: int, within: int | None) -> list[Found]:
+        nearest_rows = []
+        for hits in index.search(queries, k=k, within=None if not within else int(within), columns=[]):
+            here = [place for place, one in enumerate(hits.ids) if one in row_of]  # others are newer
+            rows = np.array([row_of[hits.ids[place]] for place in here], np.int64)
+            nearest_rows.append(Found(rows, hits.distances[here], hits.similarities[here]))
+        return nearest_rows
+
+    return Collection(
+        name=_name_of(index),
+        ids=ids,
+        nodes=np.array(table["node"].to_numpy(), np.int64),
+        taxonomy=seen.taxonomy,
+        vectors=seen.vectors(),
+        nearest=nearest,
+        geometry=seen.settings.space.name,
+        curvature=seen.settings.curvature,
+        space=seen.settings.vectors,
+        version=version,
+        splits=texts("split"),
+        predictions=_predictions(columns.get("prediction"), seen.taxonomy),
+        paths=texts("path"),
+        texts=texts("text"),
+    )
+
+
+def _name_of(index: Index) -> str:
+    place = Path(index.where)
+    return place.parent.name if place.name == "index" and place.parent.name else place.name or index.where
+
+
+def _predictions(values: list[Any] | None, taxonomy: Taxonomy) -> Array | None:
+    """Nodes ``(n,)`` of the column ``prediction``, whose values are nodes by number or by path."""
+    if values is None:
+        return None
+    if any(isinstance(value, str) for value in values):
+        nodes = {taxonomy.path_name(node): node for node in range(taxonomy.num_nodes)}
+        return np.array([nodes.get(str(value), -1) for value in values], np.int64)
+    numbers = np.array([-1 if value is None else int(value) for value in values], np.int64)
+    return np.where((numbers >= 0) & (numbers < taxonomy.num_nodes), numbers, -1)
+
+
+def _drawer(engine: Engine, index: Index) -> Callable[[int], Array] | None:
+    """Draws samples that are no files but parts of the run's data set, by their number in it."""
+    if engine.modality == "text" or "instance" not in index.info().columns:
+        return None
+    instances = index.rows(["instance"])["instance"].to_pylist()
+    opening = threading.Lock()
+    opened: list[Any] = []
+
+    def draw(row: int) -> Array:
+        from labeltree.training.recipe_data import open_recipe_data
+
+        with opening:
+            if not opened:
+                source = open_recipe_data(engine.model.recipe)
+                opened.append((source, {one: place for place, one in enumerate(source.instances.tolist())}))
+            source, places = opened[0]
+            if instances[row] not in places:
+                raise DataError("the sample is no longer in the data of the run")
+            place = torch.tensor([places[instances[row]]])
+            if not bool(source.present(source.rows[place])[0, 0]):
+                raise DataError("the sample has no image")
+            return np.asarray(source.load(place)[0].numpy())
+
+    return draw
+
+
+def _folders_of(engine: Engine | None) -> list[Path]:
+    """Where the images of a run may lie: in its data, or in the cache of the named data sets."""
+    if engine is None:
+        return []
+    data = Path(engine.model.recipe.data)
+    if data.is_dir():
+        return [data]
+    return [data.parent] if data.is_file() else [data_home()]

@@ -1,0 +1,1 @@
+"""Files of taxonomies: their forms, readers and writers."""

@@ -1,0 +1,210 @@
+"""Paths written as breadcrumbs: `A > B > C` lines, Google's product taxonomy, schema.org's BreadcrumbList."""
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from labeltree.errors import TaxonomyError
+from labeltree.taxonomy.files.nested import Pairs
+
+__all__ = [
+    "BETWEEN_SPACES",
+    "Breadcrumbs",
+    "GoogleTaxonomy",
+    "breadcrumb_lists",
+    "breadcrumbs_of",
+    "google_taxonomy",
+    "spaced_path",
+    "sure_breadcrumbs",
+]
+
+# Between spaces all of these separate names; `>` and `|` are too common within names to do so without them.
+_SEPARATORS = {mark: re.compile(rf"\s+{re.escape(mark)}(?:\s+|$)") for mark in (">", "|")} | {
+    mark: re.compile(rf"\s*{mark}\s*") for mark in ("›", "»", "::")
+}
+BETWEEN_SPACES = {mark: re.compile(rf"\s+{mark}(?:\s+|$)") for mark in (">", "›", "»")}
+_PLAIN = 0.1  # at most so many texts in one with a separator may be something else
+_GOOGLE = re.compile(r"#\s*Google_Product_Taxonomy_Version\s*:?\s*(\S*)", re.IGNORECASE)
+_GOOGLE_ID = re.compile(r"\d+\s+-\s+")
+_DEPTH = 32  # lists of breadcrumbs are sought so deep in a JSON document
+
+
+class Breadcrumbs(NamedTuple):
+    """Texts read as breadcrumbs.
+
+    Attributes:
+        separator: What separates the names.
+        paths: The names of each text, coarse to fine; a text without the separator is one name.
+    """
+
+    separator: str
+    paths: list[tuple[str, ...]]
+
+
+class GoogleTaxonomy(NamedTuple):
+    """Lines of Google's product taxonomy: the paths, the line of each, and the version (None if not told)."""
+
+    paths: list[tuple[str, ...]]
+    lines: list[int]
+    version: str | None
+
+
+def breadcrumbs_of(
+    texts: Collection[str],
+    separator: str | None = None,
+    certain: bool = False,
+    marks: Mapping[str, re.Pattern[str]] = _SEPARATORS,
+) -> Breadcrumbs | None:
+    """Read texts as breadcrumbs; None if they do not look like breadcrumbs.
+
+    They do if nearly all that are not the beginning of another one have the same separator, and some begin
+    with the same name: `5 > 3` among other names is a name.
+
+    Args:
+        texts: distinct texts.
+        separator: what separates the names; by default found among `>`, `›`, `»`, `|` and `::`.
+        certain: whether they are known to be breadcrumbs, so that a few texts that look so suffice.
+        marks: the separators that are sought, and the pattern of each.
+    """
+    if separator is not None:
+        pattern = re.compile(rf"\s*{re.escape(separator.strip() or separator)}\s*")
+        return Breadcrumbs(separator, [_split(text, pattern) or (text.strip(),) for text in texts])
+    for mark, pattern in marks.items():
+        sought = mark.strip()
+        if not any(sought in text for text in texts):
+            continue
+        split = [_split(text, pattern) if sought in text else None for text in texts]
+        paths = [path for path in split if path is not None and len(path) > 1]
+        if not paths or not (certain or _is_tree(list(texts), split, paths, mark)):
+            continue
+        return Breadcrumbs(mark, [path or (text.strip(),) for text, path in zip(texts, split, strict=True)])
+    return None
+
+
+def sure_breadcrumbs(texts: Collection[str]) -> Breadcrumbs | None:
+    """Read labels as breadcrumbs only where they can hardly be names; else None.
+
+    Names such as `C > A`, `EWSR1::FLI1` and `cat | dog` are common among labels. So `>`, `›` or `»` must
+    stand between spaces, and a path must have three names, or a name above others stand alone, too.
+    """
+    breadcrumbs = breadcrumbs_of(texts, marks=BETWEEN_SPACES)
+    if breadcrumbs is None:
+        return None
+    above = {path[0] for path in breadcrumbs.paths if len(path) > 1}
+    sure = any(len(path) > 2 or (len(path) == 1 and path[0] in above) for path in breadcrumbs.paths)
+    return breadcrumbs if sure else None
+
+
+def spaced_path(text: str) -> tuple[str, ...]:
+    """The names of a text such as `a > b`, with `>`, `›` or `»` between spaces; one name if it has none."""
+    for mark, pattern in BETWEEN_SPACES.items():
+        if mark in text and (path := _split(text, pattern)) is not None and len(path) > 1:
+            return path
+    return (text.strip(),)
+
+
+def _split(text: str, pattern: re.Pattern[str]) -> tuple[str, ...] | None:
+    """The names of a text; None if one of them is empty. A separator at the end is ignored."""
+    names = [name.strip() for name in pattern.split(text.strip())]
+    if len(names) > 1 and not names[-1]:
+        names.pop()
+    return tuple(names) if all(names) else None
+
+
+def _is_tree(
+    texts: Sequence[str],
+    split: Sequence[tuple[str, ...] | None],
+    paths: Sequence[tuple[str, ...]],
+    mark: str,
+) -> bool:
+    first = {path[0] for path in paths}
+    other = sum(
+        (path is None or len(path) == 1) and text.strip() not in first
+        for text, path in zip(texts, split, strict=True)
+    )
+    if other > _PLAIN * len(paths) or len(first) == len(set(paths)):
+        return False
+    if mark != "|":
+        return True
+    depth: dict[str, int] = {}  # `cat | dog` and `dog | cat` are several labels of one sample
+    return all(depth.setdefault(name, i) == i for path in paths for i, name in enumerate(path))
+
+
+def google_taxonomy(text: str, certain: bool = False) -> GoogleTaxonomy | None:
+    """Read Google's product taxonomy, with ids (`3237 - Animals > Live Animals`) or without.
+
+    None if the text does not begin with its line `# Google_Product_Taxonomy_Version: …`, unless `certain`.
+    """
+    lines = [(i, line.strip()) for i, line in enumerate(text.split("\n"), start=1) if line.strip()]
+    match = _GOOGLE.match(lines[0][1]) if lines else None
+    if match is None and not certain:
+        return None
+    rows = lines[1:] if match is not None else lines
+    if not rows:
+        raise TaxonomyError("there are no categories below the first line")
+    with_ids = all(_GOOGLE_ID.match(line) for _, line in rows)
+    texts = [_GOOGLE_ID.sub("", line, count=1) if with_ids else line for _, line in rows]
+    paths = [tuple(name.strip() for name in line.split(">")) for line in texts]
+    version = (match.group(1) or None) if match is not None else None
+    return GoogleTaxonomy(paths, [i for i, _ in rows], version)
+
+
+def breadcrumb_lists(data: Any) -> list[tuple[str, ...]]:
+    """The paths of the schema.org BreadcrumbLists in a JSON-LD document; none if it is something else.
+
+    Args:
+        data: what was read from JSON; objects are `Pairs`.
+
+    Raises:
+        TaxonomyError: if an element of a list has no name.
+    """
+    outermost = data if isinstance(data, list) and not isinstance(data, Pairs) else [data]
+    if not any(
+        isinstance(item, Pairs) and ("@type" in (keys := dict(item)) or "@graph" in keys)
+        for item in outermost
+    ):
+        return []
+    lists: list[dict[str, Any]] = []
+    _find_lists(data, lists, _DEPTH)
+    return [
+        path for number, breadcrumbs in enumerate(lists, start=1) if (path := _names(breadcrumbs, number))
+    ]
+
+
+def _find_lists(data: Any, lists: list[dict[str, Any]], depth: int) -> None:
+    if isinstance(data, Pairs):
+        item = dict(data)
+        kind = item.get("@type")
+        kinds = kind if isinstance(kind, list) else [kind]
+        if any(str(name).rsplit("/", 1)[-1] == "BreadcrumbList" for name in kinds):
+            lists.append(item)
+        elif depth:
+            for value in item.values():
+                _find_lists(value, lists, depth - 1)
+    elif isinstance(data, list) and depth:
+        for value in data:
+            _find_lists(value, lists, depth - 1)
+
+
+def _names(breadcrumbs: dict[str, Any], number: int) -> tuple[str, ...]:
+    elements = breadcrumbs.get("itemListElement", [])
+    elements = [elements] if isinstance(elements, Pairs) else elements
+    if not isinstance(elements, list):
+        raise TaxonomyError(f"the itemListElement of BreadcrumbList {number} is no list")
+    placed = []
+    for place, element in enumerate(elements, start=1):
+        item = dict(element) if isinstance(element, Pairs) else {"name": element}
+        inner = item.get("item")
+        name = item.get("name") or (dict(inner).get("name") if isinstance(inner, Pairs) else None)
+        if not isinstance(name, str) or not name.strip():
+            raise TaxonomyError(f"element {place} of BreadcrumbList {number} has no name")
+        placed.append((_position(item.get("position"), place), place, name.strip()))
+    return tuple(name for *_, name in sorted(placed))
+
+
+def _position(value: Any, place: int) -> float:
+    """The position of an element: a number, perhaps as text; where there is none, its place in the list."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return float(place)

@@ -1,0 +1,183 @@
+"""Taxonomies of codes: the beginning of a code is the code of its parent, as in ICD-10, ATC or NAICS."""
+
+import bisect
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from labeltree.errors import TaxonomyError
+from labeltree.taxonomy.files.entries import Entries, entries_from_paths
+
+__all__ = ["SCHEMES", "CodeScheme", "entries_from_codes"]
+
+_RANGE = re.compile(r"\s*(\w+)\s*[-\u2013]\s*(\w+)\s*")
+
+
+class CodeScheme(NamedTuple):
+    """How codes are made.
+
+    Attributes:
+        lengths: Letters and digits of the codes of each level, coarse to fine.
+        padded: Whether zeros at the end fill a coarser code up, as in `10100000`.
+        ranges: Whether codes such as `A00-A09` are levels above (`above`) or are written instead of the codes
+            that they span (`instead`: the sector `31-33` of NAICS).
+    """
+
+    lengths: tuple[int, ...]
+    padded: bool = False
+    ranges: str | None = None
+
+
+SCHEMES = {
+    "icd10": CodeScheme((3, 4, 5, 6, 7), ranges="above"),
+    "atc": CodeScheme((1, 3, 4, 5, 7)),
+    "naics": CodeScheme((2, 3, 4, 5, 6), ranges="instead"),
+    "isco": CodeScheme((1, 2, 3, 4)),
+    "hs": CodeScheme((2, 4, 6, 8, 10)),
+    "unspsc": CodeScheme((2, 4, 6, 8), padded=True),
+    "dewey": CodeScheme(tuple(range(1, 13)), padded=True),
+}
+"""Known codes, by name."""
+
+
+def entries_from_codes(
+    codes: Iterable[str],
+    scheme: CodeScheme | None = None,
+    descriptions: Mapping[str, str] | None = None,
+    root_name: str | None = "root",
+) -> Entries:
+    """The tree of codes; codes above the given ones are made where they are missing.
+
+    Args:
+        codes: the codes; one may occur several times.
+        scheme: how they are made; only letters and digits count: `A001` is `A00.1`. None finds out: a level
+            ends at a mark that is neither a letter nor a digit (`A00.1` is below `A00`, and `1.11` not below
+            `1.1`), or, if no code has one within, where another given code ends.
+        descriptions: what codes mean; their nodes are named `A00 Cholera`, and others only `A00`.
+        root_name: name of the root.
+
+    Raises:
+        TaxonomyError: if there are no codes, one has no letter or digit, two are the same, or nothing says
+            where levels end.
+    """
+    texts: dict[str, str] = {}  # the code as it is written, by its letters and digits
+    spans: list[tuple[str, str, str]] = []
+    given = list(dict.fromkeys(code.strip() for code in codes))
+    marked = scheme is None and any(len(_segments(code)) > 1 for code in given)
+    for code in given:
+        span = _RANGE.fullmatch(code) if scheme is not None and scheme.ranges else None
+        if span is not None and len(span[1]) == len(span[2]) and span[1] < span[2]:
+            spans.append((span[1].upper(), span[2].upper(), code))
+            continue
+        key = (" " if marked else "").join(_segments(code))
+        if not key:
+            raise TaxonomyError(f"the code {code!r} has no letter and no digit")
+        if key in texts:
+            raise TaxonomyError(f"the codes {texts[key]!r} and {code!r} are the same; write one of them")
+        texts[key] = code
+    if not texts and not spans:
+        raise TaxonomyError("there are no codes")
+    if scheme is not None:
+        paths = _split_at_lengths(texts, scheme, _Spans(spans))
+    else:
+        paths = _split_at_marks(texts) if marked else _split_at_codes(texts)
+    known = {code: text.strip() for code, text in (descriptions or {}).items() if text.strip()}
+    named = [[f"{code} {known[code]}" if code in known else code for code in path] for path in paths]
+    return entries_from_paths(named, root_name)
+
+
+def _segments(code: str) -> list[str]:
+    """The letters and digits of a code, split at its marks."""
+    return "".join(character if character.isalnum() else " " for character in code.upper()).split()
+
+
+def _split_at_marks(texts: Mapping[str, str]) -> list[list[str]]:
+    """The path of each code, where levels end at marks; the key of a code is its segments, with spaces."""
+    names = dict(texts)
+    paths = []
+    for key, code in texts.items():
+        segments = key.split(" ")
+        path, length = [], 0
+        for number, segment in enumerate(segments, start=1):
+            length += len(segment)
+            path.append(names.setdefault(" ".join(segments[:number]), _beginning(code, length)))
+        paths.append(path)
+    return paths
+
+
+def _beginning(code: str, length: int) -> str:
+    """The beginning of a code with so many letters and digits, without a mark at its end."""
+    for place, character in enumerate(code):
+        length -= character.isalnum()
+        if length == 0:
+            return code[: place + 1]
+    return code
+
+
+def _split_at_codes(texts: Mapping[str, str]) -> list[list[str]]:
+    """The path of each code, where levels end where other codes end."""
+    paths = []
+    for key in texts:
+        ends = {length for length in range(1, len(key)) if key[:length] in texts}
+        paths.append([texts[key[:end]] for end in sorted({*ends, len(key)})])
+    if len(paths) > 1 and all(len(path) == 1 for path in paths):
+        raise TaxonomyError(
+            "nothing in the codes says where a level ends: no code is the beginning of another one, and none "
+            f"has a mark within; say --levels 1,3,4 (letters and digits) or one of {', '.join(SCHEMES)}"
+        )
+    return paths
+
+
+def _split_at_lengths(texts: Mapping[str, str], scheme: CodeScheme, spans: "_Spans") -> list[list[str]]:
+    """The path of each code, where levels have known lengths."""
+    lengths = sorted(set(scheme.lengths))
+    width = min(map(len, texts), default=0)
+    listed: dict[str, str] = {}
+    own: dict[str, str] = {}
+    for key, code in texts.items():
+        if scheme.padded:
+            significant = max(len(key.rstrip("0")), 1)
+            place = bisect.bisect_left(lengths, significant)
+            key = key[: lengths[place]] if place < len(lengths) else key
+        own[code] = key
+        listed.setdefault(key, code)
+    paths = [spans.above(low, high) for low, high, _ in spans.spans]
+    for code, key in own.items():
+        path = spans.above(key)
+        for length in [*(length for length in lengths if length < len(key)), len(key)]:
+            start = key[:length]
+            if start in listed:
+                path.append(listed[start])
+            elif scheme.ranges == "instead" and spans.has(start):
+                continue
+            elif scheme.padded:
+                path.append(start.ljust(width, "0"))
+            else:
+                path.append(_beginning(code, length))
+        paths.append(path)
+    return paths
+
+
+class _Spans:
+    """Ranges of codes, the wider ones above those within them."""
+
+    def __init__(self, spans: Sequence[tuple[str, str, str]]) -> None:
+        self.spans = sorted(sorted(spans, key=lambda span: span[1], reverse=True), key=lambda span: span[0])
+        self._lengths = sorted({len(low) for low, *_ in spans})
+        self._above: dict[tuple[str, str], list[str]] = {}
+
+    def above(self, low: str, high: str | None = None) -> list[str]:
+        """The ranges that hold a code, or all from one to another, the widest first."""
+        longest = self._lengths[-1] if self._lengths else 0
+        ends = low[:longest], (high or low)[:longest]
+        if ends not in self._above:
+            self._above[ends] = [
+                code
+                for first, last, code in self.spans
+                if first <= ends[0][: len(first)] and ends[1][: len(last)] <= last
+            ]
+        return list(self._above[ends])
+
+    def has(self, start: str) -> bool:
+        """Whether a range has ends of this length, and the code is within it."""
+        return any(len(first) == len(start) and first <= start <= last for first, last, _ in self.spans)

@@ -1,0 +1,222 @@
+"""Tables of edges: a column of the child and one of its parent; relations in SNOMED CT's RF2."""
+
+from collections.abc import Hashable, Mapping, Sequence
+
+from labeltree.errors import TaxonomyError
+from labeltree.taxonomy.files.entries import Entries, Where, entries_from_edges
+from labeltree.taxonomy.naming import nearest_hint
+
+__all__ = ["edge_columns", "edges_from_table", "is_edge_table", "is_rf2", "rf2_edges", "rf2_names"]
+
+_ENDS = (
+    ("child_id", "parent_id"),
+    ("childid", "parentid"),
+    ("id", "parent_id"),
+    ("id", "parentid"),
+    ("id", "parent"),
+    ("node_id", "parent_id"),
+    ("node", "parent"),
+    ("category_id", "parent_id"),
+    ("category_id", "parent_category_id"),
+    ("code", "parent_code"),
+    ("code", "parent"),
+    ("taxonid", "parentnameusageid"),  # Darwin Core's lists of taxa
+    ("tax_id", "parent_tax_id"),
+    ("name", "parent"),
+    ("source", "target"),
+)
+_NAMES = ("name", "label", "title", "scientificname", "term", "category", "description")
+_BESIDE = {*_NAMES, "rank", "taxonrank", "level", "depth", "order", "position"}
+_TEXTS = {"text", "description", "sentence", "review", "document", "abstract", "caption", "txt"}
+_IMAGES = {"image", "path", "file", "filename"}
+_LABELS = {"label", "class", "category"}
+_NO_PARENT = {"", "0", "-1", "null", "none", "nan"}
+IS_A = "116680003"
+FULL_NAME = "900000000000003001"  # the type of a description that is the fully specified name
+
+
+def edge_columns(columns: Sequence[str]) -> tuple[str, str] | None:
+    """The columns of the two ends of an edge, child and parent, if the columns have their usual names."""
+    folded = {name.casefold(): name for name in columns}
+    for child, parent in _ENDS:
+        if child in folded and parent in folded:
+            return folded[child], folded[parent]
+    return None
+
+
+def is_edge_table(columns: Sequence[str]) -> bool:
+    """Whether a table of these columns holds edges, and nothing that a table of samples has."""
+    folded = {name.casefold() for name in columns}
+    if is_rf2(columns):
+        return True
+    ends = edge_columns(columns) or ()
+    beside = folded - {end.casefold() for end in ends}
+    labels = _LABELS - {end.casefold().removesuffix("_id") for end in ends}  # category_id: its category
+    if beside & (_TEXTS | _IMAGES) and beside & labels:
+        return False
+    return {"child", "parent"} <= folded or (bool(ends) and beside <= _BESIDE)
+
+
+def edges_from_table(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    where: Where,
+    *,
+    several_parents: bool,
+    root_name: str | None = "root",
+    child: str | None = None,
+    parent: str | None = None,
+    name: str | None = None,
+) -> Entries:
+    """Read a table with one edge a row, such as `id,parent_id,name`.
+
+    A row without a parent (empty, its own id, or `0`, `-1` or `null` where no row has that id) is the root;
+    of several such rows each is below a root named `root_name`. Other columns are ignored.
+
+    Args:
+        columns: names of the columns.
+        rows: cells of each row.
+        where: names a row in errors.
+        several_parents: whether a node may have more than one parent.
+        root_name: name of a root that the table does not have.
+        child: column of the child; by default found by its name.
+        parent: column of the parent; by default found by its name.
+        name: column of the children's names; by default found by its name, and where there is none, the ends
+            of the edges are names.
+
+    Raises:
+        TaxonomyError: if a column is missing, or which end is the child is not certain.
+    """
+    ends = edge_columns(columns)
+    if child is None or parent is None:
+        if ends is None:
+            raise TaxonomyError(
+                f"which columns hold a child and its parent? There are {', '.join(columns)}; say "
+                "--child COLUMN and --parent COLUMN"
+            )
+        if {end.casefold() for end in ends} == {"source", "target"}:
+            ends = _direct(columns, rows, *ends)
+        child, parent = child or ends[0], parent or ends[1]
+    at = [_index(columns, column) for column in (child, parent)]
+    edges = [(row[at[0]], row[at[1]]) for row in rows]
+    children = {end for end, _ in edges}
+    pairs = [
+        (end, None if above == end or (above.casefold() in _NO_PARENT and above not in children) else above)
+        for end, above in edges
+    ]
+    known = _names_of(columns, rows, at, name)
+    ids = {end for pair in pairs for end in pair if end is not None}
+    # a parent without a row of its own has no name but its id
+    names: dict[Hashable, object] = {end: (known or {}).get(end, end) for end in ids}
+    roots = {end for end, above in pairs if above is None}
+    if len(roots) > 1 and root_name is not None:
+        root = "\0root"  # no cell of a table is this
+        pairs = [(end, root if above is None else above) for end, above in pairs]
+        names[root] = root_name
+    return entries_from_edges(pairs, names=names, where=where, several_parents=several_parents)
+
+
+def _direct(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], source: str, target: str
+) -> tuple[str, str]:
+    """The columns of child and parent of two of which either may be: in a tree each child stands once."""
+    ends = [[row[_index(columns, column)] for row in rows] for column in (source, target)]
+    once = [len(set(column)) == len(column) for column in ends]
+    if once[0] == once[1]:
+        raise TaxonomyError(
+            f"which end of an edge is the child is not certain: say --child {source} --parent {target}, or "
+            f"--child {target} --parent {source}"
+        )
+    return (source, target) if once[0] else (target, source)
+
+
+def _index(columns: Sequence[str], column: str) -> int:
+    folded = [name.casefold() for name in columns]
+    if column.casefold() not in folded:
+        raise TaxonomyError(f"there is no column {column!r} ({nearest_hint(column, columns)})")
+    return folded.index(column.casefold())
+
+
+def _names_of(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], ends: Sequence[int], name: str | None
+) -> dict[str, str] | None:
+    """The name of each child; None if its id is its name."""
+    if name is None:
+        folded = [column.casefold() for column in columns]
+        free = [column for column in _NAMES if column in folded and folded.index(column) not in ends]
+        if not free:
+            return None
+        name = free[0]
+    at = _index(columns, name)
+    return {row[ends[0]]: row[at] or row[ends[0]] for row in rows}
+
+
+# SNOMED CT's release format 2: one relationship or description a line, each perhaps in several states
+
+
+def is_rf2(columns: Sequence[str]) -> bool:
+    """Whether these are the columns of an RF2 relationship file."""
+    return {"sourceid", "destinationid", "typeid"} <= {name.casefold() for name in columns}
+
+
+def rf2_edges(text: str, names: Mapping[str, str] | None, several_parents: bool) -> Entries:
+    """Read the active is-a relations (typeId 116680003) of an RF2 relationship file.
+
+    In a full release, the latest state of a relationship counts.
+
+    Args:
+        text: the file, tab-separated.
+        names: the name of each concept, from `rf2_names`; concepts without one have their id.
+        several_parents: whether a node may have more than one parent.
+
+    Raises:
+        TaxonomyError: if no relation is active, or a line is short.
+    """
+    edges: dict[tuple[str, str], int] = {}
+    for line, row in _latest(text, ("sourceid", "destinationid", "typeid")):
+        if row["typeid"] == IS_A and row.get("active", "1") == "1":
+            edges.setdefault((row["sourceid"], row["destinationid"]), line)
+    if not edges:
+        raise TaxonomyError(f"it has no active is-a relation (typeId {IS_A})")
+    lines = list(edges.values())
+    name_of: dict[Hashable, object] = {end: (names or {}).get(end, end) for edge in edges for end in edge}
+    return entries_from_edges(
+        list(edges), names=name_of, where=lambda row: f"line {lines[row]}", several_parents=several_parents
+    )
+
+
+def rf2_names(text: str) -> dict[str, str]:
+    """The names of concepts in an RF2 description file: the fully specified name, else the first term.
+
+    Raises:
+        TaxonomyError: if it is no description file.
+    """
+    terms: dict[str, str] = {}
+    full: dict[str, str] = {}
+    for _, row in _latest(text, ("conceptid", "typeid", "term")):
+        if row.get("active", "1") == "1":
+            terms.setdefault(row["conceptid"], row["term"])
+            if row["typeid"] == FULL_NAME:
+                full.setdefault(row["conceptid"], row["term"])
+    return terms | full
+
+
+def _latest(text: str, needed: Sequence[str]) -> list[tuple[int, dict[str, str]]]:
+    """The latest state of each row, with its line; RF2 knows no quotes."""
+    lines = (line.rstrip("\r").split("\t") for line in text.split("\n"))
+    header = [name.strip().casefold() for name in next(lines)]
+    if missing := [name for name in needed if name not in header]:
+        raise TaxonomyError(
+            f"it has no column {', '.join(missing)}: this is not the file of RF2 it should be"
+        )
+    rows: dict[object, tuple[int, dict[str, str]]] = {}
+    for number, cells in enumerate(lines, start=2):
+        if cells == [""]:
+            continue
+        if len(cells) < len(header):
+            raise TaxonomyError(f"line {number} has {len(cells)} cells for {len(header)} columns")
+        row = {name: cell.strip() for name, cell in zip(header, cells, strict=False)}
+        key = row.get("id") or number
+        if key not in rows or row.get("effectivetime", "") >= rows[key][1].get("effectivetime", ""):
+            rows[key] = (number, row)
+    return list(rows.values())

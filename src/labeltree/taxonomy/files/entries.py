@@ -1,0 +1,295 @@
+"""Named nodes and their edges, not yet numbered: collected from edges, paths or folders."""
+
+import os
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from labeltree.errors import TaxonomyError
+from labeltree.system_files import is_system_file
+from labeltree.taxonomy.naming import clean_name, is_missing, nearest_hint, some, split_path, tidy
+from labeltree.taxonomy.version_history import Revision
+
+__all__ = [
+    "Entries",
+    "Where",
+    "entries_from_edges",
+    "entries_from_folders",
+    "entries_from_paths",
+    "entries_of_dag",
+    "entries_of_tree",
+    "root_entry",
+    "with_root",
+]
+
+Where = Callable[[int], str]
+"""How an error names a row, given its number from 0."""
+
+
+class Entries(NamedTuple):
+    """Nodes in any order: the name of each, and the child and the parent of each edge as indices of names.
+
+    A file may also say which version of the taxonomy it is, and which ones came before.
+    """
+
+    names: Sequence[str]
+    children: Sequence[int]
+    parents: Sequence[int]
+    release: str | None = None
+    history: tuple[Revision, ...] = ()
+
+    def parent(self) -> list[int]:
+        """The index of each node's parent in a tree, -1 for the root."""
+        parents = [-1] * len(self.names)
+        for child, parent in zip(self.children, self.parents, strict=True):
+            parents[child] = parent
+        return parents
+
+
+def entries_of_tree(names: Sequence[str], parent: Sequence[int]) -> Entries:
+    """The entries of a tree, given the parent of each node, -1 for the root."""
+    _check_lengths(names, parent)
+    children = [node for node, above in enumerate(parent) if above != -1]
+    return Entries(names, children, [parent[node] for node in children])
+
+
+def entries_of_dag(names: Sequence[str], parents: Sequence[Sequence[int]]) -> Entries:
+    """The entries of a DAG, given the parents of each node, none for the root."""
+    _check_lengths(names, parents)
+    children = [node for node, above in enumerate(parents) for _ in above]
+    return Entries(names, children, [parent for above in parents for parent in above])
+
+
+def _check_lengths(names: Sequence[str], parents: Sequence[object]) -> None:
+    if len(names) != len(parents):
+        raise TaxonomyError(
+            f"there are {len(names)} names for {len(parents)} parents; every node needs one entry of each"
+        )
+
+
+def root_entry(root_name: str | None) -> str:
+    """The name of the root above the given nodes; a placeholder for None until `with_root`."""
+    return clean_name("root" if root_name is None else root_name, "the root")
+
+
+def with_root(names: list[str], parents: list[int], root_name: str | None) -> Entries:
+    """The entries of a tree whose root comes first; `root_name=None` makes the root's only child the root.
+
+    Raises:
+        TaxonomyError: if `root_name` is None and the root has several children.
+    """
+    if root_name is not None:
+        return entries_of_tree(names, parents)
+    outermost = [name for name, parent in zip(names, parents, strict=True) if parent == 0]
+    if len(outermost) > 1:
+        raise TaxonomyError(
+            "root_name=None makes the one outermost name the root, but there are "
+            f"{len(outermost)}: {some(outermost)}"
+        )
+    return entries_of_tree(names[1:], [parent - 1 for parent in parents[1:]])
+
+
+def _nth_pair(row: int) -> str:
+    return f"pair {row + 1}"
+
+
+def _nth_path(row: int) -> str:
+    return f"path {row + 1}"
+
+
+def entries_from_edges(
+    pairs: Iterable[Sequence[Hashable]],
+    root: Hashable = None,
+    names: Mapping[Hashable, object] | None = None,
+    where: Where = _nth_pair,
+    *,
+    several_parents: bool,
+) -> Entries:
+    """Collect pairs `(child, parent)` as `Graph.from_edges` does; `where` names a row in errors."""
+    row_of: dict[tuple[Hashable, Hashable], int] = {}
+    parents_of: dict[Hashable, list[Hashable]] = {}
+    for row, pair in enumerate(pairs):
+        child, parent = edge = _edge(pair, where, row)
+        if (first := row_of.setdefault(edge, row)) != row:
+            what = (
+                f"the root {str(child)!r}"
+                if parent is None
+                else f"the edge from {str(child)!r} to its parent {str(parent)!r}"
+            )
+            raise TaxonomyError(f"{what} is given twice, by {where(first)} and {where(row)}; remove one")
+        parents_of.setdefault(child, []).append(parent)
+    if not parents_of:
+        raise TaxonomyError("there are no edges; give at least one pair (child, parent)")
+    for child, above in parents_of.items():
+        if len(above) > 1:
+            _check_several(child, above, [where(row_of[child, parent]) for parent in above], several_parents)
+    # A parent without a row of its own is the root; if the root is known already, it is a mistake.
+    first_use: dict[Hashable, int] = {}
+    marked = False
+    for (_, parent), row in row_of.items():
+        if parent is None:
+            marked = True
+        elif parent not in parents_of:
+            first_use.setdefault(parent, row)
+    if root is not None:
+        _check_root(root, parents_of, first_use)
+    for orphan, row in first_use.items() if root is not None or marked else ():
+        if orphan != root:
+            hint = nearest_hint(str(orphan), map(str, parents_of))
+            raise TaxonomyError(
+                f"{where(row)} has the unknown parent {str(orphan)!r}: nothing says what is above it ({hint})"
+            )
+    ids = [*first_use, *parents_of]
+    index = {node: i for i, node in enumerate(ids)}
+    cleaned, children, parents = [], [], []
+    for node in ids:
+        if names is not None and node not in names:
+            raise TaxonomyError(f"the node {node!r} has no name: names has no entry for it")
+        name = node if names is None else names[node]
+        above = parents_of.get(node, [])
+        cleaned.append(
+            tidy(name) or clean_name(name, where(row_of[node, above[0]] if above else first_use[node]))
+        )
+        for parent in above:
+            if parent is not None:
+                children.append(index[node])
+                parents.append(index[parent])
+    return Entries(cleaned, children, parents)
+
+
+def _edge(pair: Sequence[Hashable], where: Where, row: int) -> tuple[Hashable, Hashable]:
+    """A row of edges as (child, parent), None for no parent; both checked."""
+    if isinstance(pair, str) or len(pair) != 2:
+        raise TaxonomyError(f"{where(row)} is {pair!r}, expected (child, parent)")
+    child, parent = (
+        None if is_missing(end) else end.strip() if isinstance(end, str) else end for end in pair
+    )
+    if child is None or child == "" or parent == "":
+        raise TaxonomyError(f"{where(row)}, {tuple(pair)!r}, has an empty name; every node needs one")
+    return child, parent
+
+
+def _check_several(child: Hashable, above: list[Hashable], places: list[str], several_parents: bool) -> None:
+    """Check that a node with several parents is not the root, and that several parents are allowed."""
+    name = repr(str(child))
+    if None in above:
+        root = above.index(None)
+        other = 1 if root == 0 else 0
+        raise TaxonomyError(
+            f"node {name} is the root by {places[root]}, below {str(above[other])!r} by {places[other]}"
+        )
+    if not several_parents:
+        raise TaxonomyError(
+            f"node {name} has two parents, {str(above[0])!r} ({places[0]}) and {str(above[1])!r} "
+            f"({places[1]}); a tree has one path to each node: remove one of the edges, or let "
+            "'labeltree taxonomy project' (TaxonomyDAG.project) choose"
+        )
+
+
+def _check_root(
+    root: Hashable, parents_of: Mapping[Hashable, list[Hashable]], orphans: Iterable[Hashable]
+) -> None:
+    """Check that the given root occurs, and has no parent."""
+    if root not in parents_of and root not in orphans:
+        hint = nearest_hint(str(root), map(str, [*orphans, *parents_of]))
+        raise TaxonomyError(f"root={str(root)!r} occurs in no edge ({hint})")
+    if root in parents_of and parents_of[root][0] is not None:
+        raise TaxonomyError(f"root={str(root)!r} has a parent itself, {str(parents_of[root][0])!r}")
+
+
+def entries_from_paths(
+    paths: Iterable[str | Sequence[object]], root_name: str | None = "root", where: Where = _nth_path
+) -> Entries:
+    """Collect paths of names as `Taxonomy.from_paths` does; `where` names a row in errors."""
+    names, parents = [root_entry(root_name)], [-1]
+    index: dict[tuple[int, object], int] = {}
+    seen: set[object] = set()
+    for row, path in enumerate(paths):
+        key = path if isinstance(path, str) else tuple(path)
+        if key in seen:  # often there is one path per sample
+            continue
+        seen.add(key)
+        node = 0
+        for part in _parts(key, where, row):
+            child = index.get((node, part))
+            if child is None:
+                name = tidy(part) or clean_name(part, f"{where(row)}, {path!r},")
+                child = index.setdefault((node, name), len(names))
+                if child == len(names):
+                    names.append(name)
+                    parents.append(node)
+            node = child
+    if len(names) == 1:
+        raise TaxonomyError("there are no paths; give at least one, a sequence of names from coarse to fine")
+    return with_root(names, parents, root_name)
+
+
+def _parts(path: str | tuple[object, ...], where: Where, row: int) -> tuple[object, ...]:
+    """The names of a path, without missing names at its fine end."""
+    parts = split_path(path) if isinstance(path, str) else path
+    missing = [depth for depth, part in enumerate(parts, start=1) if is_missing(part)]
+    length = len(parts) - len(missing)
+    if missing and missing[0] <= length:
+        raise TaxonomyError(
+            f"{where(row)}, {path!r}, has a gap at depth {missing[0]}; only the finest names may be missing"
+        )
+    if not length:
+        raise TaxonomyError(f"{where(row)} is empty; a path holds the names from depth 1 down to a node")
+    return parts[:length]
+
+
+def entries_from_folders(path: str | os.PathLike[str], root_name: str = "root") -> Entries:
+    """Collect a tree from nested folders, children sorted by name; see `Taxonomy.from_folders`."""
+    top = Path(path)
+    if not top.exists():
+        raise TaxonomyError(f"the folder {str(top)!r} does not exist")
+    if not top.is_dir():
+        raise TaxonomyError(f"{str(top)!r} is a file, not a folder; Taxonomy.from_file reads taxonomy files")
+    names, parents = [clean_name(root_name, "the root")], [-1]
+    folders, identities = [str(top)], [_identity(os.stat(top))]
+    for node, folder in enumerate(folders):  # the lists grow while they are walked through
+        for entry in _subfolders(folder):
+            identity = _identity(entry.stat())
+            if entry.is_symlink():
+                _refuse_loop(entry.path, identity, node, folders, identities, parents)
+            names.append(clean_name(entry.name, f"the folder {entry.path!r}"))
+            parents.append(node)
+            folders.append(entry.path)
+            identities.append(identity)
+    if len(names) == 1:
+        raise TaxonomyError(
+            f"the folder {str(top)!r} has no subfolders; their names are the taxonomy's nodes"
+        )
+    return entries_of_tree(names, parents)
+
+
+def _subfolders(folder: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            folders = [entry for entry in entries if not is_system_file(entry.name) and entry.is_dir()]
+    except OSError as error:  # not permitted, path too long, or a link to itself
+        raise TaxonomyError(
+            f"the folder {error.filename or folder!r} cannot be read: {error.strerror}"
+        ) from None
+    return sorted(folders, key=lambda entry: entry.name)
+
+
+def _identity(stat: os.stat_result) -> tuple[int, int]:
+    return stat.st_dev, stat.st_ino
+
+
+def _refuse_loop(
+    link: str,
+    identity: tuple[int, int],
+    node: int,
+    folders: list[str],
+    identities: list[tuple[int, int]],
+    parents: list[int],
+) -> None:
+    """Raise an error for a link to a folder above it, which would make the tree infinite."""
+    while node >= 0:
+        if identities[node] == identity:
+            raise TaxonomyError(
+                f"the link {link!r} leads back to {folders[node]!r}, which it lies in; remove the link"
+            )
+        node = parents[node]

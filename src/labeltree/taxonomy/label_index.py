@@ -1,0 +1,186 @@
+"""Conversion between labels as text (a name, or a path) and nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from labeltree.errors import TaxonomyError
+from labeltree.lazy import torch
+from labeltree.taxonomy.files.breadcrumbs import spaced_path
+from labeltree.taxonomy.naming import is_missing, join_path, near_names, nearest_hint, some, split_path
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["Label", "LabelIndex"]
+
+Label = str | Sequence[str]
+"""A name that only one node has, or a path: `a/b/c`, or a tuple of names."""
+
+ROOT_PATH = "/"
+
+
+class LabelIndex:
+    """Looks labels up in a taxonomy whose nodes come after their parents.
+
+    A string may be a node's name, if it is unique, or the path from depth 1 to the node, `a/b/c`. A path with
+    a leading `/` is never read as a name; `/` alone is the root.
+
+    Args:
+        names: the name of each node.
+        main_parent: for each node the parent that `path` uses, -1 for the root.
+        parents: the parent of each edge; in a DAG every path of a node is accepted.
+        children: the child of each edge.
+    """
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        main_parent: Sequence[int],
+        parents: Iterable[int],
+        children: Iterable[int],
+    ) -> None:
+        self._names = names
+        self._parent = main_parent
+        self._child = {(above, names[node]): node for above, node in zip(parents, children, strict=True)}
+        self._named: dict[str, list[int]] = {}
+        for v in range(1, len(names)):
+            self._named.setdefault(names[v], []).append(v)
+        self._named.setdefault(names[0], [0])  # the root is found by its name if no other node has it
+
+    def path(self, node: int) -> tuple[str, ...]:
+        """Names from depth 1 to the node."""
+        reverse = []
+        while node > 0:
+            reverse.append(self._names[node])
+            node = self._parent[node]
+        return tuple(reversed(reverse))
+
+    def path_name(self, node: int) -> str:
+        """The node's path as a string that `find` maps to this node only."""
+        if node == 0:
+            return ROOT_PATH
+        text = join_path(self.path(node))
+        named = self._named.get(text)
+        return text if named is None or named == [node] else ROOT_PATH + text
+
+    def follow(self, path: Sequence[str]) -> int | None:
+        """The node at the end of a path of names, or None."""
+        node = 0
+        for name in path:
+            child = self._child.get((node, name.strip()))
+            if child is None:
+                return None
+            node = child
+        return node
+
+    def nearest_path(self, path: Sequence[str]) -> int | None:
+        """The node whose path is spelt most similarly, name by name from the root; else None."""
+        node = 0
+        for name in path:
+            child = self._child.get((node, name.strip()))
+            if child is None:
+                near = near_names(name, self._children_of(node))
+                child = self._child[node, near[0]] if near else None
+            if child is None:
+                return None
+            node = child
+        return node
+
+    def _children_of(self, node: int) -> list[str]:
+        return [name for parent, name in self._child if parent == node]
+
+    def why_coarser(self, label: Label) -> str | None:
+        """Why the node of a label is coarser than the label says; None if it is not.
+
+        In a taxonomy's own labels it never is; see `LabelsOfBoth`.
+        """
+        return None
+
+    def candidates(self, label: Label) -> list[int]:
+        """All nodes that a label may refer to, ascending."""
+        if not isinstance(label, str):
+            node = self.follow(label)
+            return [] if node is None else [node]
+        text = label.strip()
+        node = self.follow(split_path(text))
+        if text.startswith("/") and node is not None:
+            return [node]
+        nodes = self._named.get(text, [])
+        return nodes if node is None or node in nodes else sorted([node, *nodes])
+
+    def find(self, label: Label) -> int:
+        """The only node that a label refers to.
+
+        Raises:
+            TaxonomyError: if there is no such node (the message gives similar names) or several (their
+                paths).
+        """
+        node = self._find(label)
+        if node < 0:
+            raise TaxonomyError(self._unknown_sentence([label]))
+        return node
+
+    def _find(self, label: Label) -> int:
+        """The node of a label, or -1 if there is none; an ambiguous label raises an error."""
+        candidates = self.candidates(label)
+        if len(candidates) > 1:
+            paths = some([self.path_name(v) for v in candidates])
+            raise TaxonomyError(f"label {label!r} is ambiguous, it may be {paths}; give the path")
+        return candidates[0] if candidates else -1
+
+    def encode(self, labels: Iterable[object]) -> Tensor:
+        """The nodes of labels, shape (n,); -1 for a missing one."""
+        if isinstance(labels, str):
+            raise TaxonomyError(
+                f"labels is the string {labels!r}, expected a sequence; use find for one label"
+            )
+        known: dict[Label, int] = {}
+        nodes = [-1 if (key := _key(label)) is None else self._remember(known, key) for label in labels]
+        if unknown := [label for label, node in known.items() if node < 0]:
+            raise TaxonomyError(self._unknown_sentence(unknown))
+        return torch.tensor(nodes, dtype=torch.int64)
+
+    def _remember(self, known: dict[Label, int], label: Label) -> int:
+        node = known.get(label)
+        if node is None:
+            node = known[label] = self._find(label)
+        return node
+
+    def _unknown_sentence(self, unknown: Sequence[Label]) -> str:
+        """One sentence about labels that are not in the tree."""
+        shown = "; ".join(f"{label!r}{self._hint(label)}" for label in unknown[:3])
+        if len(unknown) == 1:
+            return f"label {unknown[0]!r} is not in the taxonomy{self._hint(unknown[0])}"
+        more = f" and {len(unknown) - 3} more" if len(unknown) > 3 else ""
+        return f"{len(unknown)} labels are not in the taxonomy: {shown}{more}"
+
+    def _hint(self, label: Label) -> str:
+        path = split_path(label) if isinstance(label, str) else tuple(label)
+        if len(path) <= 1 and isinstance(label, str):
+            path = spaced_path(label)
+        if len(path) <= 1 or (isinstance(label, str) and near_names(label, self._named)):
+            hint = nearest_hint(label if isinstance(label, str) else "".join(label), self._named)
+        else:
+            known = next(k for k in range(len(path), -1, -1) if self.follow(path[:k]) is not None)
+            node = self.follow(path[:known])
+            children = self._children_of(node or 0)
+            place = repr(join_path(path[:known])) if known else "the root"
+            hint = f"{place} has no child {path[known]!r}; " if children else f"{place} is a leaf"
+            hint += nearest_hint(path[known], children)
+        return f" ({hint})"
+
+
+def _key(label: object) -> Label | None:
+    """A label as a dictionary key; None if it is missing."""
+    if isinstance(label, str):
+        return label if label and not label.isspace() else None
+    if is_missing(label):
+        return None
+    if isinstance(label, (tuple, list)) and all(isinstance(name, str) for name in label):
+        return tuple(label)
+    raise TaxonomyError(
+        f"label {label!r} is of type {type(label).__name__}, expected a name, a path or None; "
+        "nodes need no encoding"
+    )

@@ -1,0 +1,134 @@
+"""Projection of a DAG to a tree: rules for the parent that each node keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeltree.errors import TaxonomyError
+from labeltree.lazy import torch
+from labeltree.taxonomy.check_nodes import NodesLike, as_nodes
+from labeltree.taxonomy.taxonomy_graph import Graph
+
+__all__ = ["PROJECTIONS", "KeptTree", "ProjectionRule", "keep_parents", "nearest_root", "yolo9000"]
+
+ProjectionRule = Literal["odir", "yolo9000"]
+PROJECTIONS: tuple[ProjectionRule, ...] = ("odir", "yolo9000")
+
+_OUT = -2
+
+
+class KeptTree(NamedTuple):
+    """A tree among the nodes of a DAG: names, the index of each node's parent, and the node in the DAG."""
+
+    names: list[str]
+    parents: list[int]
+    nodes: list[int]
+
+
+def keep_parents(dag: Graph, parent: Sequence[int]) -> KeptTree:
+    """The tree in which each node keeps one parent; -2 leaves a node out."""
+    nodes = [node for node in range(len(dag)) if parent[node] != _OUT]
+    place = {node: i for i, node in enumerate(nodes)}
+    names = [dag.names[node] for node in nodes]
+    return KeptTree(names, [place.get(parent[node], -1) for node in nodes], nodes)
+
+
+def nearest_root(dag: Graph, frequencies: NodesLike | None) -> list[int]:
+    """The ODIR rule: of several parents each node keeps the one nearest the root (Section 4.1 of Climbing the
+    Label Tree).
+
+    Ties go to the parent with more samples at or below it, then to the first by name.
+
+    Args:
+        dag: the DAG to project.
+        frequencies: (N,) number of training samples labelled with each node; None means 0 for all.
+    """
+    weight = np.zeros(len(dag))
+    several = np.flatnonzero(dag.numbering.num_parents > 1).tolist()
+    if frequencies is not None:
+        weight = _below(dag, _check(dag, frequencies), {p for node in several for p in dag.parents(node)})
+    main_parent: list[int] = dag.numbering.main_parent.tolist()
+    depth = dag.numbering.depth.tolist()
+    for node in several:
+        main_parent[node] = min(dag.parents(node), key=lambda p: (depth[p], -weight[p], dag.names[p], p))
+    return main_parent
+
+
+def _check(dag: Graph, frequencies: NodesLike) -> NDArray[np.float64]:
+    given = torch.as_tensor(frequencies)
+    if given.shape != (len(dag),) or given.dtype == torch.bool or not bool((given >= 0).all()):
+        raise ValueError(
+            f"frequencies has shape {tuple(given.shape)} and dtype {given.dtype}; expected a number of "
+            f"samples, at least 0, for each of the {len(dag)} nodes"
+        )
+    return given.double().numpy()
+
+
+def _below(dag: Graph, counts: NDArray[np.float64], wanted: set[int]) -> NDArray[np.float64]:
+    """Number of samples at or below each wanted node, each counted once however many paths lead to it."""
+    total = np.zeros(len(dag))
+    for node in wanted:
+        total[node] = counts[dag.descendants(node).numpy()].sum()
+    return total
+
+
+def yolo9000(dag: Graph, classes: NodesLike | None) -> list[int]:
+    """The YOLO9000 rule: classes with one path to the root come first, the others add as few nodes as
+    possible (Section 4 of YOLO9000; Section 3.1 of Barz & Denzler 2019).
+
+    The others come in node order. Each gets the path that adds the fewest nodes to the tree built so far;
+    ties go to the path that is shortest to the root, then to the one whose nodes, from the tree down, have
+    the smallest numbers. Nodes on no added path are left out.
+
+    Args:
+        dag: the DAG to project.
+        classes: (C,) nodes that the tree must contain; None means the leaves.
+    """
+    if classes is None:
+        wanted = np.flatnonzero(dag.numbering.is_leaf)
+    else:
+        wanted = as_nodes(classes, len(dag), "classes").flatten().numpy()
+    if (wanted < 0).any():
+        raise TaxonomyError(f"classes[{int(np.argmax(wanted < 0))}] is a missing label, no class")
+    parent, depth = [_OUT] * len(dag), [0] * len(dag)
+    parent[0] = -1
+    single = _has_one_path(dag)
+    order = np.unique(wanted).tolist()
+    for node in [*(n for n in order if single[n]), *(n for n in order if not single[n])]:
+        path = _shortest_way_in(dag, node, parent, depth)
+        for below, above in pairwise(path):
+            parent[below] = above
+        for below in reversed(path[:-1]):
+            depth[below] = depth[parent[below]] + 1
+    return parent
+
+
+def _has_one_path(dag: Graph) -> list[bool]:
+    single = [True] * len(dag)
+    for node in range(1, len(dag)):
+        above = dag.parents(node)
+        single[node] = len(above) == 1 and single[above[0]]
+    return single
+
+
+def _shortest_way_in(dag: Graph, node: int, parent: list[int], depth: list[int]) -> list[int]:
+    """The shortest path from a node up to the first node that is in the tree, including both."""
+    if parent[node] != _OUT:
+        return [node]
+    layers, seen = [{node}], {node}
+    while True:
+        above = {p for n in layers[-1] for p in dag.parents(n)}
+        arrived = [p for p in above if parent[p] != _OUT]
+        if arrived:
+            break
+        layers.append(above - seen)
+        seen |= above
+    way = [min(arrived, key=lambda p: (depth[p], p))]
+    for layer in reversed(layers):
+        way.append(min(n for n in layer if way[-1] in dag.parents(n)))
+    return way[::-1]

@@ -1,0 +1,170 @@
+"""What in a taxonomy is likely wrong: duplicates, names that mean nothing. A person decides."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from labeltree.taxonomy.placeholders import PLACEHOLDERS, REMAINDERS, placeholder_nodes
+from labeltree.taxonomy.tree import Taxonomy
+from labeltree.taxonomy.versions.changes import Change, Guess, Kind
+from labeltree.taxonomy.versions.near_names import near_pairs, plain_key
+
+__all__ = ["Finding", "Review", "review"]
+
+Subject = Literal[
+    "same name", "one letter apart", "only child", "same name elsewhere", "same children", "placeholder"
+]
+_MANY = 3  # names or sets of children under more parents than this, such as sizes, are meant
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A likely mistake, and the change that would repair it.
+
+    Attributes:
+        subject: what was found.
+        guess: the change, for `TaxonomyMapping.save`, with the reason.
+    """
+
+    subject: Subject
+    guess: Guess
+
+
+@dataclass(frozen=True)
+class Review:
+    """What was found in a taxonomy.
+
+    Attributes:
+        findings: at most one for every node; any of them can be carried out together.
+        later: number of findings that concern the same nodes as others, and can be decided after these.
+    """
+
+    findings: list[Finding]
+    later: int
+
+
+def review(
+    tree: Taxonomy, key: Callable[[str], str] | None = None, samples: Sequence[int] | None = None
+) -> Review:
+    """Find likely duplicates and names that mean nothing.
+
+    - Siblings, or nodes under different parents, whose names differ only in case, accents, spaces,
+      punctuation, or what `key` leaves out. Names that occur under more than three parents, such as sizes of
+      clothes, and names of remainders (`other`) are right across parents.
+    - Siblings whose names are one letter apart; not short names, and not names that differ in a digit.
+    - A node with the name of its only child.
+    - Two or three inner nodes with the same children, at least two.
+    - Names such as `unknown`.
+
+    Of two nodes the one with more samples stays, or else the one with more nodes below it, or the first. The
+    time taken grows with the letters of all names, not with the pairs of nodes.
+
+    Args:
+        tree: the taxonomy.
+        key: what two names have in common that are likely the same, beside case, accents, spaces and
+            punctuation; None: nothing else.
+        samples: (N,) number of samples at or below each node; None: not known.
+
+    Example:
+        >>> tree = Taxonomy.from_paths(["bird/Blue Tit", "bird/blue-tit", "bird/sparrow", "bird/sparow"])
+        >>> for finding in review(tree).findings:
+        ...     print(finding.guess.change)
+        merge: bird/blue-tit -> bird/Blue Tit
+        merge: bird/sparow -> bird/sparrow
+    """
+    keys = [[plain_key(name) for name in tree.names]]
+    if key is not None:
+        keys.append([plain_key(key(name)) for name in tree.names])
+    size = [1 + tree.num_below(node) for node in range(tree.num_nodes)]
+    counts = size if samples is None else list(samples)
+    rank = [(-counts[node], -size[node], node) for node in range(tree.num_nodes)]
+    findings = sorted(
+        _find(tree, keys, rank), key=lambda finding: (len(finding.guess.change.old), finding.guess.node)
+    )
+    return _compatible(tree, findings)
+
+
+def _find(tree: Taxonomy, keys: list[list[str]], rank: list[tuple[int, int, int]]) -> Iterator[Finding]:
+    parent = tree.numbering.main_parent.tolist()
+    children: defaultdict[int, list[int]] = defaultdict(list)
+    for node in range(1, tree.num_nodes):
+        children[parent[node]].append(node)
+
+    def merge(subject: Subject, group: Sequence[int], reason: str) -> Iterator[Finding]:
+        kept, *others = sorted(group, key=rank.__getitem__)
+        for node in others:
+            yield _finding(subject, tree, "merge", node, kept, reason)
+
+    vague = {*placeholder_nodes(tree), *placeholder_nodes(tree, REMAINDERS)}
+    for above, below in children.items():
+        for names in keys:
+            for group in _alike(below, names):
+                yield from merge("same name", group, "the same name but for its spelling")
+        for one, other in near_pairs([keys[0][node] for node in below]):
+            yield from merge("one letter apart", (below[one], below[other]), "one letter apart")
+        if len(below) == 1 and above and any(names[below[0]] == names[above] for names in keys):
+            reason = "named as its parent, whose only child it is"
+            yield _finding("only child", tree, "merge", below[0], above, reason)
+
+    named = [node for node in range(1, tree.num_nodes) if node not in vague]
+    for names in keys:
+        for group in _alike(named, names):
+            first: dict[int, int] = {}  # of siblings the one that would stay
+            for node in sorted(group, key=rank.__getitem__):
+                first.setdefault(parent[node], node)
+            nodes = set(first.values())
+            apart = [node for node in nodes if nodes.isdisjoint(tree.ancestors_of(node))]
+            if 1 < len(apart) <= _MANY:
+                yield from merge("same name elsewhere", apart, "the same name; right if they are homonyms")
+
+    content: defaultdict[frozenset[str], list[int]] = defaultdict(list)
+    for above, below in children.items():
+        if above and len(below) > 1:
+            content[frozenset(keys[-1][node] for node in below)].append(above)
+    for group in content.values():
+        if 1 < len(group) <= _MANY:
+            yield from merge("same children", group, "the same children")
+
+    for node in placeholder_nodes(tree, PLACEHOLDERS):
+        yield _finding("placeholder", tree, "remove", node, parent[node], "stands for a missing label")
+
+
+def _alike(nodes: Sequence[int], names: Sequence[str]) -> Iterator[list[int]]:
+    """Nodes with the same name, at least two."""
+    alike: defaultdict[str, list[int]] = defaultdict(list)
+    for node in nodes:
+        alike[names[node]].append(node)
+    yield from (group for group in alike.values() if len(group) > 1)
+
+
+def _finding(subject: Subject, tree: Taxonomy, kind: Kind, node: int, kept: int, reason: str) -> Finding:
+    there = () if kind == "remove" else (tree.path(kept),)
+    return Finding(subject, Guess(node, (kept,), Change(kind, tree.path(node), there), reason))
+
+
+def _compatible(tree: Taxonomy, listed: Sequence[Finding]) -> Review:
+    """Findings that can be carried out together: no change leads to a place that another one takes away."""
+    parent = tree.numbering.main_parent.tolist()
+    target: dict[int, int] = {}
+    above_kept: set[int] = set()
+    findings: list[Finding] = []
+    seen: set[tuple[int, int]] = set()
+    later = 0
+    for finding in listed:
+        node, (kept,) = finding.guess.node, finding.guess.targets
+        pair = (node, kept)
+        if pair in seen or target.get(parent[node]) == parent[kept]:  # said already, or follows its parent
+            continue
+        seen.add(pair)
+        way = {kept, *tree.ancestors_of(kept)}
+        if node in target or node in above_kept or not way.isdisjoint(target) or node in way:
+            later += 1
+            continue
+        target[node] = kept
+        above_kept |= way
+        findings.append(finding)
+    order = get_args(Subject)
+    return Review(sorted(findings, key=lambda finding: order.index(finding.subject)), later)

@@ -1,0 +1,1 @@
+"""Versions of a taxonomy: matching, mappings, changes."""

@@ -1,0 +1,166 @@
+"""Find the nodes of one taxonomy in another: by path, by name, and by where their children went."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from labeltree.errors import TaxonomyError
+from labeltree.lazy import torch
+from labeltree.taxonomy.placeholders import PLACEHOLDERS, REMAINDERS, plain_name
+from labeltree.taxonomy.taxonomy_graph import Graph
+from labeltree.taxonomy.tree import Taxonomy
+from labeltree.taxonomy.versions.changes import Guess
+from labeltree.taxonomy.versions.guesses import guesses_of
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["Matching", "carry_on", "match_nodes", "match_versions"]
+
+_NO_CLASS = PLACEHOLDERS | REMAINDERS
+
+
+class Matching(NamedTuple):
+    """The nodes of one taxonomy matched to the nodes of another.
+
+    Attributes:
+        nodes: (N,) int64, the target node of each source node, -1 if no match is certain.
+        ambiguous: source nodes without a match because their name occurs several times in either taxonomy.
+    """
+
+    nodes: Tensor
+    ambiguous: list[int]
+
+
+def match_nodes(source: Graph, target: Graph) -> Matching:
+    """Find the nodes of a taxonomy in another one; the roots match whatever their names.
+
+    A node matches the node at the same path (in a DAG: at its shortest path), or else the node of the same
+    name if that name occurs once in each taxonomy.
+
+    Args:
+        source: the taxonomy whose nodes are matched.
+        target: the taxonomy in which they are looked for.
+
+    Example:
+        >>> from labeltree.taxonomy import Taxonomy
+        >>> source = Taxonomy.from_paths(["pet/dog", "pet/other", "farm/other"])
+        >>> target = Taxonomy.from_paths(["mammal/canine/dog", "mammal/other", "fish/other"])
+        >>> match_nodes(source, target)
+        Matching(nodes=tensor([ 0, -1,  3, -1, -1, -1]), ambiguous=[3, 5])
+    """
+    targets, ambiguous = _match(source, target)
+    return Matching(torch.tensor(targets), ambiguous)
+
+
+def _match(source: Graph, target: Graph) -> tuple[list[int], list[int]]:
+    named: dict[str, list[int]] = {}
+    for node in range(1, len(target)):
+        named.setdefault(target.names[node], []).append(node)
+    matches, ambiguous = [0], list[int]()
+    here = Counter(source.names[1:])
+    for node in range(1, len(source)):
+        there = target.follow(source.path(node))
+        alike = named.get(source.names[node], [])
+        if there is None and alike:
+            certain = len(alike) == 1 and here[source.names[node]] == 1
+            there = alike[0] if certain else None
+            ambiguous += [] if certain else [node]
+        matches.append(-1 if there is None else there)
+    return matches, ambiguous
+
+
+def match_versions(
+    old: Taxonomy, new: Taxonomy, synonyms: Mapping[str, str]
+) -> tuple[list[list[int]], list[Guess]]:
+    """The targets of every old node that are certain, and guesses; see `TaxonomyMapping.between`."""
+    targets = [[] if node < 0 else [node] for node in _match(old, new)[0]]
+    for node, there in enumerate(targets):  # a class called "other" is hardly the same one elsewhere
+        if there and plain_name(old.names[node]) in _NO_CLASS and new.path(there[0]) != old.path(node):
+            there.clear()
+    for name, accepted in synonyms.items():
+        place = new.candidates(accepted)
+        for node in old.candidates(name) if place else ():
+            if len(place) > 1:
+                raise TaxonomyError(
+                    f"the accepted name {accepted!r} of {name!r} is ambiguous in the new taxonomy; give "
+                    "its path"
+                )
+            if node and new.follow(old.path(node)) is None:
+                targets[node] = [place[0]] if place[0] else []
+    return targets, guesses_of(old, new, targets, carry_on(old, new, targets))
+
+
+def carry_on(old: Taxonomy, new: Taxonomy, targets: list[list[int]]) -> dict[int, list[int]]:
+    """Match nodes that are left by where their parents and children went, in place.
+
+    Args:
+        old: the old version.
+        new: the new version.
+        targets: for every old node its new nodes; none for those that are left.
+
+    Returns:
+        Of further inner nodes the new nodes where less than half of their children went, which is doubtful.
+    """
+    doubtful: dict[int, list[int]] = {}
+    while _follow_children(old, new, targets, doubtful) + _follow_parents(old, new, targets):
+        pass
+    return doubtful
+
+
+def _follow_parents(old: Taxonomy, new: Taxonomy, targets: list[list[int]]) -> int:
+    """Match nodes that are left to the one of their name where their parent went; returns how many were."""
+    sourced = {target for several in targets for target in several}
+    child = {(above, new.names[node]): node for node, above in enumerate(new.numbering.main_parent.tolist())}
+    parent = old.numbering.main_parent.tolist()
+    count = 0
+    for node in range(1, old.num_nodes):
+        above = targets[parent[node]]
+        there = child.get((above[0], old.names[node])) if len(above) == 1 and not targets[node] else None
+        if there is not None and there not in sourced:
+            targets[node] = [there]
+            sourced.add(there)
+            count += 1
+    return count
+
+
+def _follow_children(
+    old: Taxonomy, new: Taxonomy, targets: list[list[int]], doubtful: dict[int, list[int]]
+) -> int:
+    """Match inner nodes that are left to the parents of what their children became, the finest first.
+
+    Where most children are gone, the match is noted as doubtful instead.
+
+    Returns:
+        The number of nodes that were matched.
+    """
+    count = 0
+    parent = new.numbering.main_parent.tolist()
+    above = old.numbering.main_parent.tolist()
+    for node in range(old.num_nodes - 1, 0, -1):
+        if targets[node]:
+            continue
+        children = old.children(node)
+        parents = {parent[target] for child in children for target in targets[child] if target}
+        higher = above[node]
+        while not targets[higher]:
+            higher = above[higher]
+        stays = {new_node for target in targets[higher] for new_node in _line_up(target, parent)}
+        if parents and not parents & (stays | {0, -1}):
+            if 2 * sum(bool(targets[child]) for child in children) >= len(children):
+                targets[node] = sorted(parents)
+                doubtful.pop(node, None)
+                count += 1
+            else:
+                doubtful[node] = sorted(parents)
+    return count
+
+
+def _line_up(node: int, parent: list[int]) -> list[int]:
+    line = [node]
+    while node > 0:
+        node = parent[node]
+        line.append(node)
+    return line

@@ -1,0 +1,1 @@
+"""What is chosen where the recipe leaves it open."""

@@ -1,0 +1,1 @@
+"""Frozen features: computed once, kept, and trained on."""
