@@ -14,7 +14,7 @@ ROOT = Path(labeltree.__file__).parent
 
 # A variable or an argument called `found` says how it came about; its name shall say what it holds.
 # Those of curation are public: `Suspects.found` and `TreeSuspects.found`.
-FOUND = {"curation": 2, "evaluation": 1, "index": 54, "inference": 1, "metrics": 54}
+FOUND = {"curation": 2, "evaluation": 1, "index": 54, "inference": 1, "metrics": 54, "serving": 1}
 
 # Functions are verbs: `_of_x` and its like say what something belongs to; the name shall say what is done.
 NAMED_BY_PREPOSITION = {"index": 9, "metrics": 3}

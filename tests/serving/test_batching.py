@@ -29,7 +29,7 @@ def test_everyone_gets_their_own(max_batch: int, devices: int) -> None:
     def ask(number: int) -> int:
         job: Job[int, int] = Job(number)
         batcher.submit(job)
-        return job.future.result(WAIT)
+        return job.found.result(WAIT)
 
     numbers = list(range(300))
     random.Random(0).shuffle(numbers)
@@ -57,13 +57,13 @@ def test_a_batch_collects_while_one_is_computed() -> None:
     assert began.wait(WAIT)
     for job in jobs[1:]:
         batcher.submit(job)
-    jobs[3].future.cancel()  # its client has gone
+    jobs[3].found.cancel()  # its client has gone
     go.set()
     batcher.close()
     assert sizes == [1, 5, 2], "the cancelled one has left the queue"
-    assert [job.future.result() for job in jobs if job is not jobs[3]] == [0, 1, 2, 4, 5, 6, 7, 8]
+    assert [job.found.result() for job in jobs if job is not jobs[3]] == [0, 1, 2, 4, 5, 6, 7, 8]
     with pytest.raises(CancelledError):
-        jobs[3].future.result()
+        jobs[3].found.result()
 
 
 def test_a_cancelled_sample_leaves_the_queue_at_once() -> None:
@@ -78,14 +78,14 @@ def test_a_cancelled_sample_leaves_the_queue_at_once() -> None:
     jobs: list[Job[int, int]] = [Job(n, on_end=lambda n=n: ended.append(n)) for n in range(3)]
     batcher.submit(jobs[0])
     assert began.wait(WAIT)
-    jobs[2].future.cancel()
+    jobs[2].found.cancel()
     for job in jobs[1:]:
         batcher.submit(job)
     assert ended == [2], "it was cancelled before it was queued"
-    jobs[1].future.cancel()
+    jobs[1].found.cancel()
     assert ended == [2, 1]
     assert not hasattr(jobs[1], "sample"), "its memory is free"
-    assert not jobs[0].future.cancel(), "it is being computed"
+    assert not jobs[0].found.cancel(), "it is being computed"
     go.set()
     batcher.close()
     assert ended == [2, 1, 0]
@@ -100,9 +100,9 @@ def test_a_bad_sample_does_not_fail_the_others() -> None:
     jobs: list[Job[int, float]] = [Job(n, on_end=lambda n=n: ended.append(n)) for n in (1, 0, 2, 3)]
     for job in jobs:
         batcher.submit(job)
-    assert [job.future.result(WAIT) for job in jobs if job is not jobs[1]] == [12, 6, 4]
+    assert [job.found.result(WAIT) for job in jobs if job is not jobs[1]] == [12, 6, 4]
     assert ended == [1, 0, 2, 3]
-    assert isinstance(jobs[1].future.exception(WAIT), ZeroDivisionError)
+    assert isinstance(jobs[1].found.exception(WAIT), ZeroDivisionError)
     assert batcher.alive
     batcher.close()
 
@@ -111,7 +111,7 @@ def test_a_wrong_number_of_results_is_an_error() -> None:
     batcher: Batcher[int, int] = Batcher([lambda numbers: [*numbers, 0]], max_batch=4, max_wait=0)
     job: Job[int, int] = Job(1)
     batcher.submit(job)
-    assert "2 results for 1 samples" in str(job.future.exception(WAIT))
+    assert "2 results for 1 samples" in str(job.found.exception(WAIT))
     batcher.close()
 
 

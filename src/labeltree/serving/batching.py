@@ -22,13 +22,13 @@ class Job(Generic[S, F]):
 
     Attributes:
         sample: what to compute with.
-        future: its result; a job that is cancelled before its batch begins is dropped.
+        found: its result; a job that is cancelled before its batch begins is dropped.
         since: when it was submitted, by the monotonic clock.
         on_end: called once the sample is no longer held, in any thread, before the result is there.
     """
 
     sample: S
-    future: Future[F] = field(default_factory=Future)
+    found: Future[F] = field(default_factory=Future)
     since: float = 0.0
     on_end: Callable[[], None] = lambda: None
 
@@ -80,7 +80,7 @@ class Batcher(Generic[S, F]):
             job.since = time.monotonic()
             self._queue.append(job)
             self._changed.notify()
-        job.future.add_done_callback(lambda future: self._drop(job) if future.cancelled() else None)
+        job.found.add_done_callback(lambda future: self._drop(job) if future.cancelled() else None)
 
     @property
     def alive(self) -> bool:
@@ -112,7 +112,7 @@ class Batcher(Generic[S, F]):
         while (batch := self._next()) is not None:
             wanted = []
             for job in batch:
-                if job.future.set_running_or_notify_cancel():
+                if job.found.set_running_or_notify_cancel():
                     wanted.append(job)
                 else:
                     job.end()
@@ -145,11 +145,11 @@ def _compute(compute: Callable[[list[S]], Sequence[F]], jobs: list[Job[S, F]]) -
     except Exception as error:
         if len(jobs) == 1:
             jobs[0].end()
-            jobs[0].future.set_exception(error)
+            jobs[0].found.set_exception(error)
             return
         for job in jobs:
             _compute(compute, [job])
         return
     for job, result in zip(jobs, results, strict=True):
         job.end()
-        job.future.set_result(result)
+        job.found.set_result(result)

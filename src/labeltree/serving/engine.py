@@ -174,8 +174,8 @@ class Engine:
                 if future.cancelled() and work.cancel():  # else `_decode` has the job, or has passed it on
                     job.end()
 
-            job.future.add_done_callback(drop)
-        return job.future
+            job.found.add_done_callback(drop)
+        return job.found
 
     def close(self, timeout: float | None = None) -> None:
         """End all threads, after what they have begun."""
@@ -185,7 +185,7 @@ class Engine:
             self.drift.close()
 
     def _decode(self, job: Job[_Sample, dict[str, Any]]) -> None:
-        if job.future.cancelled():
+        if job.found.cancelled():
             job.end()
             return
         sample, shape = job.sample, self.model.network.image_shape
@@ -199,7 +199,7 @@ class Engine:
                     f"most {self.memory.most / 1e6:,.0f} MB; send it with fewer pixels, or 8 bits a channel"
                 )
             with self.memory.taking(needed):
-                if job.future.cancelled():  # while it waited
+                if job.found.cancelled():  # while it waited
                     job.end()
                     return
                 pixels = read_upload(sample.content, shape[1], shape[0], self.settings.max_pixels, how)
@@ -207,8 +207,8 @@ class Engine:
             self._batcher.submit(job)
         except Exception as error:
             job.end()
-            if job.future.set_running_or_notify_cancel():
-                job.future.set_exception(error)
+            if job.found.set_running_or_notify_cancel():
+                job.found.set_exception(error)
 
 
 class _Compute:
