@@ -40,7 +40,7 @@ from labeltree.sampling import HierarchicalBatchSampler
 from labeltree.taxonomy import Taxonomy
 from labeltree.training.label_columns_of_batch import training_labels
 from labeltree.training.recipe import Recipe
-from labeltree.training.record import begin_run, check_samples
+from labeltree.training.records.record import begin_run, check_samples
 
 BATCH = 256
 Result = TypeVar("Result")

@@ -56,7 +56,7 @@ STEPS = {
         ENCODERS,
     ),
     "what a run was trained on": (
-        "import labeltree.training.record, labeltree.training.recipe_data",
+        "import labeltree.training.records.record, labeltree.training.recipe_data",
         {"lightning", "torchmetrics", "torchvision"},
     ),
     "functions of metrics": (

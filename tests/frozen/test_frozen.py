@@ -19,7 +19,7 @@ from labeltree.evaluation.result import EvaluationResult
 from labeltree.inference.model import Model
 from labeltree.inference.reference import load_reference
 from labeltree.metrics.checks import check_nodes
-from labeltree.models import registry as encoders
+from labeltree.models import encoder_registry as encoders
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.taxonomy import Taxonomy
 

@@ -25,7 +25,7 @@ def finish_run(folder: RunFolder, *, progress_bar: bool = True) -> None:
         folder: the folder of a run whose training has ended.
         progress_bar: show progress.
     """
-    from labeltree.training.record import is_first_rank
+    from labeltree.training.records.record import is_first_rank
 
     if not is_first_rank() or folder.decisions.is_file():
         return

@@ -271,7 +271,7 @@ def _described_by_samples(
     from labeltree.models import encoder_modality
     from labeltree.training.label_columns_of_batch import training_labels
     from labeltree.training.reading import read_recipe
-    from labeltree.training.record import check_labels
+    from labeltree.training.records.record import check_labels
     from labeltree.training.resolution import resolve_modality
 
     record, taxonomy = folder.load_samples(), folder.load_taxonomy()
@@ -319,7 +319,7 @@ def _own_samples(folder: RunFolder, progress: Progress | None, *, verify: bool) 
     from labeltree.data import data_exist
     from labeltree.training.reading import read_recipe
     from labeltree.training.recipe_data import open_recipe_data, split_by_recipe
-    from labeltree.training.record import (
+    from labeltree.training.records.record import (
         ContentChangedError,
         check_samples,
         recorded_images,

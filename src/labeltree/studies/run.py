@@ -26,7 +26,7 @@ from labeltree.training.fit import train
 from labeltree.training.network import Network
 from labeltree.training.recipe import Recipe, TableRecipe
 from labeltree.training.recipe_data import open_recipe_source
-from labeltree.training.record import changed_sources
+from labeltree.training.records.record import changed_sources
 from labeltree.training.registry import AUTO_OBJECTIVE
 
 __all__ = [

@@ -55,7 +55,6 @@ from labeltree.training.divergence import (
     record_divergence,
 )
 from labeltree.training.encoder_candidates import better_encoder, drop_candidates
-from labeltree.training.epoch_lines import EpochLines
 from labeltree.training.experiment import Experiment, prepare
 from labeltree.training.features.frozen import use_precomputed_features
 from labeltree.training.length import epochs_and_batch_size, length_note, length_warning
@@ -67,7 +66,8 @@ from labeltree.training.module import (
 )
 from labeltree.training.reading import read_recipe
 from labeltree.training.recipe import Recipe
-from labeltree.training.record import (
+from labeltree.training.records.epoch_lines import EpochLines
+from labeltree.training.records.record import (
     abandon_run,
     as_begun,
     begin_run,

@@ -65,7 +65,7 @@ def run(arguments: list[str]) -> None:
     from labeltree.runs import ModelDescription
     from labeltree.training.checkpoints import best_row
     from labeltree.training.fit import train
-    from labeltree.training.record import is_first_rank
+    from labeltree.training.records.record import is_first_rank
 
     recipe = with_absolute_paths(parser.recipe(settings))
     if options.folds is not None:
@@ -126,7 +126,7 @@ def _list_names(arguments: list[str]) -> bool:
 def _train_folds(recipe: Recipe, options: argparse.Namespace) -> None:
     from labeltree.report.cross_validation import train_folds
     from labeltree.training.reading import default_folder
-    from labeltree.training.record import is_first_rank
+    from labeltree.training.records.record import is_first_rank
 
     folder = train_folds(
         recipe,

@@ -1,0 +1,1 @@
+"""What a training writes down: versions, origins of losses, lines of epochs."""
