@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from labeltree.metrics import functional
 from labeltree.metrics.probe import LinearProbe
+from labeltree.metrics.retrieval import Retrieval
 from labeltree.metrics.sgd_probe import SGDProbe
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ __all__ = [
     "ParentOrderAccuracy",
     "ParentViolations",
     "RecallAtK",
+    "Retrieval",
     "RetrievalMetrics",
     "SGDProbe",
     "TreeAccuracy",

@@ -17,7 +17,7 @@ from labeltree.evaluation.reading import Reading
 from labeltree.evaluation.registry import Inputs, ProtocolResult, register
 from labeltree.evaluation.samples import SearchPlan, labelled_rows
 from labeltree.evaluation.subsampling import half_split
-from labeltree.metrics.functional.retrieval import nodes_at_depth
+from labeltree.metrics.functional import nodes_at_depth
 from labeltree.taxonomy.label_sets import covered_nodes, finest_labels, shared_depth, shared_note
 from labeltree.taxonomy.naming import some
 
