@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from labeltree.metrics import functional
 from labeltree.metrics.catalogue import Metric, find_metric, list_metrics, register_metric
 from labeltree.metrics.probe import LinearProbe
+from labeltree.metrics.retrieval import Retrieval
 from labeltree.metrics.sgd_probe import SGDProbe
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ __all__ = [
     "ParentOrderAccuracy",
     "ParentViolations",
     "RecallAtK",
+    "Retrieval",
     "RetrievalMetrics",
     "SGDProbe",
     "TreeAccuracy",

@@ -17,7 +17,7 @@ from labeltree.evaluation.protocol_registry import Inputs, ProtocolResult, regis
 from labeltree.evaluation.protocols.clusters import ClusteringOptions, cluster_scores
 from labeltree.evaluation.representations import Reading
 from labeltree.evaluation.subsampling import half_split
-from labeltree.metrics.functional.retrieval import nodes_at_depth
+from labeltree.metrics.functional import nodes_at_depth
 from labeltree.taxonomy.label_sets import covered_nodes, finest_labels, shared_depth, shared_note
 from labeltree.taxonomy.naming import some
 

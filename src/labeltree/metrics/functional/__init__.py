@@ -13,6 +13,7 @@ from labeltree.metrics.functional.classification import (
 )
 from labeltree.metrics.functional.clustering import adjusted_mutual_information, normalized_mutual_information
 from labeltree.metrics.functional.cophenetic import cophenetic_correlation
+from labeltree.metrics.functional.flat_retrieval import map_at_r, mean_average_precision, recall_at_k
 from labeltree.metrics.functional.graded_retrieval import (
     average_precision_at_depths,
     average_set_intersection,
@@ -46,12 +47,7 @@ from labeltree.metrics.functional.parent_prototypes import (
     parent_order_accuracy,
     parent_violations,
 )
-from labeltree.metrics.functional.retrieval import (
-    map_at_r,
-    mean_average_precision,
-    nodes_at_depth,
-    recall_at_k,
-)
+from labeltree.metrics.labels_at_depth import nodes_at_depth
 
 __all__ = [
     "accuracy_by_depth",

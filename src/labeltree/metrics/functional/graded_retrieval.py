@@ -7,23 +7,15 @@ label, and at greater depths it has no AP and is left out of the others' ranking
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from typing import Any, Literal, get_args
+from typing import Unpack
 
-import torch
 from torch import Tensor
 
-from labeltree.geometry import Geometry
-from labeltree.metrics.checks import check_nodes, check_reduction, mean_of_counted, spread
-from labeltree.metrics.search.graded import GradedScores
-from labeltree.metrics.search.score_rankings import Search, score_rankings
-from labeltree.progress import Progress
+from labeltree.metrics.retrieval import Relevance, Retrieval, RetrievalOptions
 from labeltree.taxonomy import AnyTaxonomy
 
-__all__ = ["Relevance", "average_precision_at_depths", "average_set_intersection", "h_ap", "ndcg"]
-
-Relevance = Literal["pop", "map"]
+__all__ = ["average_precision_at_depths", "average_set_intersection", "h_ap", "ndcg"]
 
 
 def h_ap(
@@ -36,12 +28,7 @@ def h_ap(
     relevance: Relevance = "pop",
     alpha: float = 1.0,
     weights: Sequence[float] | None = None,
-    geometry: Geometry | str | None = None,
-    query_groups: Tensor | None = None,
-    key_groups: Tensor | None = None,
-    reduction: str = "mean",
-    shard: bool = False,
-    progress: Progress | None = None,
+    **options: Unpack[RetrievalOptions],
 ) -> Tensor:
     """H-AP: average precision in which every result counts as far as it is related (HAPPIER, Section 3).
 
@@ -51,22 +38,11 @@ def h_ap(
     you took beside the number. A query that shares nothing with any item is left out of the mean.
 
     Args:
-        query_embeddings: (n, d) points of the geometry; all arguments are as in
-            `hierarchical_precision_at_k`.
-        query_nodes: (n,) labels, -1 for a missing one.
-        taxonomy: the tree or DAG of the labels.
-        key_embeddings: (m, d) database, or None.
-        key_nodes: (m,) labels of the database.
+        query_embeddings, query_nodes, taxonomy, key_embeddings, key_nodes: as in `Retrieval`.
         relevance: "pop" or "map".
         alpha: α ≥ 0 of "pop"; 1 is its authors' default.
         weights: w of "map", L numbers of at least 0, coarse to fine; None: all the same.
-        geometry: geometry of the embeddings, or its name; default `Sphere()`.
-        query_groups: see `hierarchical_precision_at_k`.
-        key_groups: see `hierarchical_precision_at_k`.
-        reduction: "mean", or "none" for one value per query, NaN for a query that shares nothing with any
-            item.
-        shard: see `hierarchical_precision_at_k`.
-        progress: see `hierarchical_precision_at_k`.
+        **options: further arguments of `Retrieval`, such as `geometry`.
 
     Returns:
         float64 scalar, NaN if no query counts; or (n,) with `reduction="none"`.
@@ -87,16 +63,9 @@ def h_ap(
         0.75
 
     """
-    check_reduction(reduction)
-    if relevance not in get_args(Relevance):
-        raise ValueError(f"relevance is {relevance!r}; expected 'pop' or 'map'")
-    if not 0 <= alpha < math.inf:
-        raise ValueError(f"alpha is {alpha!r}; expected a number of at least 0")
-    _check_weights(weights, taxonomy)
-    sides = (query_embeddings, query_nodes, key_embeddings, key_nodes, query_groups, key_groups)
-    search, scores = _scored(taxonomy, sides, (geometry, shard, progress), alpha=alpha, weights=weights)
-    values = spread(scores.pop if relevance == "pop" else scores.map, search.takes_part)
-    return values if reduction == "none" else mean_of_counted(values)
+    return Retrieval(
+        query_embeddings, query_nodes, taxonomy, key_embeddings, key_nodes, rank_once=False, **options
+    ).h_ap(relevance, alpha=alpha, weights=weights)
 
 
 def average_set_intersection(
@@ -105,13 +74,7 @@ def average_set_intersection(
     taxonomy: AnyTaxonomy,
     key_embeddings: Tensor | None = None,
     key_nodes: Tensor | None = None,
-    *,
-    geometry: Geometry | str | None = None,
-    query_groups: Tensor | None = None,
-    key_groups: Tensor | None = None,
-    reduction: str = "mean",
-    shard: bool = False,
-    progress: Progress | None = None,
+    **options: Unpack[RetrievalOptions],
 ) -> Tensor:
     """ASI: how far the first k results are those of the best ranking, over all k (Dynamic Metric Learning).
 
@@ -120,19 +83,8 @@ def average_set_intersection(
     al. 2021; `GradedScores` has the formula). A query that shares nothing with any item is left out.
 
     Args:
-        query_embeddings: (n, d) points of the geometry; all arguments are as in
-            `hierarchical_precision_at_k`.
-        query_nodes: (n,) labels, -1 for a missing one.
-        taxonomy: the tree or DAG of the labels.
-        key_embeddings: (m, d) database, or None.
-        key_nodes: (m,) labels of the database.
-        geometry: geometry of the embeddings, or its name; default `Sphere()`.
-        query_groups: see `hierarchical_precision_at_k`.
-        key_groups: see `hierarchical_precision_at_k`.
-        reduction: "mean", or "none" for one value per query, NaN for a query that shares nothing with any
-            item.
-        shard: see `hierarchical_precision_at_k`.
-        progress: see `hierarchical_precision_at_k`.
+        query_embeddings, query_nodes, taxonomy, key_embeddings, key_nodes: as in `Retrieval`.
+        **options: further arguments of `Retrieval`, such as `geometry`.
 
     Returns:
         float64 scalar, NaN if no query counts; or (n,) with `reduction="none"`.
@@ -150,11 +102,9 @@ def average_set_intersection(
         0.5
 
     """
-    check_reduction(reduction)
-    sides = (query_embeddings, query_nodes, key_embeddings, key_nodes, query_groups, key_groups)
-    search, scores = _scored(taxonomy, sides, (geometry, shard, progress))
-    values = spread(scores.asi, search.takes_part)
-    return values if reduction == "none" else mean_of_counted(values)
+    return Retrieval(
+        query_embeddings, query_nodes, taxonomy, key_embeddings, key_nodes, rank_once=False, **options
+    ).asi()
 
 
 def ndcg(
@@ -163,13 +113,7 @@ def ndcg(
     taxonomy: AnyTaxonomy,
     key_embeddings: Tensor | None = None,
     key_nodes: Tensor | None = None,
-    *,
-    geometry: Geometry | str | None = None,
-    query_groups: Tensor | None = None,
-    key_groups: Tensor | None = None,
-    reduction: str = "mean",
-    shard: bool = False,
-    progress: Progress | None = None,
+    **options: Unpack[RetrievalOptions],
 ) -> Tensor:
     """NDCG of the whole ranking, with the gain 2^l − 1 of a result that shares l depths with the query.
 
@@ -177,19 +121,8 @@ def ndcg(
     gain of Burges et al. 2005). A query that shares nothing with any item is left out of the mean.
 
     Args:
-        query_embeddings: (n, d) points of the geometry; all arguments are as in
-            `hierarchical_precision_at_k`.
-        query_nodes: (n,) labels, -1 for a missing one.
-        taxonomy: the tree or DAG of the labels.
-        key_embeddings: (m, d) database, or None.
-        key_nodes: (m,) labels of the database.
-        geometry: geometry of the embeddings, or its name; default `Sphere()`.
-        query_groups: see `hierarchical_precision_at_k`.
-        key_groups: see `hierarchical_precision_at_k`.
-        reduction: "mean", or "none" for one value per query, NaN for a query that shares nothing with any
-            item.
-        shard: see `hierarchical_precision_at_k`.
-        progress: see `hierarchical_precision_at_k`.
+        query_embeddings, query_nodes, taxonomy, key_embeddings, key_nodes: as in `Retrieval`.
+        **options: further arguments of `Retrieval`, such as `geometry`.
 
     Returns:
         float64 scalar, NaN if no query counts; or (n,) with `reduction="none"`.
@@ -208,11 +141,9 @@ def ndcg(
         0.7967
 
     """
-    check_reduction(reduction)
-    sides = (query_embeddings, query_nodes, key_embeddings, key_nodes, query_groups, key_groups)
-    search, scores = _scored(taxonomy, sides, (geometry, shard, progress))
-    values = spread(scores.ndcg, search.takes_part)
-    return values if reduction == "none" else mean_of_counted(values)
+    return Retrieval(
+        query_embeddings, query_nodes, taxonomy, key_embeddings, key_nodes, rank_once=False, **options
+    ).ndcg()
 
 
 def average_precision_at_depths(
@@ -221,13 +152,7 @@ def average_precision_at_depths(
     taxonomy: AnyTaxonomy,
     key_embeddings: Tensor | None = None,
     key_nodes: Tensor | None = None,
-    *,
-    geometry: Geometry | str | None = None,
-    query_groups: Tensor | None = None,
-    key_groups: Tensor | None = None,
-    reduction: str = "mean",
-    shard: bool = False,
-    progress: Progress | None = None,
+    **options: Unpack[RetrievalOptions],
 ) -> dict[int, Tensor]:
     """AP at each depth: results that share exactly this depth are relevant, finer ones are left out.
 
@@ -236,19 +161,8 @@ def average_precision_at_depths(
     out of its ranking. As in the evaluation of HAPPIER (Ramzi et al. 2022).
 
     Args:
-        query_embeddings: (n, d) points of the geometry; all arguments are as in
-            `hierarchical_precision_at_k`.
-        query_nodes: (n,) labels, -1 for a missing one.
-        taxonomy: the tree or DAG of the labels.
-        key_embeddings: (m, d) database, or None.
-        key_nodes: (m,) labels of the database.
-        geometry: geometry of the embeddings, or its name; default `Sphere()`.
-        query_groups: see `hierarchical_precision_at_k`.
-        key_groups: see `hierarchical_precision_at_k`.
-        reduction: "mean", or "none" for one value per query, NaN for a query that shares this depth
-            exactly with no item.
-        shard: see `hierarchical_precision_at_k`.
-        progress: see `hierarchical_precision_at_k`.
+        query_embeddings, query_nodes, taxonomy, key_embeddings, key_nodes: as in `Retrieval`.
+        **options: further arguments of `Retrieval`, such as `geometry`.
 
     Returns:
         depth -> float64 scalar, NaN if no query counts; or (n,) with `reduction="none"`.
@@ -267,38 +181,6 @@ def average_precision_at_depths(
         {1: 1.0, 2: 0.5}
 
     """
-    check_reduction(reduction)
-    sides = (query_embeddings, query_nodes, key_embeddings, key_nodes, query_groups, key_groups)
-    search, scores = _scored(taxonomy, sides, (geometry, shard, progress))
-    found = {at: spread(each, search.takes_part) for at, each in enumerate(scores.at_depth, start=1)}
-    return found if reduction == "none" else {at: mean_of_counted(each) for at, each in found.items()}
-
-
-def _scored(
-    taxonomy: AnyTaxonomy,
-    sides: tuple[Tensor, Tensor, Tensor | None, Tensor | None, Tensor | None, Tensor | None],
-    how: tuple[Geometry | str | None, bool, Progress | None],
-    **settings: Any,
-) -> tuple[Search, GradedScores]:
-    """The search among the sides, as `Search` takes them, and its scores."""
-    check_nodes("query_nodes", sides[1], taxonomy)
-    if sides[3] is not None:
-        check_nodes("key_nodes", sides[3], taxonomy)
-    search = Search(*sides)
-    nodes = (search.query_nodes, search.code_nodes, search.key_codes)
-    scores = GradedScores(taxonomy, *nodes, left_out=search.left_out, **settings)
-    geometry, shard, progress = how
-    score_rankings(search, (), None, scores, geometry=geometry, shard=shard, progress=progress)
-    return search, scores
-
-
-def _check_weights(weights: Sequence[float] | None, taxonomy: AnyTaxonomy) -> None:
-    if weights is None:
-        return
-    given = torch.as_tensor(weights, dtype=torch.float64)
-    usable = given.isfinite() & (given >= 0)
-    if given.shape != (taxonomy.max_depth,) or not bool(usable.all()) or not bool((given > 0).any()):
-        raise ValueError(
-            f"weights is {weights!r}; expected {taxonomy.max_depth} numbers of at least 0, one for each "
-            "depth, coarse to fine, not all of them 0"
-        )
+    return Retrieval(
+        query_embeddings, query_nodes, taxonomy, key_embeddings, key_nodes, rank_once=False, **options
+    ).average_precision_at_depths()

@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import difflib
 import fnmatch
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from labeltree.geometry import Geometry, as_geometry
-from labeltree.metrics import functional
-from labeltree.metrics.checks import check_labels, check_same_length
-from labeltree.metrics.functional.graded_retrieval import Relevance
+from labeltree.metrics.checks import check_labels, check_positive, check_same_length
 from labeltree.metrics.modular.state import CollectedSamples
+from labeltree.metrics.retrieval import Relevance, Retrieval
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy, TaxonomyDAG
 
 __all__ = [
@@ -36,7 +35,7 @@ __all__ = [
 
 
 class _Retrieval(CollectedSamples):
-    """Also collects the groups of the samples."""
+    """Also collects the groups of the samples; its `function` is a method of `Retrieval`."""
 
     groups: list[Tensor]
     needs_taxonomy: ClassVar[bool] = True
@@ -84,16 +83,18 @@ class _Retrieval(CollectedSamples):
         """Compute the metric from embeddings (n, d) and labels (n,)."""
         groups = self.rows("groups")
         given = groups if bool((groups >= 0).any()) else None
-        return type(self).function(samples, labels, **self.settings, query_groups=given, shard=self.shard)
-
-
-def _at_one_k(function: Callable[..., dict[int, Tensor]]) -> staticmethod[..., Tensor]:
-    """Wrap a function of several `ks` as one of a single k."""
-
-    def at_k(*samples: Tensor, k: int, **settings: Any) -> Tensor:
-        return function(*samples, ks=(k,), **settings)[k]
-
-    return staticmethod(at_k)
+        settings = self.settings
+        taxonomy, geometry = settings.pop("taxonomy"), settings.pop("geometry")
+        retrieval = Retrieval(
+            samples,
+            labels,
+            taxonomy,
+            geometry=geometry,
+            query_groups=given,
+            rank_once=False,
+            shard=self.shard,
+        )
+        return type(self).function(retrieval, **settings)
 
 
 class RecallAtK(_Retrieval):
@@ -117,7 +118,7 @@ class RecallAtK(_Retrieval):
     """
 
     needs_taxonomy = False
-    function = _at_one_k(functional.recall_at_k)
+    function = Retrieval.recall
 
     def __init__(
         self,
@@ -128,6 +129,7 @@ class RecallAtK(_Retrieval):
         geometry: Geometry | str | None = None,
         **kwargs: Any,
     ) -> None:
+        check_positive("k", k)
         super().__init__(taxonomy, geometry, settings={"k": k, "depth": depth}, **kwargs)
 
 
@@ -161,7 +163,7 @@ class MAPAtR(_WholeRanking):
 
     """
 
-    function = staticmethod(functional.map_at_r)
+    function = Retrieval.map_at_r
 
 
 class MeanAveragePrecision(_WholeRanking):
@@ -181,7 +183,7 @@ class MeanAveragePrecision(_WholeRanking):
 
     """
 
-    function = staticmethod(functional.mean_average_precision)
+    function = Retrieval.mean_average_precision
 
 
 class HierarchicalPrecisionAtK(_Retrieval):
@@ -203,11 +205,12 @@ class HierarchicalPrecisionAtK(_Retrieval):
 
     """
 
-    function = _at_one_k(functional.hierarchical_precision_at_k)
+    function = Retrieval.hierarchical_precision
 
     def __init__(
         self, taxonomy: AnyTaxonomy, *, k: int = 1, geometry: Geometry | str | None = None, **kwargs: Any
     ) -> None:
+        check_positive("k", k)
         super().__init__(taxonomy, geometry, settings={"k": k}, **kwargs)
 
 
@@ -231,7 +234,7 @@ class AverageHierarchicalPrecision(_Retrieval):
 
     """
 
-    function = staticmethod(functional.average_hierarchical_precision)
+    function = Retrieval.ahp
 
     def __init__(
         self,
@@ -267,7 +270,7 @@ class HAP(_Retrieval):
 
     """
 
-    function = staticmethod(functional.h_ap)
+    function = Retrieval.h_ap
 
     def __init__(
         self,
@@ -309,7 +312,7 @@ class AverageSetIntersection(_Graded):
 
     """
 
-    function = staticmethod(functional.average_set_intersection)
+    function = Retrieval.asi
 
 
 class NDCG(_Graded):
@@ -331,7 +334,7 @@ class NDCG(_Graded):
 
     """
 
-    function = staticmethod(functional.ndcg)
+    function = Retrieval.ndcg
 
 
 class RetrievalMetrics(_Retrieval):
@@ -377,7 +380,7 @@ class RetrievalMetrics(_Retrieval):
     """
 
     higher_is_better = None
-    function = staticmethod(functional.retrieval_metrics)
+    function = Retrieval.metrics
 
     def __init__(
         self,

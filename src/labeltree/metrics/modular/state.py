@@ -1,6 +1,6 @@
 """Base classes: they keep the rows of all samples, over batches and ranks.
 
-A class sets its `function` in `labeltree.metrics.functional` and its direction. The other arguments of the
+A class sets its `function`, which computes the value, and its direction. The other arguments of the
 function are the settings, which are attributes of the metric. No sums are kept: metrics that read the same
 rows may then share them in a `MetricCollection`, whatever the first batch is.
 
@@ -33,7 +33,7 @@ class FunctionMetric(Metric):
     """A metric whose value is a function of the collected samples and of settings.
 
     Attributes:
-        function: the function in `labeltree.metrics.functional`.
+        function: the function in `labeltree.metrics.functional`, or the method of `Retrieval`.
         key: of the metric in the catalogue, which knows the better direction; default: the function's name.
         settings: arguments of the function by name; each is an attribute of the metric.
 
