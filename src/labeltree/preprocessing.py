@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
+from labeltree.checks import check_choice
+
 __all__ = ["ChooseInput", "ImageInput", "ImageLook", "Interpolation", "Preprocessing", "filter_name"]
 
 Interpolation = Literal["nearest", "bilinear", "bicubic", "lanczos", "box", "hamming"]
@@ -35,11 +37,7 @@ class Preprocessing:
     def __post_init__(self) -> None:
         if not 0 < self.crop <= 1:
             raise ValueError(f"crop is {self.crop}; it must be above 0 and at most 1")
-        if self.interpolation not in get_args(Interpolation):
-            raise ValueError(
-                f"interpolation is {self.interpolation!r}; it must be one of "
-                f"{', '.join(get_args(Interpolation))}"
-            )
+        check_choice("interpolation", self.interpolation, Interpolation)
 
     def __str__(self) -> str:
         sides = "both sides" if self.squash else "the shorter side"

@@ -72,7 +72,7 @@ def test_the_rule() -> None:
     with pytest.raises(DataError, match="no classifier 'own' here; there are prototypes, probe"):
         choose({"probe": right, "prototypes": right}, "own")
     with pytest.raises(
-        ValueError, match="classifier is 'svm'; expected one of auto, feature-means, prototypes"
+        ValueError, match="classifier is 'svm'; expected one of 'auto', 'feature-means', 'prototypes'"
     ):
         choose({"probe": right}, "svm")  # type: ignore[arg-type]
 

@@ -277,7 +277,7 @@ def test_where_no_group_has_one_label_none_is_judged(clinic: EmbeddingTable, tax
     one = replace(clinic, groups=torch.zeros(len(clinic), dtype=torch.int64))
     with pytest.raises(DataError, match=r"no group has one label: 1 group has samples .* such as '0'"):
         run("per-group", one, taxonomy)
-    with pytest.raises(ValueError, match="conflicts is 'both', expected drop, all, majority"):
+    with pytest.raises(ValueError, match="conflicts is 'both'; expected one of 'drop', 'all', 'majority'"):
         run("per-group", one, taxonomy, conflicts="both")
 
 

@@ -67,5 +67,5 @@ def test_it_is_said_on_the_command_line(tmp_path: Path, taxonomy: Taxonomy) -> N
 
 
 def test_another_geometry_is_an_error() -> None:
-    with pytest.raises(ValueError, match="feature_geometry is 'poincare'; expected one of sphere, euclidean"):
+    with pytest.raises(ValueError, match="feature_geometry is 'poincare'; expected 'sphere' or 'euclidean'"):
         EvaluationSettings(feature_geometry="poincare")  # type: ignore[arg-type]

@@ -76,11 +76,11 @@ def test_wrong_batches(batch, message):
         (lambda: NTXentLoss(0.0), "temperature must be above 0; got 0.0"),
         (
             lambda: NTXentLoss(reduction="mean"),
-            "reduction must be one of valid, all, pairs, sum, none; got 'mean'",
+            "reduction is 'mean'; expected one of 'valid', 'all', 'pairs', 'sum', 'none'",
         ),
-        (lambda: NTXentLoss(similarity="dot"), "similarity must be 'cosine' or 'distance'; got 'dot'"),
+        (lambda: NTXentLoss(similarity="dot"), "similarity is 'dot'; expected 'cosine' or 'distance'"),
         (lambda: SupConLoss(TREE, depth=3), "depth must lie between 1 and 2, the depth of the tree; got 3"),
-        (lambda: SupConLoss(TREE, undecided="drop"), "undecided must be 'ignore' or 'negative'; got 'drop'"),
+        (lambda: SupConLoss(TREE, undecided="drop"), "undecided is 'drop'; expected 'ignore' or 'negative'"),
         (lambda: HWCLoss(TREE, -0.1), "alpha and gamma must not be negative; got alpha=-0.1, gamma=0.5"),
         (lambda: HWCLoss(TREE, omega_max=0.5), "omega_max must be at least 1; got 0.5"),
         (lambda: HWCLoss(TREE, control="outside_softmax"), "does nothing at alpha=0; set alpha"),
@@ -91,11 +91,11 @@ def test_wrong_batches(batch, message):
         ),
         (
             lambda: HWCLoss(TREE, rho="depth"),
-            "rho must be one of max_depth, own_depth, same_one; got 'depth'",
+            "rho is 'depth'; expected one of 'max_depth', 'own_depth', 'same_one'",
         ),
         (
             lambda: HWCLoss(TREE, positives="leaf"),
-            "positives must be 'same' or 'instance'; got 'leaf'",
+            "positives is 'leaf'; expected 'same' or 'instance'",
         ),
         (
             lambda: HWCLoss(TREE, alpha=0.5, control="outside_softmax", omega_max=2.0),
@@ -103,14 +103,14 @@ def test_wrong_batches(batch, message):
         ),
         (
             lambda: WeightedSupConLoss(TREE, positives="all"),
-            "positives must be 'related' or 'same'; got 'all'",
+            "positives is 'all'; expected 'related' or 'same'",
         ),
         (lambda: WeightedSupConLoss(TREE, alpha=-1.0), "alpha must not be negative; got -1.0"),
         (lambda: HiMulConLoss(TREE, "linear"), "weights must be numbers or one of exp, .*; got 'linear'"),
         (lambda: HiMulConLoss(TREE, [1.0]), r"weights must have 2 entries, .* coarse → fine; got 1: \[1.0\]"),
         (lambda: HiMulConLoss(TREE, [1.0, float("nan")]), "weights must be finite and not negative"),
-        (lambda: HiMulConLoss(TREE, positives="all"), "positives must be 'nested' or 'exact'; got 'all'"),
-        (lambda: HiMulConLoss(TREE, variant="code"), "variant must be 'paper' or 'reference'; got 'code'"),
+        (lambda: HiMulConLoss(TREE, positives="all"), "positives is 'all'; expected 'nested' or 'exact'"),
+        (lambda: HiMulConLoss(TREE, variant="code"), "variant is 'code'; expected 'paper' or 'reference'"),
         (lambda: HiConELoss(TREE, reduction="all"), "variant='reference' computes .* need variant='paper'"),
     ],
 )

@@ -257,7 +257,7 @@ def test_errors(loss: DeViSELoss, animals: str, tmp_path: Path) -> None:
         pytest.raises(ValueError, match=r"dim is 128, but the word vectors of .* have 5"),
     ):
         DeViSELoss(ANIMALS, animals, dim=128)
-    with pytest.raises(ValueError, match="negatives must be 'all' or 'one'"):
+    with pytest.raises(ValueError, match="expected 'all' or 'one'"):
         DeViSELoss(ANIMALS, animals, negatives="two")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="margin must not be negative"):
         DeViSELoss(ANIMALS, animals, -0.1)

@@ -202,7 +202,7 @@ def test_many_rows_are_ranked_a_few_anchors_at_a_time(monkeypatch: pytest.Monkey
     ("options", "message"),
     [
         ({"weight": 1.5}, "weight must lie between 0 and 1; got 1.5"),
-        ({"relevance": "linear"}, "relevance must be 'pop' or 'map'; got 'linear'"),
+        ({"relevance": "linear"}, "relevance is 'linear'; expected 'pop' or 'map'"),
         ({"alpha": -1.0}, "alpha must be at least 0; got -1.0"),
         ({"rank_temperature": 0.001}, "expected a temperature of at least 0.005"),
         ({"rank_temperature": 0.02}, "at most a fifth of delta"),

@@ -231,7 +231,7 @@ def test_wrong_ratings(ratings, message):
     [
         ({"threshold": 1.0}, "threshold must be 0 or more and below 1; got 1.0"),
         ({"threshold": -0.1}, "threshold must be 0 or more and below 1; got -0.1"),
-        ({"undecided": "drop"}, "undecided must be 'ignore' or 'negative'; got 'drop'"),
+        ({"undecided": "drop"}, "undecided is 'drop'; expected 'ignore' or 'negative'"),
         ({"temperature": 0.0}, "temperature must be above 0; got 0.0"),
     ],
 )

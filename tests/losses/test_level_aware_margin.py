@@ -181,9 +181,9 @@ def test_defaults_fall_from_coarse_to_fine():
         ({"margins": [0.1, 0.2]}, "margins must have 1 entries, one per depth, coarse → fine; got 2"),
         ({"weights": [-1.0]}, "weights must be finite and not negative"),
         ({"distance": "poincare"}, "distance='poincare' needs a PoincareBall as geometry; got 'sphere'"),
-        ({"distance": "l2"}, "distance must be one of unit, raw, cosine, poincare; got 'l2'"),
-        ({"update": "never"}, "update must be 'after' or 'before'; got 'never'"),
-        ({"divisor": "n"}, "divisor must be 'batch' or 'contributing'; got 'n'"),
+        ({"distance": "l2"}, "distance is 'l2'; expected one of 'unit', 'raw', 'cosine', 'poincare'"),
+        ({"update": "never"}, "update is 'never'; expected 'after' or 'before'"),
+        ({"divisor": "n"}, "divisor is 'n'; expected 'batch' or 'contributing'"),
     ],
 )
 def test_wrong_options(options, message):

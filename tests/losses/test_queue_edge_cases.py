@@ -151,16 +151,16 @@ def test_reductions():
         (lambda: MaskConLoss(TREE, w=math.nan), "w must lie between 0 and 1; got nan"),
         (
             lambda: NNCLRLoss(exclude_self="yes"),
-            "exclude_self must be one of drop, negative, keep; got 'yes'",
+            "exclude_self is 'yes'; expected one of 'drop', 'negative', 'keep'",
         ),
-        (lambda: MaskConLoss(TREE, variant="code"), "variant must be 'paper' or 'reference'; got 'code'"),
+        (lambda: MaskConLoss(TREE, variant="code"), "variant is 'code'; expected 'paper' or 'reference'"),
         (
             lambda: MaskConLoss(TREE, variant="reference", exclude_self="drop"),
             "variant='reference' keeps a sample's own old keys.*leave variant out",
         ),
-        (lambda: ASCLLoss(trust="both"), "trust must be 'entropy' or 'confidence'; got 'both'"),
-        (lambda: MaskConLoss(TREE, undecided="drop"), "undecided must be 'ignore' or 'negative'"),
-        (lambda: SelfConLoss(reduction="mean"), "reduction must be one of valid"),
+        (lambda: ASCLLoss(trust="both"), "trust is 'both'; expected 'entropy' or 'confidence'"),
+        (lambda: MaskConLoss(TREE, undecided="drop"), "expected 'ignore' or 'negative'"),
+        (lambda: SelfConLoss(reduction="mean"), "expected one of 'valid'"),
         (lambda: SelfConLoss(geometry=PoincareBall(-1.0)), "SelfConLoss compares by the cosine.*'poincare'"),
     ],
 )

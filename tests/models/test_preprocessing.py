@@ -35,7 +35,7 @@ def test_a_size_after_resizing() -> None:
     assert Preprocessing(squash=True).resized(640, 480, 224) == (224, 224)
     with pytest.raises(ValueError, match="crop is 0; it must be above 0"):
         Preprocessing(crop=0)
-    with pytest.raises(ValueError, match="interpolation is 'cubic'; it must be one of nearest"):
+    with pytest.raises(ValueError, match="interpolation is 'cubic'; expected one of 'nearest'"):
         Preprocessing(interpolation="cubic")  # type: ignore[arg-type]
     kept = Preprocessing(0.9, True, "lanczos")
     assert Preprocessing.from_dict(kept.to_dict()) == kept

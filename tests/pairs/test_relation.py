@@ -101,7 +101,9 @@ def test_rho_by_its_three_definitions():
 def test_rho_asks_for_the_space_it_needs():
     with pytest.raises(ValueError, match=r"own_depth.*refined"):
         relation_codes(2).rho("own_depth")
-    with pytest.raises(ValueError, match="rho must be one of max_depth, own_depth, same_one; got 'depth'"):
+    with pytest.raises(
+        ValueError, match="rho is 'depth'; expected one of 'max_depth', 'own_depth', 'same_one'"
+    ):
         relation_codes(2).rho("depth")
 
 

@@ -90,7 +90,7 @@ def test_only_what_is_wanted():
     assert got.least is not None
     with pytest.raises(ValueError, match="needs pair_weight"):
         pair_statistics(z, z, relation, Sphere(), 0.1, want=("weighted",))
-    with pytest.raises(ValueError, match="similarity must be one of cosine, distance; got 'dot'"):
+    with pytest.raises(ValueError, match="similarity is 'dot'; expected 'cosine' or 'distance'"):
         pair_statistics(z, z, relation, Sphere(), 0.1, similarity="dot")
 
 

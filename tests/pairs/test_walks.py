@@ -304,7 +304,7 @@ def test_rows_without_direction_have_no_gradient():
 
 
 def test_an_unknown_implementation_is_named():
-    with pytest.raises(ValueError, match="implementation must be one of auto, dense, streaming, triton; got"):
+    with pytest.raises(ValueError, match="expected one of 'auto', 'dense', 'streaming', 'triton'"):
         implementation("fast").__enter__()
     with pytest.raises(ValueError, match="tile must be at least 1; got 0"):
         implementation("streaming", tile=0).__enter__()

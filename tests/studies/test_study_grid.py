@@ -318,9 +318,12 @@ def test_what_is_undefined_is_null_in_the_results_and_nan_when_read(tmp_path: Pa
     [
         ({"protocols": ["knnn"]}, "there is no protocol 'knnn'; did you mean 'knn'?"),
         ({"protocols": ["knn"], "options": {"knn": {"kz": [1]}}}, "protocol 'knn' has no option 'kz'"),
-        ({"feature_geometry": "sphre"}, "expected one of sphere, euclidean"),
-        ({"leave_group_out": "alwys"}, "expected one of auto, always, never"),
-        ({"classifier": "prob"}, "expected one of auto, feature-means, prototypes, lda, probe, own"),
+        ({"feature_geometry": "sphre"}, "expected 'sphere' or 'euclidean'"),
+        ({"leave_group_out": "alwys"}, "expected one of 'auto', 'always', 'never'"),
+        (
+            {"classifier": "prob"},
+            "expected one of 'auto', 'feature-means', 'prototypes', 'lda', 'probe', 'own'",
+        ),
     ],
     ids=str,
 )

@@ -8,13 +8,14 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from labeltree.atomic import atomic_write
+from labeltree.checks import check_choice
 from labeltree.curation.contradicted import Contradicted, count_contradicted
 from labeltree.curation.neighbour_evidence import Evidence, Neighbours, nearest_labelled, weigh, winnable
 from labeltree.curation.out_of_fold import OutOfFold, out_of_fold
@@ -239,8 +240,7 @@ def find_suspects(
         DataError: if there are fewer than two classes with enough samples.
         ValueError: if a setting is out of range or columns differ in length.
     """
-    if ranking not in get_args(Ranking):
-        raise ValueError(f"ranking is '{ranking}'; it must be 'labels' or 'branches'")
+    check_choice("ranking", ranking, Ranking)
     if not 0 <= least_score < 1:
         raise ValueError(f"least_score is {least_score}; it must be 0 or more and below 1")
     if len(ids) != len(nodes) or (paths is not None and len(paths) != len(nodes)):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from labeltree.checks import check_choice
 from labeltree.decisions.class_nodes import ClassNodes
 from labeltree.taxonomy import AnyTaxonomy
 
@@ -72,8 +73,7 @@ def find_paths(probabilities: Tensor, classes: ClassNodes, descent: Descent = "c
     Raises:
         ValueError: if the descent is unknown, or the probabilities are not valid.
     """
-    if descent not in get_args(Descent):
-        raise ValueError(f"descent is {descent!r}; expected {' or '.join(map(repr, get_args(Descent)))}")
+    check_choice("descent", descent, Descent)
     parts = [_paths_of(part, classes, descent) for part in classes.parts(probabilities)]
     width = max(paths.nodes.shape[1] for paths in parts)
     return Paths(

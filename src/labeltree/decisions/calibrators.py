@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from labeltree.checks import check_choice
 from labeltree.decisions.class_nodes import ClassNodes
 from labeltree.taxonomy.dag import check_tree
 
@@ -203,8 +204,7 @@ def fit_calibrator(scores: Tensor, labels: Tensor, classes: ClassNodes, kind: Ca
     Raises:
         ValueError: for an unknown kind.
     """
-    if kind not in CALIBRATIONS:
-        raise ValueError(f"calibration is {kind!r}; expected one of {', '.join(CALIBRATIONS)}")
+    check_choice("calibration", kind, CALIBRATIONS)
     usable = (labels >= 0) & (classes.counts[labels.clamp(min=0)] > 0)
     z, nodes = torch.log_softmax(scores.detach().double()[usable], 1), labels[usable]
     if kind == "none" or (not len(nodes) and kind != "depth"):

@@ -15,6 +15,7 @@ from typing import Any, Literal, Protocol, get_args
 import torch
 from torch import Tensor
 
+from labeltree.checks import check_choice
 from labeltree.decisions.calibrators import smoothed_temperature
 from labeltree.decisions.class_nodes import ClassNodes
 from labeltree.decisions.lda import fit_discriminants
@@ -546,8 +547,7 @@ def choose_by_accuracy(
     f1: Mapping[str, float] | None = None,
 ) -> ChosenClassifier:
     """Apply the rule of `choose_classifier` to given validation scores: hierarchical F1, else accuracies."""
-    if asked not in CLASSIFIERS:
-        raise ValueError(f"classifier is {asked!r}; expected one of {', '.join(CLASSIFIERS)}")
+    check_choice("classifier", asked, CLASSIFIERS)
     if asked != "auto" and asked not in offered:
         raise DataError(
             f"there is no classifier '{asked}' here; there are {', '.join(offered)}: take one of those, or "

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from labeltree.checks import check_choice
 from labeltree.decisions.answers import Paths
 from labeltree.errors import DataError
 from labeltree.metrics.checks import check_nodes, check_same_length
@@ -112,8 +113,7 @@ class Promise:
             ("method", self.method, get_args(Method)),
             ("counted", self.counted, get_args(Counted)),
         ):
-            if value not in choices:
-                raise ValueError(f"{name} is {value!r}; expected {' or '.join(map(repr, choices))}")
+            check_choice(name, value, choices)
         if self.confidence is not None and self.method != "conformal":
             raise ValueError("confidence is given, which only the method 'conformal' has; leave it out")
 

@@ -7,12 +7,13 @@ import io
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from labeltree.checks import check_choice
 from labeltree.decisions.class_nodes import ClassNodes
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.safe_files import Reader, read_text
@@ -44,8 +45,7 @@ class TreeCost:
     coarse: float | None = None
 
     def __post_init__(self) -> None:
-        if self.distance not in get_args(Distance):
-            raise ValueError(f"distance is {self.distance!r}; expected 'height' or 'edges'")
+        check_choice("distance", self.distance, Distance)
         if self.coarse is not None and not 0 <= self.coarse <= 1:
             raise ValueError(f"coarse is {self.coarse!r}; expected a number from 0 to 1")
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+from labeltree.checks import check_choice
 from labeltree.decisions.classifiers import CLASSIFIERS, ClassifierChoice
 from labeltree.metrics.search.left_out import LeaveGroupOut, check_leave_group_out
 from labeltree.safe_files import fits
@@ -84,13 +85,8 @@ class EvaluationSettings:
         for name in ("hp_k", "max_probe_samples", "max_retrieval_samples", "max_graded_queries", "max_pairs"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
-        if self.feature_geometry not in get_args(FeatureGeometry):
-            raise ValueError(
-                f"feature_geometry is '{self.feature_geometry}', expected one of "
-                f"{', '.join(get_args(FeatureGeometry))}"
-            )
-        if self.classifier not in CLASSIFIERS:
-            raise ValueError(f"classifier is '{self.classifier}', expected one of {', '.join(CLASSIFIERS)}")
+        check_choice("feature_geometry", self.feature_geometry, FeatureGeometry)
+        check_choice("classifier", self.classifier, CLASSIFIERS)
         if self.frequency_bounds and (
             len(self.frequency_bounds) != 2 or not 0 < self.frequency_bounds[0] <= self.frequency_bounds[1]
         ):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from labeltree.checks import check_choice
 from labeltree.evaluation.evaluation_settings import FeatureGeometry
 from labeltree.geometry import Geometry, get_geometry
 from labeltree.runs import EmbeddingTable
@@ -75,8 +76,7 @@ def read(table: EmbeddingTable, role: str, feature_geometry: FeatureGeometry = "
     Raises:
         ValueError: for an unknown role.
     """
-    if role not in ROLES:
-        raise ValueError(f"role is '{role}', expected one of {', '.join(ROLES)}")
+    check_choice("role", role, ROLES)
     if role == "features" and table.features is not None:
         points = table.features.float()
         geometry = get_geometry(feature_geometry)

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from labeltree.atomic import new_folder_in
+from labeltree.checks import check_choice
 from labeltree.data import Source
 from labeltree.data.source import CALIB
 from labeltree.data.stratified import make_folds
@@ -158,8 +159,7 @@ def extend_run(
     """
     if data is None and not retire:
         raise ValueError("nothing to do: name samples of new classes by data, or classes to retire")
-    if place not in PLACES:
-        raise ValueError(f"place is {place!r}; expected {' or '.join(PLACES)}")
+    check_choice("place", place, PLACES)
     if place == "nearest" and under is not None:
         raise ValueError("place='nearest' finds the node above by itself; leave out under")
     if classifier == "own":

@@ -8,6 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from labeltree.checks import check_choice
 from labeltree.taxonomy import AnyTaxonomy
 from labeltree.taxonomy.check_nodes import warn_of_class_numbers
 
@@ -88,8 +89,7 @@ def check_positive(name: str, value: int) -> None:
 
 def check_reduction(reduction: str) -> None:
     """Raise ``ValueError`` unless `reduction` is "mean" or "none"."""
-    if reduction not in ("mean", "none"):
-        raise ValueError(f"reduction is {reduction!r}; expected 'mean' or 'none'")
+    check_choice("reduction", reduction, ("mean", "none"))
 
 
 def mean_of_counted(values: Tensor) -> Tensor:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property, partial
-from typing import Literal, NamedTuple, TypedDict, get_args, overload
+from typing import Literal, NamedTuple, TypedDict, overload
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from labeltree.checks import check_choice
 from labeltree.geometry import Geometry
 from labeltree.metrics.checks import (
     check_nodes,
@@ -176,8 +177,7 @@ class Retrieval:
     def ahp(self, k: int = _AHP_K, *, rule: str = "mean") -> Tensor:
         """AHP@K by the `rule` "mean" or "trapezoid", as in `average_hierarchical_precision`."""
         check_positive("k", k)
-        if rule not in ("mean", "trapezoid"):
-            raise ValueError(f"rule is {rule!r}; expected 'mean' or 'trapezoid'")
+        check_choice("rule", rule, ("mean", "trapezoid"))
         scores = self._hierarchical(k, ())
         return self._reduced(scores.mean if rule == "mean" else scores.trapezoid)
 
@@ -185,8 +185,7 @@ class Retrieval:
         self, relevance: Relevance = "pop", *, alpha: float = 1.0, weights: Sequence[float] | None = None
     ) -> Tensor:
         """H-AP with the `relevance` "pop", which has an α, or "map", which has weights, as in `h_ap`."""
-        if relevance not in get_args(Relevance):
-            raise ValueError(f"relevance is {relevance!r}; expected 'pop' or 'map'")
+        check_choice("relevance", relevance, Relevance)
         if not 0 <= alpha < math.inf:
             raise ValueError(f"alpha is {alpha!r}; expected a number of at least 0")
         _check_weights(weights, self.taxonomy)

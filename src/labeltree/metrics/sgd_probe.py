@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 from torch import Tensor
 
+from labeltree.checks import check_choice
 from labeltree.metrics.checks import check_positive
 from labeltree.metrics.probe import LinearClassifier
 from labeltree.progress import Progress
@@ -79,8 +80,7 @@ class SGDProbe(LinearClassifier):
             raise ValueError(f"momentum is {momentum!r}; expected a number from 0 to below 1")
         if not weight_decay >= 0:
             raise ValueError(f"weight_decay is {weight_decay!r}; expected a number of at least 0")
-        if schedule not in get_args(Schedule):
-            raise ValueError(f"schedule is {schedule!r}; expected one of {', '.join(get_args(Schedule))}")
+        check_choice("schedule", schedule, Schedule)
         self.epochs, self.batch_size, self.learning_rate = epochs, batch_size, learning_rate
         self.momentum, self.weight_decay = momentum, weight_decay
         self.schedule, self.balanced, self.seed = schedule, balanced, seed

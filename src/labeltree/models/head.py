@@ -2,6 +2,8 @@
 
 from torch import Tensor, nn
 
+from labeltree.checks import check_choice
+
 __all__ = ["ProjectionHead"]
 
 
@@ -28,8 +30,7 @@ class ProjectionHead(nn.Module):
         norm: str = "batch",
     ) -> None:
         super().__init__()
-        if norm not in ("batch", "none"):
-            raise ValueError(f"norm is {norm!r}; expected 'batch' or 'none'")
+        check_choice("norm", norm, ("batch", "none"))
         hidden_dim = in_dim if hidden_dim is None else hidden_dim
         sizes = {"in_dim": in_dim, "out_dim": out_dim, "hidden_dim": hidden_dim, "num_layers": num_layers}
         for name, value in sizes.items():

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 
+from labeltree.checks import check_choice
 from labeltree.pairs.kernels.launch_kernels import can_run
 
 __all__ = ["Implementation", "Plan", "asked", "implementation", "planned"]
@@ -55,8 +56,7 @@ def implementation(
         ...     planned(torch.device("cpu"), 10**6).name
         'dense'
     """
-    if name not in get_args(Implementation):
-        raise ValueError(f"implementation must be one of {', '.join(get_args(Implementation))}; got {name!r}")
+    check_choice("implementation", name, Implementation)
     if tile is not None and not tile >= 1:
         raise ValueError(f"tile must be at least 1; got {tile}")
     token = _PLAN.set(Plan(name, tile, Plan.keep if keep is None else keep))

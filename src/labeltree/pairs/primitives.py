@@ -6,11 +6,12 @@ Losses are written over the primitives and do not depend on that choice.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
+from labeltree.checks import check_choice
 from labeltree.geometry import Geometry, Sphere
 from labeltree.pairs import dense
 from labeltree.pairs.kernels import bounded_launch as bounded_kernels
@@ -157,8 +158,7 @@ def pair_statistics(
                 [0., 0., 0., 2., 0.],
                 [0., 0., 0., 0., 0.]])
     """
-    if similarity not in get_args(Similarity):
-        raise ValueError(f"similarity must be one of {', '.join(get_args(Similarity))}; got {similarity!r}")
+    check_choice("similarity", similarity, Similarity)
     if "weighted" in want and pair_weight is None:
         raise ValueError('want="weighted" needs pair_weight, a function of (rows, cols)')
     way = way_of(queries, keys, relation, temperature, similarity, scale=scale)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 from torch import Tensor
 
+from labeltree.checks import check_choice
 from labeltree.taxonomy.relations import APART, INSTANCE, SAME, RelationTable, num_relations
 
 __all__ = ["RelationCodes", "Rho", "relation_codes"]
@@ -69,8 +70,7 @@ class RelationCodes:
 
         A pair with a missing label has ρ = 0.
         """
-        if kind not in get_args(Rho):
-            raise ValueError(f"rho must be one of {', '.join(get_args(Rho))}; got {kind!r}")
+        check_choice("rho", kind, Rho)
         if kind == "own_depth" and not self.refined:
             raise ValueError("rho='own_depth' needs a refined numbering: relation_codes(..., refined=True)")
         rho = self.spread(self.relations.rho)

@@ -7,6 +7,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
+from labeltree.checks import check_choice
 from labeltree.taxonomy import Taxonomy
 
 __all__ = ["SIMILARITIES", "Similarity", "class_points", "class_similarity"]
@@ -37,8 +38,7 @@ def class_similarity(
     """
     if not 0 <= tree <= 1:
         raise ValueError(f"tree is {tree}; it lies between 0 (no tree) and 1 (the tree alone)")
-    if similarity not in SIMILARITIES:
-        raise ValueError(f"similarity is '{similarity}', expected one of {', '.join(SIMILARITIES)}")
+    check_choice("similarity", similarity, SIMILARITIES)
     one, other = classes[:, None], classes[None, :]
     if similarity == "height":
         likeness = 1 - taxonomy.lca_height_dissimilarity(one, other)

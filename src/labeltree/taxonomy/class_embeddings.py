@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from labeltree.checks import check_choice
 from labeltree.errors import TaxonomyError
 from labeltree.lazy import torch
 from labeltree.taxonomy.check_nodes import NodesLike, as_nodes
@@ -61,8 +62,7 @@ def class_vectors(
 ) -> Tensor:
     """The vectors of classes (C,), (C, D) float64; see `Taxonomy.class_embeddings`."""
     leaves = _leaves_of(tree, classes)
-    if method not in (None, "cholesky", "eigen"):
-        raise ValueError(f"method is {method!r}; expected 'cholesky' or 'eigen'")
+    check_choice("method", method, (None, "cholesky", "eigen"))
     if (method or ("cholesky" if dim is None else "eigen")) == "cholesky":
         if dim not in (None, len(leaves)):
             raise ValueError(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
+from labeltree.checks import check_choice
 from labeltree.errors import TaxonomyError
 from labeltree.lazy import torch
 from labeltree.taxonomy.check_nodes import NodesLike
@@ -116,8 +117,7 @@ class TaxonomyDAG(Graph):
         Raises:
             ValueError: for an unknown rule, or an argument that belongs to the other rule.
         """
-        if rule not in PROJECTIONS:
-            raise ValueError(f"rule is {rule!r}; expected {' or '.join(map(repr, PROJECTIONS))}")
+        check_choice("rule", rule, PROJECTIONS)
         other = ("classes", classes) if rule == "odir" else ("frequencies", frequencies)
         if other[1] is not None:
             raise ValueError(f"{other[0]} is given, which the rule {rule!r} does not use; leave it out")

@@ -16,6 +16,7 @@ import numpy as np
 
 from labeltree.atomic import atomic_write
 from labeltree.cache import cache_is_ignored, data_home, has_room, new_folder, one_at_a_time
+from labeltree.checks import check_choice
 from labeltree.data.images.decode import ImageHead, decode, optional_decoders, read_head
 from labeltree.data.images.encoded import EncodedImages, encoded
 from labeltree.data.images.look import look_at
@@ -87,10 +88,8 @@ def check_image_settings(settings: ImageSettings) -> None:
         raise TypeError(f"unknown setting '{unknown[0]}' of images; there are {', '.join(known)}")
     on_error = settings.get("on_error", "raise")
     channels, size = settings.get("channels"), settings.get("image_size")
-    if on_error not in ("raise", "skip"):
-        raise ValueError(f"on_error is {on_error!r}; it must be 'raise' or 'skip'")
-    if channels not in (None, 1, 3):
-        raise ValueError(f"channels is {channels}; it must be 1, 3 or None")
+    check_choice("on_error", on_error, ("raise", "skip"))
+    check_choice("channels", channels, (None, 1, 3))
     if isinstance(size, int) and size < 1:
         raise ValueError(f"image_size is {size}; it must be 1 or more, or None")
 

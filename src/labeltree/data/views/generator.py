@@ -9,6 +9,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from labeltree.checks import check_choice
 from labeltree.data import counter_rng
 from labeltree.data.source import Source
 from labeltree.data.views import transforms
@@ -75,12 +76,10 @@ class ViewGenerator:
         operations: int = 2,
         magnitude: float = 9,
     ) -> None:
-        if recipe not in RECIPES:
-            raise ValueError(f"recipe is {recipe!r}; it must be one of {', '.join(RECIPES)}")
+        check_choice("recipe", recipe, RECIPES)
         if size is not None and size < 1:
             raise ValueError(f"size is {size}; it must be 1 or more")
-        if channels not in (None, 1, 3):
-            raise ValueError(f"channels is {channels}; it must be 1, 3 or None")
+        check_choice("channels", channels, (None, 1, 3))
         if not 0 <= erasing <= 1:
             raise ValueError(f"erasing is {erasing}; it must be a probability, 0 to 1")
         if not 0 < scale[0] <= scale[1] <= 1:

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from labeltree.checks import check_choice
 from labeltree.data import counter_rng
 from labeltree.errors import DataError
 
@@ -101,8 +102,7 @@ class TextViews:
     """
 
     def __init__(self, recipe: TextRecipe = "dropout", seed: int = 0, deletion: float = 0.1) -> None:
-        if recipe not in TEXT_RECIPES:
-            raise ValueError(f"recipe is {recipe!r}; it must be one of {', '.join(TEXT_RECIPES)}")
+        check_choice("recipe", recipe, TEXT_RECIPES)
         if not 0 <= deletion <= 1:
             raise ValueError(f"deletion is {deletion}; it must be a probability, 0 to 1")
         self.recipe: TextRecipe = recipe

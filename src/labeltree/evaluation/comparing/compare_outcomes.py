@@ -11,6 +11,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from labeltree.checks import check_choice
 from labeltree.decisions.classifiers import ClassifierKind
 from labeltree.errors import DataError
 from labeltree.evaluation.chosen_samples import GROUPS
@@ -107,8 +108,7 @@ def compare(
     if not listed or not all(listed.values()):
         raise ValueError(f"methods are {list(methods)}; expected at least one, each with at least one run")
     baseline = next(iter(listed)) if baseline is None else baseline
-    if baseline not in listed:
-        raise ValueError(f"baseline is '{baseline}'; expected one of {', '.join(map(repr, listed))}")
+    check_choice("baseline", baseline, listed)
     common, left_out = common_samples(listed)
     common, halves = tested_in_all(common)
     answered = {

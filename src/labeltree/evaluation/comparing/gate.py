@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from labeltree.checks import check_choice
 from labeltree.errors import DataError
 from labeltree.evaluation.comparing.comparison import (
     Comparison,
@@ -56,10 +57,7 @@ class GateRule:
         if isinstance(self.at_most, bool) or isinstance(self.fewest, bool):
             raise ValueError("at_most and fewest are numbers, not true or false")
         for name, known in (("where", get_args(Where)), ("fails_if", get_args(FailsIf))):
-            if getattr(self, name) not in known:
-                raise ValueError(
-                    f"{name} is {getattr(self, name)!r}; expected {' or '.join(map(repr, known))}"
-                )
+            check_choice(name, getattr(self, name), known)
         if not (isinstance(self.fewest, int) and self.fewest >= 1):
             raise ValueError(f"fewest is {self.fewest!r}; expected a whole number of 1 or more")
         if self.only and self.where != "nodes":

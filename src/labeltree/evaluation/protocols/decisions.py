@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from labeltree.checks import check_choice
 from labeltree.data.source import CALIB
 from labeltree.decisions import (
     CALIBRATIONS,
@@ -80,8 +81,7 @@ class DecisionOptions:
             ("calibration", CALIBRATIONS),
             ("descent", get_args(Descent)),
         ):
-            if getattr(self, name) not in choices:
-                raise ValueError(f"{name} is '{getattr(self, name)}', expected one of {', '.join(choices)}")
+            check_choice(name, getattr(self, name), choices)
         if self.bins < 1:
             raise ValueError(f"bins must be at least 1, got {self.bins}")
 

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from labeltree.checks import check_choice
 from labeltree.errors import DataError
 from labeltree.evaluation.fitted_probe import fit_probe, standardized
 from labeltree.evaluation.protocol_registry import Inputs, ProtocolResult, register
@@ -54,8 +55,7 @@ class FewSamplesOptions:
             raise ValueError("per_class, totals and seeds must be at least 1")
         if not all(0 < share <= 1 for share in self.shares) or not all(0 <= r <= 1 for r in self.noise):
             raise ValueError(f"shares {self.shares} must lie in (0, 1], noise {self.noise} in [0, 1]")
-        if self.probe not in ("logistic", "sgd"):
-            raise ValueError(f"probe is '{self.probe}', expected logistic or sgd")
+        check_choice("probe", self.probe, ("logistic", "sgd"))
 
 
 @register(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from labeltree.checks import check_choice
 from labeltree.evaluation.protocol_registry import Inputs, ProtocolResult, register
 from labeltree.evaluation.sample_columns import Column
 from labeltree.geometry import Geometry
@@ -39,8 +40,7 @@ class KNNOptions:
     def __post_init__(self) -> None:
         if not self.ks or min(self.ks) < 1 or self.main_k < 1:
             raise ValueError(f"ks and main_k must be integers above 0, got {self.ks} and {self.main_k}")
-        if self.weights not in ("auto", "softmax", "distance", "uniform"):
-            raise ValueError(f"weights is '{self.weights}', expected auto, softmax, distance or uniform")
+        check_choice("weights", self.weights, ("auto", "softmax", "distance", "uniform"))
         if not self.temperature > 0:
             raise ValueError(f"temperature must be above 0, got {self.temperature}")
 

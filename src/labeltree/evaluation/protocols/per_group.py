@@ -8,6 +8,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
+from labeltree.checks import check_choice
 from labeltree.errors import DataError
 from labeltree.evaluation.fitted_probe import ClassProbabilities
 from labeltree.evaluation.protocol_registry import Inputs, ProtocolResult, register
@@ -45,8 +46,7 @@ class PerGroupOptions:
     per: str = "group"
 
     def __post_init__(self) -> None:
-        if self.conflicts not in get_args(Conflicts):
-            raise ValueError(f"conflicts is '{self.conflicts}', expected {', '.join(get_args(Conflicts))}")
+        check_choice("conflicts", self.conflicts, Conflicts)
         known = get_args(Aggregation)
         if not self.aggregations or not set(self.aggregations) <= set(known):
             raise ValueError(f"aggregations are {self.aggregations}, expected some of {', '.join(known)}")

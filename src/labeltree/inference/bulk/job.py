@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from labeltree.checks import check_choice
 from labeltree.decisions import Promise
 from labeltree.decisions.classifiers import ClassifierChoice
 from labeltree.decisions.novelty import FALSE_ALARMS, check_false_alarms
@@ -72,8 +73,7 @@ class BulkJob:
 
     def __post_init__(self) -> None:
         for name, known in (("what", ("embed", "predict")), ("dtype", ("float32", "float16"))):
-            if getattr(self, name) not in known:
-                raise ValueError(f"{name} is {getattr(self, name)!r}; expected {' or '.join(known)}")
+            check_choice(name, getattr(self, name), known)
         if not 1 <= self.part_size <= 10_000_000:
             raise ValueError(f"part-size is {self.part_size}; expected 1 to 10,000,000 samples")
         if self.workers is not None and not 1 <= self.workers <= 1024:

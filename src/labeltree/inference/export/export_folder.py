@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from labeltree.cache import new_folder
+from labeltree.checks import check_choice
 from labeltree.decisions.rule import rule_to_dict
 from labeltree.errors import RunError, typed
 from labeltree.inference.calibrate_run import Decider
@@ -92,8 +93,7 @@ def export_model(
 
 def _check_formats(formats: Sequence[str], with_reference: bool) -> None:
     for form in formats:
-        if form not in FORMATS:
-            raise ValueError(f"format is {form!r}; expected {', '.join(FORMATS)}")
+        check_choice("format", form, FORMATS)
     if not formats:
         raise ValueError(f"no format is named; choose among {', '.join(FORMATS)}")
     if with_reference and "safetensors" not in formats:

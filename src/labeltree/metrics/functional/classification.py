@@ -16,6 +16,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from labeltree.checks import check_choice
 from labeltree.metrics.checks import (
     check_nodes,
     check_reduction,
@@ -47,8 +48,7 @@ def truncate_predictions(
     check_nodes("predicted_nodes", predicted, taxonomy)
     check_nodes("target_nodes", target, taxonomy)
     check_same_length("predicted_nodes", predicted, "target_nodes", target)
-    if undecided not in ("ignore", "negative"):
-        raise ValueError(f"undecided is {undecided!r}; expected 'ignore' or 'negative'")
+    check_choice("undecided", undecided, ("ignore", "negative"))
     counted = target > 0
     without = counted & (predicted < 0)
     if bool(without.any()):

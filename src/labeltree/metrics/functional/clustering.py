@@ -7,6 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from labeltree.checks import check_choice
 from labeltree.metrics.checks import check_labels, check_same_length
 
 __all__ = ["adjusted_mutual_information", "normalized_mutual_information"]
@@ -73,8 +74,7 @@ def _agreement(score: Callable[..., float], labels: Tensor, clusters: Tensor, av
     check_labels("labels", labels)
     check_labels("clusters", clusters)
     check_same_length("labels", labels, "clusters", clusters)
-    if average not in _AVERAGES:
-        raise ValueError(f"average is {average!r}; expected one of {', '.join(map(repr, _AVERAGES))}")
+    check_choice("average", average, _AVERAGES)
     known = labels >= 0
     kinds = len(torch.unique(labels[known]))
     if kinds < 2 or kinds == int(known.sum()):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 from torch import Tensor
 
+from labeltree.checks import check_choice
 from labeltree.geometry import Geometry, as_geometry
 from labeltree.metrics.checks import check_embeddings, check_labels, check_positive, check_same_length
 from labeltree.metrics.search.left_out import LeftOut, groups_of
@@ -78,8 +79,7 @@ def nearest_neighbour_labels(
     check_same_length("key_embeddings", key_embeddings, "key_labels", key_labels)
     for k in ks:
         check_positive("an entry of ks", k)
-    if weights not in get_args(VoteWeights):
-        raise ValueError(f"weights is {weights!r}; expected one of {', '.join(get_args(VoteWeights))}")
+    check_choice("weights", weights, VoteWeights)
     if not temperature > 0:
         raise ValueError(f"temperature is {temperature!r}; expected a number above 0")
     known = key_labels >= 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from labeltree.checks import check_choice
 from labeltree.geometry import Euclidean, Geometry, Sphere, as_geometry
 from labeltree.metrics.checks import (
     check_embeddings,
@@ -93,10 +94,8 @@ def pair_violations(
     check_nodes("nodes", nodes, taxonomy)
     check_same_length("embeddings", embeddings, "nodes", nodes)
     check_positive("max_pairs", max_pairs)
-    if reading not in _READINGS:
-        raise ValueError(f"reading is {reading!r}; expected one of {', '.join(map(repr, _READINGS))}")
-    if ties not in ("ignore", "count"):
-        raise ValueError(f"ties is {ties!r}; expected 'ignore' or 'count'")
+    check_choice("reading", reading, _READINGS)
+    check_choice("ties", ties, ("ignore", "count"))
     check_reduction(reduction)
     if reduction == "none" and reading != "comparisons":
         raise ValueError(f"reduction is 'none' with reading {reading!r}; expected reading 'comparisons'")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from labeltree.checks import check_choice
 from labeltree.metrics.checks import check_labels, check_same_length
 
 __all__ = ["LeaveGroupOut", "LeftOut", "check_leave_group_out", "have_partner", "leaves_group_out"]
@@ -145,10 +146,7 @@ def groups_of(name: str, groups: Tensor, nodes: Tensor) -> Integers:
 
 def check_leave_group_out(choice: str) -> None:
     """Raise ``ValueError`` unless `choice` is valid."""
-    if choice not in get_args(LeaveGroupOut):
-        raise ValueError(
-            f"leave_group_out is {choice!r}; expected one of {', '.join(map(repr, get_args(LeaveGroupOut)))}"
-        )
+    check_choice("leave_group_out", choice, LeaveGroupOut)
 
 
 def leaves_group_out(choice: LeaveGroupOut, nodes: Tensor, groups: Tensor | None) -> bool:

@@ -11,6 +11,7 @@ import torch
 from markupsafe import Markup
 from torch import Tensor
 
+from labeltree.checks import check_choice
 from labeltree.evaluation import Reading
 from labeltree.report.charts.bar_charts import clip
 from labeltree.report.charts.shown_nodes import NodeNames, TreeColours
@@ -47,8 +48,7 @@ def project(reading: Reading, rows: Tensor, nodes: Tensor, *, method: str = "t-S
         method: ``t-SNE`` or ``PCA``; fewer than 30 samples always get PCA.
         seed: of t-SNE.
     """
-    if method not in ("t-SNE", "PCA"):
-        raise ValueError(f"method is '{method}', expected 't-SNE' or 'PCA'")
+    check_choice("method", method, ("t-SNE", "PCA"))
     points = reading.vectors[rows]
     points = torch.nn.functional.normalize(points, dim=1) if _is_on_sphere(reading) else points
     vectors = points.double().numpy()
