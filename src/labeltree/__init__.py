@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     )
     from labeltree.api import compare, evaluate, extend, load, open_data, suspects, train
     from labeltree.errors import DataError, LabeltreeError, RunError, TaxonomyError
-    from labeltree.index import Index
+    from labeltree.index import Index, open_table
     from labeltree.taxonomy import Taxonomy, TaxonomyDAG, load_taxonomy
 
 __all__ = [
@@ -60,6 +60,7 @@ __all__ = [
     "metrics",
     "models",
     "open_data",
+    "open_table",
     "pairs",
     "report",
     "ridge",
@@ -77,8 +78,8 @@ def __getattr__(name: str) -> "Any":
 
     if name in ("Taxonomy", "TaxonomyDAG", "load_taxonomy"):
         return getattr(importlib.import_module("labeltree.taxonomy"), name)
-    if name == "Index":
-        return importlib.import_module("labeltree.index").Index
+    if name in ("Index", "open_table"):
+        return getattr(importlib.import_module("labeltree.index"), name)
     if name in ("compare", "evaluate", "extend", "load", "open_data", "suspects", "train"):
         return getattr(importlib.import_module("labeltree.api"), name)
     if name in __all__:

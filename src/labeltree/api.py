@@ -311,26 +311,26 @@ def suspects(
         TaxonomyError: if there is no such node.
         ValueError: if a setting is out of range, or ``out`` does not end in ``.csv``.
     """
-    from labeltree.curation.labelled_vectors import read_labelled
     from labeltree.curation.suspects import check_free, find_suspects, write_suspects
+    from labeltree.index.opened_tables import open_table
 
     where = what.path if isinstance(what, RunFolder) else what
     if out is not None:
         check_free(out)  # before samples are embedded
-    read = read_labelled(where, taxonomy=taxonomy, progress=progress, verify=verify)
+    table = open_table(where, taxonomy=taxonomy, progress=progress, verify=verify)
     listed = find_suspects(
-        read.features,
-        read.points,
-        read.nodes,
-        read.taxonomy,
-        geometry=read.geometry,
-        ids=read.ids,
-        paths=read.paths,
-        contents=read.contents,
-        groups=read.groups,
-        split=read.split,
+        table.vectors,
+        table.embeddings,
+        table.nodes,
+        table.tree,
+        geometry=table.space,
+        ids=table.names,
+        paths=None if table.paths is None else table.paths.tolist(),
+        contents=None if table.contents is None else table.contents.tolist(),
+        groups=table.groups,
+        split=table.split,
         only_split=split,
-        within=None if within is None else read.taxonomy.find(within),
+        within=None if within is None else table.tree.find(within),
         progress=progress,
         **settings,
     )

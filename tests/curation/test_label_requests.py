@@ -12,17 +12,16 @@ import torch
 from labeltree.cli.main import main
 from labeltree.curation.label_next import label_next
 from labeltree.curation.label_requests import COLUMNS, may_be_labelled, write_requests
-from labeltree.curation.labelled_vectors import LabelledVectors, read_labelled
 from labeltree.errors import DataError
-from labeltree.geometry import get_geometry
 from labeltree.index import Index, IndexRows
+from labeltree.index.opened_tables import open_table
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 
 TREE = Taxonomy.from_paths(["animal/dog", "animal/cat", "plant/oak", 'plant/"fir, white"'])
 
 
-def some() -> LabelledVectors:
+def some() -> EmbeddingTable:
     generator = torch.Generator().manual_seed(0)
     nodes = TREE.leaves.repeat(10)
     vectors = torch.randn(len(TREE), 4, generator=generator)[nodes] * 3
@@ -32,20 +31,27 @@ def some() -> LabelledVectors:
     ids = [f'a "{row}", é\u2028.png' if row == 20 else f"{row}.png" for row in range(40)]
     split = np.asarray(["train"] * 30 + ["test"] * 10)
     contents = [f"content {row}" for row in range(40)]
-    space = get_geometry("euclidean")
-    return LabelledVectors(ids, vectors, vectors, labels, TREE, space, split=split, contents=contents)
+    return EmbeddingTable(
+        embeddings=vectors,
+        nodes=labels,
+        geometry="euclidean",
+        ids=np.asarray(ids),
+        contents=np.asarray(contents),
+        split=split,
+        taxonomy=TREE,
+    )
 
 
 def test_written_and_read_back(tmp_path: Path) -> None:
     samples = some()
-    asked = label_next(samples.features, samples.nodes, TREE, budget=1000)
+    asked = label_next(samples.vectors, samples.nodes, TREE, budget=1000)
     out = tmp_path / "next.csv"
     write_requests(asked, samples, out)
     with out.open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert tuple(rows[0]) == COLUMNS
-    assert {row["sample"] for row in rows} == set(samples.ids[16:])
-    assert {row["content"] for row in rows} == set((samples.contents or [])[16:])
+    assert {row["sample"] for row in rows} == set(samples.names[16:])
+    assert {row["content"] for row in rows} == {f"content {row}" for row in range(16, 40)}
     assert {row["label"] for row in rows} == {"", "animal"}
     assert all(TREE.find(row["suggested"]) > 0 for row in rows)
     write_requests(asked, samples, out)  # nothing is decided yet
@@ -61,7 +67,7 @@ def test_written_and_read_back(tmp_path: Path) -> None:
 def test_it_is_a_table_of_corrections(tmp_path: Path) -> None:
     corrections = pytest.importorskip("labeltree.data.corrections")
     samples = some()
-    asked = label_next(samples.features, samples.nodes, TREE, budget=1000)
+    asked = label_next(samples.vectors, samples.nodes, TREE, budget=1000)
     out = tmp_path / "next.csv"
     write_requests(asked, samples, out)
     with out.open(newline="", encoding="utf-8") as file:
@@ -89,16 +95,16 @@ def test_of_an_index(tmp_path: Path) -> None:
     samples = some()
     assert samples.split is not None
     rows = IndexRows(
-        samples.ids,
-        samples.features.numpy(),
+        samples.names,
+        samples.vectors.numpy(),
         samples.nodes.numpy(),
         splits=[str(one) for one in samples.split],
     )
     Index.create(tmp_path / "all.index", rows, taxonomy=TREE, geometry="euclidean")
-    read = read_labelled(tmp_path / "all.index")
-    assert read.ids == samples.ids
+    read = open_table(tmp_path / "all.index")
+    assert read.names == samples.names
     assert torch.equal(read.nodes, samples.nodes)
-    assert np.allclose(read.features.numpy(), samples.features.numpy())
+    assert np.allclose(read.vectors.numpy(), samples.vectors.numpy())
     assert read.split is not None
     assert read.split.tolist() == samples.split.tolist()
 
@@ -106,7 +112,7 @@ def test_of_an_index(tmp_path: Path) -> None:
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     samples = some()
     table, out = tmp_path / "t.npz", tmp_path / "next.csv"
-    EmbeddingTable(samples.features, samples.nodes, geometry="euclidean").save(table)
+    EmbeddingTable(samples.vectors, samples.nodes, geometry="euclidean").save(table)
     assert main(["label-next", str(table), "--out", str(out)]) == 2
     assert "name it with --taxonomy" in capsys.readouterr().err
     TREE.save(tmp_path / "t.taxonomy.json")

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from labeltree.curation.labelled_vectors import read_labelled, read_once
 from labeltree.data.corrections import sample_contents
 from labeltree.errors import LabeltreeError
 from labeltree.index import Index, IndexRows
+from labeltree.index.opened_tables import open_table, read_once
 from labeltree.runs import EmbeddingTable, RunFolder, SampleRecord
 from labeltree.taxonomy import Taxonomy, TaxonomyMapping
 
@@ -31,18 +31,18 @@ def test_an_index_and_its_embeddings_are_the_same_samples(tmp_path: Path) -> Non
     table.save(tmp_path / "theirs.npz")
     TREE.save(tmp_path / "tree.json")
     Index.create(tmp_path / "index", IndexRows.from_table(table), taxonomy=TREE)
-    first = read_labelled(tmp_path / "theirs.npz", taxonomy=tmp_path / "tree.json")
-    second = read_labelled(tmp_path / "index")
-    assert first.ids == second.ids == [f"ü {i}.png" for i in range(6)]
+    first = open_table(tmp_path / "theirs.npz", taxonomy=tmp_path / "tree.json")
+    second = open_table(tmp_path / "index")
+    assert first.names == second.names == [f"ü {i}.png" for i in range(6)]
     assert torch.equal(first.nodes, second.nodes)
-    assert torch.allclose(first.points, second.points)
+    assert torch.allclose(first.embeddings, second.embeddings)
     assert first.geometry == second.geometry
     assert first.taxonomy == second.taxonomy
     assert second.split is not None
     assert second.split.tolist() == ["train"] * 5 + ["test"]
     assert second.groups is not None
     assert len(second.groups.unique()) == 4  # two groups, and two samples alone
-    assert first.paths == second.paths
+    assert np.array_equal(first.paths, second.paths)
 
 
 def test_an_index_that_others_change_is_read_at_one_version(tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_contents_of_an_index_are_those_its_run_has_recorded(tmp_path: Path) -> 
         return tmp_path / name
 
     where = index_of(["row 1", "b.png", "c.png #7"], "index")
-    assert read_labelled(where).contents is None
+    assert open_table(where).contents is None
     SampleRecord(
         instances=np.array([0, 3, 7]),
         nodes=nodes.numpy(),
@@ -90,16 +90,18 @@ def test_contents_of_an_index_are_those_its_run_has_recorded(tmp_path: Path) -> 
         modalities=("image",),
     ).save(RunFolder(tmp_path / "run").samples)
     wanted = sample_contents(["row 1", "b.png", "c.png #7"], digests)
-    assert read_labelled(where).contents == wanted
+    contents = open_table(where).contents
+    assert contents is not None
+    assert contents.tolist() == wanted
     assert [bool(one) for one in wanted] == [True, False, True]
-    assert read_labelled(index_of(["row 1", "b.png", "row 9"], "other")).contents is None
+    assert open_table(index_of(["row 1", "b.png", "row 9"], "other")).contents is None
     RunFolder(tmp_path / "run").samples.write_bytes(b"damaged")
-    assert read_labelled(where).contents is None
+    assert open_table(where).contents is None
 
 
 def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
     with pytest.raises(LabeltreeError):
-        read_labelled(tmp_path / "nothing")
+        open_table(tmp_path / "nothing")
     EmbeddingTable(torch.eye(2), torch.tensor([1, 2])).save(tmp_path / "theirs.npz")
     with pytest.raises(LabeltreeError, match="name it with --taxonomy"):
-        read_labelled(tmp_path / "theirs.npz")
+        open_table(tmp_path / "theirs.npz")

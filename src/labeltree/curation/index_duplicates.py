@@ -6,8 +6,8 @@ from typing import Any
 
 from labeltree.curation.duplicates import Duplicates, find_duplicates
 from labeltree.curation.duplicates_text import DuplicateNames
-from labeltree.curation.labelled_vectors import read_once, recorded_digests
 from labeltree.index import Index
+from labeltree.index.opened_tables import read_once, recorded_digests
 
 __all__ = ["index_duplicates"]
 

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from labeltree.atomic import atomic_write
 from labeltree.curation.label_next import LabelRequests
-from labeltree.curation.labelled_vectors import LabelledVectors
 from labeltree.data.corrections import CONTENT, is_decided
 from labeltree.errors import DataError
+from labeltree.runs import EmbeddingTable
 
 __all__ = ["COLUMNS", "may_be_labelled", "write_requests"]
 
@@ -33,7 +33,7 @@ COLUMNS = (
 
 
 def may_be_labelled(
-    samples: LabelledVectors, *, split: str | None = None, within: str | None = None
+    samples: EmbeddingTable, *, split: str | None = None, within: str | None = None
 ) -> Tensor:
     """``(n,)`` bool: the samples of a split, and those whose coarse label is a node or lies below it.
 
@@ -54,12 +54,12 @@ def may_be_labelled(
             raise DataError(f"there are no samples of split '{split}'; the splits are: {known or 'none'}")
         allowed &= torch.from_numpy(splits == split)
     if within is not None:
-        node = samples.taxonomy.find(within)
-        allowed &= (samples.nodes >= node) & (samples.nodes < int(samples.taxonomy.subtree_end[node]))
+        node = samples.tree.find(within)
+        allowed &= (samples.nodes >= node) & (samples.nodes < int(samples.tree.subtree_end[node]))
     return allowed
 
 
-def write_requests(asked: LabelRequests, samples: LabelledVectors, path: str | Path) -> None:
+def write_requests(asked: LabelRequests, samples: EmbeddingTable, path: str | Path) -> None:
     """Write what to label as CSV, atomically; with decisions filled in it is a table of corrections.
 
     Raises:
@@ -70,7 +70,7 @@ def write_requests(asked: LabelRequests, samples: LabelledVectors, path: str | P
         raise DataError(
             f"somebody has decided in '{path}', which would be lost; move it, or name another file by --out"
         )
-    taxonomy = samples.taxonomy
+    taxonomy, names = samples.tree, samples.names
     with atomic_write(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(COLUMNS)
@@ -78,7 +78,7 @@ def write_requests(asked: LabelRequests, samples: LabelledVectors, path: str | P
             known = int(asked.known[place])
             writer.writerow(
                 [
-                    samples.ids[row],
+                    names[row],
                     "" if samples.paths is None else samples.paths[row],
                     taxonomy.path_name(known) if known > 0 else "",
                     taxonomy.path_name(int(asked.likely[place])),

@@ -185,9 +185,7 @@ def rows_of_embeddings(
     else:
         table = translate(EmbeddingTable.load(path, own), own, taxonomy, "the taxonomy to read it in")
     raw = parts.read_columns() if parts.exists() else read_columns(path)
-    given = next((raw[name] for name in ("ids", "id") if name in raw), None)
-    ids = None if given is None else as_texts(path, "ids", given).tolist()
-    rows = IndexRows.from_table(table, ids, space)
+    rows = IndexRows.from_table(table, space=space)
     texts = next(
         (as_texts(path, name, raw[name]).tolist() for name in ("texts", "text") if name in raw), None
     )

@@ -94,21 +94,16 @@ class IndexRows:
         Args:
             table: n embeddings.
             space: ``embeddings`` or ``features``, which become the vectors.
-            ids: ``(n,)`` texts; None: the table's paths if they are unique, or else its instances.
+            ids: ``(n,)`` texts; None: the names of the table.
         """
         paths = None if table.paths is None else [str(path) for path in table.paths.tolist()]
-        if ids is None:
-            ids = paths if paths is not None and all(paths) and len(set(paths)) == len(paths) else None
-        if ids is None:
-            numbers = range(len(table)) if table.instances is None else table.instances.tolist()
-            ids = [str(number) for number in numbers]
         groups: list[str | None] | None = None
         if table.group_names is not None:
             groups = [str(name) or None for name in table.group_names.tolist()]
         elif table.groups is not None:
             groups = [str(group) if group >= 0 else None for group in table.groups.tolist()]
         return cls(
-            ids,
+            table.names if ids is None else ids,
             searched_vectors(table, space).numpy(),
             table.nodes.numpy(),
             paths=paths,

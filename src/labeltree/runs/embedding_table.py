@@ -42,7 +42,7 @@ _TENSORS = (
     "aspect_predictions",
     "label_sets",
 )
-_TEXTS = ("split", "paths", "group_names")
+_TEXTS = ("split", "paths", "group_names", "ids", "contents")
 _KNOWN = frozenset((*_TENSORS, *_TEXTS)) | frozenset(
     (
         *("embeddings", "nodes", "labels", "splits", "sample"),
@@ -86,6 +86,10 @@ class EmbeddingTable:
         label_sets: ``(n, k)`` int64 all labels of each sample, −1 where there is no further one, if samples
             have several; ``nodes`` then holds their common ancestor, the root if they have nothing else in
             common. None: each sample has one label.
+        ids: ``(n,)`` array of str, unique name of each sample; None if unknown.
+        contents: ``(n,)`` array of str, fingerprint of each sample that is named by its row, see
+            `labeltree.data.corrections.sample_contents`; None if unknown.
+        taxonomy: taxonomy of ``nodes`` of a table that `open_table` has opened; it is not saved with it.
         encoder_digest: fingerprint of the weights that made the embeddings; empty if unknown.
     """
 
@@ -108,6 +112,9 @@ class EmbeddingTable:
     text_embeddings: Tensor | None = None
     label_sets: Tensor | None = None
     attributes: Mapping[str, np.ndarray[Any, Any]] = field(default_factory=dict)
+    ids: np.ndarray[Any, Any] | None = None
+    contents: np.ndarray[Any, Any] | None = None
+    taxonomy: AnyTaxonomy | None = None
     encoder_digest: str = ""
 
     def __post_init__(self) -> None:
@@ -154,6 +161,33 @@ class EmbeddingTable:
 
     def __len__(self) -> int:
         return len(self.embeddings)
+
+    @property
+    def tree(self) -> Taxonomy:
+        """The tree of the labels.
+
+        Raises:
+            DataError: if it is unknown, or a DAG.
+        """
+        if not isinstance(self.taxonomy, Taxonomy):
+            raise DataError("the tree of the table's labels is not known; name its file with --taxonomy")
+        return self.taxonomy
+
+    @property
+    def names(self) -> list[str]:
+        """A unique name of each sample: its id, else its path if paths are unique, else its instance."""
+        if self.ids is not None:
+            return [str(name) for name in self.ids.tolist()]
+        paths = [] if self.paths is None else [str(path) for path in self.paths.tolist()]
+        if paths and all(paths) and len(set(paths)) == len(paths):
+            return paths
+        numbers = range(len(self)) if self.instances is None else self.instances.tolist()
+        return [str(number) for number in numbers]
+
+    @property
+    def vectors(self) -> Tensor:
+        """What classifiers read: the features, or the embeddings of a table without features."""
+        return self.embeddings if self.features is None else self.features
 
     @property
     def space(self) -> Geometry:
@@ -360,7 +394,7 @@ class EmbeddingTable:
             raw.pop("group_names", None)  # those of the column ``groups``
         if "sample" in raw:
             raw.setdefault("paths", raw["sample"])
-        for plural in ("embeddings", "nodes", "labels", "splits", "paths", *_TENSORS):
+        for plural in ("embeddings", "nodes", "labels", "splits", "paths", "ids", *_TENSORS):
             singular = plural.removesuffix("s")
             name = "split" if plural == "splits" else plural
             if name not in raw:
@@ -403,6 +437,9 @@ class EmbeddingTable:
             if "group_names" not in raw
             else text["group_names"],
             paths=text.get("paths"),
+            ids=text.get("ids"),
+            contents=text.get("contents"),
+            taxonomy=None,
             geometry=str(raw.get("geometry", "sphere")),
             curvature=_curvature(path, raw.get("curvature", -1.0)),
             predictions=read_answers(path, raw, taxonomy),

@@ -68,13 +68,14 @@ def run(arguments: list[str]) -> None:
     from labeltree.curation.answer_costs import read_costs
     from labeltree.curation.label_next import label_next
     from labeltree.curation.label_requests import may_be_labelled, write_requests
-    from labeltree.curation.labelled_vectors import read_labelled
+    from labeltree.index.opened_tables import open_table
 
-    samples = read_labelled(options.source, taxonomy=options.taxonomy)
+    samples = open_table(options.source, taxonomy=options.taxonomy)
+    names = samples.names
     asked = label_next(
-        samples.features,
+        samples.vectors,
         samples.nodes,
-        samples.taxonomy,
+        samples.tree,
         budget=options.budget,
         costs=read_costs(options.costs),
         reliability=_shares(options.reliability),
@@ -87,7 +88,7 @@ def run(arguments: list[str]) -> None:
     write_requests(asked, samples, options.out)
     for place in range(min(10, len(asked))):
         row = int(asked.rows[place])
-        print(f"{samples.ids[row]}  to depth {int(asked.depths[place])}: {asked.reasons[place]}")
+        print(f"{names[row]}  to depth {int(asked.depths[place])}: {asked.reasons[place]}")
     if len(asked) > 10:
         print(f"… and {len(asked) - 10:,} more")
     print(

@@ -113,8 +113,8 @@ def open_show(
     warn: Callable[[str], None] = print,
 ) -> tuple[Show, Engine | None]:
     """What the explorer shows of an index, and the model that it searches by; arguments as of `explore`."""
-    from labeltree.curation.labelled_vectors import recorded_contents
     from labeltree.index import Index
+    from labeltree.index.opened_tables import recorded_contents
 
     index = Index.open(where)
     collection = open_collection(index)

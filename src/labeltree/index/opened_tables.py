@@ -1,15 +1,14 @@
-"""The samples that are looked through: of a run, an index, or an embeddings file."""
+"""The samples of a run, an index or an embeddings file as one table."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from labeltree.data.corrections import sample_contents, sample_ids
 from labeltree.data.stratified import group_ids
@@ -25,96 +24,56 @@ from labeltree.taxonomy import Taxonomy, load_taxonomy
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = [
-    "IndexRead",
-    "LabelledVectors",
-    "read_embeddings",
-    "read_index",
-    "read_labelled",
-    "read_once",
-    "read_run",
-    "recorded_contents",
-    "recorded_digests",
-]
+__all__ = ["IndexRead", "open_table", "read_once", "recorded_contents", "recorded_digests"]
 
 
-@dataclass(frozen=True, eq=False)
-class LabelledVectors:
-    """n samples with vectors and labels.
-
-    Attributes:
-        ids: id of each sample.
-        features: ``(n, f)`` float32, what a classifier reads.
-        points: ``(n, d)`` float32, points of the geometry, among which neighbours are found.
-        nodes: ``(n,)`` int64 labels, −1 where missing.
-        taxonomy: taxonomy of the labels.
-        geometry: geometry of the points.
-        paths: file of each sample, empty where it has none; None if there are none.
-        groups: ``(n,)`` int64 groups, −1 for a sample without one; None if there are none.
-        split: split of each sample ``(n,)`` str; None if there are none.
-        contents: fingerprint of each sample that is named by its row, see `sample_contents`; None if the
-            contents are not known.
-    """
-
-    ids: list[str]
-    features: Tensor
-    points: Tensor
-    nodes: Tensor
-    taxonomy: Taxonomy
-    geometry: Geometry
-    paths: list[str] | None = None
-    groups: Tensor | None = None
-    split: np.ndarray[Any, Any] | None = None
-    contents: list[str] | None = None
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-
-def read_labelled(
+def open_table(
     what: str | Path,
     *,
     taxonomy: str | Path | None = None,
     progress: Progress | None = None,
     verify: bool = False,
-) -> LabelledVectors:
-    """Read a run, an index (a folder or URL) or an embeddings file, whichever this is.
+) -> EmbeddingTable:
+    """The samples of a run, an index (a folder or URL) or an embeddings file, whichever this is.
 
     Args:
         what: where it is.
-        taxonomy: file of the taxonomy, for embeddings.
+        taxonomy: file of the taxonomy, for embeddings; None = the one that `labeltree embed` has written
+            beside. A run and an index have their own.
         progress: called while samples are embedded.
         verify: read all files of a run's samples again.
 
+    Returns:
+        The table, with ``ids`` and ``taxonomy``. Of an index, the features are the embeddings.
+
     Raises:
-        DataError: if it can be read as neither.
+        DataError: if it is none of these, or a label is not in the taxonomy.
     """
     path = Path(what)
     if path.is_file() or PartFolder(path).exists():
-        return read_embeddings(path, taxonomy)
+        return _read_embeddings(path, taxonomy)
     if RunFolder(path).recipe.is_file() or RunFolder(path).description.is_file():
-        return read_run(path, progress, verify=verify)
-    return read_index(what)
+        return _read_run(path, progress, verify=verify)
+    return _read_index(what)
 
 
-def read_run(run: str | Path, progress: Progress | None = None, *, verify: bool = False) -> LabelledVectors:
+def _read_run(run: str | Path, progress: Progress | None = None, *, verify: bool = False) -> EmbeddingTable:
     """All samples of a finished run, of all its splits."""
     trained, tables = run_tables(run, ("trained",), progress, verify=verify)
     source = trained.source
     paths = source.paths(torch.arange(len(source)))
     ids = sample_ids(source)
     contents = sample_contents(ids, source.sample_digests())
-    return _labelled_vectors(tables["trained"], ids, trained.taxonomy, paths or None, contents)
+    return _describe(tables["trained"], ids, trained.taxonomy, paths or None, contents)
 
 
-def read_embeddings(path: str | Path, taxonomy: str | Path | None = None) -> LabelledVectors:
+def _read_embeddings(path: Path, taxonomy: str | Path | None = None) -> EmbeddingTable:
     """The samples of an embeddings file, or of a folder of parts, with the ids that an index would have.
 
     Args:
         path: see `EmbeddingTable.load`.
         taxonomy: file of the taxonomy; None = the one that `labeltree embed` has written beside.
     """
-    path = Path(path)
     parts, beside = PartFolder(path), path.with_suffix(".taxonomy.json")
     if taxonomy is None:
         taxonomy = parts.taxonomy if parts.exists() else beside
@@ -127,7 +86,7 @@ def read_embeddings(path: str | Path, taxonomy: str | Path | None = None) -> Lab
         raise DataError(f"'{taxonomy}' is a DAG, and labels are judged in a tree")
     rows, table = rows_of_embeddings(path, tree)
     paths = None if rows.paths is None else [path or "" for path in rows.paths]
-    return _labelled_vectors(table, list(rows.ids), tree, paths)
+    return _describe(table, list(rows.ids), tree, paths)
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,25 +116,23 @@ def read_once(index: Index, columns: Sequence[str]) -> IndexRead:
     return index.at_once(read)
 
 
-def read_index(where: str | Path) -> LabelledVectors:
+def _read_index(where: str | Path) -> EmbeddingTable:
     """The samples of an index; the classifier reads the same vectors that neighbours are found among."""
     index = Index.open(where)
     read = read_once(index, ["id", "node", "path", "group", "split"])
     columns = {name: read.rows[name].to_pylist() for name in ("id", "path", "group", "split")}
     groups = [name or f"\0{row}" for row, name in enumerate(columns["group"])]
-    vectors = torch.from_numpy(read.vectors)
-    return LabelledVectors(
-        columns["id"],
-        vectors,
-        vectors,
-        torch.from_numpy(read.rows["node"].to_numpy().astype(np.int64)),
-        read.taxonomy,
-        read.geometry,
-        [path or "" for path in columns["path"]],
-        group_ids(groups) if any(columns["group"]) else None,
-        np.asarray([split or "" for split in columns["split"]]) if any(columns["split"]) else None,
-        recorded_contents(index, columns["id"]),
+    settings = index.settings
+    table = EmbeddingTable(
+        embeddings=torch.from_numpy(read.vectors),
+        nodes=torch.from_numpy(read.rows["node"].to_numpy().astype(np.int64)),
+        groups=group_ids(groups) if any(columns["group"]) else None,
+        split=np.asarray([split or "" for split in columns["split"]]) if any(columns["split"]) else None,
+        geometry={"cosine": "sphere"}.get(settings.geometry, settings.geometry),
+        curvature=settings.curvature,
     )
+    paths = [path or "" for path in columns["path"]]
+    return _describe(table, columns["id"], read.taxonomy, paths, recorded_contents(index, columns["id"]))
 
 
 def recorded_contents(index: Index, ids: Sequence[str]) -> list[str] | None:
@@ -209,22 +166,16 @@ def recorded_digests(index: Index, ids: Sequence[str]) -> np.ndarray[Any, Any] |
     return None if min(places, default=-1) < 0 else record.digests[places]
 
 
-def _labelled_vectors(
+def _describe(
     table: EmbeddingTable,
     ids: list[str],
     taxonomy: Taxonomy,
     paths: list[str] | None,
     contents: list[str] | None = None,
-) -> LabelledVectors:
-    return LabelledVectors(
-        ids,
-        table.embeddings if table.features is None else table.features,
-        table.embeddings,
-        table.nodes,
-        taxonomy,
-        table.space,
-        paths,
-        table.groups,
-        table.split,
-        contents,
-    )
+) -> EmbeddingTable:
+    """A table with what is known of its samples."""
+
+    def column(texts: list[str] | None) -> np.ndarray[Any, Any] | None:
+        return None if texts is None else np.asarray(texts, dtype=str)
+
+    return replace(table, taxonomy=taxonomy, ids=column(ids), paths=column(paths), contents=column(contents))
