@@ -10,7 +10,7 @@ from labeltree.cli.main import main
 from labeltree.errors import DataError
 from labeltree.index import Index
 from labeltree.index.addresses import Address, is_address, shown_place
-from labeltree.index.index import _model_path
+from labeltree.index.checked_settings import model_path
 from labeltree.taxonomy import Taxonomy
 
 
@@ -137,5 +137,5 @@ def test_the_run_of_an_index_on_a_server_keeps_its_whole_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert _model_path(".", "qdrant:run/vectors#birds") == str(tmp_path)
-    assert _model_path(".", "index") == ".."
+    assert model_path(".", "qdrant:run/vectors#birds") == str(tmp_path)
+    assert model_path(".", "index") == ".."

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from labeltree.errors import DataError
-from labeltree.index import Index, IndexRows, approximate, upkeep
+from labeltree.index import Filter, Index, IndexRows, approximate, upkeep
 from labeltree.index.approximate import Tuning, approximate_pays
+from labeltree.index.nearest_rows import NearestRows
 from labeltree.taxonomy import Taxonomy, TaxonomyMapping
 
 pytestmark = pytest.mark.skipif(find_spec("lancedb") is None, reason="lancedb is not installed")
@@ -184,7 +185,7 @@ def test_an_index_that_is_not_found_good_enough_stays_exact(
     index = make(tmp_path)
     assert not index.tune()["reached"]
     monkeypatch.setattr(approximate, "EXACT_UP_TO", 0)
-    assert not index._approximate_by_default(index._store)
+    assert NearestRows(index._current, index._store, Filter()).is_exact_by_default()
 
 
 def test_small_indexes_say_that_there_is_nothing_to_tune(tmp_path: Path) -> None:

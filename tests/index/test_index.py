@@ -15,6 +15,7 @@ from labeltree.geometry import get_geometry
 from labeltree.index import Filter, Index, IndexRows, exact, lance
 from labeltree.index.distances import distances, lorentz, lorentz_queries
 from labeltree.index.filters import parse_where
+from labeltree.index.nearest_rows import NearestRows
 from labeltree.taxonomy import Taxonomy, TaxonomyDAG, TaxonomyMapping
 
 TREE = Taxonomy.from_paths(["a/x/1", "a/x/2", "a/y", "b/z", "b/w"])
@@ -186,7 +187,7 @@ def test_many_ids_at_once_are_each_alone(
 ) -> None:
     names = ["s7", "nobody", "s0", "s7", *(f"s{number}" for number in range(59, 0, -7))]
     alone = {name: index.search_id(name, k=5, **options) for name in {*names} - {"nobody"}}
-    monkeypatch.setattr("labeltree.index.index._FEW", 3)  # looked up in parts
+    monkeypatch.setattr("labeltree.index.searching.FEW_IDS", 3)  # looked up in parts
     found = index.search_ids(names, k=5, **options)
     assert [hits is None for hits in found] == [name == "nobody" for name in names]
     for name, hits in zip(names, found, strict=True):
@@ -222,8 +223,8 @@ def test_branches_are_counted_once_for_many_diverse_queries(
     names = [f"s{number}" for number in range(60)]
     alone = [index.search_id(name, k=10, diverse=1) for name in names]
     times: list[int] = []
-    counted = Index._nodes_there
-    monkeypatch.setattr(Index, "_nodes_there", lambda *given: times.append(1) or counted(*given))
+    counted = NearestRows.rows_and_nodes
+    monkeypatch.setattr(NearestRows, "rows_and_nodes", lambda *given: times.append(1) or counted(*given))
     found = index.search_ids(names, k=10, diverse=1)
     assert [hits.ids for hits in found if hits is not None] == [hits.ids for hits in alone]
     assert len(times) == 1
@@ -499,7 +500,7 @@ def test_a_name_is_read_on_the_taxonomy_that_is_searched(index: Index, tmp_path:
 
 
 def test_a_search_keeps_its_rows_while_others_change_them(index: Index) -> None:
-    held = index._latest()
+    held = index._current.latest()
     index.delete(["s1", "s2"])
     assert held.count() == 60
     assert index.size == 58
@@ -537,7 +538,7 @@ def test_a_change_is_done_although_tuning_fails(index: Index, monkeypatch: pytes
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("labeltree.index.index.keep_tuned", full)
+    monkeypatch.setattr("labeltree.index.index_changes.keep_tuned", full)
     with pytest.warns(UserWarning, match="was changed, but .* --tune"):
         index.delete(["s1"])
     assert index.size == 59

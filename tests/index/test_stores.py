@@ -10,6 +10,7 @@ import pytest
 from labeltree.errors import DataError
 from labeltree.index import Filter, Index, IndexRows, approximate
 from labeltree.index.distances import distances
+from labeltree.index.nearest_rows import NearestRows
 from labeltree.index.postgres import PostgresStore
 from labeltree.index.qdrant import QdrantStore
 from labeltree.index.store import ServerStore
@@ -57,9 +58,8 @@ def reopened(place: str) -> Index:
 def test_replaced_samples_keep_what_is_not_given(
     index: Index, few: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from labeltree.index import index as module
-
-    monkeypatch.setattr(module, "_FEW", few)
+    for module in ("stored_columns", "index_changes"):
+        monkeypatch.setattr(f"labeltree.index.{module}.FEW_IDS", few)
     old = index.rows().to_pylist()
     x = points("cosine", 3, seed=5)
     assert index.replace(IndexRows(["s9", "new", "s4"], x, columns={"year": [1, 2, None]})) == (2, 1)
@@ -199,15 +199,19 @@ def test_rare_rows_on_the_far_side_are_found(
     assert len(index.search(query, k=1100, exact=exact)[0]) == 1100
 
 
+def exact_by_default(index: Index) -> bool:
+    return NearestRows(index._current, index._current.latest(), Filter()).is_exact_by_default()
+
+
 def test_a_tuned_index_is_searched_exactly_up_to_a_size(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     index = tuned(Index.create(place, rows(), taxonomy=TREE))
     if isinstance(index._store, ServerStore):
-        assert not index._approximate_by_default(index._latest())
+        assert exact_by_default(index)
         monkeypatch.setattr(approximate, "EXACT_UP_TO", 0)
-        assert index._approximate_by_default(index._latest())
+        assert not exact_by_default(index)
     else:
         monkeypatch.setattr(approximate, "EXACT_UP_TO", 0)
-        assert not index._approximate_by_default(index._latest())
+        assert exact_by_default(index)
 
 
 def test_hyperbolic_neighbours_near_the_edge_of_the_ball_are_found(place: str) -> None:
@@ -224,10 +228,8 @@ def test_hyperbolic_neighbours_near_the_edge_of_the_ball_are_found(place: str) -
 def test_diverse_search_ends_when_every_branch_is_found(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     index = Index.create(place, rows(), taxonomy=TREE)
     asked: list[int] = []
-    near = Index._exact
-    monkeypatch.setattr(
-        Index, "_exact", lambda self, store, q, k, chosen: asked.append(k) or near(self, store, q, k, chosen)
-    )
+    near = NearestRows.exact
+    monkeypatch.setattr(NearestRows, "exact", lambda self, q, k: asked.append(k) or near(self, q, k))
     hits = index.search(points("cosine", 2), k=8, diverse=1)
     wide = index.search(points("cosine", 2), k=60, diverse=1)
     assert asked[-1] == 60

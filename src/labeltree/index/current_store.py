@@ -1,0 +1,85 @@
+"""The store of an index as it is now, and what is computed once for each of its versions."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TypeVar
+
+from labeltree.index.exact import ExactMatrix, open_matrix
+from labeltree.index.opening import matrix_folders
+from labeltree.index.store import Store, StoreChangedError
+
+__all__ = ["CurrentStore", "PinnedStore"]
+
+T = TypeVar("T")
+_TRIES = 10
+
+
+class CurrentStore:
+    """The newest version of a store. For several threads.
+
+    Args:
+        store: where the rows lie.
+
+    Attributes:
+        store: the version that was read last.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._matrix: tuple[Store, ExactMatrix] | None = None
+        self._counted: tuple[Store, int] | None = None
+        self._guard = threading.Lock()
+
+    def latest(self) -> Store:
+        """The store as it is now; a search goes on with the one that it began with."""
+        with self._guard:
+            self.store = self.store.latest()
+            return self.store
+
+    def read(self, read: Callable[[Store], T]) -> T:
+        """What a function reads of the newest version; it begins anew where others change that meanwhile."""
+        for _ in range(_TRIES - 1):
+            with suppress(StoreChangedError):
+                return read(self.latest())
+        return read(self.latest())
+
+    def matrix_of(self, store: Store) -> ExactMatrix:
+        """The vectors of a version, opened once."""
+        with self._guard:
+            if self._matrix is None or self._matrix[0] is not store:
+                self._matrix = store, open_matrix(store, *matrix_folders(store))
+            return self._matrix[1]
+
+    def count_of(self, store: Store) -> int:
+        """How many rows a version has, counted once."""
+        if self._counted is None or self._counted[0] is not store:
+            self._counted = store, store.count()
+        return self._counted[1]
+
+
+class PinnedStore(CurrentStore):
+    """One version of a store, which does not go on to newer ones: who holds it begins anew if it is gone.
+
+    Args:
+        current: whose version it is, and whose matrix is used.
+        store: the version.
+    """
+
+    def __init__(self, current: CurrentStore, store: Store) -> None:
+        super().__init__(store)
+        self._current = current
+
+    def latest(self) -> Store:
+        """The version itself."""
+        return self.store
+
+    def read(self, read: Callable[[Store], T]) -> T:
+        """What a function reads of the version."""
+        return read(self.store)
+
+    def matrix_of(self, store: Store) -> ExactMatrix:
+        """See `CurrentStore`."""
+        return self._current.matrix_of(store)

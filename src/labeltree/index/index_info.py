@@ -1,0 +1,74 @@
+"""What an index is, in numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from labeltree.decisions.searched_space import SpaceName
+from labeltree.index.approximate import exact_up_to
+from labeltree.index.filters import Filter
+from labeltree.index.store import GeometryName, Store
+from labeltree.index.stored_columns import shown_columns
+
+__all__ = ["IndexInfo"]
+
+
+@dataclass(frozen=True)
+class IndexInfo:
+    """What an index is.
+
+    Attributes:
+        where: its folder or URL.
+        size: number of samples.
+        labelled: number of samples with a label.
+        dim: length of the vectors.
+        geometry: ``cosine``, ``euclidean`` or ``poincare``.
+        vectors: what they are of the run: its ``embeddings``, or the ``features`` of its encoder.
+        nodes: number of nodes of the taxonomy, with the root.
+        release: what people call this version of the taxonomy, or None.
+        columns: names of the columns that `Index.rows` gives.
+        splits: number of samples by split.
+        model: the run that embeds queries, or None.
+        version: of the store.
+        approximate: what the store has tuned for approximate search; empty if nothing.
+        exact_up_to: number of samples up to which search is exact unless asked otherwise.
+    """
+
+    where: str
+    size: int
+    labelled: int
+    dim: int
+    geometry: GeometryName
+    vectors: SpaceName
+    nodes: int
+    release: str | None
+    columns: tuple[str, ...]
+    splits: Mapping[str, int]
+    model: str | None
+    version: int
+    approximate: Mapping[str, Any]
+    exact_up_to: int
+
+    @classmethod
+    def of(cls, store: Store, model: str | None) -> IndexInfo:
+        """What a store holds as it is now, with the path of its run."""
+        settings = store.settings
+        everywhere = Filter(within=((0, settings.taxonomy.num_nodes),))
+        return cls(
+            where=store.name,
+            size=store.count(),
+            labelled=store.count(everywhere),
+            dim=settings.dim,
+            geometry=settings.geometry,
+            vectors=settings.vectors,
+            nodes=settings.taxonomy.num_nodes,
+            release=settings.taxonomy.release,
+            columns=tuple(shown_columns(store)),
+            splits=dict(sorted(store.count_texts("split").items())),
+            model=model,
+            exact_up_to=exact_up_to(settings.dim),
+            version=store.version,
+            approximate=dict(settings.approximate),
+        )
