@@ -11,8 +11,10 @@ from labeltree.errors import DataError
 from labeltree.index import Filter, Index, IndexRows, approximate
 from labeltree.index.distances import distances
 from labeltree.index.nearest_rows import NearestRows
-from labeltree.index.postgres import PostgresStore
+from labeltree.index.postgres import PostgresStore, postgres_store
+from labeltree.index.postgres.postgres_tables import PostgresTables
 from labeltree.index.qdrant import QdrantStore
+from labeltree.index.qdrant.qdrant_head import HeadPoint
 from labeltree.index.store import ServerStore
 from labeltree.taxonomy import Taxonomy, TaxonomyMapping
 from sweeps import some_now
@@ -191,7 +193,7 @@ def test_rare_rows_on_the_far_side_are_found(
 ) -> None:
     index = tuned(far_rows(place), ef_search=10)
     monkeypatch.setattr(approximate, "EXACT_UP_TO", 0)
-    monkeypatch.setattr(PostgresStore, "_iterates", lambda *_: False)  # as before pgvector 0.8
+    monkeypatch.setattr(postgres_store, "scans_iteratively", lambda _: False)  # as before pgvector 0.8
     query = [1.0, 0, 0, 0]
     wanted = index.search(query, k=5, within="b", exact=True)[0].ids
     assert sorted(wanted) == ["0", "1200", "600"]
@@ -278,8 +280,8 @@ def test_what_fails_changes_nothing(index: Index, place: str, monkeypatch: pytes
     """An error in the midst of a change, and after it in the same transaction."""
     if not isinstance(index._store, ServerStore):
         pytest.skip("tested for folders by killing processes")
-    kind = type(index._store)
-    name = "_copy" if hasattr(kind, "_copy") else "_insert"
+    on_postgres = isinstance(index._store, PostgresStore)
+    kind, name = (PostgresTables, "copy") if on_postgres else (type(index._store), "_insert")
     whole = getattr(kind, name)
 
     def broken(self: object, *given: object) -> None:
@@ -377,16 +379,16 @@ def test_a_writer_that_is_followed_at_once_has_not_failed(monkeypatch: pytest.Mo
     index = Index.create(place, rows(), taxonomy=TREE)
     store = index._store
     assert isinstance(store, QdrantStore)
-    write, others = QdrantStore._write_over, []
+    write, others = HeadPoint.write_over, []
 
-    def followed(self: QdrantStore, **changes: Any) -> Any:
+    def followed(self: HeadPoint, **changes: Any) -> Any:
         written = write(self, **changes)
         if "writer" in changes and changes["writer"] is None and not others:
             others.append(store.writer())
             others[0].__enter__()
         return written
 
-    monkeypatch.setattr(QdrantStore, "_write_over", followed)
+    monkeypatch.setattr(HeadPoint, "write_over", followed)
     with store.writer() as mine:
         mine.append(rows(n=61).to_arrow(0).slice(60).cast(store.schema))
     others[0].__exit__(None, None, None)
@@ -453,8 +455,8 @@ def test_there_is_none(place: str) -> None:
 def test_a_folder_of_qdrant_keeps_an_index(tmp_path: Path) -> None:
     place = f"qdrant:{tmp_path / 'quad rant'}#birds"
     Index.create(place, rows(), taxonomy=TREE)
-    from labeltree.index import qdrant
+    from labeltree.index.qdrant import qdrant_clients
 
-    client = qdrant._clients.pop(str(tmp_path / "quad rant"))
+    client = qdrant_clients._clients.pop(str(tmp_path / "quad rant"))
     client.close()
     assert len(reopened(place)) == 60
