@@ -32,7 +32,7 @@ from labeltree.curation.out_of_fold import out_of_fold
 from labeltree.curation.suspects import score_labels
 from labeltree.data import Source, make_splits, open_source
 from labeltree.geometry import get_geometry
-from labeltree.metrics.search.left_out import leaves_group_out
+from labeltree.metrics.search.results_left_out import leaves_group_out
 from labeltree.taxonomy import Taxonomy
 
 RATES = (0.02, 0.05, 0.10)

@@ -65,7 +65,9 @@ ROOMS = (
     Room("curation", ("labeltree.curation", "labeltree.curation.suspects", "labeltree.curation.label_next")),
     Room("index", ("labeltree.index",)),
     Room("report", ("labeltree.report",)),
-    Room("studies", ("labeltree.studies.study_file", "labeltree.studies.run")),
+    Room(
+        "studies", ("labeltree.studies.study_file", "labeltree.studies.run", "labeltree.studies.named_data")
+    ),
     Room("serving", ("labeltree.serving",)),
     Room("errors", ("labeltree.errors",)),
 )

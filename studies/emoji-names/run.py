@@ -20,11 +20,11 @@ import torch
 
 from labeltree.atomic import atomic_write
 from labeltree.data import Source, get_dataset, open_source, register_dataset
-from labeltree.datasets.from_packages.emoji import HOME, fetch_emoji
 from labeltree.evaluation.protocols.image_text_matching import search_counterparts
 from labeltree.inference.load_run import load_run
 from labeltree.inference.run_embeddings import embed_source
 from labeltree.metrics.functional import class_prototypes
+from labeltree.studies.named_data.emoji import HOME, fetch_emoji
 from labeltree.training.fit import train
 from labeltree.training.reading import read_recipe
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from labeltree.cache import data_home
-from labeltree.datasets.from_packages.emoji_drawings import HOME, SIZE, EmojiImages, read_images
-from labeltree.datasets.from_packages.emoji_icons import STYLES
+from labeltree.studies.named_data.emoji_drawings import HOME, SIZE, EmojiImages, read_images
+from labeltree.studies.named_data.emoji_icons import STYLES
 
 Array = np.ndarray[Any, Any]
 Likeness = tuple[float, float]

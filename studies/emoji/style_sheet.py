@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import torch
 
 from labeltree.atomic import atomic_write
-from labeltree.data.open_source import open_source
+from labeltree.data.opening_sources import open_source
 from labeltree.data.source import Source
-from labeltree.datasets.from_packages.emoji_icons import STYLES
 from labeltree.errors import DataError
+from labeltree.studies.named_data.emoji_icons import STYLES
 
 if TYPE_CHECKING:
     from PIL.Image import Image as PilImage

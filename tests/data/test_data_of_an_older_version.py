@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labeltree.data import Source, open_source
-from labeltree.data import open_source as opening
+from labeltree.data import opening_sources as opening
 from labeltree.errors import TaxonomyError
 from labeltree.taxonomy import Taxonomy, TaxonomyMapping
 from labeltree.training.recipe import Recipe

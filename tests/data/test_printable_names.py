@@ -1,7 +1,7 @@
 """Names of files may hold what a terminal obeys; they are shown as escapes."""
 
 from labeltree.data.source import printable
-from labeltree.index.results import _short
+from labeltree.index.search_results import _short
 
 
 def test_what_a_terminal_obeys_becomes_an_escape() -> None:

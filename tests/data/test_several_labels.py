@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from labeltree.data import make_splits, open_source, summarize
-from labeltree.data.open_source import with_missing_labels
+from labeltree.data.opening_sources import with_missing_labels
 from labeltree.data.tables.label_evidence import LabelEvidence
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.taxonomy import Taxonomy

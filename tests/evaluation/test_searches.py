@@ -29,7 +29,7 @@ from labeltree.evaluation.outcomes import load_outcomes
 from labeltree.evaluation.protocol_registry import get_protocol, run_protocol
 from labeltree.metrics import functional
 from labeltree.metrics.catalogue import METRICS
-from labeltree.metrics.search.left_out import have_partner, leaves_group_out
+from labeltree.metrics.search.results_left_out import have_partner, leaves_group_out
 from labeltree.report.charts.bar_charts import DotRow, dot_chart
 from labeltree.report.tables.main_numbers import main_numbers_table, main_sentences, tiles
 from labeltree.report.tables.metric_table import metric_table, table_cells

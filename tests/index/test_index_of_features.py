@@ -15,7 +15,7 @@ import labeltree as lt
 from labeltree.cli.main import main
 from labeltree.evaluation import EvaluationResult
 from labeltree.index import Index
-from labeltree.index.reading import index_run
+from labeltree.index.index_sources import index_run
 from labeltree.inference.model import Model
 from labeltree.runs import RunFolder
 from labeltree.serving import ServiceSettings

@@ -16,7 +16,7 @@ from labeltree.cli.main import main
 from labeltree.errors import DataError
 from labeltree.index import Hits, Index, IndexRows, queries
 from labeltree.index.queries import Query, queries_in, run_queries
-from labeltree.index.results import Answer, likely_label, place_of, results_text
+from labeltree.index.search_results import Answer, likely_label, place_of, results_text
 from labeltree.report.pages.search_page import search_page
 from labeltree.taxonomy import Taxonomy, TaxonomyMapping
 

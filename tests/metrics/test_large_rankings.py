@@ -12,9 +12,9 @@ from torch import Tensor
 from labeltree.geometry import Euclidean, Geometry, PoincareBall, Sphere
 from labeltree.metrics import functional
 from labeltree.metrics.search import ranking, score_rankings
-from labeltree.metrics.search.left_out import LeftOut
 from labeltree.metrics.search.ranking import Similarities, ranked_chunks
 from labeltree.metrics.search.relevant_ranks import RelevantRanks
+from labeltree.metrics.search.results_left_out import LeftOut
 from labeltree.metrics.search.topk_candidates import falling_order
 from labeltree.taxonomy import Taxonomy
 

@@ -286,7 +286,7 @@ def test_bad_groups_are_named(change: dict[str, Any], message: str) -> None:
 
 def test_large_groups_stay_linear_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """Half of all samples are one group: what is left out is never held for all queries at once."""
-    from labeltree.metrics.search.left_out import LeftOut
+    from labeltree.metrics.search.results_left_out import LeftOut
 
     most = Counter[str]()
     pairs = LeftOut.pairs

@@ -7,8 +7,9 @@ from package_lists import write_lists
 
 from labeltree.data import make_splits
 from labeltree.datasets import debtags_taxonomy
-from labeltree.datasets.formats.debian_packages import Package, flowing_text, read_lists, stanzas
-from labeltree.datasets.from_packages.debtags import (
+from labeltree.errors import DataError
+from labeltree.studies.named_data.debian_packages import Package, flowing_text, read_lists, stanzas
+from labeltree.studies.named_data.debtags import (
     FACETS,
     SECTIONS,
     facet_label,
@@ -16,7 +17,6 @@ from labeltree.datasets.from_packages.debtags import (
     tag_path,
     tag_table,
 )
-from labeltree.errors import DataError
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ from official_layouts import check, check_refuses_what_is_missing
 from package_lists import write_lists
 
 from labeltree.data import data_home, fetch, open_source
-from labeltree.datasets.formats.debian_packages import Package, read_lists, read_packages, write_packages
-from labeltree.datasets.from_packages.debtags import FILE
 from labeltree.errors import DataError
+from labeltree.studies.named_data.debian_packages import Package, read_lists, read_packages, write_packages
+from labeltree.studies.named_data.debtags import FILE
 
 
 @pytest.fixture

@@ -17,10 +17,10 @@ from PIL import Image
 from labeltree.data import data_home, fetch, list_datasets, make_splits, open_source
 from labeltree.datasets.fetching.atomic_download import Expected, sha256
 from labeltree.datasets.fetching.packages import tarball_name
-from labeltree.datasets.from_packages import emoji_drawings
-from labeltree.datasets.from_packages.emoji_drawings import read_images
-from labeltree.datasets.from_packages.emoji_icons import NAMES_PACKAGE, STYLES
 from labeltree.errors import DataError
+from labeltree.studies.named_data import emoji_drawings
+from labeltree.studies.named_data.emoji_drawings import read_images
+from labeltree.studies.named_data.emoji_icons import NAMES_PACKAGE, STYLES
 
 pytestmark = pytest.mark.slow
 
@@ -172,7 +172,7 @@ def test_what_is_there_is_not_fetched_again_and_drawn_again_it_is_the_same(minia
 
 
 def test_a_drawing_that_fails_is_left_out_and_named(miniature, monkeypatch):
-    monkeypatch.setattr("labeltree.datasets.from_packages.emoji_drawings._MOST_FAILED", 0.5)
+    monkeypatch.setattr("labeltree.studies.named_data.emoji_drawings._MOST_FAILED", 0.5)
     miniature.icons("noto")["grinning-face"]["body"] = "<path d='"
     miniature.icons("twemoji")["red-heart"]["body"] = '<path fill="red"/>'
     miniature.write()

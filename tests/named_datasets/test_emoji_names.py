@@ -4,8 +4,9 @@ import json
 
 import pytest
 
-from labeltree.datasets.from_packages.emoji_drawings import pixels_of_raster, pixels_of_svg
-from labeltree.datasets.from_packages.emoji_icons import (
+from labeltree.errors import DataError
+from labeltree.studies.named_data.emoji_drawings import pixels_of_raster, pixels_of_svg
+from labeltree.studies.named_data.emoji_icons import (
     STYLES,
     Emoji,
     IconSet,
@@ -15,7 +16,6 @@ from labeltree.datasets.from_packages.emoji_icons import (
     letters,
     own_names,
 )
-from labeltree.errors import DataError
 
 LAUGH, FOX, CAT, HEART = (Emoji(c, label, "", "") for c, label in zip(
     ("1f600", "1f98a", "1f63a", "2764"), ("grinning face", "fox", "grinning cat", "red heart"), strict=True

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from labeltree.data import make_splits, open_source
-from labeltree.datasets.from_packages import emoji as splits
-from labeltree.datasets.from_packages.emoji_drawings import EmojiImages
-from labeltree.datasets.from_packages.emoji_icons import STYLES, Emoji, family_of
+from labeltree.studies.named_data import emoji as splits
+from labeltree.studies.named_data.emoji_drawings import EmojiImages
+from labeltree.studies.named_data.emoji_icons import STYLES, Emoji, family_of
 
 pytestmark = pytest.mark.slow
 
@@ -37,7 +37,7 @@ def images(tmp_path, monkeypatch) -> EmojiImages:
     path.write_bytes(bytes(len(pairs) * 3 * 64 * 64))
     made = EmojiImages(path, emoji, [s for s, _ in pairs], [n for _, n in pairs], failed, "")
     monkeypatch.setattr(splits, "read_images", lambda folder: made)
-    monkeypatch.setattr("labeltree.data.open_source.require_files", lambda entry, path: None)
+    monkeypatch.setattr("labeltree.data.opening_sources.require_files", lambda entry, path: None)
     return made
 
 

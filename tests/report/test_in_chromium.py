@@ -16,7 +16,7 @@ from torch import Tensor
 
 from labeltree.evaluation import ProtocolResult, compare, evaluate
 from labeltree.index import Hits
-from labeltree.index.results import Answer
+from labeltree.index.search_results import Answer
 from labeltree.report import render_report
 from labeltree.report.pages import comparison_page
 from labeltree.report.pages.document import Cell, Heading, Notes, Table, Text, to_html

@@ -18,7 +18,7 @@ from fastapi.testclient import TestClient
 import labeltree as lt
 from labeltree.errors import DataError
 from labeltree.index import Index, IndexRows
-from labeltree.index.reading import index_run
+from labeltree.index.index_sources import index_run
 from labeltree.serving import ServiceSettings
 from labeltree.serving.explorer.explorer_app import create_explorer
 from labeltree.serving.explorer.open_explorer import open_collection, open_show

@@ -15,7 +15,7 @@ from labeltree.curation.batch_choice import STRATEGIES, Strategy, choose, copies
 from labeltree.curation.partial_labels import DepthProbes, fit_depth_probes
 from labeltree.data.stratified import group_numbers
 from labeltree.errors import DataError
-from labeltree.metrics.checks import check_embeddings, check_nodes, check_same_length
+from labeltree.metrics.metric_checks import check_embeddings, check_nodes, check_same_length
 from labeltree.taxonomy import Taxonomy
 
 __all__ = ["DEPTH_RULES", "DepthRule", "LabelRequests", "label_next"]

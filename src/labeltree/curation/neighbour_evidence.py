@@ -11,8 +11,8 @@ from labeltree.curation.out_of_fold import OutOfFold
 from labeltree.data.stratified import group_numbers
 from labeltree.decisions.class_nodes import ClassNodes
 from labeltree.geometry import Geometry
-from labeltree.metrics.search.left_out import LeftOut
 from labeltree.metrics.search.ranking import ranked_chunks
+from labeltree.metrics.search.results_left_out import LeftOut
 from labeltree.progress import Progress
 from labeltree.taxonomy import Taxonomy
 

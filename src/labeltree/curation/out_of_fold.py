@@ -13,7 +13,7 @@ from labeltree.data.stratified import group_numbers, make_folds, stratified_subs
 from labeltree.decisions.class_nodes import ClassNodes
 from labeltree.decisions.classifiers import fit_linear
 from labeltree.errors import DataError
-from labeltree.metrics.checks import check_nodes, check_same_length
+from labeltree.metrics.metric_checks import check_nodes, check_same_length
 from labeltree.progress import Progress, silent
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy

@@ -22,7 +22,7 @@ from labeltree.curation.out_of_fold import OutOfFold, out_of_fold
 from labeltree.data.corrections import CONTENT, is_decided
 from labeltree.errors import DataError
 from labeltree.geometry import Geometry
-from labeltree.metrics.search.left_out import leaves_group_out
+from labeltree.metrics.search.results_left_out import leaves_group_out
 from labeltree.progress import Progress
 from labeltree.taxonomy import Taxonomy
 

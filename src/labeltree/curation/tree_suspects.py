@@ -11,7 +11,7 @@ from labeltree.curation.branch_suspects import nodes_to_dissolve, nodes_to_move
 from labeltree.curation.leaf_suspects import leaves_to_merge, leaves_to_split
 from labeltree.curation.tree_samples import KINDS, Kind, TreeSamples, TreeSuspect
 from labeltree.errors import DataError
-from labeltree.metrics.checks import check_embeddings, check_nodes, check_same_length
+from labeltree.metrics.metric_checks import check_embeddings, check_nodes, check_same_length
 from labeltree.progress import Progress, silent
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.versions.changes import Change, Guess

@@ -19,7 +19,7 @@ from labeltree.data.named_data import (
     register_dataset,
     register_download,
 )
-from labeltree.data.open_source import data_exist, open_source, with_missing_labels
+from labeltree.data.opening_sources import data_exist, open_source, with_missing_labels
 from labeltree.data.source import ImageStore, Source
 from labeltree.data.splits import hold_out_fold, make_splits
 from labeltree.data.stratified import make_folds, split_by_group

@@ -1,5 +1,7 @@
 """The named data sets and other downloads of ``labeltree data get``. Importing this registers them all."""
 
+from typing import Any
+
 # Most data sets are registered by the imports below.
 from labeltree.datasets import cifar, imagenet, imagenet_32  # noqa: F401
 from labeltree.datasets.beeradvocate import read_beers
@@ -13,11 +15,9 @@ from labeltree.datasets.cifar_trees import (
 )
 from labeltree.datasets.cub import cub_taxonomy, read_cub
 from labeltree.datasets.deepfashion import read_deepfashion
+from labeltree.datasets.encoder_weights import fetch_weights
 from labeltree.datasets.fashion_mnist import fashion_mnist_taxonomy
-from labeltree.datasets.from_packages.debtags import debtags_taxonomy
-from labeltree.datasets.from_packages.emoji import fetch_emoji
-from labeltree.datasets.from_packages.encoder_weights import fetch_weights
-from labeltree.datasets.from_packages.glove import glove_file
+from labeltree.datasets.glove import glove_file
 from labeltree.datasets.grocery_store import read_grocery_store
 from labeltree.datasets.ham10000 import ham10000_taxonomy, read_ham10000
 from labeltree.datasets.icd10cm import read_icd10cm
@@ -30,6 +30,7 @@ from labeltree.datasets.odir import odir_graph, odir_taxonomy, read_odir
 from labeltree.datasets.sop import read_sop_split1, read_sop_split2
 from labeltree.datasets.tripadvisor import read_hotel
 from labeltree.datasets.wordnet import fetch_wordnet, read_glosses, wordnet_folder
+from labeltree.plugins import own_parts
 
 __all__ = [
     "breakhis_taxonomy",
@@ -39,9 +40,7 @@ __all__ = [
     "cifar_100_taxonomy",
     "cifar_toy_taxonomy",
     "cub_taxonomy",
-    "debtags_taxonomy",
     "fashion_mnist_taxonomy",
-    "fetch_emoji",
     "fetch_weights",
     "fetch_wordnet",
     "glove_file",
@@ -70,3 +69,11 @@ __all__ = [
     "read_sop_split2",
     "wordnet_folder",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """A name of another module of labeltree's own that declares data sets, such as those of its studies."""
+    for entry in own_parts("datasets").values():
+        if entry.value != __name__ and name in entry.load().__all__:
+            return getattr(entry.load(), name)
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from labeltree.metrics.checks import check_nodes
+from labeltree.metrics.metric_checks import check_nodes
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy
 
 if TYPE_CHECKING:

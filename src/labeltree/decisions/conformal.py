@@ -19,7 +19,7 @@ from torch import Tensor
 from labeltree.checks import check_choice
 from labeltree.decisions.answers import Paths
 from labeltree.errors import DataError
-from labeltree.metrics.checks import check_nodes, check_same_length
+from labeltree.metrics.metric_checks import check_nodes, check_same_length
 from labeltree.taxonomy import AnyTaxonomy
 from labeltree.taxonomy.dag import check_tree
 

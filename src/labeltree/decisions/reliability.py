@@ -14,7 +14,7 @@ from torch import Tensor
 from labeltree.decisions.calibrators import Calibration, fit_calibrator
 from labeltree.decisions.class_nodes import ClassNodes
 from labeltree.decisions.conformal import group_codes
-from labeltree.metrics.checks import check_nodes, check_positive, check_same_length
+from labeltree.metrics.metric_checks import check_nodes, check_positive, check_same_length
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy
 from labeltree.taxonomy.dag import check_tree
 from labeltree.taxonomy.label_sets import shared_depth

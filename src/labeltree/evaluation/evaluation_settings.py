@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from labeltree.checks import check_choice
 from labeltree.decisions.classifiers import CLASSIFIERS, ClassifierChoice
-from labeltree.metrics.search.left_out import LeaveGroupOut, check_leave_group_out
+from labeltree.metrics.search.results_left_out import LeaveGroupOut, check_leave_group_out
 from labeltree.safe_files import fits
 
 __all__ = ["EvaluationSettings", "FeatureGeometry"]

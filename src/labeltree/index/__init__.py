@@ -14,8 +14,8 @@ table and belongs to one version of it.
 from labeltree.index.filters import Filter
 from labeltree.index.hits import Hits
 from labeltree.index.index import Index
+from labeltree.index.index_rows import IndexRows
 from labeltree.index.opened_tables import open_table
-from labeltree.index.rows import IndexRows
 from labeltree.index.store import IndexSettings, Store
 
 __all__ = ["Filter", "Hits", "Index", "IndexRows", "IndexSettings", "Store", "open_table"]

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TypeVar
 
 from labeltree.index.exact import ExactMatrix, open_matrix
-from labeltree.index.opening import matrix_folders
+from labeltree.index.open_store import matrix_folders
 from labeltree.index.store import Store, StoreChangedError
 
 __all__ = ["CurrentStore", "PinnedStore"]

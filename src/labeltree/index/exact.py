@@ -24,7 +24,7 @@ from labeltree.atomic import new_folder_in, writing
 from labeltree.errors import WriteError
 from labeltree.index.distances import FastScores, cosine_factors, distances
 from labeltree.index.filters import Filter
-from labeltree.index.rows import vectors_from_arrow
+from labeltree.index.index_rows import vectors_from_arrow
 from labeltree.index.store import GeometryName, Store
 
 if TYPE_CHECKING:

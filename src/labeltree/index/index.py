@@ -24,8 +24,8 @@ from labeltree.index.filters import Filter, Nodes, Where, node_ranges
 from labeltree.index.hits import Hits
 from labeltree.index.index_changes import add_rows, delete_rows, move_labels, replace_rows, table_of, writing
 from labeltree.index.index_info import IndexInfo
-from labeltree.index.opening import check_free, create_store, open_store
-from labeltree.index.rows import IndexRows
+from labeltree.index.index_rows import IndexRows
+from labeltree.index.open_store import check_free, create_store, open_store
 from labeltree.index.searching import SearchOptions, search_ids, search_mean, search_vectors
 from labeltree.index.store import GeometryName, IndexSettings, Store
 from labeltree.index.stored_columns import read_rows, with_typed_conditions

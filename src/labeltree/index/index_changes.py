@@ -13,7 +13,7 @@ from labeltree.errors import DataError, LabeltreeError, TaxonomyError
 from labeltree.index.current_store import CurrentStore
 from labeltree.index.distances import check_inside, lorentz
 from labeltree.index.filters import Filter
-from labeltree.index.rows import IndexRows, vectors_to_arrow
+from labeltree.index.index_rows import IndexRows, vectors_to_arrow
 from labeltree.index.store import IndexSettings, Store
 from labeltree.index.stored_columns import FEW_IDS, HIDDEN, known_ids, next_row, read_columns, shown_columns
 from labeltree.index.upkeep import keep_tuned

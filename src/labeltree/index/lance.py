@@ -15,8 +15,8 @@ from labeltree.atomic import new_folder_in, writing
 from labeltree.errors import DataError, FolderInUseError
 from labeltree.index.approximate import Tuning
 from labeltree.index.filters import Filter
+from labeltree.index.index_rows import count_texts
 from labeltree.index.lance_search import LanceSearch
-from labeltree.index.rows import count_texts
 from labeltree.index.store import IndexSettings, Store
 from labeltree.links import refuse_links
 from labeltree.lock import lock_folder

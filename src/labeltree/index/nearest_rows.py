@@ -15,7 +15,7 @@ from labeltree.index.current_store import CurrentStore
 from labeltree.index.distances import distances, lorentz_queries
 from labeltree.index.exact import ExactMatrix
 from labeltree.index.filters import Filter
-from labeltree.index.rows import vectors_from_arrow
+from labeltree.index.index_rows import vectors_from_arrow
 from labeltree.index.store import ServerStore, Store
 from labeltree.index.stored_columns import read_columns
 

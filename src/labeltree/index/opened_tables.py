@@ -15,7 +15,7 @@ from labeltree.data.stratified import group_ids
 from labeltree.errors import DataError, LabeltreeError
 from labeltree.geometry import Geometry
 from labeltree.index.index import Index
-from labeltree.index.reading import rows_of_embeddings
+from labeltree.index.index_sources import rows_of_embeddings
 from labeltree.inference.run_embeddings import run_tables
 from labeltree.progress import Progress
 from labeltree.runs import EmbeddingTable, PartFolder, RunFolder

@@ -15,7 +15,7 @@ from labeltree.errors import DataError
 from labeltree.index.filters import Nodes, Where
 from labeltree.index.hits import Hits
 from labeltree.index.index import Index
-from labeltree.index.results import Answer, likely_label
+from labeltree.index.search_results import Answer, likely_label
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.versions.between_versions import VersionChange
 

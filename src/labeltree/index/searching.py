@@ -16,8 +16,8 @@ from labeltree.index.exact import ExactMatrix
 from labeltree.index.filters import Filter, Nodes, Where
 from labeltree.index.hits import Hits
 from labeltree.index.index_changes import listed
+from labeltree.index.index_rows import vectors_from_arrow
 from labeltree.index.nearest_rows import NearestRows, RankedRows
-from labeltree.index.rows import vectors_from_arrow
 from labeltree.index.store import IndexSettings, ServerStore, Store
 from labeltree.index.stored_columns import FEW_IDS, read_columns, shown_columns, with_typed_conditions
 from labeltree.taxonomy import Taxonomy

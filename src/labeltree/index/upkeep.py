@@ -8,7 +8,7 @@ from dataclasses import replace
 from labeltree.errors import DataError
 from labeltree.index.approximate import Tunable, Tuning, approximate_pays, measure_tuning
 from labeltree.index.exact import keep_matrix, open_matrix
-from labeltree.index.opening import matrix_folders
+from labeltree.index.open_store import matrix_folders
 from labeltree.index.store import ServerStore, Store
 
 __all__ = ["compact", "keep_tuned", "tune"]

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from labeltree.metrics import functional
 from labeltree.metrics.catalogue import Metric, find_metric, list_metrics, register_metric
 from labeltree.metrics.probe import LinearProbe
+from labeltree.metrics.probe_by_sgd import SGDProbe
 from labeltree.metrics.retrieval import Retrieval
-from labeltree.metrics.sgd_probe import SGDProbe
 
 if TYPE_CHECKING:
     from labeltree.metrics.modular import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from labeltree.metrics.checks import check_nodes
+from labeltree.metrics.metric_checks import check_nodes
 from labeltree.taxonomy import AnyTaxonomy
 from labeltree.taxonomy.dag import check_tree
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from labeltree.metrics.checks import check_embeddings, check_labels, check_positive, check_same_length
+from labeltree.metrics.metric_checks import check_embeddings, check_labels, check_positive, check_same_length
 
 __all__ = ["Curvature", "LinearClassifier", "LinearProbe", "Objective", "Solution", "minimize"]
 

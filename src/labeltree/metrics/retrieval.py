@@ -14,7 +14,8 @@ from torch import Tensor
 
 from labeltree.checks import check_choice
 from labeltree.geometry import Geometry
-from labeltree.metrics.checks import (
+from labeltree.metrics.labels_at_depth import nodes_at_depth
+from labeltree.metrics.metric_checks import (
     check_nodes,
     check_positive,
     check_reduction,
@@ -22,11 +23,10 @@ from labeltree.metrics.checks import (
     mean_of_counted,
     spread,
 )
-from labeltree.metrics.labels_at_depth import nodes_at_depth
 from labeltree.metrics.search.graded import GradedScores
 from labeltree.metrics.search.hierarchical_precision import HierarchicalPrecisionScores
-from labeltree.metrics.search.left_out import LeftOut
 from labeltree.metrics.search.relevant_ranks import RelevanceScores
+from labeltree.metrics.search.results_left_out import LeftOut
 from labeltree.metrics.search.score_rankings import Search, score_rankings
 from labeltree.progress import Progress
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy

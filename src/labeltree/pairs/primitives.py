@@ -23,8 +23,7 @@ from labeltree.pairs.pair_plan import asked, planned
 from labeltree.pairs.pair_results import PairStatistics, PairWeight, QueueContrast, Statistic
 from labeltree.pairs.relation import PairRelation
 from labeltree.pairs.similarity import Similarity, at_least_single, prototype_distances, working_dtype
-from labeltree.pairs.tiles import general, general_bounded, nearest
-from labeltree.pairs.tiles import queue_tiles as queue
+from labeltree.pairs.tiles import general, general_bounded, nearest, queue_tiles
 from labeltree.pairs.tiles.bounded_sums import BoundedSum
 from labeltree.pairs.tiles.contrast import exponent_dtype
 from labeltree.pairs.tiles.grid import TILE, grid_of
@@ -312,7 +311,7 @@ def soft_target_contrast(
         queries, keys, stored = at_least_single(queries, keys, stored)
         if plan.name == "dense":
             return dense.soft_target_contrast(queries, keys, stored, relation, **options)
-        return queue.soft_target_contrast(queries, keys, stored, relation, **options, plan=plan)
+        return queue_tiles.soft_target_contrast(queries, keys, stored, relation, **options, plan=plan)
 
 
 def nearest_other(

@@ -15,7 +15,7 @@ from labeltree.pairs.pair_results import Statistic
 from labeltree.pairs.primitives import bounded_sum, pair_statistics, way_of
 from labeltree.pairs.relation import PairRelation
 from labeltree.pairs.similarity import Similarity, at_least_single, full_precision
-from labeltree.pairs.tiles import small_batches as small
+from labeltree.pairs.tiles import small_batches
 from labeltree.pairs.tiles.contrast import Contrast
 from labeltree.pairs.tiles.grid import TILE, blocks, grid_of
 from labeltree.pairs.tiles.walk import walk
@@ -65,7 +65,7 @@ def relation_terms(
     way = way_of(*pairs, temperature, similarity, scale=scale, small=True, learned=learned)
     with full_precision(embeddings.device):
         if way == "small":
-            return small.relation_terms(
+            return small_batches.relation_terms(
                 embeddings, relation, float(temperature), positive, normaliser, member, scale
             )
         if way == "tiles":
@@ -119,14 +119,14 @@ def bounded_terms(
         ValueError: the tables would be larger than the memory of the device.
     """
     pairs = embeddings, embeddings, relation
-    few = len(positives) <= small.MOST_TERMS
+    few = len(positives) <= small_batches.MOST_TERMS
     way = way_of(*pairs, temperature, similarity, small=few)
     if way != "triton":  # two passes, and a gradient that is rounded once
         (embeddings,) = at_least_single(embeddings)
         pairs = embeddings, embeddings, relation
     if way == "small":
         with full_precision(embeddings.device):
-            return small.bounded_terms(
+            return small_batches.bounded_terms(
                 embeddings, relation, float(temperature), members, positives, detach_bound
             )
     _check_room(len(embeddings), len(members), relation.num_relations, embeddings)

@@ -34,7 +34,7 @@ from labeltree.evaluation import (
 )
 from labeltree.evaluation.chosen_samples import with_usual_splits
 from labeltree.evaluation.equal_rows import group_equal_rows
-from labeltree.index.reading import rows_of_embeddings
+from labeltree.index.index_sources import rows_of_embeddings
 from labeltree.inference.calibrate_run import open_decider
 from labeltree.inference.facts import model_sentence
 from labeltree.inference.load_run import TrainedRun

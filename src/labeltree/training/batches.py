@@ -23,7 +23,7 @@ from torch.utils.data import DataLoader, Dataset, Sampler, get_worker_info
 from labeltree.data import Source
 from labeltree.data.counter_rng import sample_keys
 from labeltree.errors import DataError, LabeltreeError
-from labeltree.metrics.search.left_out import LeaveGroupOut, have_partner, leaves_group_out
+from labeltree.metrics.search.results_left_out import LeaveGroupOut, have_partner, leaves_group_out
 from labeltree.processes import end_with_parent
 from labeltree.sampling import BatchSampler
 from labeltree.taxonomy.label_sets import finest_labels
@@ -272,7 +272,7 @@ def validation_samples(
     """The validation samples of a source with splits.
 
     If the source has groups, samples of a query's own group do not count as its results, unless every group
-    is a label of its own; see `labeltree.metrics.search.left_out.leaves_group_out`.
+    is a label of its own; see `labeltree.metrics.search.results_left_out.leaves_group_out`.
 
     A sample with several labels counts with their common ancestor, if they have one below the root.
 

@@ -22,7 +22,7 @@ from lightning.pytorch.callbacks import Callback, TQDMProgressBar
 
 from labeltree.atomic import atomic_write
 from labeltree.data import DataSummary, summarize
-from labeltree.data.open_source import check_named
+from labeltree.data.opening_sources import check_named
 from labeltree.errors import RunError
 from labeltree.models import (
     check_encoder,

@@ -87,7 +87,7 @@ def run(arguments: list[str]) -> None:
 
     from labeltree.index import Index
     from labeltree.index.addresses import shown_place
-    from labeltree.index.opening import is_index
+    from labeltree.index.open_store import is_index
 
     makes = {"--out": options.out, "--geometry": options.geometry, "--overwrite": options.overwrite}
     asked = options.place is not None and (changes or options.info or is_index(options.place))
@@ -103,7 +103,7 @@ def run(arguments: list[str]) -> None:
 
 
 def _make(options: argparse.Namespace) -> Index:
-    from labeltree.index.reading import index_embeddings, index_run
+    from labeltree.index.index_sources import index_embeddings, index_run
     from labeltree.progress import progress_line
 
     made = {"geometry": options.geometry, "overwrite": options.overwrite}
@@ -116,7 +116,7 @@ def _make(options: argparse.Namespace) -> Index:
 def _change(index: Index, options: argparse.Namespace) -> None:
     """Make the requested change and say what it was."""
     from labeltree.cli.taxonomy_actions.taxonomy_reading import open_tree
-    from labeltree.index.reading import rows_to_add
+    from labeltree.index.index_sources import rows_to_add
     from labeltree.taxonomy import TaxonomyMapping
 
     if options.add:
@@ -182,7 +182,7 @@ def _search(info: IndexInfo) -> str:
 
 def describe(index: Index) -> str:
     """What an index is, as a few lines of text; columns without a value are not named."""
-    from labeltree.index.rows import KNOWN_COLUMNS
+    from labeltree.index.index_rows import KNOWN_COLUMNS
 
     info = index.info()
     splits = ", ".join(f"{name} {count}" for name, count in info.splits.items())

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from labeltree.index import Index
     from labeltree.index.queries import Query
-    from labeltree.index.results import Answer
+    from labeltree.index.search_results import Answer
     from labeltree.taxonomy import Taxonomy
 
 SUMMARY = "find the samples of an index that are most like an image, a text, a sample or a node"
@@ -121,7 +121,7 @@ def _written(form: str, answers: list[Answer], index: Index, taxonomy: Taxonomy,
             pictures=SamplePictures(index),
             queries={name: source for name, source in drawn.items() if source is not None},
         )
-    from labeltree.index.results import results_text
+    from labeltree.index.search_results import results_text
 
     about = {"index": index.where, "samples": len(index), "geometry": index.geometry, "model": index.model}
     return results_text(answers, taxonomy, form, about)  # type: ignore[arg-type]

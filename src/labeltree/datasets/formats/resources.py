@@ -1,4 +1,4 @@
-"""Tables and trees of data sets that come with the package, in files below ``datasets/resources``."""
+"""Tables and trees of data sets that come with the package, in files below a folder ``resources``."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 __all__ = ["resource_json", "resource_text", "resource_yaml"]
 
 
-def resource_text(name: str) -> str:
-    """The text of a file."""
-    return (files("labeltree.datasets") / "resources" / name).read_text("utf-8")
+def resource_text(name: str, package: str = "labeltree.datasets") -> str:
+    """The text of a file of a package."""
+    return (files(package) / "resources" / name).read_text("utf-8")
 
 
-def resource_json(name: str) -> Any:
-    """What a JSON file holds."""
-    return json.loads(resource_text(name))
+def resource_json(name: str, package: str = "labeltree.datasets") -> Any:
+    """What a JSON file of a package holds."""
+    return json.loads(resource_text(name, package))
 
 
 def resource_yaml(name: str) -> Any:

@@ -20,7 +20,7 @@ from labeltree.evaluation.representations import Reading
 from labeltree.evaluation.sample_columns import Column, Number, Place
 from labeltree.evaluation.statistics import across_runs
 from labeltree.evaluation.subsampling import ranked_in_label
-from labeltree.metrics.sgd_probe import SGDProbe
+from labeltree.metrics.probe_by_sgd import SGDProbe
 
 __all__ = ["FewSamplesOptions", "few_samples", "noisy_labels"]
 

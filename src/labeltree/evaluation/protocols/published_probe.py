@@ -8,7 +8,7 @@ from torch import Tensor
 
 from labeltree.evaluation.fitted_probe import standardized
 from labeltree.evaluation.protocol_registry import Inputs, ProtocolResult, register
-from labeltree.metrics.sgd_probe import Schedule, SGDProbe
+from labeltree.metrics.probe_by_sgd import Schedule, SGDProbe
 from labeltree.progress import Progress
 
 __all__ = ["SGDProbeOptions", "sgd_probe"]

@@ -13,7 +13,7 @@ from labeltree.errors import DataError
 from labeltree.evaluation.chosen_samples import FEW, few_note
 from labeltree.evaluation.protocol_registry import Inputs, ProtocolResult, register
 from labeltree.evaluation.subsampling import share_of_labels, stratified_subsample
-from labeltree.metrics.search.left_out import have_partner
+from labeltree.metrics.search.results_left_out import have_partner
 from labeltree.safe_files import Reader, read_text
 
 __all__ = ["QueryGalleryOptions", "query_gallery"]

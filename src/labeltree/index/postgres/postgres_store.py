@@ -18,6 +18,7 @@ import numpy as np
 from labeltree.errors import DataError
 from labeltree.index.addresses import Address
 from labeltree.index.filters import Filter
+from labeltree.index.index_rows import vectors_to_arrow
 from labeltree.index.postgres.postgres_connections import Connections, scans_iteratively
 from labeltree.index.postgres.postgres_distances import (
     LONGEST,
@@ -28,7 +29,6 @@ from labeltree.index.postgres.postgres_distances import (
     score_query,
 )
 from labeltree.index.postgres.postgres_tables import VECTORS, PostgresTables, check_columns, storable
-from labeltree.index.rows import vectors_to_arrow
 from labeltree.index.store import IndexSettings, StoreChangedError
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import numpy as np
 
 from labeltree.index.addresses import Address
 from labeltree.index.distances import distances
-from labeltree.index.rows import vectors_to_arrow
+from labeltree.index.index_rows import vectors_to_arrow
 from labeltree.index.store import GeometryName, IndexSettings
 
 if TYPE_CHECKING:

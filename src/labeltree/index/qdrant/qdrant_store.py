@@ -28,6 +28,7 @@ import numpy as np
 from labeltree.errors import DataError, LabeltreeError
 from labeltree.index.addresses import Address
 from labeltree.index.filters import Filter
+from labeltree.index.index_rows import count_texts
 from labeltree.index.qdrant.qdrant_clients import as_sentences, client_of
 from labeltree.index.qdrant.qdrant_document import IndexDocument
 from labeltree.index.qdrant.qdrant_filters import filter_parts, qdrant_filter
@@ -42,7 +43,6 @@ from labeltree.index.qdrant.qdrant_points import (
     scroll_points,
     unit_vectors,
 )
-from labeltree.index.rows import count_texts
 from labeltree.index.store import IndexSettings, StoreChangedError
 
 if TYPE_CHECKING:

@@ -11,8 +11,11 @@ from labeltree.metrics.functional.classification import (
     mistake_severity,
     tree_accuracy,
 )
-from labeltree.metrics.functional.clustering import adjusted_mutual_information, normalized_mutual_information
-from labeltree.metrics.functional.cophenetic import cophenetic_correlation
+from labeltree.metrics.functional.cluster_agreement import (
+    adjusted_mutual_information,
+    normalized_mutual_information,
+)
+from labeltree.metrics.functional.distance_correlation import cophenetic_correlation
 from labeltree.metrics.functional.flat_retrieval import map_at_r, mean_average_precision, recall_at_k
 from labeltree.metrics.functional.graded_retrieval import (
     average_precision_at_depths,
@@ -25,7 +28,6 @@ from labeltree.metrics.functional.hierarchical_retrieval import (
     hierarchical_precision_at_k,
     retrieval_metrics,
 )
-from labeltree.metrics.functional.label_sets import nearest_labels, set_overlap, set_retrieval
 from labeltree.metrics.functional.nearest_neighbours import nearest_neighbour_labels
 from labeltree.metrics.functional.node_decisions import (
     node_decision_metrics,
@@ -47,6 +49,7 @@ from labeltree.metrics.functional.parent_prototypes import (
     parent_order_accuracy,
     parent_violations,
 )
+from labeltree.metrics.functional.set_metrics import nearest_labels, set_overlap, set_retrieval
 from labeltree.metrics.labels_at_depth import nodes_at_depth
 
 __all__ = [

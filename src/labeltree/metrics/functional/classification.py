@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from labeltree.checks import check_choice
-from labeltree.metrics.checks import (
+from labeltree.metrics.metric_checks import (
     check_nodes,
     check_reduction,
     check_same_length,

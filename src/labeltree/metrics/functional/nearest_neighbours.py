@@ -10,9 +10,9 @@ from torch import Tensor
 
 from labeltree.checks import check_choice
 from labeltree.geometry import Geometry, as_geometry
-from labeltree.metrics.checks import check_embeddings, check_labels, check_positive, check_same_length
-from labeltree.metrics.search.left_out import LeftOut, groups_of
+from labeltree.metrics.metric_checks import check_embeddings, check_labels, check_positive, check_same_length
 from labeltree.metrics.search.ranking import ranked_chunks
+from labeltree.metrics.search.results_left_out import LeftOut, groups_of
 from labeltree.progress import Progress
 
 __all__ = ["VoteWeights", "nearest_neighbour_labels"]

@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from labeltree.metrics.checks import check_nodes, check_same_length
 from labeltree.metrics.functional.node_labels import NodeLabels, lines, one_against_rest
+from labeltree.metrics.metric_checks import check_nodes, check_same_length
 from labeltree.taxonomy import AnyTaxonomy
 
 __all__ = [

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple, get_args
 import torch
 from torch import Tensor
 
-from labeltree.metrics.checks import check_labels, check_nodes, check_same_length
+from labeltree.metrics.metric_checks import check_labels, check_nodes, check_same_length
 from labeltree.taxonomy import AnyTaxonomy
 
 __all__ = ["Aggregation", "GroupPredictions", "group_labels", "group_probabilities"]

@@ -20,7 +20,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from labeltree.metrics.checks import check_labels, check_nodes, check_same_length
+from labeltree.metrics.metric_checks import check_labels, check_nodes, check_same_length
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy
 
 __all__ = [

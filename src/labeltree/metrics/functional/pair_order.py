@@ -7,7 +7,7 @@ from torch import Tensor
 
 from labeltree.checks import check_choice
 from labeltree.geometry import Euclidean, Geometry, Sphere, as_geometry
-from labeltree.metrics.checks import (
+from labeltree.metrics.metric_checks import (
     check_embeddings,
     check_nodes,
     check_positive,

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from labeltree.geometry import Euclidean, Geometry, PoincareBall, Sphere, as_geometry
-from labeltree.metrics.checks import (
+from labeltree.metrics.metric_checks import (
     check_embeddings,
     check_nodes,
     check_reduction,

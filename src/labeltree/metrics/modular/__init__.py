@@ -7,12 +7,12 @@ from labeltree.metrics.modular.node_predictions import (
     NodeDecisionMetrics,
     TreeAccuracy,
 )
-from labeltree.metrics.modular.node_scores import (
+from labeltree.metrics.modular.node_score_metrics import (
     NodeAUROC,
     NodeAveragePrecision,
     NodeMetricsAt,
 )
-from labeltree.metrics.modular.retrieval import (
+from labeltree.metrics.modular.retrieval_metrics import (
     HAP,
     NDCG,
     AverageHierarchicalPrecision,

@@ -22,7 +22,7 @@ from torchmetrics import Metric
 from torchmetrics.utilities.distributed import gather_all_tensors
 
 from labeltree.metrics.catalogue import find_metric
-from labeltree.metrics.checks import check_embeddings, check_labels, check_same_length
+from labeltree.metrics.metric_checks import check_embeddings, check_labels, check_same_length
 from labeltree.metrics.search.ranking import repeated_rows
 from labeltree.taxonomy import AnyTaxonomy
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from labeltree.geometry import Geometry, as_geometry
 from labeltree.metrics import functional
-from labeltree.metrics.checks import check_labels, check_same_length, mean_of_counted
+from labeltree.metrics.metric_checks import check_labels, check_same_length, mean_of_counted
 from labeltree.metrics.modular.state import Collected, CollectedSamples
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy
 

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from labeltree.metrics.search.left_out import LeftOut
+from labeltree.metrics.search.results_left_out import LeftOut
 from labeltree.taxonomy import AnyTaxonomy
 
 __all__ = ["GradedScores", "shared_depths"]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from labeltree.geometry import Euclidean, Geometry, PoincareBall, Sphere
-from labeltree.metrics.search.left_out import LeftOut
+from labeltree.metrics.search.results_left_out import LeftOut
 from labeltree.metrics.search.topk_candidates import TopkCandidates, falling_order
 from labeltree.progress import Progress, silent
 

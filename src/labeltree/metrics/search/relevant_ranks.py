@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from labeltree.metrics.search.left_out import LeftOut
+from labeltree.metrics.search.results_left_out import LeftOut
 from labeltree.metrics.search.topk_candidates import COLUMN, LAST, few_true, pack
 
 __all__ = ["RelevanceScores", "RelevantRanks"]

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from labeltree.geometry import Geometry, as_geometry
-from labeltree.metrics.checks import check_embeddings, check_labels, check_same_length
+from labeltree.metrics.metric_checks import check_embeddings, check_labels, check_same_length
 from labeltree.metrics.search.graded import GradedScores
 from labeltree.metrics.search.hierarchical_precision import HierarchicalPrecisionScores
-from labeltree.metrics.search.left_out import LeftOut, groups_of
 from labeltree.metrics.search.ranking import ranked_chunks
 from labeltree.metrics.search.relevant_ranks import RelevanceScores, RelevantRanks
+from labeltree.metrics.search.results_left_out import LeftOut, groups_of
 from labeltree.progress import Progress
 
 __all__ = ["Search", "own_share", "score_rankings"]

@@ -10,7 +10,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from labeltree.metrics.search.left_out import LeftOut
+from labeltree.metrics.search.results_left_out import LeftOut
 
 __all__ = ["COLUMN", "LAST", "TopkCandidates", "falling_order", "few_true", "pack"]
 

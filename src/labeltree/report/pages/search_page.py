@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from labeltree.index.results import Answer, Place, place_of
+from labeltree.index.search_results import Answer, Place, place_of
 from labeltree.report.charts.shown_nodes import NodeNames, nearness_colour
 from labeltree.report.pages.template import render_page
 from labeltree.report.wording import plural

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from labeltree.checks import check_choice
-from labeltree.metrics.checks import check_labels, check_same_length
+from labeltree.metrics.metric_checks import check_labels, check_same_length
 
 __all__ = ["LeaveGroupOut", "LeftOut", "check_leave_group_out", "have_partner", "leaves_group_out"]
 

@@ -16,7 +16,7 @@ from labeltree.decisions.searched_space import SpaceName
 from labeltree.errors import DataError, TaxonomyError, typed
 from labeltree.evaluation import translate
 from labeltree.index.index import Index
-from labeltree.index.rows import KNOWN_COLUMNS, RESERVED, IndexRows
+from labeltree.index.index_rows import KNOWN_COLUMNS, RESERVED, IndexRows
 from labeltree.index.store import GeometryName
 from labeltree.inference.load_run import TrainedRun
 from labeltree.inference.run_classifiers import run_classifiers

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from labeltree.checks import check_choice
-from labeltree.metrics.checks import check_labels, check_same_length
+from labeltree.metrics.metric_checks import check_labels, check_same_length
 
 __all__ = ["adjusted_mutual_information", "normalized_mutual_information"]
 

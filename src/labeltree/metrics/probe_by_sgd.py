@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from labeltree.checks import check_choice
-from labeltree.metrics.checks import check_positive
+from labeltree.metrics.metric_checks import check_positive
 from labeltree.metrics.probe import LinearClassifier
 from labeltree.progress import Progress
 

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from labeltree.metrics import functional
-from labeltree.metrics.checks import check_nodes, check_same_length
 from labeltree.metrics.functional.node_labels import Below, check_probabilities
+from labeltree.metrics.metric_checks import check_nodes, check_same_length
 from labeltree.metrics.modular.state import Collected
 from labeltree.taxonomy import AnyTaxonomy
 

@@ -14,10 +14,10 @@ from labeltree.data.source import Source
 from labeltree.data.stratified import group_ids
 from labeltree.datasets.fetching.atomic_download import downloading
 from labeltree.datasets.fetching.debian import fetch_lists, has_apt
-from labeltree.datasets.formats.debian_packages import Package, read_lists, read_packages, write_packages
 from labeltree.datasets.formats.hash_splits import hash_splits
 from labeltree.errors import DataError
 from labeltree.progress import Progress, silent
+from labeltree.studies.named_data.debian_packages import Package, read_lists, read_packages, write_packages
 from labeltree.taxonomy import Taxonomy
 
 __all__ = [

@@ -132,7 +132,9 @@ def _style(size: int, sha256: str, **style: Any) -> Style:
     return Style(**style, expected=Expected(size, sha256))
 
 
-STYLES: tuple[Style, ...] = tuple(_style(**style) for style in resource_json("emoji-styles.json"))
+STYLES: tuple[Style, ...] = tuple(
+    _style(**style) for style in resource_json("emoji-styles.json", __package__)
+)
 PACKAGES: Mapping[tuple[str, str], Expected] = {NAMES_PACKAGE: _NAMES} | {
     (style.package, style.version): style.expected for style in STYLES
 }
@@ -308,6 +310,6 @@ def own_names(style: str) -> Mapping[str, str | None]:
         return _WINDOW_OF_A_SCREEN
     if style != "fxemoji":
         return {}
-    text = resource_text("fxemoji.txt")
+    text = resource_text("fxemoji.txt", __package__)
     pairs = (line.split("\t") for line in text.splitlines())
     return {**{label: icon for icon, label in pairs}, **_WINDOW_OF_A_SCREEN}

@@ -17,7 +17,7 @@ from labeltree.data.images.stores import MappedStore, reshaped
 from labeltree.data.named_data import Needed, Published, register_dataset
 from labeltree.data.source import Source
 from labeltree.datasets.formats.hash_splits import hash_number
-from labeltree.datasets.from_packages.emoji_drawings import (
+from labeltree.studies.named_data.emoji_drawings import (
     HOME,
     INDEX,
     PIXELS,
@@ -26,7 +26,7 @@ from labeltree.datasets.from_packages.emoji_drawings import (
     fetch_emoji,
     read_images,
 )
-from labeltree.datasets.from_packages.emoji_icons import STYLES, Emoji, emoji_taxonomy, family_of
+from labeltree.studies.named_data.emoji_icons import STYLES, Emoji, emoji_taxonomy, family_of
 
 __all__ = [
     "FAR",

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from labeltree.geometry import Geometry, as_geometry
-from labeltree.metrics.checks import (
+from labeltree.metrics.functional.pair_order import choose_pairs
+from labeltree.metrics.metric_checks import (
     check_embeddings,
     check_nodes,
     check_positive,
@@ -14,7 +15,6 @@ from labeltree.metrics.checks import (
     check_same_length,
     spread,
 )
-from labeltree.metrics.functional.pair_order import choose_pairs
 from labeltree.taxonomy import AnyTaxonomy
 
 __all__ = ["cophenetic_correlation"]

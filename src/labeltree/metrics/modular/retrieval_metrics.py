@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from labeltree.geometry import Geometry, as_geometry
-from labeltree.metrics.checks import check_labels, check_positive, check_same_length
+from labeltree.metrics.metric_checks import check_labels, check_positive, check_same_length
 from labeltree.metrics.modular.state import CollectedSamples
 from labeltree.metrics.retrieval import Relevance, Retrieval
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy, TaxonomyDAG

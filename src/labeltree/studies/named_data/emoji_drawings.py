@@ -17,7 +17,9 @@ from labeltree.atomic import atomic_write
 from labeltree.cache import data_home
 from labeltree.datasets.fetching.atomic_download import downloading, sha256
 from labeltree.datasets.fetching.packages import download_tarballs, read_members
-from labeltree.datasets.from_packages.emoji_icons import (
+from labeltree.errors import DataError
+from labeltree.progress import Progress, silent
+from labeltree.studies.named_data.emoji_icons import (
     ICON_MEMBERS,
     NAMES_MEMBERS,
     NAMES_PACKAGE,
@@ -31,8 +33,6 @@ from labeltree.datasets.from_packages.emoji_icons import (
     own_names,
     read_emoji,
 )
-from labeltree.errors import DataError
-from labeltree.progress import Progress, silent
 
 __all__ = [
     "HOME",

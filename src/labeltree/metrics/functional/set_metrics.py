@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from labeltree.geometry import Geometry, Sphere
-from labeltree.metrics.checks import check_embeddings, check_nodes, check_same_length
+from labeltree.metrics.metric_checks import check_embeddings, check_nodes, check_same_length
 from labeltree.taxonomy import AnyTaxonomy
 from labeltree.taxonomy.dag import check_tree
 

@@ -1,1 +1,0 @@
-"""Data sets and other downloads that come out of software packages."""
