@@ -37,8 +37,8 @@ from labeltree.evaluation.result import (
 )
 from labeltree.evaluation.result_text import attribute_rows, attribute_table, protocol_table
 from labeltree.evaluation.samples import Samples, choose_samples
-from labeltree.evaluation.settings import EvaluationSettings
 from labeltree.evaluation.statistics import Statistic
+from labeltree.options.evaluation import EvaluationSettings
 
 __all__ = [
     "ROLES",

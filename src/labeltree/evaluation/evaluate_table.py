@@ -18,7 +18,7 @@ from labeltree.evaluation.reading import ROLES
 from labeltree.evaluation.registry import wanted_protocols
 from labeltree.evaluation.result import EvaluationResult, MethodResult
 from labeltree.evaluation.samples import Samples, choose_samples
-from labeltree.evaluation.settings import EvaluationSettings
+from labeltree.options.evaluation import EvaluationSettings
 from labeltree.progress import Progress
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy

@@ -40,7 +40,6 @@ from labeltree.evaluation.samples import (
     held_rows,
     plan_search,
 )
-from labeltree.evaluation.settings import EvaluationSettings
 from labeltree.evaluation.statistics import Resampling, Statistic
 from labeltree.evaluation.subsampling import stratified_subsample
 from labeltree.metrics.functional import (
@@ -52,6 +51,7 @@ from labeltree.metrics.functional import (
     tree_accuracy,
 )
 from labeltree.metrics.search.ranking import RankedChunk, ranked_chunks
+from labeltree.options.evaluation import EvaluationSettings
 from labeltree.progress import Progress
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import AnyTaxonomy

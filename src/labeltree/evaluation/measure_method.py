@@ -24,8 +24,8 @@ from labeltree.evaluation.outcomes import Key, Outcomes
 from labeltree.evaluation.registry import ProtocolEntry, get_protocol, run_protocol
 from labeltree.evaluation.result import NOT_MEASURED, AspectResult, MethodResult, ProtocolResult, aspect_means
 from labeltree.evaluation.samples import choose_samples, labelled_rows
-from labeltree.evaluation.settings import EvaluationSettings
 from labeltree.evaluation.statistics import Statistic
+from labeltree.options.evaluation import EvaluationSettings
 from labeltree.progress import Progress
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from labeltree.evaluation.settings import FeatureGeometry
 from labeltree.geometry import Geometry, get_geometry
+from labeltree.options.evaluation import FeatureGeometry
 from labeltree.runs import EmbeddingTable
 
 __all__ = ["ROLES", "Reading", "Representation", "check_roles", "read"]

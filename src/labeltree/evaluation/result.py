@@ -15,8 +15,8 @@ from labeltree.evaluation.json_numbers import Bounds, from_fields, without_nan
 from labeltree.evaluation.outcomes import Outcomes
 from labeltree.evaluation.reading import Representation
 from labeltree.evaluation.samples import Samples
-from labeltree.evaluation.settings import EvaluationSettings
 from labeltree.evaluation.statistics import Statistic
+from labeltree.options.evaluation import EvaluationSettings
 from labeltree.safe_files import fits
 
 __all__ = [

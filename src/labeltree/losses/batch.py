@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterable
 from numbers import Real
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, Self
 
 import torch
 from torch import Tensor, nn
@@ -16,7 +16,7 @@ from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.dag import check_tree
 from labeltree.taxonomy.nodes import trusted, warn_of_class_numbers
 
-__all__ = ["LabelSets", "Loss", "check_batch", "check_choice", "describe", "follow_device", "shown_settings"]
+__all__ = ["LabelSets", "Loss", "check_batch", "describe", "follow_device", "shown_settings"]
 
 LabelSets = Literal["relation", "rows"]
 _MOST = 16  # entries of a tensor that are shown
@@ -81,14 +81,6 @@ class Loss(nn.Module):
         classes = getattr(self, "classes", None)
         shown = f"classes={len(classes)}" if isinstance(classes, Tensor) else ""
         return ", ".join(filter(None, [shown, shown_settings(self)]))
-
-
-def check_choice(name: str, value: object, choices: Any) -> None:
-    """Raise a ValueError unless the argument called `name` has a value from the `Literal` type `choices`."""
-    known = get_args(choices)
-    if value not in known:
-        expected = " or ".join(map(repr, known)) if len(known) == 2 else f"one of {', '.join(known)}"
-        raise ValueError(f"{name} must be {expected}; got {value!r}")
 
 
 def check_batch(

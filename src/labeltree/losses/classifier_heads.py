@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from labeltree.losses.batch import check_choice, describe
+from labeltree.checks import check_choice
+from labeltree.losses.batch import describe
 from labeltree.losses.classes import soft_cross_entropy
 from labeltree.losses.classifier import ClassifierLoss
 from labeltree.losses.cross_entropy import CrossEntropyLoss

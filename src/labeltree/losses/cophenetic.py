@@ -7,10 +7,11 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from labeltree.checks import check_choice
 from labeltree.geometry import Geometry, PoincareBall, as_geometry
 from labeltree.geometry.precision import answer_dtype, widen
 from labeltree.geometry.smooth import safe_sqrt, squared_norm
-from labeltree.losses.batch import Loss, check_batch, check_choice, follow_device
+from labeltree.losses.batch import Loss, check_batch, follow_device
 from labeltree.losses.guided import TreeMetric
 from labeltree.losses.reduction import propagate_nan
 from labeltree.pairs import union_batch

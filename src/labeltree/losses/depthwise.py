@@ -12,8 +12,8 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
+from labeltree.checks import check_choice
 from labeltree.geometry import Geometry
-from labeltree.losses.batch import check_choice
 from labeltree.losses.pairwise import RelationLoss, bounded_relation_loss
 from labeltree.losses.reduction import Reduction, propagate_nan
 from labeltree.losses.table import DepthWeights, LossTable, Undecided, depth_table, depth_weights

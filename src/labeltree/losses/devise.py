@@ -13,8 +13,9 @@ import torch
 from torch import Tensor
 
 from labeltree.atomic import atomic_write
+from labeltree.checks import check_choice
 from labeltree.geometry.precision import answer_dtype
-from labeltree.losses.batch import Loss, check_batch, check_choice, follow_device
+from labeltree.losses.batch import Loss, check_batch, follow_device
 from labeltree.losses.classes import class_members, class_nodes, class_ranges
 from labeltree.losses.reduction import labelled_mean
 from labeltree.safe_files import Reader, read_arrays

@@ -7,9 +7,10 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from labeltree.checks import check_choice
 from labeltree.geometry import Euclidean, Geometry, as_geometry
 from labeltree.geometry.precision import answer_dtype, widen
-from labeltree.losses.batch import check_choice, describe
+from labeltree.losses.batch import describe
 from labeltree.losses.classifier import ClassifierLoss
 from labeltree.taxonomy import Taxonomy
 

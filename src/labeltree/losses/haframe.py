@@ -7,8 +7,9 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from labeltree.checks import check_choice
 from labeltree.geometry import Sphere
-from labeltree.losses.batch import check_batch, check_choice
+from labeltree.losses.batch import check_batch
 from labeltree.losses.classifier import ClassifierLoss
 from labeltree.losses.reduction import propagate_nan
 from labeltree.taxonomy import Taxonomy

@@ -8,9 +8,10 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from labeltree.checks import check_choice
 from labeltree.geometry import Sphere
 from labeltree.geometry.hand_written import differentiable_once
-from labeltree.losses.batch import check_batch, check_choice, follow_device
+from labeltree.losses.batch import check_batch, follow_device
 from labeltree.losses.h_ap_surrogate import SmoothRank, h_ap_surrogate
 from labeltree.losses.normalised_softmax import NormalisedSoftmaxLoss
 from labeltree.losses.reduction import propagate_nan

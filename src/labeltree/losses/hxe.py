@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from labeltree.losses.batch import check_choice
+from labeltree.checks import check_choice
 from labeltree.losses.classes import label_paths
 from labeltree.losses.classifier import ClassifierLoss
 from labeltree.taxonomy import Taxonomy

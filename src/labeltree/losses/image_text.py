@@ -7,8 +7,9 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from labeltree.checks import check_choice
 from labeltree.geometry import Geometry
-from labeltree.losses.batch import check_batch, check_choice, follow_device
+from labeltree.losses.batch import check_batch, follow_device
 from labeltree.losses.pairwise import RelationLoss
 from labeltree.losses.reduction import Reduction, propagate_nan, reduce_terms
 from labeltree.losses.table import LossTable, Undecided, members, same_label

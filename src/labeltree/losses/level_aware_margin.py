@@ -8,9 +8,10 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from labeltree.checks import check_choice
 from labeltree.geometry import Euclidean, Geometry, Sphere, as_geometry
 from labeltree.geometry.precision import answer_dtype
-from labeltree.losses.batch import check_batch, check_choice, follow_device
+from labeltree.losses.batch import check_batch, follow_device
 from labeltree.losses.prototypes import NodePrototypes
 from labeltree.losses.reduction import propagate_nan
 from labeltree.losses.table import depth_weights

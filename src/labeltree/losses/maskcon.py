@@ -7,8 +7,9 @@ from typing import Literal
 
 from torch import Tensor
 
+from labeltree.checks import check_choice
 from labeltree.geometry import Geometry, as_geometry
-from labeltree.losses.batch import Loss, check_choice
+from labeltree.losses.batch import Loss
 from labeltree.losses.cross_entropy import CrossEntropyLoss
 from labeltree.losses.queue_loss import ExcludeSelf, QueueLoss, StoredKeys, check_share
 from labeltree.losses.reduction import Reduction

@@ -8,8 +8,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from labeltree.checks import check_choice
 from labeltree.geometry import Geometry, Sphere, as_geometry
-from labeltree.losses.batch import LabelSets, Loss, check_batch, check_choice, follow_device
+from labeltree.losses.batch import LabelSets, Loss, check_batch, follow_device
 from labeltree.losses.reduction import Reduction, propagate_nan, reduce_terms
 from labeltree.losses.table import LossTable
 from labeltree.pairs import (

@@ -7,8 +7,9 @@ from typing import Literal, Protocol
 import torch
 from torch import Tensor, nn
 
+from labeltree.checks import check_choice
 from labeltree.geometry import Geometry, Sphere, as_geometry
-from labeltree.losses.batch import Loss, check_batch, check_choice, describe, follow_device
+from labeltree.losses.batch import Loss, check_batch, describe, follow_device
 from labeltree.losses.reduction import Reduction, labelled_mean
 from labeltree.losses.table import Undecided, members, same_label
 from labeltree.pairs import (

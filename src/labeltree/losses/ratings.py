@@ -10,9 +10,10 @@ from functools import cached_property, lru_cache
 import torch
 from torch import Tensor
 
+from labeltree.checks import check_choice
 from labeltree.geometry import Geometry
 from labeltree.geometry.precision import widen
-from labeltree.losses.batch import check_batch, check_choice, follow_device
+from labeltree.losses.batch import check_batch, follow_device
 from labeltree.losses.pairwise import RelationLoss
 from labeltree.losses.reduction import Reduction, propagate_nan, reduce_terms
 from labeltree.losses.table import LossTable, Undecided

@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from labeltree.losses.batch import check_choice
+from labeltree.checks import check_choice
 from labeltree.losses.classes import class_members, label_paths, merge_targets, soft_cross_entropy
 from labeltree.losses.classifier import ClassifierLoss
 from labeltree.taxonomy import Taxonomy

@@ -12,7 +12,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from labeltree.losses.batch import check_choice
+from labeltree.checks import check_choice
 from labeltree.pairs import RelationCodes
 from labeltree.taxonomy.relations import INSTANCE
 

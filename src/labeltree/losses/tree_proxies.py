@@ -8,9 +8,9 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from labeltree.checks import check_choice
 from labeltree.geometry import Sphere
 from labeltree.geometry.precision import widen
-from labeltree.losses.batch import check_choice
 from labeltree.losses.classes import node_log_likelihood
 from labeltree.losses.normalised_softmax import NormalisedSoftmaxLoss
 from labeltree.losses.reduction import propagate_nan

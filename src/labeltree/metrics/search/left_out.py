@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import get_args
 
 import numpy as np
 import torch
@@ -10,12 +10,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from labeltree.metrics.checks import check_labels, check_same_length
+from labeltree.options.shared import LeaveGroupOut
 
 __all__ = ["LeaveGroupOut", "LeftOut", "check_leave_group_out", "have_partner", "leaves_group_out"]
 
 Integers = NDArray[np.int64]
-LeaveGroupOut = Literal["auto", "always", "never"]
-"""Whether the samples of a query's own group are left out of its results; see `leaves_group_out`."""
 
 
 class LeftOut:
