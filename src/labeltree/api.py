@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from labeltree.data import open_source as open_data
+from labeltree.options.evaluation import EvaluateOptions, Subject
+from labeltree.options.schema import takes
 from labeltree.runs import PartFolder, RunFolder
 
 if TYPE_CHECKING:  # each function imports what it needs: a service that loads a model does not train
     from labeltree.curation.suspects import Suspects
     from labeltree.data import DataSummary
-    from labeltree.data.correction_rounds import CorrectionFiles
     from labeltree.decisions.classifiers import ClassifierChoice
     from labeltree.evaluation.comparing.compare_runs import Compared
     from labeltree.inference.extend import Extension
@@ -125,154 +126,40 @@ def extend(run: str | Path | RunFolder, data: str | Path | None = None, **option
     return extend_run(run.path if isinstance(run, RunFolder) else run, data, **options)
 
 
-def evaluate(
-    what: str | Path | RunFolder,
-    taxonomy: str | Path | None = None,
-    *,
-    data: str | Path | None = None,
-    data_path: str | Path | None = None,
-    mapping: str | Path | None = None,
-    corrections: CorrectionFiles | None = None,
-    group_column: str | None = None,
-    beside: Sequence[str | Path] = (),
-    split: str = "test",
-    out: str | Path | None = None,
-    title: str | None = None,
-    classifier: ClassifierChoice | None = None,
-    progress: Progress | None = None,
-    verify: bool = False,
-    **settings: Any,
-) -> Evaluated:
+@takes(EvaluateOptions)
+def evaluate(options: EvaluateOptions) -> Evaluated:
     """Evaluate a run, or any embeddings, and write ``metrics.json`` and ``report.html``.
 
     For a table in memory, `labeltree.evaluation.evaluate` computes the same and writes nothing.
 
-    Args:
-        what: a run folder, a file of embeddings (``.npz`` or ``.parquet``), or a folder of parts that
-            `labeltree embed` has written, which holds its taxonomy.
-        taxonomy: a taxonomy file: for embeddings, the taxonomy of their labels; for a run, a taxonomy to use
-            instead of its own.
-        data: other labelled samples that a run is measured on, such as those of another hospital: a folder, a
-            table, or the name of a data set; see `labeltree.report.evaluate_other_data.evaluate_on_data`.
-        data_path: the folder of a data set that ``data`` names.
-        mapping: a file that says what became of each node of the old taxonomy, as ``labeltree taxonomy map``
-            writes it. None = what is certain: nodes are found by path or by name, a removed one becomes the
-            node above.
-        corrections: a table of corrected labels to measure on, as ``labeltree suspects`` writes it and a
-            person has gone through it, or several in order. None = the labels as they are.
-        group_column: the column of the embeddings to take the groups from, such as ``patient``; None =
-            ``groups``. The groups of a run are named in training, by ``table.group_column``.
-        beside: folders of other runs on the same samples, to be shown beside the run (runs only).
-        split: the split to measure.
-        out: the folder that the files are written to; None = the run folder, or a folder named after the
-            embeddings file.
-        title: title of the report.
-        classifier: the classifier that the run answers with from now on; None: the one chosen before.
-        progress: called as ``progress(message, done, total)``.
-        verify: read all files of the run's samples again.
-        **settings: fields of `EvaluationSettings`, such as ``protocols=["knn"]`` or ``resamples=0``.
-
     Raises:
         LabeltreeError: if the run, the table or the taxonomy is missing, unreadable or invalid.
-        ValueError: if the value of a setting is not allowed, or a setting does not apply to the input.
+        ValueError: if the value of a setting is not allowed, or an option does not go with the input.
     """
-    from labeltree.evaluation import EvaluationSettings
-    from labeltree.report.evaluate_and_report import evaluate_embeddings, evaluate_run
+    subject = _subject(options)
+    options.require_fit(subject, options.place)
+    if subject == "embeddings":
+        from labeltree.report.evaluate_and_report import evaluate_embeddings as measure
+    elif subject == "other data":
+        from labeltree.report.evaluate_other_data import evaluate_on_data as measure
+    elif subject == "folds":
+        from labeltree.report.cross_validation import evaluate_folds as measure
+    else:
+        from labeltree.report.evaluate_and_report import evaluate_run as measure
+    return measure(options)
 
-    path = what.path if isinstance(what, RunFolder) else Path(what)
-    parts = PartFolder(path)
-    if parts.exists():
-        taxonomy = parts.taxonomy if taxonomy is None else taxonomy
-        out = out or path.with_name(f"{path.name}-evaluation")
-    for name, value in settings.items():
-        settings[name] = tuple(value) if isinstance(value, list) else value
-    chosen = EvaluationSettings(**settings, classifier=classifier or "auto")
-    if path.is_file() or parts.exists() or (path.suffix in (".npz", ".parquet") and not path.is_dir()):
-        if taxonomy is None:
-            raise ValueError(
-                f"'{path}' holds embeddings: name the taxonomy file of their labels, --taxonomy FILE "
-                "(in Python taxonomy=FILE); 'labeltree taxonomy convert LABELS.txt FILE.json' makes one of "
-                "a text file with a path a/b/c or A > B > C on each line"
-            )
-        for given, name, reason in (
-            (beside, "beside", "it names runs to show beside a run"),
-            (verify, "verify", "it is about the samples of a run"),
-            (data, "data", "it names other samples that a run is measured on"),
-        ):
-            if given:
-                raise ValueError(f"'{name}' does not go with the embeddings in '{path}': {reason}")
-        return evaluate_embeddings(
-            path,
-            taxonomy,
-            mapping=mapping,
-            corrections=corrections,
-            group_column=group_column,
-            out=out
-            or (path.with_suffix("") if corrections is None else path.with_name(f"{path.stem}-corrected")),
-            split=split,
-            settings=chosen,
-            title=title,
-            progress=progress,
-        )
-    if group_column is not None:
-        raise ValueError(
-            f"'group_column' names a column of an embeddings table, and '{path}' is none: the groups of a "
-            "run are named in training, --table.group_column"
-        )
-    if data is not None:
-        from labeltree.report.evaluate_other_data import evaluate_on_data
 
-        for given, name in ((taxonomy, "taxonomy"), (mapping, "mapping"), (corrections, "corrections")):
-            if given is not None:
-                raise ValueError(
-                    f"'{name}' does not go with 'data': other data have labels of the run's taxonomy"
-                )
-        if beside:
-            raise ValueError(
-                "'beside' does not go with 'data': evaluate each run on them, then compare the folders"
-            )
-        if split != "test":
-            raise ValueError(f"'split' is {split!r}, but all samples of 'data' are measured; leave it out")
-        return evaluate_on_data(
-            path,
-            str(data),
-            data_path=None if data_path is None else str(data_path),
-            classifier=classifier,
-            out=out,
-            settings=chosen,
-            title=title,
-            progress=progress,
-        )
-    if RunFolder(path).folds.is_file():
-        from labeltree.report.cross_validation import evaluate_folds
-
-        for given, name in (
-            (taxonomy, "taxonomy"),
-            (mapping, "mapping"),
-            (corrections, "corrections"),
-            (beside, "beside"),
-            (out, "out"),
-            (None if split == "test" else split, "split"),
-        ):
-            if given:
-                raise ValueError(
-                    f"'{name}' does not go with the folds in '{path}': evaluate a fold by itself"
-                )
-        return evaluate_folds(path, classifier=classifier, settings=chosen, title=title, progress=progress)
-    return evaluate_run(
-        path,
-        taxonomy=taxonomy,
-        mapping=mapping,
-        corrections=corrections,
-        classifier=classifier,
-        beside=beside,
-        split=split,
-        out=out,
-        settings=chosen,
-        title=title,
-        progress=progress,
-        verify=verify,
-    )
+def _subject(options: EvaluateOptions) -> Subject:
+    """What an evaluation is of, as the disk says."""
+    path = options.place
+    if options.embeddings is not None and not (path.is_file() or PartFolder(path).exists()):
+        raise options.refusal(f"`embeddings`: there is no file '{path}'")
+    table = path.suffix in (".npz", ".parquet") and not path.is_dir()
+    if path.is_file() or table or PartFolder(path).exists():
+        return "embeddings"
+    if options.data is not None:
+        return "other data"
+    return "folds" if RunFolder(path).folds.is_file() else "run"
 
 
 def suspects(
@@ -417,11 +304,13 @@ def _runs_on(
                 runs_of[name].append(path)
                 continue
             done = evaluate_run(
-                run.path,
-                taxonomy=taxonomy,
-                mapping=file,
-                split=options.get("split", "test"),
-                progress=options.get("progress"),
+                EvaluateOptions(
+                    run,
+                    taxonomy,
+                    mapping=file,
+                    split=options.get("split", "test"),
+                    progress=options.get("progress"),
+                )
             )
             runs_of[name].append(done.metrics.parent)
     return runs_of

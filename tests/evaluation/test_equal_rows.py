@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from labeltree.api import evaluate
 from labeltree.evaluation.equal_rows import group_equal_rows
-from labeltree.report.evaluate_and_report import evaluate_embeddings
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 
@@ -25,7 +25,7 @@ def test_copies_are_no_results_of_each_other(tmp_path: Path) -> None:
     """recall@1 of noise was 1.0000 [0.991, 1.000]."""
     twice().save(tmp_path / "twice.npz")
     TREE.save(tmp_path / "tree.json")
-    done = evaluate_embeddings(tmp_path / "twice.npz", tmp_path / "tree.json", out=tmp_path / "out")
+    done = evaluate(tmp_path / "twice.npz", tmp_path / "tree.json", out=tmp_path / "out")
     assert done.result.main.score("recall_at_1") < 0.6
     assert any(
         note.startswith("200 rows, 100 different: equal rows are one group") for note in done.result.notes

@@ -9,7 +9,7 @@ import torch
 from labeltree.errors import DataError
 from labeltree.evaluation import evaluate
 from labeltree.evaluation.comparing.compare_outcomes import compare
-from labeltree.evaluation.evaluation_settings import EvaluationSettings
+from labeltree.options.evaluation import EvaluationSettings
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.label_sets import common_ancestors

@@ -18,7 +18,7 @@ from labeltree.evaluation.outcomes import load_outcomes
 from labeltree.evaluation.result import EvaluationResult
 from labeltree.inference.model import Model
 from labeltree.inference.reference import load_reference
-from labeltree.metrics.checks import check_nodes
+from labeltree.metrics.metric_checks import check_nodes
 from labeltree.models import encoder_registry as encoders
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.taxonomy import Taxonomy

@@ -7,10 +7,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from labeltree.api import evaluate
 from labeltree.data.corrections import Applied, Correction, Corrections
-from labeltree.evaluation import EvaluationSettings
 from labeltree.report.corrected_labels import CorrectedLabels
-from labeltree.report.evaluate_and_report import evaluate_embeddings
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 
@@ -43,16 +42,15 @@ def test_the_numbers_with_and_without(tmp_path: Path) -> None:
     nodes[21] = TREE.find("oak")  # a dog among the test samples
     table(nodes).save(tmp_path / "t.npz")
     TREE.save(tmp_path / "tree.json")
-    settings = EvaluationSettings(resamples=0)
 
     def cautions(entries: list[Correction]) -> str:
         Corrections(tuple(entries)).save(tmp_path / "c.csv")
-        done = evaluate_embeddings(
+        done = evaluate(
             tmp_path / "t.npz",
             tmp_path / "tree.json",
             corrections=tmp_path / "c.csv",
             out=tmp_path / "out",
-            settings=settings,
+            resamples=0,
         )
         return " ".join(done.result.cautions)
 

@@ -11,9 +11,22 @@ import torch
 from report_inputs import SMALL, large_ragged_tree, random_table
 
 from labeltree.evaluation import ProtocolResult, evaluate, read, tree_errors
-from labeltree.report.charts.bar_charts import DotRow, Line, _spread, cell_chart, dot_chart, line_chart
+from labeltree.report.charts.bar_charts import (
+    DotRow,
+    Line,
+    _spread,
+    cell_chart,
+    dot_chart,
+    line_chart,
+)
 from labeltree.report.charts.map_projection import project
-from labeltree.report.charts.shown_nodes import BRANCH_LIMIT, NodeNames, TreeColours, nearness_colour, oklch
+from labeltree.report.charts.shown_nodes import (
+    BRANCH_LIMIT,
+    NodeNames,
+    TreeColours,
+    nearness_colour,
+    oklch,
+)
 from labeltree.report.shown_samples.encode_pictures import picture
 from labeltree.report.shown_samples.searches import choose_searches
 from labeltree.report.tables.error_tree_rows import ErrorRow, ErrorTree

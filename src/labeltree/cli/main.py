@@ -149,6 +149,7 @@ def _words(command: str, error: BaseException) -> str:
     import re
 
     from labeltree.errors import LabeltreeError, WriteError
+    from labeltree.options.schema import OptionError
 
     if (
         isinstance(error, OSError)
@@ -162,7 +163,7 @@ def _words(command: str, error: BaseException) -> str:
         if error.filename is None:
             return f"{error.strerror.lower()}: for the output, or for a file that the system does not name"
         return f"'{error.filename}': {error.strerror.lower()}"
-    text = str(error)
+    text = error.at_terminal() if isinstance(error, OptionError) else str(error)
     foreign = not isinstance(error, LabeltreeError)
     if foreign and re.search(_FULL, text):
         return f"no space left on the disk that it writes to{_elsewhere(command, '')}"

@@ -24,6 +24,7 @@ from labeltree.errors import DataError
 from labeltree.geometry import get_geometry
 from labeltree.metrics.functional import class_prototypes, hierarchical_f1
 from labeltree.metrics.probe import LinearProbe
+from labeltree.options.shared import ClassifierChoice
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy
 
@@ -260,7 +261,6 @@ def _vectors(table: EmbeddingTable) -> Tensor:
     return table.space.log(torch.zeros_like(points[:1]), points)
 
 
-ClassifierChoice = Literal["auto", "feature-means", "prototypes", "lda", "probe", "own"]
 CLASSIFIERS: tuple[ClassifierChoice, ...] = get_args(ClassifierChoice)
 CLASSIFIER_WORDS: dict[ClassifierKind, str] = {
     "feature-means": "the nearest class mean of the features",

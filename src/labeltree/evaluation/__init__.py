@@ -13,7 +13,6 @@ from labeltree.evaluation.comparing.comparison import (
 from labeltree.evaluation.comparing.result_text import attribute_rows, attribute_table, protocol_table
 from labeltree.evaluation.error_tree import Confusion, NodeErrors, TreeErrors, tree_errors
 from labeltree.evaluation.evaluate_table import evaluate
-from labeltree.evaluation.evaluation_settings import EvaluationSettings
 from labeltree.evaluation.judging_taxonomy import JudgingTaxonomy, carry_over, translate
 from labeltree.evaluation.measure_method import evaluate_aspects
 from labeltree.evaluation.outcomes import Outcomes, load_outcomes, save_outcomes
@@ -39,6 +38,7 @@ from labeltree.evaluation.result import (
 )
 from labeltree.evaluation.sample_columns import Column
 from labeltree.evaluation.statistics import Statistic
+from labeltree.options.evaluation import EvaluationSettings
 
 __all__ = [
     "ROLES",

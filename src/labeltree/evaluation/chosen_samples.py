@@ -12,9 +12,9 @@ from torch import Tensor
 
 from labeltree.data.source import CALIB, SPLIT_NAMES, SPLITS, UNSEEN
 from labeltree.errors import DataError
-from labeltree.evaluation.evaluation_settings import EvaluationSettings
 from labeltree.evaluation.subsampling import half_split, stratified_subsample
 from labeltree.metrics.search.results_left_out import LeaveGroupOut, have_partner, leaves_group_out
+from labeltree.options.evaluation import EvaluationSettings
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.label_sets import finest_labels, shared_depth, shared_note

@@ -11,7 +11,6 @@ from labeltree.decisions.classifiers import ChosenClassifier, Classifiers
 from labeltree.errors import DataError
 from labeltree.evaluation.by_attribute import check_attribute
 from labeltree.evaluation.chosen_samples import Samples, choose_samples
-from labeltree.evaluation.evaluation_settings import EvaluationSettings
 from labeltree.evaluation.judging_taxonomy import JudgingTaxonomy
 from labeltree.evaluation.measure_method import measure
 from labeltree.evaluation.protocol_inputs import Inputs, Second
@@ -19,6 +18,7 @@ from labeltree.evaluation.protocol_registry import wanted_protocols
 from labeltree.evaluation.representations import ROLES
 from labeltree.evaluation.result import EvaluationResult, MethodResult
 from labeltree.evaluation.sample_columns import few_groups_note
+from labeltree.options.evaluation import EvaluationSettings
 from labeltree.progress import Progress
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy

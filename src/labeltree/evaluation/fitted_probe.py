@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from labeltree.evaluation.evaluation_settings import EvaluationSettings
 from labeltree.geometry import Geometry
 from labeltree.metrics.probe import LinearProbe
+from labeltree.options.evaluation import EvaluationSettings
 
 __all__ = ["ClassProbabilities", "FittedProbe", "fit_probe", "nearest_prototype", "standardized"]
 

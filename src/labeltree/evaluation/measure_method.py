@@ -18,7 +18,6 @@ from labeltree.errors import DataError
 from labeltree.evaluation.by_attribute import by_attribute
 from labeltree.evaluation.chosen_samples import choose_samples, labelled_rows
 from labeltree.evaluation.error_tree import tree_errors
-from labeltree.evaluation.evaluation_settings import EvaluationSettings
 from labeltree.evaluation.judging_taxonomy import JudgingTaxonomy
 from labeltree.evaluation.outcomes import Key, Outcomes
 from labeltree.evaluation.protocol_inputs import Inputs
@@ -26,6 +25,7 @@ from labeltree.evaluation.protocol_registry import ProtocolEntry, get_protocol, 
 from labeltree.evaluation.result import NOT_MEASURED, AspectResult, MethodResult, ProtocolResult, aspect_means
 from labeltree.evaluation.sample_columns import Column, Floats, class_means
 from labeltree.evaluation.statistics import Statistic
+from labeltree.options.evaluation import EvaluationSettings
 from labeltree.progress import Progress
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy

@@ -29,7 +29,6 @@ from labeltree.evaluation.chosen_samples import (
     held_rows,
     plan_search,
 )
-from labeltree.evaluation.evaluation_settings import EvaluationSettings
 from labeltree.evaluation.fitted_probe import FittedProbe, fit_probe
 from labeltree.evaluation.judging_taxonomy import JudgingTaxonomy
 from labeltree.evaluation.representations import ROLES, Reading, check_roles, read
@@ -52,6 +51,7 @@ from labeltree.metrics.functional import (
     tree_accuracy,
 )
 from labeltree.metrics.search.ranking import RankedChunk, ranked_chunks
+from labeltree.options.evaluation import EvaluationSettings
 from labeltree.progress import Progress
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import AnyTaxonomy

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from labeltree.checks import check_choice
-from labeltree.evaluation.evaluation_settings import FeatureGeometry
 from labeltree.geometry import Geometry, get_geometry
+from labeltree.options.evaluation import FeatureGeometry
 from labeltree.runs import EmbeddingTable
 
 __all__ = ["ROLES", "Reading", "Representation", "check_roles", "read"]

@@ -11,12 +11,12 @@ from labeltree.decisions.classifiers import ChosenClassifier, ClassifierKind, Cl
 from labeltree.errors import DataError
 from labeltree.evaluation.chosen_samples import Samples
 from labeltree.evaluation.error_tree import TreeErrors
-from labeltree.evaluation.evaluation_settings import EvaluationSettings
 from labeltree.evaluation.json_numbers import Bounds, from_fields, without_nan
 from labeltree.evaluation.outcomes import Outcomes
 from labeltree.evaluation.representations import Representation
 from labeltree.evaluation.sample_columns import Column, Number, Place
 from labeltree.evaluation.statistics import Statistic
+from labeltree.options.evaluation import EvaluationSettings
 from labeltree.safe_files import fits
 
 __all__ = [

@@ -217,9 +217,9 @@ def _check_modality(run: TrainedRun, wanted: str, given: str) -> None:
 
 def open_other(
     run: TrainedRun,
-    spec: str,
+    spec: str | Path,
     *,
-    data_path: str | None = None,
+    data_path: str | Path | None = None,
     unlabelled: bool = False,
     own_labels: bool = False,
     as_trained: bool = False,
@@ -251,6 +251,7 @@ def open_other(
     """
     if unlabelled and own_labels:
         raise ValueError("unlabelled and own_labels exclude each other; name one")
+    spec = str(spec)
     recipe, taxonomy = run.recipe, run.taxonomy
     modality = run.network.encoder.modality
     shape: dict[str, Any] = {}
@@ -267,7 +268,7 @@ def open_other(
         source = open_source(
             spec,
             **shape,
-            data_path=_folder_of(recipe, spec) if data_path is None else data_path,
+            data_path=_folder_of(recipe, spec) if data_path is None else str(data_path),
             taxonomy=None if plain else taxonomy,
             mapping=change,
             missing_labels=None if (own_labels and not as_trained) or unlabelled else recipe.missing_labels,

@@ -8,11 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from labeltree.data import DataSummary
-from labeltree.decisions.classifiers import ClassifierChoice
 from labeltree.errors import RunError
 from labeltree.evaluation import (
     EvaluationResult,
-    EvaluationSettings,
     MethodResult,
     ProtocolResult,
     attribute_rows,
@@ -22,6 +20,7 @@ from labeltree.evaluation import (
 )
 from labeltree.inference.finish import finish_run
 from labeltree.models import as_pinned
+from labeltree.options.evaluation import EvaluateOptions
 from labeltree.progress import Progress
 from labeltree.report.evaluate_and_report import Evaluated, evaluate_run
 from labeltree.report.pages.document import Block, Cell, Heading, Notes, Table, Text, to_html
@@ -120,42 +119,29 @@ def fold_runs(path: str | Path) -> list[Path]:
     return [folder.path / f"fold-{number}" for number in range(1, count + 1)]
 
 
-def evaluate_folds(
-    path: str | Path,
-    *,
-    classifier: ClassifierChoice | None = None,
-    settings: EvaluationSettings | None = None,
-    title: str | None = None,
-    progress: Progress | None = None,
-) -> Evaluated:
+def evaluate_folds(options: EvaluateOptions) -> Evaluated:
     """Evaluate the run of every fold, and write one result of all into their folder.
 
     Each run has its own report. The folder gets ``metrics.json``, ``report.html`` and the outcomes of all
     samples, so that ``labeltree compare`` compares two cross-validations sample by sample.
 
-    Args:
-        path: folder of the runs.
-        classifier: that every run answers with from now on; None: the one chosen before.
-        settings: default `EvaluationSettings()`.
-        title: of the report.
-        progress: called as ``progress(message, done, total)``.
-
     Raises:
         RunError: if a run is not finished.
         DataError: if two runs tested the same sample.
     """
+    path = options.place
     runs = fold_runs(path)
     results: list[EvaluationResult] = []
     for number, run in enumerate(runs, start=1):
-        shown = _number(progress, number, len(runs))
-        results.append(evaluate_run(run, classifier=classifier, settings=settings, progress=shown).result)
+        shown = _number(options.progress, number, len(runs))
+        results.append(evaluate_run(replace(options, what=run, title=None, progress=shown)).result)
     outcomes = [each.outcomes[each.name] for each in results]
     pooled, folder = pool_folds(results, outcomes), RunFolder(path)
     with folder.locked():
         folder.write_json(folder.metrics, pooled.to_dict())
         save_outcomes(folder.outcomes, pooled.outcomes)
         recipe = ModelDescription.load(RunFolder(runs[0]).description).settings
-        title = title or f"{Path(str(recipe['data'])).stem}: {pooled.name}, {len(runs)} folds"
+        title = options.title or f"{Path(str(recipe['data'])).stem}: {pooled.name}, {len(runs)} folds"
         page = _page(pooled, results, runs, title, group_word(recipe))
         write_page(to_html(page), folder.report)
     return Evaluated(pooled, main_numbers_table(pooled), folder.metrics, folder.report)

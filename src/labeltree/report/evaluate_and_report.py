@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,6 @@ from labeltree.data import Source
 from labeltree.data.correction_rounds import CorrectionFiles, CorrectionRounds
 from labeltree.decisions.classifiers import (
     ChosenClassifier,
-    ClassifierChoice,
     Classifiers,
     classifiers_of_features,
 )
@@ -41,6 +40,7 @@ from labeltree.inference.load_run import TrainedRun
 from labeltree.inference.other_version import run_on
 from labeltree.inference.run_classifiers import own_scores, run_classifiers
 from labeltree.inference.run_embeddings import RAW_NAMES, run_tables, start_name
+from labeltree.options.evaluation import EvaluateOptions
 from labeltree.progress import Progress, silent
 from labeltree.report.before_and_after import before_and_after
 from labeltree.report.corrected_labels import CorrectedLabels, already_corrected, correct_run
@@ -65,43 +65,13 @@ class Evaluated:
     report: Path
 
 
-def evaluate_run(
-    path: str | Path,
-    *,
-    taxonomy: str | Path | None = None,
-    mapping: str | Path | None = None,
-    corrections: CorrectionFiles | None = None,
-    classifier: ClassifierChoice | None = None,
-    beside: Sequence[str | Path] = (),
-    split: str = "test",
-    out: str | Path | None = None,
-    settings: EvaluationSettings | None = None,
-    title: str | None = None,
-    progress: Progress | None = None,
-    verify: bool = False,
-) -> Evaluated:
+def evaluate_run(options: EvaluateOptions) -> Evaluated:
     """Evaluate a trained run beside the raw samples, the encoder before training and, if asked, other runs.
 
-    Args:
-        path: the run folder.
-        taxonomy: a file with another taxonomy to evaluate on, a tree or a DAG; None = the run's own.
-        mapping: a file that says what became of each node of the run's own taxonomy, see `TaxonomyMapping`.
-            None = what is certain: nodes are found by path or by name, a removed one becomes the node above.
-            In a DAG, every label must be found.
-        corrections: a table of corrected labels to measure on, see `Corrections.load`, or several in order;
-            the run answers as it did. They come after those that it was trained with, which may be named
-            before them. None = the labels that it was trained on.
-        classifier: that answers from now on, and that the main numbers are about; None: the one chosen
-            before, see `run_classifiers`. Other runs have their own.
-        beside: folders of other runs on the same samples, further rows of every table.
-        split: that is measured.
-        out: where the files go; None = the run folder, and for another taxonomy the folder ``on-NAME`` in it,
-            or ``on-NAME-DIGEST`` if that holds a result on another taxonomy or by another mapping; with
-            corrections ``corrected-NAME``, with the names of all tables.
-        settings: default `EvaluationSettings()`.
-        title: of the report; None = the data and the objective.
-        progress: called as ``progress(message, done, total)``.
-        verify: read all files of the runs' samples again, whatever the cache holds of them.
+    The files go to the run folder; for another taxonomy to the folder ``on-NAME`` in it, or
+    ``on-NAME-DIGEST`` if that holds a result on another taxonomy or by another mapping; with corrections to
+    ``corrected-NAME``, with the names of all tables. Corrections come after those that the run was trained
+    with, which may be named before them.
 
     Raises:
         RunError: if a run is not finished, its samples have changed since it was trained, or another run
@@ -111,6 +81,13 @@ def evaluate_run(
         ValueError: if there is a mapping without a taxonomy, or to a DAG.
         FolderInUseError: if another process writes where the files go.
     """
+    path, taxonomy, mapping, corrections = (
+        options.place,
+        options.taxonomy,
+        options.mapping,
+        options.corrections,
+    )
+    split, out, progress, verify = options.split, options.out, options.progress, options.verify
     folder = RunFolder(path).require()
     check_version(taxonomy, mapping)
     if not folder.encoder.is_file():
@@ -132,10 +109,10 @@ def evaluate_run(
         name, table = recipe.objective, tables["trained"]
         runs = {name: run}
         classifiers = {
-            name: run_classifiers(run, classifier, own_samples=partial(tables.__getitem__, "trained"))
+            name: run_classifiers(run, options.classifier, own_samples=partial(tables.__getitem__, "trained"))
         }
         baselines: dict[str, EmbeddingTable] = {}
-        for other in beside:
+        for other in options.beside:
             theirs, their_tables = run_tables(other, ["trained"], progress, verify=verify)
             if not _same_samples(run.source, theirs.source, table, their_tables["trained"]):
                 raise RunError(f"'{other}' cannot stand beside '{path}': its samples or its taxonomy differ")
@@ -173,7 +150,7 @@ def evaluate_run(
         if taxonomy is not None and change is not None:
             chosen = _chosen_on(run, taxonomy, mapping, classifiers[name].chosen)
             classifiers[name] = replace(classifiers[name], chosen=chosen)
-        settings = replace(settings or EvaluationSettings(), classifier=classifiers[name].chosen.asked)
+        settings = replace(options.settings, classifier=classifiers[name].chosen.asked)
         # on another taxonomy, or with other settings of the probe, all learn anew: only the choice is kept
         as_trained = taxonomy is None and _are_usual(settings)
         given: dict[str, Classifiers | ChosenClassifier]
@@ -215,7 +192,7 @@ def evaluate_run(
             RunFolder(out),
             progress,
             run.source,
-            title=title or named,
+            title=options.title or named,
             history=folder.read_history(),
             recipe=recipe.to_dict(),
             trained=folder.read_versions(),
@@ -368,42 +345,34 @@ def _same_samples(first: Source, second: Source, ours: EmbeddingTable, theirs: E
     )
 
 
-def evaluate_embeddings(
-    embeddings: str | Path,
-    taxonomy: str | Path,
-    *,
-    mapping: str | Path | None = None,
-    corrections: CorrectionFiles | None = None,
-    group_column: str | None = None,
-    out: str | Path,
-    split: str = "test",
-    settings: EvaluationSettings | None = None,
-    title: str | None = None,
-    progress: Progress | None = None,
-) -> Evaluated:
-    """Evaluate a table of embeddings of any model.
+def evaluate_embeddings(options: EvaluateOptions) -> Evaluated:
+    """Evaluate a table of embeddings of any model, or a folder of parts.
 
-    Args:
-        embeddings: ``.npz``, ``.parquet`` or a folder of parts; see `EmbeddingTable.load`.
-        taxonomy: a taxonomy file, a tree or a DAG.
-        mapping: a file that says what became of each node of the taxonomy of the labels, see
-            `TaxonomyMapping`. None = what is certain, where the taxonomy of the labels is known: a folder of
-            parts holds it, and for a file it lies beside it, as ``FILE.taxonomy.json``.
-        corrections: a table of corrected labels to measure on, see `Corrections.load`, or several in order.
-        group_column: the column of the table to take the groups from, such as ``patient``; None = ``groups``.
-        out: the folder that the files go to.
-        split: that is measured, where the table has splits.
-        settings: default `EvaluationSettings()`.
-        title: of the report; None = the name of the table's file.
-        progress: called as ``progress(message, done, total)``.
+    The files go to a folder beside it. Without a mapping what is certain is used, where the taxonomy of the
+    labels is known: a folder of parts holds it, and for a file it lies beside it, as ``FILE.taxonomy.json``.
+
+    Raises:
+        OptionError: if there is no taxonomy.
+        LabeltreeError: if the table or the taxonomy is missing, unreadable or invalid.
     """
+    embeddings, mapping, corrections = options.place, options.mapping, options.corrections
+    split, progress = options.split, options.progress
+    parts = PartFolder(embeddings)
+    taxonomy = options.taxonomy or (parts.taxonomy if parts.exists() else None)
+    if taxonomy is None:
+        raise options.refusal(
+            f"'{embeddings}' holds embeddings: name the taxonomy file of their labels, `taxonomy` FILE; "
+            "'labeltree taxonomy convert LABELS.txt FILE.json' makes one of a text file with a path a/b/c or "
+            "A > B > C on each line"
+        )
+    out = options.out or _folder_beside(embeddings, parts.exists(), corrections is not None)
     judge = load_taxonomy(taxonomy)
     own, change = _taxonomy_of(embeddings), None
     if mapping is not None or (own is not None and own != judge):
         change = _change(own, judge, mapping, taxonomy)
     labelled_in = own or (judge if change is None else change.mapping.old)
     table = EmbeddingTable.load(
-        embeddings, labelled_in, by_name=change is not None and own is None, group_column=group_column
+        embeddings, labelled_in, by_name=change is not None and own is None, group_column=options.group_column
     )
     table, copies = group_equal_rows(with_usual_splits(table, split), split)
     corrected = plain = None
@@ -418,7 +387,7 @@ def evaluate_embeddings(
         table = _carried(table, labelled_in, judge, change, taxonomy)
         plain = None if plain is None else _carried(plain, labelled_in, judge, change, taxonomy)
     with RunFolder(out).locked():
-        result = evaluate(table, judge, name=name, split=split, settings=settings, progress=progress)
+        result = evaluate(table, judge, name=name, split=split, settings=options.settings, progress=progress)
         if copies:
             result = replace(result, notes=[*result.notes, copies], cautions=[*result.cautions, copies])
         if change is not None:
@@ -427,8 +396,21 @@ def evaluate_embeddings(
             result = corrected.said(result, _without(plain, corrected, judge, name, split, result.settings))
         folder = RunFolder(out)
         return write_evaluation(
-            result, table, judge, folder, progress, title=title or name, group_column=group_column
+            result,
+            table,
+            judge,
+            folder,
+            progress,
+            title=options.title or name,
+            group_column=options.group_column,
         )
+
+
+def _folder_beside(embeddings: Path, of_parts: bool, corrected: bool) -> Path:
+    """Where the evaluation of a table goes, unless a folder is named."""
+    if of_parts:
+        return embeddings.with_name(f"{embeddings.name}-evaluation")
+    return embeddings.with_name(f"{embeddings.stem}-corrected") if corrected else embeddings.with_suffix("")
 
 
 def _taxonomy_of(embeddings: str | Path) -> Taxonomy | None:

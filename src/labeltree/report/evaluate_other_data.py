@@ -12,9 +12,8 @@ from torch import Tensor
 
 from labeltree.data import Source
 from labeltree.data.source import CALIB
-from labeltree.decisions.classifiers import ClassifierChoice
 from labeltree.errors import DataError, LabeltreeError, RunError
-from labeltree.evaluation import EvaluationResult, EvaluationSettings, evaluate
+from labeltree.evaluation import EvaluationResult, evaluate
 from labeltree.inference.calibrate_run import Decider, open_decider
 from labeltree.inference.load_run import TrainedRun, load_run
 from labeltree.inference.named_samples import open_other, seen_in_training
@@ -22,6 +21,7 @@ from labeltree.inference.reference import load_reference
 from labeltree.inference.run_classifiers import run_classifiers
 from labeltree.inference.run_embeddings import OwnSamples, embed_source
 from labeltree.inference.training_samples import joined, training_samples
+from labeltree.options.evaluation import EvaluateOptions
 from labeltree.progress import Progress
 from labeltree.report.evaluate_and_report import Evaluated, data_notes, write_evaluation
 from labeltree.report.pages.first_screen import promise_sentence
@@ -33,33 +33,14 @@ __all__ = ["evaluate_on_data"]
 _RESULT = Reader("the result of an evaluation", "run 'labeltree evaluate' again")
 
 
-def evaluate_on_data(
-    path: str | Path,
-    data: str,
-    *,
-    data_path: str | None = None,
-    classifier: ClassifierChoice | None = None,
-    out: str | Path | None = None,
-    settings: EvaluationSettings | None = None,
-    title: str | None = None,
-    progress: Progress | None = None,
-) -> Evaluated:
+def evaluate_on_data(options: EvaluateOptions) -> Evaluated:
     """Evaluate a run on labelled samples that it was not trained on (external validation).
 
     Nothing is learned from them: classifiers, prototypes, probabilities and thresholds are those of the run's
     own training and validation samples. Beside the standard numbers, the protocol ``decisions`` tells whether
     answers hold the truth as often as is promised, and a two-sample test whether the samples are like those
-    that the promise is about. Groups and kept columns are read as in training.
-
-    Args:
-        path: the run folder, or an exported model with its reference samples.
-        data: a data set, a folder or a table with labels of the run's taxonomy.
-        data_path: the folder of a data set that is given by name.
-        classifier: that answers from now on; None: the one chosen before.
-        out: where the files go; None = the folder ``elsewhere-NAME`` in the run.
-        settings: default `EvaluationSettings()`.
-        title: of the report; None = the data and the objective.
-        progress: called as ``progress(message, done, total)``.
+    that the promise is about. Groups and kept columns are read as in training. The run may be an exported
+    model with its reference samples. The files go to the folder ``elsewhere-NAME`` in the run.
 
     Raises:
         RunError: if the run is not finished.
@@ -67,14 +48,14 @@ def evaluate_on_data(
         TaxonomyError: if a label is not in the run's taxonomy.
         FolderInUseError: if another process writes where the files go.
     """
-    settings = settings or EvaluationSettings()
+    path, data, settings, progress = options.place, str(options.data), options.settings, options.progress
     run = load_run(path, progress, own_data=False)
-    source = open_other(run, data, data_path=data_path, kept=settings.by)
+    source = open_other(run, data, data_path=options.data_path, kept=settings.by)
     if not bool((source.nodes >= 0).any()):
         raise DataError(f"no sample of '{data}' has a label; 'labeltree predict' answers for samples without")
-    folder = RunFolder(out or run.folder.home.path / f"elsewhere-{Path(data).stem}")
+    folder = RunFolder(options.out or run.folder.home.path / f"elsewhere-{Path(data).stem}")
     with folder.locked():
-        classifiers = run_classifiers(run, classifier)
+        classifiers = run_classifiers(run, options.classifier)
         known = _known_samples(run, path, progress)
         theirs = embed_source(run.network, source, answers=True, keep=False, progress=progress)
         table = _add_reference(theirs, known)
@@ -112,7 +93,7 @@ def evaluate_on_data(
             progress,
             source,
             visible=torch.arange(len(table)) < len(theirs),
-            title=title or f"{Path(data).stem}: {name}, trained on {Path(run.recipe.data).stem}",
+            title=options.title or f"{Path(data).stem}: {name}, trained on {Path(run.recipe.data).stem}",
             recipe=run.recipe.to_dict(),
             trained=run.folder.read_versions(),
         )

@@ -7,6 +7,7 @@ import filecmp
 import io
 import json
 import math
+import os
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -49,11 +50,14 @@ class RunFolder:
         path: path of the folder; it is created at the first write.
     """
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
 
     def __repr__(self) -> str:
         return f"RunFolder({str(self.path)!r})"
+
+    def __fspath__(self) -> str:
+        return str(self.path)
 
     @property
     def recipe(self) -> Path:

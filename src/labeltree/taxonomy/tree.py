@@ -21,7 +21,11 @@ from labeltree.taxonomy.class_embeddings import (
     sparse_vectors,
 )
 from labeltree.taxonomy.description import render, review
-from labeltree.taxonomy.files.entries import entries_from_folders, entries_from_paths, entries_of_tree
+from labeltree.taxonomy.files.entries import (
+    entries_from_folders,
+    entries_from_paths,
+    entries_of_tree,
+)
 from labeltree.taxonomy.files.nested import entries_from_nested
 from labeltree.taxonomy.lca import RangeMinima
 from labeltree.taxonomy.numbering import IntArray, subtree_end

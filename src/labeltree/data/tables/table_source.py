@@ -25,7 +25,12 @@ from labeltree.data.tables.label_columns import LabelColumns, find_label_columns
 from labeltree.data.tables.label_evidence import LabelEvidence, check_columns, read_labels
 from labeltree.data.tables.row_labels import TableLabels, label_nodes, table_aspects
 from labeltree.data.tables.sample_rows import SampleRows
-from labeltree.data.tables.table_samples import TableSamples, find_samples, has_ids, sample_columns
+from labeltree.data.tables.table_samples import (
+    TableSamples,
+    find_samples,
+    has_ids,
+    sample_columns,
+)
 from labeltree.data.unused_rows import UnusedRows
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.lazy import torch

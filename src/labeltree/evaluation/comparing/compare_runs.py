@@ -11,9 +11,9 @@ from labeltree.evaluation.comparing.compare_outcomes import BY_STRATUM, compare
 from labeltree.evaluation.comparing.comparison import Comparison
 from labeltree.evaluation.comparing.result_text import comparison_csv, comparison_text
 from labeltree.evaluation.evaluate_table import evaluate
-from labeltree.evaluation.evaluation_settings import EvaluationSettings
 from labeltree.evaluation.outcomes import Outcomes, load_outcomes
 from labeltree.evaluation.result import EvaluationResult
+from labeltree.options.evaluation import EvaluationSettings
 from labeltree.progress import Progress
 from labeltree.runs import EmbeddingTable, RunFolder, SampleRecord
 from labeltree.safe_files import Reader, read_json

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -11,12 +9,11 @@ from torch import Tensor
 
 from labeltree.checks import check_choice
 from labeltree.metrics.metric_checks import check_labels, check_same_length
+from labeltree.options.shared import LeaveGroupOut
 
 __all__ = ["LeaveGroupOut", "LeftOut", "check_leave_group_out", "have_partner", "leaves_group_out"]
 
 Integers = NDArray[np.int64]
-LeaveGroupOut = Literal["auto", "always", "never"]
-"""Whether the samples of a query's own group are left out of its results; see `leaves_group_out`."""
 
 
 class LeftOut:

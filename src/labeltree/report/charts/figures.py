@@ -11,7 +11,14 @@ from markupsafe import Markup
 from torch import Tensor
 
 from labeltree.evaluation import EvaluationResult
-from labeltree.report.charts.bar_charts import DotRow, Line, clip, dot_chart, for_screens, line_chart
+from labeltree.report.charts.bar_charts import (
+    DotRow,
+    Line,
+    clip,
+    dot_chart,
+    for_screens,
+    line_chart,
+)
 from labeltree.report.charts.shown_nodes import NodeNames
 from labeltree.report.wording import percent, plural
 from labeltree.taxonomy import Taxonomy

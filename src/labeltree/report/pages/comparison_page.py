@@ -15,7 +15,13 @@ from labeltree.evaluation.comparing.comparison import (
     MetricComparison,
     StratumComparison,
 )
-from labeltree.report.charts.bar_charts import DotRow, difference_chart, dot_chart, for_screens, method_mark
+from labeltree.report.charts.bar_charts import (
+    DotRow,
+    difference_chart,
+    dot_chart,
+    for_screens,
+    method_mark,
+)
 from labeltree.report.charts.figures import curve_chart, depth_chart
 from labeltree.report.comparison_words import (
     better_by,

@@ -18,7 +18,12 @@ from labeltree.taxonomy.files.breadcrumbs import (
     breadcrumbs_of,
     google_taxonomy,
 )
-from labeltree.taxonomy.files.edge_tables import edge_columns, edges_from_table, is_rf2, rf2_edges
+from labeltree.taxonomy.files.edge_tables import (
+    edge_columns,
+    edges_from_table,
+    is_rf2,
+    rf2_edges,
+)
 from labeltree.taxonomy.files.entries import (
     Entries,
     Where,
@@ -27,7 +32,12 @@ from labeltree.taxonomy.files.entries import (
     entries_of_dag,
     entries_of_tree,
 )
-from labeltree.taxonomy.files.nested import Pairs, entries_from_nested, entries_from_yaml, yaml_from_tree
+from labeltree.taxonomy.files.nested import (
+    Pairs,
+    entries_from_nested,
+    entries_from_yaml,
+    yaml_from_tree,
+)
 from labeltree.taxonomy.files.newick import entries_from_newick, newick_from_tree
 from labeltree.taxonomy.naming import join_path, split_path
 from labeltree.taxonomy.numbering import depth_of

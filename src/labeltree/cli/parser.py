@@ -1,0 +1,120 @@
+"""Parsers of commands, made from the options that `labeltree.options` states."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import MISSING
+from typing import Any, TypeVar
+
+from labeltree.options.schema import Kind, Options, kinds_of, with_flags
+
+__all__ = ["Parser", "add_options", "given", "made"]
+
+Schema = TypeVar("Schema", bound=Options)
+
+
+class Parser(argparse.ArgumentParser):
+    """The parser of a command.
+
+    Args:
+        command: its name.
+        schemas: its options, in the order of the help.
+        description: what it does.
+        usage: how it is called, after ``labeltree``; None = as the options say.
+        epilog: text after the options. Description and epilog keep their lines if there is one.
+    """
+
+    def __init__(
+        self,
+        command: str,
+        *schemas: type,
+        description: str,
+        usage: str | None = None,
+        epilog: str | None = None,
+    ) -> None:
+        raw = {"formatter_class": argparse.RawDescriptionHelpFormatter} if epilog is not None else {}
+        super().__init__(
+            prog=f"labeltree {command}",
+            usage=None if usage is None else f"labeltree {command} {usage}",
+            description=description,
+            epilog=epilog,
+            **raw,  # type: ignore[arg-type]
+        )
+        add_options(self, *schemas)
+
+
+def add_options(parser: argparse.ArgumentParser, *schemas: type) -> None:
+    """Add the options of schemas to a parser."""
+    every = [kind for schema in schemas for kind in kinds_of(schema)]
+    kinds = {kind.name: kind for kind in every if kind.option.flag is not None}
+    flags = {name: kind.flag for name, kind in kinds.items()}
+    groups: dict[str, Any] = {}
+    for kind in kinds.values():
+        option = kind.option
+        place: Any = parser
+        if option.either is not None:
+            place = groups.setdefault(option.either, None) or parser.add_mutually_exclusive_group()
+            groups[option.either] = place
+        elif option.group is not None:
+            place = groups.get(option.group) or parser.add_argument_group(option.group)
+            groups[option.group] = place
+        words = _words(kind)
+        words["help"] = with_flags(option.help, flags) + _default_text(kind)
+        words["help"] = words["help"].replace("%", "%%")
+        if option.positional:
+            place.add_argument(kind.name, **words)
+        else:
+            place.add_argument(*kind.flag.split("|"), dest=kind.name, **words)
+
+
+def _words(kind: Kind) -> dict[str, Any]:
+    """What argparse is told of an option, but its help."""
+    option, required = kind.option, kind.default is MISSING
+    words: dict[str, Any] = {} if required else {"default": kind.default}
+    if kind.types == (bool,):
+        return {"action": "store_true"}
+    if kind.choices:
+        words["choices"] = kind.choices
+    elif option.read is not None:
+        words["type"] = option.read
+    else:
+        item = (kind.several,) if kind.several is not None else kind.types
+        words |= {"type": item[0]} if item in ((int,), (float,)) else {}
+    if option.metavar is not None:
+        words["metavar"] = option.metavar
+    if isinstance(option.metavar, tuple):
+        words["nargs"] = len(option.metavar)
+    elif (kind.several is not None and option.repeat) or option.repeat:
+        words |= {"action": "append", "default": None}
+    elif kind.several is not None:
+        words["nargs"] = "+" if not option.positional or required else "*"
+    elif option.positional and not required:
+        words["nargs"] = "?"
+    if required and not option.positional:
+        words["required"] = True
+    return words
+
+
+def _default_text(kind: Kind) -> str:
+    """What the help says of the default, unless the text of the option does."""
+    default = kind.default
+    if "default" in kind.option.help or isinstance(default, bool):
+        return ""
+    if isinstance(default, int | float):
+        default = f"{default:,}" if isinstance(default, int) else f"{default:g}"
+    return f" (default {default})" if isinstance(default, str) and default else ""
+
+
+def given(schema: type, words: argparse.Namespace) -> dict[str, Any]:
+    """The options of a schema that the words of a command say; those of its functions alone are left out."""
+    given = {}
+    for kind in kinds_of(schema):
+        value = getattr(words, kind.name, None)
+        if kind.option.flag is not None and not (value is None and kind.option.repeat):
+            given[kind.name] = value
+    return given
+
+
+def made(schema: type[Schema], words: argparse.Namespace, **further: Any) -> Schema:
+    """The options of a command as an object; further ones are those that its words do not say."""
+    return schema(**{**given(schema, words), **further})

@@ -1,0 +1,338 @@
+"""What can be chosen about an evaluation: its settings, and the options of ``labeltree evaluate``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, fields
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+
+from labeltree.options.schema import Option, Options, Place, RunPlace
+from labeltree.options.shared import (
+    Classifier,
+    ClassifierChoice,
+    LeaveGroupOut,
+    ShownProgress,
+    Verify,
+)
+
+__all__ = ["EvaluateOptions", "EvaluationSettings", "FeatureGeometry", "Subject"]
+
+FeatureGeometry = Literal["sphere", "euclidean"]
+Subject = Literal["embeddings", "other data", "folds", "run"]
+"""What an evaluation can be of."""
+
+MOST_RESAMPLES = 100_000
+"""More bootstrap draws than this are refused: they cost memory and change no digit that matters."""
+
+_MOST = 2**32
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationSettings:
+    """What can be chosen about an evaluation; the defaults are those of the published protocols."""
+
+    recall_ks: Annotated[tuple[int, ...], Option("the k of recall@k", flag=None)] = (1, 2, 5, 10)
+    hp_k: Annotated[
+        int,
+        Option(
+            "HP@k is computed for every k up to this one, or up to the number of candidates if that is less",
+            flag=None,
+        ),
+    ] = 250
+    standardize: Annotated[
+        bool,
+        Option(
+            "give every column the mean 0 and the standard deviation 1 of the training samples before the "
+            "linear probe, so that its penalty means the same for every method",
+            flag=None,
+        ),
+    ] = True
+    max_probe_samples: Annotated[
+        int, Option("more training samples than this are subsampled evenly over the labels", flag=None)
+    ] = 50_000
+    max_retrieval_samples: Annotated[
+        int, Option("the same for the samples that retrieval searches among", flag=None)
+    ] = 20_000
+    max_graded_queries: Annotated[
+        int,
+        Option(
+            "with more queries, H-AP, NDCG, ASI and AP at each depth, which sort all results of a query, are "
+            "those of so many queries drawn at random",
+            flag=None,
+        ),
+    ] = 2_500
+    max_pairs: Annotated[
+        int,
+        Option(
+            "pair violations are counted over at most about this many pairs, and CPCC takes as many pairs of "
+            "classes",
+            flag=None,
+        ),
+    ] = 200_000
+    confusions: Annotated[int, Option("how many of the most frequent wrong pairs are kept", flag=None)] = 50
+    feature_geometry: Annotated[
+        FeatureGeometry,
+        Option(
+            "compare features L2-normalised (sphere, the default) or as they are (euclidean)",
+            "The linear probe reads the same for both",
+        ),
+    ] = "sphere"
+    classifier: Annotated[
+        ClassifierChoice,
+        Option(
+            "which one the headline numbers, the errors and the protocol ``decisions`` are of; ``auto`` "
+            "takes the best on validation samples, see `labeltree.decisions.classifiers.choose_classifier`. "
+            "Baselines without an own one take the best of theirs"
+        ),
+    ] = "auto"
+    protocols: Annotated[
+        tuple[str, ...],
+        Option(
+            "further protocols for metrics.json, or 'all'",
+            "See `labeltree.evaluation.list_protocols`",
+            metavar="NAME",
+        ),
+    ] = ()
+    options: Annotated[
+        Mapping[str, Mapping[str, Any]],
+        Option(
+            "option of a protocol, such as knn.ks=1,5; repeatable",
+            'In Python a mapping: protocol → option → value, such as ``{"knn": {"ks": (1, 5)}}``',
+            flag="--option",
+            metavar="NAME.OPTION=VALUE",
+            repeat=True,
+        ),
+    ] = field(default_factory=dict)
+    frequency_bounds: Annotated[
+        tuple[int, ...],
+        Option(
+            "tail classes have at most FEW training samples, head classes more than MANY (default: thirds)",
+            metavar=("FEW", "MANY"),
+        ),
+    ] = ()
+    by: Annotated[
+        tuple[str, ...],
+        Option(
+            "also give results by kept columns, such as the site",
+            "See `labeltree.evaluation.by_attribute`",
+            metavar="COLUMN",
+        ),
+    ] = ()
+    leave_group_out: Annotated[
+        LeaveGroupOut,
+        Option(
+            "leave results of the query's own group (its patient's other samples) out of retrieval; auto, "
+            "the default, does so unless every group is a class of its own",
+            "As with the photographs of a product",
+        ),
+    ] = "auto"
+    confidence: Annotated[float, Option("confidence level of the intervals", flag=None)] = 0.95
+    resamples: Annotated[
+        int,
+        Option("number of draws of the bootstrap that gives them; 0 leaves them out", flag=None),
+    ] = 2000
+    seed: Annotated[
+        int,
+        Option(
+            "random seed of the bootstrap, of the half split of a table without splits, and of subsampling",
+            flag=None,
+        ),
+    ] = 0
+
+    def __post_init__(self) -> None:
+        self._check_kinds()
+        if not self.recall_ks or min(self.recall_ks) < 1:
+            raise ValueError(f"recall_ks must be one or more integers above 0, got {self.recall_ks}")
+        for name in ("hp_k", "max_probe_samples", "max_retrieval_samples", "max_graded_queries", "max_pairs"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if self.frequency_bounds and (
+            len(self.frequency_bounds) != 2 or not 0 < self.frequency_bounds[0] <= self.frequency_bounds[1]
+        ):
+            raise ValueError(
+                f"frequency_bounds must be (few, many), two rising numbers of samples, or (); got "
+                f"{self.frequency_bounds}"
+            )
+        if not 0 < self.confidence < 1 or self.resamples < 0:
+            raise ValueError(
+                f"confidence must lie between 0 and 1 and resamples be at least 0, got {self.confidence} and "
+                f"{self.resamples}"
+            )
+        if self.confusions < 0:
+            raise ValueError(f"confusions must be at least 0, got {self.confusions}")
+
+    def _check_kinds(self) -> None:
+        """Check the type of every setting, which may come from a file, and that no number is absurd."""
+        from labeltree.safe_files import fits  # numpy takes a while to load, and help has no use for it
+
+        hints = get_type_hints(EvaluationSettings)
+        for entry in fields(self):
+            value = getattr(self, entry.name)
+            if not fits(value, hints[entry.name]):
+                options = entry.name == "options"
+                like = "options by name, under a protocol each" if options else repr(entry.default)
+                words = get_args(hints[entry.name]) if get_origin(hints[entry.name]) is Literal else ()
+                expected = (
+                    f"expected one of {', '.join(words)}" if words else f"it must be of the kind of {like}"
+                )
+                raise ValueError(f"{entry.name} is {value!r}; {expected}")
+            for number in value if isinstance(value, tuple | list) else [value]:
+                if isinstance(number, int | float) and not abs(number) <= _MOST:
+                    raise ValueError(f"{entry.name} is {value}; {_MOST:,} is the most")
+        if self.resamples > MOST_RESAMPLES:
+            raise ValueError(f"resamples is {self.resamples}; {MOST_RESAMPLES:,} are the most")
+
+
+_LABELS = "other data have labels of the run's taxonomy"
+_FOLD = "evaluate a fold by itself"
+_REFUSED: dict[Subject, dict[str, str]] = {
+    "embeddings": {
+        "beside": "it names runs to show beside a run",
+        "verify": "it is about the samples of a run",
+        "data": "it names other samples that a run is measured on",
+    },
+    "other data": {
+        "taxonomy": _LABELS,
+        "mapping": _LABELS,
+        "corrections": _LABELS,
+        "beside": "evaluate each run on them, then compare the folders",
+        "split": "all samples of `data` are measured",
+        "group_column": "the groups of a run are named in training, by table.group_column",
+    },
+    "folds": {
+        **dict.fromkeys(("taxonomy", "mapping", "corrections", "beside", "out", "split"), _FOLD),
+        "group_column": "the groups of a run are named in training, by table.group_column",
+    },
+    "run": {
+        "group_column": "it names a column of embeddings; the groups of a run are named in training, by "
+        "table.group_column"
+    },
+}
+
+
+@dataclass(frozen=True)
+class EvaluateOptions(EvaluationSettings, Options):
+    """What to evaluate, on what, and where to write."""
+
+    what: Annotated[
+        RunPlace | None,
+        Option(
+            "the folder of a trained run",
+            "Or, as `embeddings`, a file of embeddings (``.npz`` or ``.parquet``) or a folder of parts",
+            metavar="run",
+            positional=True,
+        ),
+    ] = None
+    taxonomy: Annotated[
+        Place | None,
+        Option(
+            "the taxonomy of the labels of embeddings; for a run, another one to be measured on (tree or "
+            "DAG)",
+            "A folder of parts holds its own",
+            metavar="FILE",
+        ),
+    ] = None
+    _: KW_ONLY
+    beside: Annotated[Sequence[Place], Option("other runs on the same samples", metavar="RUN")] = ()
+    data: Annotated[
+        Place | None,
+        Option(
+            "measure the run on other labelled samples: a folder, a table or a data set",
+            "See `labeltree.report.evaluate_other_data.evaluate_on_data`",
+        ),
+    ] = None
+    data_path: Annotated[
+        Place | None, Option("with `data` NAME: the folder of that data set", metavar="PATH")
+    ] = None
+    embeddings: Annotated[
+        Place | None,
+        Option(
+            ".npz or .parquet with embeddings and labels or nodes, or a folder that 'labeltree embed' wrote",
+            metavar="FILE",
+        ),
+    ] = None
+    group_column: Annotated[
+        str | None,
+        Option(
+            "the column of FILE that says which samples belong together (default groups)",
+            "The groups of a run are named in training, by ``table.group_column``",
+            metavar="NAME",
+        ),
+    ] = None
+    mapping: Annotated[
+        Place | None,
+        Option(
+            "what became of old nodes, by 'taxonomy map'",
+            "None = what is certain: nodes are found by path or by name, a removed one becomes the node "
+            "above; in a DAG, every label must be found",
+            metavar="FILE",
+        ),
+    ] = None
+    corrections: Annotated[
+        Place | Sequence[Place] | None,
+        Option(
+            "measure on corrected labels",
+            "A table as ``labeltree suspects`` writes it and a person has gone through it, or several in "
+            "order; the run answers as it did",
+            metavar="CSV",
+        ),
+    ] = None
+    split: Annotated[str, Option("the split to measure")] = "test"
+    out: Annotated[
+        Place | None,
+        Option(
+            "where to write; default: the run, a folder in it (`taxonomy`, `data`), or FILE without suffix",
+            metavar="FOLDER",
+        ),
+    ] = None
+    questions: Annotated[
+        tuple[str, ...],
+        Option(
+            "judge a set of nodes as one test, such as malignant=melanoma,carcinoma (protocol node-scores); "
+            "repeatable",
+            flag="--question",
+            metavar="NAME=NODE,NODE",
+            repeat=True,
+        ),
+    ] = ()
+    title: Annotated[str | None, Option("of the report")] = None
+    classifier: Classifier = None  # type: ignore[assignment]
+    verify: Verify = False
+    progress: ShownProgress = None
+
+    def __post_init__(self) -> None:
+        Options.__post_init__(self)
+
+    def check(self) -> None:
+        if (self.what is None) == (self.embeddings is None):
+            raise self.refusal("name either a run folder, or `embeddings` FILE with `taxonomy` FILE")
+        _ = self.settings
+
+    @property
+    def place(self) -> Path:
+        """Where that lies which is evaluated."""
+        return Path(self.embeddings or self.what or "")
+
+    @property
+    def settings(self) -> EvaluationSettings:
+        """What is computed, and how."""
+        chosen = {entry.name: getattr(self, entry.name) for entry in fields(EvaluationSettings)}
+        if self.questions:
+            asked = {"questions": tuple(question.replace(",", "+") for question in self.questions)}
+            name = "node-scores"
+            chosen["options"] = {**self.options, name: {**self.options.get(name, {}), **asked}}
+            chosen["protocols"] = tuple(dict.fromkeys((*self.protocols, name)))
+        return EvaluationSettings(**{**chosen, "classifier": self.classifier or "auto"})
+
+    def require_fit(self, subject: Subject, place: Place) -> None:
+        """Raise an `OptionError` if an option does not go with what is evaluated.
+
+        Args:
+            subject: what is evaluated.
+            place: where it lies.
+        """
+        with_what = "`data`" if subject == "other data" else f"the {subject} in '{place}'"
+        for name, reason in _REFUSED[subject].items():
+            if self.given(name):
+                raise self.refusal(f"`{name}` does not go with {with_what}: {reason}")

@@ -1,0 +1,276 @@
+"""What an option is: its name, type, default and text, stated once for the command and for Python.
+
+The options of a command are the fields of a frozen dataclass, a subclass of `Options`. `labeltree.cli.parser`
+makes the flags of the command from it, and `takes` the keyword arguments of the function behind it.
+
+    @dataclass(frozen=True)
+    class ShowOptions(Options):
+        run: Annotated[Place, Option("the run folder", positional=True)]
+        _: KW_ONLY
+        top: Annotated[int, Option("how many rows", least=0)] = 20
+
+    @takes(ShowOptions)
+    def show(options: ShowOptions) -> str: ...
+
+    show("runs/photos", top=3)                    # or show(ShowOptions("runs/photos", top=3))
+
+Texts name other options in backticks: `top` reads ``--top`` at the terminal.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import inspect
+import os
+import re
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, Field, dataclass, fields
+from pathlib import Path
+from types import UnionType
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    ParamSpec,
+    Protocol,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+    overload,
+)
+
+from labeltree.checks import check_between, check_choice
+
+__all__ = ["Function", "Kind", "Option", "OptionError", "Options", "Place", "RunPlace", "kinds_of", "takes"]
+
+Place = str | Path
+"""A file or a folder."""
+
+RunPlace = str | os.PathLike[str]
+"""A run folder, also as a `RunFolder`."""
+
+P = ParamSpec("P")
+Given = TypeVar("Given", contravariant=True)
+Result = TypeVar("Result", covariant=True)
+
+
+class OptionError(ValueError):
+    """Options that are not allowed, or not together.
+
+    Args:
+        text: the sentence, with the names of options in backticks.
+        flags: the flags of options whose names differ.
+    """
+
+    def __init__(self, text: str, flags: Mapping[str, str] | None = None) -> None:
+        super().__init__(re.sub(r"`(\w+)`", r"'\1'", text))
+        self.text, self.flags = text, flags or {}
+
+    def at_terminal(self) -> str:
+        """The sentence with flags for names."""
+        return with_flags(self.text, self.flags)
+
+
+@dataclass(frozen=True)
+class Option:
+    """The text of an option, and how it is written in a command.
+
+    Attributes:
+        help: what it is, in a few words.
+        more: what the help of the command leaves out, and that of the function adds.
+        flag: its name in the command, where that differs; None = it is not an option of the command.
+        metavar: what stands for its value.
+        positional: it is written without a flag.
+        repeat: several values are given by several flags; otherwise after one.
+        least: the smallest number allowed.
+        most: the largest number allowed.
+        unit: the unit of the number.
+        read: makes the value of what stands in the command, where the type does not say how.
+        group: the title that it stands under in the help of the command.
+        either: options of the same word here exclude each other in the command.
+    """
+
+    help: str
+    more: str = ""
+    flag: str | None = ""
+    metavar: str | tuple[str, ...] | None = None
+    positional: bool = False
+    repeat: bool = False
+    least: float | None = None
+    most: float | None = None
+    unit: str = ""
+    read: Callable[[str], Any] | None = None
+    group: str | None = None
+    either: str | None = None
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A field of options, with what its annotation says.
+
+    Attributes:
+        name: its name.
+        option: its texts.
+        hint: its type.
+        default: its default; `MISSING` if it must be given.
+    """
+
+    name: str
+    option: Option
+    hint: Any
+    default: Any
+
+    @property
+    def flag(self) -> str:
+        """Its flag in the command."""
+        return self.option.flag or f"--{self.name.replace('_', '-')}"
+
+    @property
+    def types(self) -> tuple[Any, ...]:
+        """The types that it may have, without None."""
+        union = get_origin(self.hint) in (Union, UnionType)
+        return tuple(t for t in (get_args(self.hint) if union else (self.hint,)) if t is not type(None))
+
+    @property
+    def several(self) -> Any:
+        """The type of an item, if it holds several; else None."""
+        for kind in self.types:
+            if get_origin(kind) in (tuple, list, Sequence):
+                return get_args(kind)[0]
+        return None
+
+    @property
+    def choices(self) -> tuple[Any, ...]:
+        """The values allowed, if there are few."""
+        types = self.types if self.several is None else (self.several,)
+        return get_args(types[0]) if len(types) == 1 and get_origin(types[0]) is Literal else ()
+
+    def check(self, value: Any) -> None:
+        """Raise a ValueError if the value is not allowed."""
+        if value is None and type(None) in get_args(self.hint):
+            return
+        name = f"`{self.name}`"
+        for each in value if self.several is not None and isinstance(value, tuple) else (value,):
+            if self.choices:
+                check_choice(name, each, self.choices)
+            elif (self.option.least, self.option.most) != (None, None) and isinstance(each, int | float):
+                check_between(name, each, self.option.least, self.option.most, self.option.unit)
+
+
+class Options:
+    """Base of the options of a command: checks what each may be, and then what `check` says of them."""
+
+    def __post_init__(self) -> None:
+        for kind in kinds_of(type(self)):
+            value = getattr(self, kind.name)
+            if isinstance(value, list) and kind.several is not None:
+                object.__setattr__(self, kind.name, value := tuple(value))
+            try:
+                kind.check(value)
+            except ValueError as error:
+                raise self.refusal(str(error)) from None
+        self.check()
+
+    def check(self) -> None:
+        """Raise an `OptionError` if options do not go together."""
+
+    def given(self, name: str) -> bool:
+        """Whether an option differs from its default."""
+        (default,) = (kind.default for kind in kinds_of(type(self)) if kind.name == name)
+        return bool(getattr(self, name) != default)
+
+    def needs(self, other: str, why: str, *names: str) -> None:
+        """Raise an `OptionError` if one of the options is given, but not the one that they are about."""
+        if not self.given(other):
+            for name in filter(self.given, names):
+                raise self.refusal(f"`{name}` {why}")
+
+    def refusal(self, text: str) -> OptionError:
+        """The error that says what is not allowed; options are named in backticks."""
+        return OptionError(text, {kind.name: kind.flag for kind in kinds_of(type(self))})
+
+
+def kinds_of(schema: Any) -> tuple[Kind, ...]:
+    """The options of a schema, those of the class itself before those of its bases."""
+    return _kinds(schema)
+
+
+@functools.cache
+def _kinds(schema: Any) -> tuple[Kind, ...]:
+    hints = get_type_hints(schema, include_extras=True)
+    own: dict[str, Field[Any]] = {}
+    everything = {entry.name: entry for entry in fields(schema)}
+    for base in schema.__mro__:
+        names = [name for name in inspect.get_annotations(base) if name in everything]
+        own.update({name: everything[name] for name in names if name not in own})
+    return tuple(_kind(entry, hints[entry.name]) for entry in own.values())
+
+
+def _kind(entry: Field[Any], hint: Any) -> Kind:
+    default = entry.default if entry.default_factory is MISSING else entry.default_factory()
+    if get_origin(hint) is not Annotated:
+        return Kind(entry.name, Option("", flag=None), hint, default)
+    plain, *extras = get_args(hint)
+    (option,) = (extra for extra in extras if isinstance(extra, Option))
+    return Kind(entry.name, option, plain, default)
+
+
+def with_flags(text: str, flags: Mapping[str, str]) -> str:
+    """A text in which options have the names of their flags."""
+    return re.sub(r"`(\w+)`", lambda m: flags.get(m[1], f"--{m[1].replace('_', '-')}"), text)
+
+
+class Function(Protocol[P, Given, Result]):
+    """A function of options: they are given by name, or as one object."""
+
+    @overload
+    def __call__(self, options: Given, /) -> Result: ...
+    @overload
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Result: ...
+
+
+def takes(schema: Callable[P, Given]) -> Callable[[Callable[[Given], Result]], Function[P, Given, Result]]:
+    """Let a function of one object of options be called with the options by name; documents them, too."""
+
+    def decorated(function: Callable[[Given], Result]) -> Function[P, Given, Result]:
+        kinds = {kind.name: kind for kind in kinds_of(schema)}
+
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Result:
+            if len(args) == 1 and not kwargs and isinstance(args[0], schema):  # type: ignore[arg-type]
+                return function(args[0])
+            for name in kwargs:
+                if name not in kinds:
+                    near = difflib.get_close_matches(name, kinds, 1)
+                    hint = f"did you mean '{near[0]}'?" if near else f"there are {', '.join(kinds)}"
+                    raise TypeError(f"{function.__name__}() has no option '{name}'; {hint}")
+            return function(schema(*args, **kwargs))
+
+        signature = inspect.signature(schema)
+        parameters = [
+            parameter.replace(annotation=kinds[name].hint) for name, parameter in signature.parameters.items()
+        ]
+        returns = function.__annotations__.get("return", inspect.Signature.empty)
+        call.__signature__ = inspect.Signature(parameters, return_annotation=returns)  # type: ignore[attr-defined]
+        call.__doc__ = _documented(function.__doc__ or "", [kinds[name] for name in signature.parameters])
+        return call
+
+    return decorated
+
+
+def _documented(text: str, kinds: Sequence[Kind]) -> str:
+    """A docstring with the texts of options, before its section of what is returned or raised."""
+    text = inspect.cleandoc(text)
+    lines = ["Args:"]
+    for kind in kinds:
+        words = ". ".join(filter(None, [kind.option.help, kind.option.more]))
+        lines += textwrap.wrap(
+            f"{kind.name}: {words}", 106, initial_indent="    ", subsequent_indent="        "
+        )
+    place = re.search(r"^(Returns|Raises|Example):", text, re.MULTILINE)
+    at = place.start() if place else len(text)
+    return "\n\n".join(filter(None, [text[:at].rstrip(), "\n".join(lines), text[at:]]))

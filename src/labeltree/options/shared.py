@@ -1,0 +1,58 @@
+"""Options that several commands have."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from labeltree.options.schema import Option, Place, RunPlace
+from labeltree.progress import Progress
+
+__all__ = [
+    "AnswerMapping",
+    "AnswerTaxonomy",
+    "Classifier",
+    "ClassifierChoice",
+    "DataPath",
+    "LeaveGroupOut",
+    "Quiet",
+    "Run",
+    "Seed",
+    "ShownProgress",
+    "Verify",
+]
+
+ClassifierChoice = Literal["auto", "feature-means", "prototypes", "lda", "probe", "own"]
+LeaveGroupOut = Literal["auto", "always", "never"]
+"""Whether the samples of a query's own group are left out of its results."""
+
+Run = Annotated[RunPlace, Option("the run folder", positional=True)]
+DataPath = Annotated[Place | None, Option("with `data` NAME: the folder of that data set", metavar="PATH")]
+Classifier = Annotated[
+    ClassifierChoice | None,
+    Option(
+        "what answers from now on: class means of features or of embeddings (prototypes), discriminants "
+        "(lda), a linear probe, the run's own classifier, or the best of them on validation samples, auto "
+        "(default: as decided before, else as the recipe says, else auto)"
+    ),
+]
+AnswerTaxonomy = Annotated[
+    Place | None, Option("answer on this version of the taxonomy", "None = the run's own", metavar="FILE")
+]
+AnswerMapping = Annotated[
+    Place | None,
+    Option(
+        "with `taxonomy`: what became of the run's classes, by 'labeltree taxonomy map'",
+        "None = what is certain",
+        metavar="FILE",
+    ),
+]
+Verify = Annotated[
+    bool,
+    Option(
+        "read all files of the run's samples again, even those whose size and modification time have not "
+        "changed"
+    ),
+]
+ShownProgress = Annotated[Progress | None, Option("called as ``progress(message, done, total)``", flag=None)]
+Seed = Annotated[int, Option("seed of all random draws")]
+Quiet = Annotated[bool, Option("show no progress")]
