@@ -107,12 +107,12 @@ def _default_text(kind: Kind) -> str:
 
 def given(schema: type, words: argparse.Namespace) -> dict[str, Any]:
     """The options of a schema that the words of a command say; those of its functions alone are left out."""
-    given = {}
+    values = {}
     for kind in kinds_of(schema):
         value = getattr(words, kind.name, None)
         if kind.option.flag is not None and not (value is None and kind.option.repeat):
-            given[kind.name] = value
-    return given
+            values[kind.name] = value
+    return values
 
 
 def made(schema: type[Schema], words: argparse.Namespace, **further: Any) -> Schema:

@@ -117,10 +117,10 @@ class Address:
 
     def without_secrets(self, text: object) -> str:
         """A message of a client on one line, with every password in it replaced by ***."""
-        found = " ".join(str(text).split()) or type(text).__name__
+        message = " ".join(str(text).split()) or type(text).__name__
         for secret in sorted(filter(None, self.secrets), key=len, reverse=True):
-            found = found.replace(secret, "***")
-        return found
+            message = message.replace(secret, "***")
+        return message
 
 
 def is_address(where: object) -> bool:

@@ -91,8 +91,8 @@ class Tuning:
     def of(cls, stored: Mapping[str, Any]) -> Tuning | None:
         """The tuning in `IndexSettings.approximate`; None if there is none."""
         names = {field.name for field in fields(cls)}
-        found = {name: value for name, value in stored.items() if name in names}
-        return cls(**found) if {"kind", "partitions", "probes", "candidates"} <= set(found) else None
+        settings = {name: value for name, value in stored.items() if name in names}
+        return cls(**settings) if {"kind", "partitions", "probes", "candidates"} <= set(settings) else None
 
     def to_dict(self) -> dict[str, Any]:
         """For `IndexSettings.approximate`."""
@@ -179,21 +179,21 @@ def measure_tuning(
     asked = lorentz_queries(queries, settings.curvature) if settings.metric == "dot" else queries
 
     def recalls(probes: int, few: int) -> Array:
-        found = np.zeros((few, len(CANDIDATES)))
+        recall = np.zeros((few, len(CANDIDATES)))
         for at in range(0, few, _BATCH):
             several = store.candidates(asked[at : min(at + _BATCH, few)], CANDIDATES[-1] + 1, probes)
             for row, rows in enumerate(several, at):
-                found[row] = _found(matrix, settings, queries[row], rows, int(places[row]), limits[row])
-        return found
+                recall[row] = _found(matrix, settings, queries[row], rows, int(places[row]), limits[row])
+        return recall
 
     best: Tuning | None = None
     for probes in _doubled(max(1, partitions // 256), partitions):
         last = probes == partitions
         if not last and recalls(probes, min(_BATCH, len(places))).mean(0).max() < TARGET - _MARGIN:
             continue
-        found = recalls(probes, len(places))
+        recall = recalls(probes, len(places))
         for column, count in enumerate(CANDIDATES):
-            mean, low = _interval(found[:, column])
+            mean, low = _interval(recall[:, column])
             tuning = Tuning(kind, partitions, probes, count, mean, low, len(places), n, low >= TARGET)
             if best is None or tuning.reached or tuning.recall_low > best.recall_low:
                 best = tuning
@@ -232,7 +232,7 @@ def _interval(recalls: Array) -> tuple[float, float]:
 
 
 def _doubled(first: int, last: int) -> list[int]:
-    found = [first]
-    while found[-1] < last:
-        found.append(min(2 * found[-1], last))
-    return found
+    sizes = [first]
+    while sizes[-1] < last:
+        sizes.append(min(2 * sizes[-1], last))
+    return sizes

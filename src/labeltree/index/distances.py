@@ -41,8 +41,8 @@ def _distances(geometry: GeometryName, q: Array, rows: Array, curvature: float) 
     x = np.ascontiguousarray(rows, np.float64)
     if geometry == "cosine":
         lengths = np.sqrt((x * x).sum(1)) * math.sqrt(float((q * q).sum()))
-        found = 1.0 - (x * q).sum(1) / np.where(lengths > 0, lengths, 1.0)
-        return np.asarray(np.maximum(found, 0.0))
+        distances = 1.0 - (x * q).sum(1) / np.where(lengths > 0, lengths, 1.0)
+        return np.asarray(np.maximum(distances, 0.0))
     squares = ((x - q) ** 2).sum(1)
     if geometry == "euclidean":
         return np.asarray(np.sqrt(squares))
@@ -78,9 +78,9 @@ def lorentz(vectors: Array, curvature: float) -> Array:
 
 def lorentz_queries(vectors: Array, curvature: float) -> Array:
     """The same with the sign of time flipped: the inner product with a row is then -cosh(√c distance)."""
-    found = lorentz(vectors, curvature)
-    found[:, 0] *= -1.0
-    return found
+    queries = lorentz(vectors, curvature)
+    queries[:, 0] *= -1.0
+    return queries
 
 
 class FastScores:

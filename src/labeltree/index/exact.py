@@ -90,15 +90,15 @@ class ExactMatrix:
         if k < 1:
             return [(np.zeros(0, np.int64), np.zeros(0)) for _ in queries]
         step = max(1, min(len(queries), _BLOCK // min(_ROWS, total)))
-        found: list[tuple[Array, Array]] = []
+        nearest: list[tuple[Array, Array]] = []
         for at in range(0, len(queries), step):
             some = queries[at : at + step]
             candidates = self._candidates(FastScores(geometry, some, curvature), len(some), k, among, total)
             for query, positions in zip(some, candidates, strict=True):
                 values = distances(geometry, query, self.vectors[positions], curvature)
                 order = np.lexsort((positions, values))[:k]
-                found.append((positions[order], values[order]))
-        return found
+                nearest.append((positions[order], values[order]))
+        return nearest
 
     def _candidates(
         self, score: FastScores, num_queries: int, k: int, among: Array | None, total: int
@@ -207,23 +207,23 @@ def open_matrix(store: Store, *folders: Path) -> ExactMatrix:
 def _open_matrix(store: Store, folder: Path) -> ExactMatrix:
     with _opening:
         target = folder / f"{store.settings.key}-{store.version}"
-        found = _read(target)
-        if found is not None:
-            return found
+        matrix = _read(target)
+        if matrix is not None:
+            return matrix
         with writing(folder), new_folder_in(folder) as new:
             _write(store, new / "matrix")
             try:
                 os.rename(new / "matrix", target)
             except OSError:  # another process was faster, or left something damaged
-                if (found := _read(target)) is not None:
-                    return found
+                if (matrix := _read(target)) is not None:
+                    return matrix
                 os.rename(target, new / "damaged")
                 os.rename(new / "matrix", target)
         _delete_older(folder, store)
-        found = _read(target)
-        if found is None:
+        matrix = _read(target)
+        if matrix is None:
             raise OSError(f"'{target}' vanished or changed while it was opened; run it again")
-        return found
+        return matrix
 
 
 def keep_matrix(before: Store, after: Store, *folders: Path) -> None:
@@ -267,14 +267,14 @@ def _write(store: Store, folder: Path) -> None:
 
 def _allocated(path: Path, shape: tuple[int, int]) -> np.memmap[Any, Any]:
     """A mapped file that has its place on the disk: one that got full later would kill the process."""
-    found = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=shape)
+    array = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=shape)
     if hasattr(os, "posix_fallocate"):
         with path.open("r+b") as file:
             try:
                 os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
             except OSError as error:
                 raise OSError(error.errno, error.strerror, str(path)) from error
-    return found
+    return array
 
 
 def _write_columns(store: Store, rows: Array, path: Path) -> None:

@@ -190,18 +190,18 @@ def node_ranges(taxonomy: Taxonomy, nodes: Nodes) -> tuple[tuple[int, int], ...]
             nodes themselves, whatever is below them.
     """
     several = [nodes] if isinstance(nodes, str | int) else list(nodes)
-    found = []
+    ranges = []
     for node in several:
         if isinstance(node, range):
-            found.append((node.start, node.stop))
+            ranges.append((node.start, node.stop))
             continue
         number = taxonomy.find(node) if isinstance(node, str) else int(node)
         if not 0 <= number < taxonomy.num_nodes:
             raise DataError(
                 f"there is no node {number}; the taxonomy has nodes 0 to {taxonomy.num_nodes - 1}"
             )
-        found.append((number, int(taxonomy.subtree_end[number])))
-    return tuple(found)
+        ranges.append((number, int(taxonomy.subtree_end[number])))
+    return tuple(ranges)
 
 
 def as_conditions(where: Where | None) -> tuple[Condition, ...]:
@@ -211,15 +211,15 @@ def as_conditions(where: Where | None) -> tuple[Condition, ...]:
         >>> as_conditions({"split": "test", "year": (">=", 2020), "camera": ["a", "b"]})[1]
         Condition(column='year', operator='>=', values=(2020,))
     """
-    found = []
+    conditions = []
     for column, value in (where or {}).items():
         if isinstance(value, tuple) and len(value) == 2 and value[0] in _OPERATORS:
-            found.append(Condition(column, str(value[0]), (_scalar(column, value[1]),)))
+            conditions.append(Condition(column, str(value[0]), (_scalar(column, value[1]),)))
         elif isinstance(value, list | tuple | set | frozenset | np.ndarray):
-            found.append(Condition(column, "in", tuple(_scalar(column, one) for one in value)))
+            conditions.append(Condition(column, "in", tuple(_scalar(column, one) for one in value)))
         else:
-            found.append(Condition(column, "==", (_scalar(column, value),)))
-    return tuple(found)
+            conditions.append(Condition(column, "==", (_scalar(column, value),)))
+    return tuple(conditions)
 
 
 def parse_where(texts: Sequence[str], schema: pa.Schema) -> dict[str, object]:
@@ -235,7 +235,7 @@ def parse_where(texts: Sequence[str], schema: pa.Schema) -> dict[str, object]:
     """
     import pyarrow as pa
 
-    found: dict[str, object] = {}
+    wanted: dict[str, object] = {}
     for text in texts:
         match = _TEXT.fullmatch(text)
         if match is None:
@@ -243,7 +243,7 @@ def parse_where(texts: Sequence[str], schema: pa.Schema) -> dict[str, object]:
         column, sign, value = match["column"], match["operator"], match["value"]
         if column not in schema.names:
             raise DataError(f"the index has no column '{column}'; it has {', '.join(sorted(schema.names))}")
-        if column in found:
+        if column in wanted:
             raise DataError(f"there are two conditions on '{column}'; write alternatives with commas, a,b")
         kind = schema.field(column).type
 
@@ -259,10 +259,10 @@ def parse_where(texts: Sequence[str], schema: pa.Schema) -> dict[str, object]:
 
         if sign in ("=", "=="):
             words = [value] if pa.types.is_string(kind) and "," not in value else value.split(",")
-            found[column] = [read(word.strip()) for word in words]
+            wanted[column] = [read(word.strip()) for word in words]
         else:
-            found[column] = (sign, read(value))
-    return found
+            wanted[column] = (sign, read(value))
+    return wanted
 
 
 def _scalar(column: str, value: object) -> Scalar:

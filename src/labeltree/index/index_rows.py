@@ -137,7 +137,7 @@ class IndexRows:
 
         n = len(self)
         numbers = np.arange(first_row, first_row + n) if isinstance(first_row, int) else first_row
-        found: dict[str, Any] = {
+        columns: dict[str, Any] = {
             "id": pa.array(self.ids, pa.string()),
             "row": pa.array(numbers, pa.int64()),
             "node": pa.array(self.nodes, pa.int64()),
@@ -146,10 +146,10 @@ class IndexRows:
         for plural, name in _PLURALS.items():
             values = getattr(self, plural)
             texts = [None] * n if values is None else [None if v in ("", None) else str(v) for v in values]
-            found[name] = pa.array(texts, pa.string())
+            columns[name] = pa.array(texts, pa.string())
         for name, values in self.columns.items():
-            found[name] = _column_to_arrow(name, values)
-        return pa.table(found)
+            columns[name] = _column_to_arrow(name, values)
+        return pa.table(columns)
 
 
 def vectors_to_arrow(vectors: Array) -> pa.FixedSizeListArray:

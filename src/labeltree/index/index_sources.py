@@ -124,7 +124,7 @@ def rows_of_run(
         columns["prediction"] = [names(node) if node > 0 else None for node in answers.tolist()]
     everything = torch.arange(len(source))
     files = source.paths(everything)
-    found = IndexRows(
+    complete = IndexRows(
         rows.ids,
         rows.vectors,
         rows.nodes,
@@ -134,7 +134,7 @@ def rows_of_run(
         groups=rows.groups,
         columns=columns,
     )
-    return found, table, space
+    return complete, table, space
 
 
 def _answers(run: TrainedRun, table: EmbeddingTable) -> tuple[torch.Tensor | None, SpaceName]:

@@ -283,11 +283,11 @@ def _state(folder: Path) -> tuple[int, int] | None:
     None if that is so new that another change could have the same time.
     """
     try:
-        found = (folder / f"{_TABLE}.lance" / "_versions").stat()
+        status = (folder / f"{_TABLE}.lance" / "_versions").stat()
     except OSError:
         return None
-    settled = time.time_ns() - found.st_mtime_ns > _SETTLED_NS
-    return (found.st_ino, found.st_mtime_ns) if settled else None
+    settled = time.time_ns() - status.st_mtime_ns > _SETTLED_NS
+    return (status.st_ino, status.st_mtime_ns) if settled else None
 
 
 @contextmanager

@@ -69,12 +69,12 @@ class LanceSearch:
                 search = search.where(condition)
             return await search.to_arrow()
 
-        found = LOOP.run(ask())
-        rows = numbers[np.searchsorted(addresses, found["_rowid"].to_numpy())]
+        answers = LOOP.run(ask())
+        rows = numbers[np.searchsorted(addresses, answers["_rowid"].to_numpy())]
         if len(queries) == 1:
             return [rows]
-        query = found["query_index"].to_numpy()
-        order = np.lexsort((found["_distance"].to_numpy(), query))
+        query = answers["query_index"].to_numpy()
+        order = np.lexsort((answers["_distance"].to_numpy(), query))
         ends = np.searchsorted(query[order], np.arange(1, len(queries)))
         return list(np.split(rows[order], ends))
 

@@ -148,16 +148,16 @@ def _answers(
     options: dict[str, Any],
 ) -> list[Answer]:
     """The answers by one version of an index, with the vectors of images and texts."""
-    found: dict[int, Answer] = {}
+    answers: dict[int, Answer] = {}
     for kind, (vectors, problems) in embedded.items():
         places = [place for place, query in enumerate(queries) if query.kind == kind]
         readable = [place for at, place in enumerate(places) if at not in problems]
         hits = index.search(vectors, **options) if readable else []
-        found |= {
+        answers |= {
             place: _answer(queries[place], view.of(one), known)
             for place, one in zip(readable, hits, strict=True)
         }
-        found |= {places[at]: _unread(queries[places[at]], reason) for at, reason in problems.items()}
+        answers |= {places[at]: _unread(queries[places[at]], reason) for at, reason in problems.items()}
     of_ids = [place for place, query in enumerate(queries) if query.kind == "id"]
     names = [queries[place].value for place in of_ids]
     own = _own_labels(index, names)
@@ -165,13 +165,13 @@ def _answers(
     for place, name, of_id in zip(of_ids, names, hits_of_ids, strict=True):
         if of_id is None:
             problem = f"there is no sample '{name}' in the index '{index.where}'"
-            found[place] = _unread(queries[place], problem)
+            answers[place] = _unread(queries[place], problem)
         else:
-            found[place] = _answer(queries[place], view.of(of_id), view.node(own[name]))
+            answers[place] = _answer(queries[place], view.of(of_id), view.node(own[name]))
     for place, query in enumerate(queries):
         if query.kind == "node":
-            found[place] = _of_node(index, query, view, options)
-    return [found[place] for place in range(len(queries))]
+            answers[place] = _of_node(index, query, view, options)
+    return [answers[place] for place in range(len(queries))]
 
 
 class _View:

@@ -193,8 +193,8 @@ def _table(answer: Answer, taxonomy: Taxonomy) -> str:
         lines = [line[:-1] for line in lines]
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
     body = "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)
-    found = f"{body}\n" if len(answer.hits) else "nothing was found: no sample passes the conditions\n"
-    return f"{_short(answer.query, 100)}{label}\n{found}"
+    listed = f"{body}\n" if len(answer.hits) else "nothing was found: no sample passes the conditions\n"
+    return f"{_short(answer.query, 100)}{label}\n{listed}"
 
 
 def _short(text: str, widest: int = _WIDEST) -> str:

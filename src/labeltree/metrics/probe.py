@@ -145,10 +145,10 @@ def minimize(objective: Objective, start: Tensor, tolerance: float, max_iteratio
     gap = _gap(objective, value, gradient, curvature)
     while gap > tolerance and iteration < max_iterations:
         direction = _two_loops(gradient, pairs, curvature).neg_()
-        found = _line_search(objective, x, value, direction, _dot(direction, gradient))
-        if found is None:
+        line_step = _line_search(objective, x, value, direction, _dot(direction, gradient))
+        if line_step is None:
             break
-        step, value, new_gradient = found
+        step, value, new_gradient = line_step
         change = new_gradient - gradient
         if _dot(step, change) > 0:
             pairs.append((step, change))
@@ -383,19 +383,19 @@ class LinearProbe(LinearClassifier):
         strength = largest / objective.num_classes
         while strength > 3.0 * penalty and steps < self.max_iterations:
             work.penalty = strength
-            found = minimize(work, parameters, 1e-2, self.max_iterations - steps)
-            parameters, steps = found.parameters, steps + found.iterations
+            solution = minimize(work, parameters, 1e-2, self.max_iterations - steps)
+            parameters, steps = solution.parameters, steps + solution.iterations
             strength /= 10.0
         work.penalty = penalty
         # the float32 gap is not exact enough for the final check
-        found = minimize(work, parameters, self.tolerance / 2, max(self.max_iterations - steps, 0))
-        steps += found.iterations
+        solution = minimize(work, parameters, self.tolerance / 2, max(self.max_iterations - steps, 0))
+        steps += solution.iterations
         if not small:
-            found = minimize(
-                objective, found.parameters.double(), self.tolerance, max(self.max_iterations - steps, 0)
+            solution = minimize(
+                objective, solution.parameters.double(), self.tolerance, max(self.max_iterations - steps, 0)
             )
-            steps += found.iterations
-        return Solution(found.parameters, found.value, found.gap, steps)
+            steps += solution.iterations
+        return Solution(solution.parameters, solution.value, solution.gap, steps)
 
 
 def _rotation(centred: Tensor, sample_weight: Tensor) -> Tensor | None:

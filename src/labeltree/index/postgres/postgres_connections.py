@@ -110,8 +110,8 @@ def _client() -> Any:
 
 def _extension_version(connection: psycopg.Connection[Any]) -> tuple[int, ...] | None:
     """The version of pgvector in the database; None if it has none."""
-    found = connection.execute("SELECT extversion FROM pg_extension WHERE extname = 'vector'").fetchone()
-    return tuple(int(part) for part in str(found[0]).split(".")) if found else None
+    answer = connection.execute("SELECT extversion FROM pg_extension WHERE extname = 'vector'").fetchone()
+    return tuple(int(part) for part in str(answer[0]).split(".")) if answer else None
 
 
 def scans_iteratively(connection: psycopg.Connection[Any]) -> bool:

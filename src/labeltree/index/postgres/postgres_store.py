@@ -99,18 +99,18 @@ class PostgresStore:
         self._settings, self._schema = settings, rows.schema.remove_metadata()
         with self._connections.one() as connection, connection.transaction():
             connection.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [f"labeltree {address.name}"])
-            found = self._tables.existing(connection)
-            if found and "settings" not in found:
+            existing = self._tables.existing(connection)
+            if existing and "settings" not in existing:
                 raise DataError(
                     f"the schema '{address.name}' at {self.name} holds tables that are no index; "
                     "take another name"
                 )
-            if found and not overwrite:
+            if existing and not overwrite:
                 raise DataError(
                     f"there is an index at '{self.name}' already; overwrite it, or take another name"
                 )
             version = 0
-            if found:
+            if existing:
                 version = self._tables.one(connection, "SELECT version FROM {settings} FOR UPDATE")
                 self._tables.run(connection, "DROP TABLE {rows}, {labels}, {nodes}, {closure}, {settings}")
             self._tables.make(connection, rows.schema)
@@ -195,10 +195,10 @@ class PostgresStore:
         query = sql.SQL("SELECT {} ").format(wanted) + self._tables.sql(source) + condition
         with self._reading() as connection, connection.cursor("scan", binary=True) as cursor:
             cursor.execute(query, values)
-            while found := cursor.fetchmany(_BATCH):
+            while batch := cursor.fetchmany(_BATCH):
                 arrays = [
                     _vectors(column) if field.name in VECTORS else pa.array(column, field.type)
-                    for field, column in zip(schema, zip(*found, strict=True), strict=True)
+                    for field, column in zip(schema, zip(*batch, strict=True), strict=True)
                 ]
                 yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
@@ -221,8 +221,8 @@ class PostgresStore:
                     connection.execute(query, [*values, indexed_query(self._settings, one), k], binary=True)
                     for one in queries
                 ]
-                found = [_numbers(cursor) for cursor in cursors]
-        return found
+                nearest = [_numbers(cursor) for cursor in cursors]
+        return nearest
 
     def nearest_exact(self, queries: Array, k: int, filter: Filter | None = None) -> list[Array]:
         """See `Store`; the server compares every row that passes, in a sequential scan.
@@ -242,12 +242,12 @@ class PostgresStore:
         ).format(
             sql.SQL("SELECT row, {} AS score {}").format(score, self._tables.sql("FROM {rows} r")), condition
         )
-        found = []
+        nearest = []
         with self._reading() as connection:
             for one in queries:
                 asked = [score_query(self._settings, one), *values, k - 1, factor, margin]
-                found.append(_numbers(connection.execute(query, asked, binary=True)))
-        return found
+                nearest.append(_numbers(connection.execute(query, asked, binary=True)))
+        return nearest
 
     # Writing
 
@@ -389,20 +389,18 @@ class PostgresStore:
         with self._reading(check=False) as connection:
             if "settings" not in self._tables.existing(connection):
                 raise DataError(f"there is no index at '{self.name}'; make one with 'labeltree index'")
-            found = self._tables.run(
-                connection, "SELECT version, document, columns FROM {settings}"
-            ).fetchone()
-        if found is None:
+            row = self._tables.run(connection, "SELECT version, document, columns FROM {settings}").fetchone()
+        if row is None:
             raise DataError(
                 f"the index at '{self.name}' has lost its settings; make it anew with 'labeltree index'"
             )
-        self._version = int(found[0])
-        self._settings = IndexSettings.from_text(found[1], self.name)
-        self._schema = pa.ipc.read_schema(pa.py_buffer(bytes(found[2])))
+        self._version = int(row[0])
+        self._settings = IndexSettings.from_text(row[1], self.name)
+        self._schema = pa.ipc.read_schema(pa.py_buffer(bytes(row[2])))
 
     def _version_there(self, connection: psycopg.Connection[Any]) -> tuple[int, str]:
-        found = self._tables.run(connection, "SELECT version, key FROM {settings}").fetchone()
-        return (int(found[0]), str(found[1])) if found else (-1, "")
+        row = self._tables.run(connection, "SELECT version, key FROM {settings}").fetchone()
+        return (int(row[0]), str(row[1])) if row else (-1, "")
 
     def _write_settings(self, connection: psycopg.Connection[Any]) -> None:
         self._tables.run(

@@ -60,20 +60,20 @@ class PostgresTables:
     ) -> Any:
         """The first value of the first row, which only a damaged index lacks."""
         whole = self.sql(query) if condition is None else self.sql(query) + condition
-        found = connection.execute(whole, values).fetchone()
-        if found is None:
+        row = connection.execute(whole, values).fetchone()
+        if row is None:
             raise DataError(
                 f"the index at '{self._address.shown}' has lost its settings; make it anew with "
                 "'labeltree index'"
             )
-        return found[0]
+        return row[0]
 
     def existing(self, connection: psycopg.Connection[Any]) -> set[str]:
         """Names of the tables that there are."""
-        found = connection.execute(
+        answer = connection.execute(
             "SELECT tablename FROM pg_tables WHERE schemaname = %s", [self._address.name]
         )
-        return {str(row[0]) for row in found.fetchall()}
+        return {str(row[0]) for row in answer.fetchall()}
 
     def make(self, connection: psycopg.Connection[Any], schema: pa.Schema) -> None:
         """Make the tables; `schema` is that of the rows."""

@@ -72,9 +72,9 @@ class HeadPoint:
 
     def read(self) -> QdrantHead:
         """The head as it is now."""
-        found = self._client.retrieve(self._collection, [_HEAD], with_payload=True)
+        points = self._client.retrieve(self._collection, [_HEAD], with_payload=True)
         try:
-            return QdrantHead(**found[0].payload)
+            return QdrantHead(**points[0].payload)
         except (IndexError, TypeError):
             raise DataError(
                 f"the collection '{self._collection}' at {self._where} is no index of labeltree; "

@@ -167,11 +167,11 @@ def query_points(
         )
         for query in queries
     ]
-    found: list[list[Any]] = []
+    points: list[list[Any]] = []
     for at in range(0, len(requests), 100):
         replies = client.query_batch_points(name, requests[at : at + 100])
-        found += [reply.points for reply in replies]
-    return found
+        points += [reply.points for reply in replies]
+    return points
 
 
 def is_certain(settings: IndexSettings, query: Array, points: list[Any], k: int) -> bool:

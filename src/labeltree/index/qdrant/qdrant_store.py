@@ -181,12 +181,12 @@ class QdrantStore:
 
     def rows_of(self, ids: Sequence[str]) -> dict[str, int]:
         """See `Store`."""
-        found: dict[str, int] = {}
+        rows: dict[str, int] = {}
         with self._reading():
             for at in range(0, len(ids), _BATCH):
                 for point in self._points(Filter(ids=tuple(ids[at : at + _BATCH])), ["id", "row"]):
-                    found[point.payload["id"]] = point.payload["row"]
-        return found
+                    rows[point.payload["id"]] = point.payload["row"]
+        return rows
 
     def next_row(self) -> int:
         """See `Store`."""
@@ -229,17 +229,17 @@ class QdrantStore:
         params = (
             None if self._address.is_folder else models.SearchParams(exact=True)
         )  # a folder is always exact
-        found: dict[int, Array] = {}
+        nearest: dict[int, Array] = {}
         most = 2 * k + 16
         with self._reading():
-            while len(found) < len(queries):
-                left = [query for query in range(len(queries)) if query not in found]
+            while len(nearest) < len(queries):
+                left = [query for query in range(len(queries)) if query not in nearest]
                 replies = self._query(asked[left], most, filter, "search" if cosine else "vector", params)
                 for query, points in zip(left, replies, strict=True):
                     if len(points) < most or is_certain(self._settings, queries[query], points, k):
-                        found[query] = row_numbers(points)
+                        nearest[query] = row_numbers(points)
                 most *= 4
-        return [found[query] for query in range(len(queries))]
+        return [nearest[query] for query in range(len(queries))]
 
     # Writing
 

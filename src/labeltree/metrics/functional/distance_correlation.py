@@ -88,15 +88,15 @@ def cophenetic_correlation(
         with torch.enable_grad():
             means = geometry.group_means(points, own, len(classes), weights=weights)
         distance = _distances(means.detach(), pairs, geometry)
-        found, slope = _correlation(distance, apart)
-    if len(classes) < 3 or bool(found.isnan()):
+        correlation, slope = _correlation(distance, apart)
+    if len(classes) < 3 or bool(correlation.isnan()):
         return undefined if reduction == "mean" else spread(undefined.expand(len(points)), labelled)
     if reduction == "mean":
-        return found
+        return correlation
     slopes = _gradient(means.detach(), pairs, geometry, slope)
     with torch.enable_grad():
         (influence,) = torch.autograd.grad((means * slopes).sum(), weights)
-    return spread(found + len(points) * influence, labelled)
+    return spread(correlation + len(points) * influence, labelled)
 
 
 def _correlation(distance: Tensor, apart: Tensor) -> tuple[Tensor, Tensor]:
@@ -105,8 +105,8 @@ def _correlation(distance: Tensor, apart: Tensor) -> tuple[Tensor, Tensor]:
     if any(bool(c.abs().max() <= _EQUAL * x.abs().max()) for c, x in ((one, distance), (other, apart))):
         return distance.new_full((), torch.nan), torch.zeros_like(distance)
     one_unit, other_unit = one / one.norm(), other / other.norm()
-    found = (one_unit * other_unit).sum().clamp(-1, 1)
-    return found, (other_unit - found * one_unit) / one.norm()
+    correlation = (one_unit * other_unit).sum().clamp(-1, 1)
+    return correlation, (other_unit - correlation * one_unit) / one.norm()
 
 
 def _distances(means: Tensor, pairs: Tensor, geometry: Geometry) -> Tensor:

@@ -140,12 +140,12 @@ def _power(
     return torch.where(coincident.any(1, keepdim=True), coincident.double(), inverse)
 
 
-def _vote(found: dict[int, Tensor], rows: slice, power: Tensor, labels: Tensor, classes: Tensor) -> None:
+def _vote(neighbours: dict[int, Tensor], rows: slice, power: Tensor, labels: Tensor, classes: Tensor) -> None:
     """Count votes (b, k) for labels (b, k), nearest first, and store the winner at every requested k."""
     votes = power.new_zeros(len(power), len(classes))
     counted = 0
-    for k in sorted(found):
+    for k in sorted(neighbours):
         upto = min(k, power.shape[1])
         votes.scatter_add_(1, labels[:, counted:upto], power[:, counted:upto])
         counted = upto
-        found[k][rows] = classes[votes.argmax(dim=1)]
+        neighbours[k][rows] = classes[votes.argmax(dim=1)]

@@ -128,8 +128,8 @@ def node_decision_counts(
     true, false = np.zeros((2, n), dtype=np.int64)
     np.add.at(true, said[right], counts[right])
     np.add.at(false, said[wrong], counts[wrong])
-    found = (torch.from_numpy(x).to(target_nodes.device) for x in (true, false, *labels.totals()))
-    true_positives, false_positives, positives, negatives = found
+    tensors = (torch.from_numpy(x).to(target_nodes.device) for x in (true, false, *labels.totals()))
+    true_positives, false_positives, positives, negatives = tensors
     return true_positives, false_positives, positives, negatives
 
 

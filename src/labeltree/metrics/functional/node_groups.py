@@ -73,23 +73,23 @@ def group_probabilities(
 
     average = mean(given)
     if aggregation == "mean":
-        found = average
+        pooled = average
     elif aggregation == "logits":
         smallest = torch.finfo(torch.float64).tiny  # log 0 would outweigh all other samples
-        found = mean(given.clamp_min(smallest).log()).softmax(dim=1)
+        pooled = mean(given.clamp_min(smallest).log()).softmax(dim=1)
     elif aggregation == "max":
         index = place[:, None].expand_as(given)
-        found = given.new_zeros(shape).scatter_reduce_(0, index, given, "amax")
-        found = found / found.sum(dim=1, keepdim=True)
+        pooled = given.new_zeros(shape).scatter_reduce_(0, index, given, "amax")
+        pooled = pooled / pooled.sum(dim=1, keepdim=True)
     elif aggregation == "noisy-or":
         none = mean((1 - given).clamp_min(torch.finfo(torch.float64).tiny).log()) * sizes[:, None]
-        found = -torch.expm1(none)
-        found = found / found.sum(dim=1, keepdim=True)
+        pooled = -torch.expm1(none)
+        pooled = pooled / pooled.sum(dim=1, keepdim=True)
     else:
         votes = torch.nn.functional.one_hot(given.argmax(dim=1), shape[1])
-        found = mean(votes.double())
-    best = found == found.max(dim=1, keepdim=True).values
-    return GroupPredictions(names, found, average.masked_fill(~best, -1.0).argmax(dim=1))
+        pooled = mean(votes.double())
+    best = pooled == pooled.max(dim=1, keepdim=True).values
+    return GroupPredictions(names, pooled, average.masked_fill(~best, -1.0).argmax(dim=1))
 
 
 def group_labels(target_nodes: Tensor, groups: Tensor, taxonomy: AnyTaxonomy) -> Tensor:

@@ -119,9 +119,9 @@ class NodeLabels:
 
 def lines(nodes: IntArray, taxonomy: AnyTaxonomy) -> tuple[IntArray, IntArray]:
     """All pairs (p,), (p,) of an index into `nodes` (m,), and that node or one of its ancestors."""
-    found = [[*taxonomy.ancestors_of(node), node] for node in nodes.tolist()]
-    place = np.repeat(np.arange(len(found)), [len(line) for line in found])
-    return place, np.fromiter((node for line in found for node in line), dtype=np.int64, count=len(place))
+    paths = [[*taxonomy.ancestors_of(node), node] for node in nodes.tolist()]
+    place = np.repeat(np.arange(len(paths)), [len(line) for line in paths])
+    return place, np.fromiter((node for line in paths for node in line), dtype=np.int64, count=len(place))
 
 
 def _open(label: int, taxonomy: AnyTaxonomy) -> IntArray:
@@ -200,8 +200,8 @@ def node_scores(probabilities: Tensor, taxonomy: AnyTaxonomy, *, classes: Tensor
     """
     below = Below(classes, taxonomy)
     columns = check_probabilities(probabilities, below)
-    found = below.scores(columns, slice(0, taxonomy.num_nodes))
-    return torch.from_numpy(np.ascontiguousarray(found.T)).to(probabilities.device)
+    summed = below.scores(columns, slice(0, taxonomy.num_nodes))
+    return torch.from_numpy(np.ascontiguousarray(summed.T)).to(probabilities.device)
 
 
 def check_probabilities(probabilities: Tensor, below: Below) -> FloatArray:

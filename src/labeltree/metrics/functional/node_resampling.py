@@ -91,16 +91,16 @@ class CountedNodes:
             part.toarray() for part in (self.true, self.false, self.positive, self.other)
         )
         negative = self.known - other
-        found = {
+        influences = {
             "sensitivity": _ratio(true, positive),
             "specificity": _ratio(negative - false, negative),
             "ppv": _ratio(true, true + false),
             "npv": _ratio(negative - false, negative - false + positive - true),
         }
-        both = found["sensitivity"], found["specificity"]
+        both = influences["sensitivity"], influences["specificity"]
         fewest = np.minimum(both[0].groups, both[1].groups)
-        found["balanced_accuracy"] = Influence((both[0].change + both[1].change) / 2, fewest)
-        return found
+        influences["balanced_accuracy"] = Influence((both[0].change + both[1].change) / 2, fewest)
+        return influences
 
 
 def decided_nodes(
@@ -257,8 +257,8 @@ class RankedNodes:
         def upward(values: FloatArray) -> FloatArray:
             """Sums over a step and all lower steps, within each node."""
             total = np.append(np.cumsum(values[::-1])[::-1], 0.0)
-            found: FloatArray = total[:-1] - total[ends][node]
-            return found
+            above: FloatArray = total[:-1] - total[ends][node]
+            return above
 
         won = rest[node] - above - level / 2  # negatives outranked by each positive of a step
         pair = one[node] * rest[node]
@@ -288,8 +288,8 @@ class RankedNodes:
         """(b,) number of groups with a positive sample or with a negative sample, whichever is smaller."""
         positive = np.diff(self.positives.indptr)
         negative = (self.known - self.other.toarray() > 0).sum(axis=1)
-        found: FloatArray = np.minimum(positive, negative).astype(np.float64)
-        return found
+        smaller: FloatArray = np.minimum(positive, negative).astype(np.float64)
+        return smaller
 
     @property
     def _sizes(self) -> IntArray:
@@ -307,8 +307,8 @@ class RankedNodes:
         return positive, self._running(positive), self._running(between + tied) - tied, tied
 
     def _product(self, matrix: csr_array, counts: NDArray[np.floating[Any]]) -> FloatArray:
-        found: FloatArray = (matrix @ counts).astype(np.float64)
-        return found
+        product: FloatArray = (matrix @ counts).astype(np.float64)
+        return product
 
     def _running(self, values: FloatArray) -> FloatArray:
         """Cumulative sums from a node's first step."""
@@ -318,8 +318,8 @@ class RankedNodes:
         return total
 
     def _summed(self, values: FloatArray) -> FloatArray:
-        found: FloatArray = np.add.reduceat(values, self.first, axis=0)
-        return found
+        sums: FloatArray = np.add.reduceat(values, self.first, axis=0)
+        return sums
 
 
 def _spread(matrix: csr_array, node: IntArray, weight: FloatArray, nodes: int) -> FloatArray:
@@ -328,8 +328,8 @@ def _spread(matrix: csr_array, node: IntArray, weight: FloatArray, nodes: int) -
     shape = (nodes, matrix.shape[1])
     place = node[step] * shape[1] + matrix.indices
     sums = np.bincount(place, matrix.data * weight[step], minlength=shape[0] * shape[1])
-    found: FloatArray = sums.reshape(shape).astype(np.float64)
-    return found
+    spread_sums: FloatArray = sums.reshape(shape).astype(np.float64)
+    return spread_sums
 
 
 def ranked_nodes(

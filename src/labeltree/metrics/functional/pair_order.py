@@ -116,8 +116,8 @@ def pair_violations(
         for anchor in anchors.tolist():
             others = torch.cat([torch.arange(anchor), torch.arange(anchor + 1, count)]).to(nodes.device)
             first = torch.full_like(others, anchor)
-            found = _count_comparisons(*_measure(points, nodes, first, others, taxonomy, geometry), tied)
-            violating, comparable = violating + found[0], comparable + found[1]
+            counted = _count_comparisons(*_measure(points, nodes, first, others, taxonomy, geometry), tied)
+            violating, comparable = violating + counted[0], comparable + counted[1]
         return _share(violating, comparable, points)
     first, second = (side.to(nodes.device) for side in choose_pairs(count, max_pairs, generator))
     if reduction == "none":
@@ -218,9 +218,9 @@ def _pseudo_values(
     for level in torch.unique(depth).tolist():
         here = depth == level
         own, shallower, deeper = distance[here], distance[depth < level], distance[depth > level]
-        found = torch.searchsorted(shallower, own, right=tied)
-        found += len(deeper) - torch.searchsorted(deeper, own, right=not tied)
-        violating[order[here]] = found.double()
+        wrong = torch.searchsorted(shallower, own, right=tied)
+        wrong += len(deeper) - torch.searchsorted(deeper, own, right=not tied)
+        violating[order[here]] = wrong.double()
         comparable[order[here]] = float(len(shallower) + len(deeper))
     total = comparable.sum() / 2
     share = violating.sum() / 2 / total

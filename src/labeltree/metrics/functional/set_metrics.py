@@ -98,8 +98,8 @@ def set_overlap(
     for answer, labels in zip(cut.tolist(), label_sets.tolist(), strict=True):
         truth = frozenset[int]().union(*(lines[label] for label in labels))
         sizes.append((len(lines[answer] & truth), len(lines[answer]), len(truth)))
-    found = torch.tensor(sizes, dtype=torch.int64, device=predicted_nodes.device).reshape(-1, 3)
-    common, of_answer, of_labels = found.unbind(1)
+    overlaps = torch.tensor(sizes, dtype=torch.int64, device=predicted_nodes.device).reshape(-1, 3)
+    common, of_answer, of_labels = overlaps.unbind(1)
     return common, of_answer, of_labels
 
 
@@ -159,7 +159,7 @@ def set_retrieval(
     key_groups = query_groups if alone else key_groups
     space, depths = geometry or Sphere(), range(1, tree.max_depth + 1)
     names = ["recall@1", "map@r", *(f"recall@1/depth{depth}" for depth in depths)]
-    found = {name: torch.full((len(embeddings),), torch.nan, dtype=torch.float64) for name in names}
+    scores = {name: torch.full((len(embeddings),), torch.nan, dtype=torch.float64) for name in names}
     above = tree.ancestors
     step = max(1, _PAIRS // max(len(keys), 1))
     for start in range(0, len(embeddings), step):
@@ -182,23 +182,23 @@ def set_retrieval(
         ranks = torch.arange(1, hits.shape[1] + 1)
         precision = hits.cumsum(1) / ranks * hits * (ranks <= counts[:, None])
         asked = counts > 0
-        found["recall@1"][rows] = torch.where(asked, hits[:, 0], torch.nan)
-        found["map@r"][rows] = torch.where(asked, precision.sum(1) / counts.clamp_min(1), torch.nan)
+        scores["recall@1"][rows] = torch.where(asked, hits[:, 0], torch.nan)
+        scores["map@r"][rows] = torch.where(asked, precision.sum(1) / counts.clamp_min(1), torch.nan)
         for depth in depths:
             at = (torch.where(sets >= 0, above[sets.clamp_min(0), depth], -1) for sets in (own, key_sets))
             alike = _share(*at) & ~out
             first = alike.gather(1, ranked[:, :1])[:, 0].double()
-            found[f"recall@1/depth{depth}"][rows] = torch.where(alike.any(1), first, torch.nan)
-    return found
+            scores[f"recall@1/depth{depth}"][rows] = torch.where(alike.any(1), first, torch.nan)
+    return scores
 
 
 def _share(own: Tensor, other: Tensor) -> Tensor:
     """(b, m) bool: whether rows of nodes (b, k) and (m, l) have a node in common; -1 is none."""
-    found = torch.zeros(len(own), len(other), dtype=torch.bool)
+    shared = torch.zeros(len(own), len(other), dtype=torch.bool)
     for mine in own.unbind(1):
         for theirs in other.unbind(1):
-            found |= (mine[:, None] == theirs) & (mine >= 0)[:, None]
-    return found
+            shared |= (mine[:, None] == theirs) & (mine >= 0)[:, None]
+    return shared
 
 
 def _check(predicted_nodes: Tensor, label_sets: Tensor, taxonomy: AnyTaxonomy) -> None:

@@ -402,13 +402,13 @@ class RetrievalMetrics(_Retrieval):
 
     def value(self, samples: Tensor, labels: Tensor) -> dict[str, Tensor]:
         """Float64 scalars by name, including counts, as loggers need them."""
-        found = super().value(samples, labels)
-        del found["hp_curve"]
+        values = super().value(samples, labels)
+        del values["hp_curve"]
         for pattern in self.only or ():
-            if not fnmatch.filter(found, pattern):
-                near = difflib.get_close_matches(pattern, found, 1)
-                known = f"did you mean '{near[0]}'?" if near else f"there are {', '.join(found)}"
+            if not fnmatch.filter(values, pattern):
+                near = difflib.get_close_matches(pattern, values, 1)
+                known = f"did you mean '{near[0]}'?" if near else f"there are {', '.join(values)}"
                 raise ValueError(f"only has '{pattern}', which fits no key; {known}")
         only = ("*",) if self.only is None else self.only
-        chosen = {name for pattern in only for name in fnmatch.filter(found, pattern)}
-        return {name: value.double() for name, value in found.items() if name in chosen}
+        chosen = {name for pattern in only for name in fnmatch.filter(values, pattern)}
+        return {name: value.double() for name, value in values.items() if name in chosen}

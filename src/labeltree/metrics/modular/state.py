@@ -219,10 +219,10 @@ class CollectedSamples(Collected):
     def _tell_of_repetitions(self) -> None:
         """Warn of identical rows if nothing tells them apart, unless all embeddings have collapsed."""
         points = self._arrived("embeddings")
-        found = None if self._told_apart() else repeated_rows(points)
-        if found is not None and 2 * len(found[0]) <= len(points):
+        pair = None if self._told_apart() else repeated_rows(points)
+        if pair is not None and 2 * len(pair[0]) <= len(points):
             warnings.warn(
-                f"{len(found[0])} of {len(points)} samples have the embedding of another one, bit by bit. If "
+                f"{len(pair[0])} of {len(points)} samples have the embedding of another one, bit by bit. If "
                 f"a DistributedSampler repeats samples to make ranks even, {type(self).__name__}.update(..., "
                 "instances=ids) counts them once; if the data have copies, equal groups keep them from being "
                 "each other's results",

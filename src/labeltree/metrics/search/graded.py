@@ -71,11 +71,11 @@ def _totals(values: NDArray[Any], counts: Integers) -> NDArray[Any]:
     """Sums of values (h,) over the hits of every query, which has so many (b,); bool is counted."""
     some = np.flatnonzero(counts)
     dtype = np.int64 if values.dtype == np.bool_ else values.dtype
-    found = np.zeros(len(counts), dtype=dtype)
+    totals = np.zeros(len(counts), dtype=dtype)
     if len(some):
         starts = (counts.cumsum() - counts)[some]
-        found[some] = np.add.reduceat(values, starts, dtype=dtype)
-    return found
+        totals[some] = np.add.reduceat(values, starts, dtype=dtype)
+    return totals
 
 
 class GradedScores:
@@ -156,8 +156,8 @@ class GradedScores:
     def _shared(self, codes: Integers) -> Depths:
         """(u, c) depth that the distinct query nodes `codes` (u,) share with each code's node."""
         mine = self._distinct[torch.from_numpy(codes)]
-        found = shared_depths(self._taxonomy, mine[:, None], self._code_nodes[None, :])
-        return found.numpy().astype(self._dtype)
+        depths = shared_depths(self._taxonomy, mine[:, None], self._code_nodes[None, :])
+        return depths.numpy().astype(self._dtype)
 
     def add(self, rows: Integers, codes: NDArray[np.int32]) -> None:
         """Read the whole rankings of the queries `rows` (b,), whose results have the `codes` (b, m)."""
@@ -207,14 +207,14 @@ class GradedScores:
         weights = np.where(within > 0, self._weights[:, None], 0.0)
         means = precision / np.maximum(within, 1)
         with np.errstate(invalid="ignore", divide="ignore"):
-            found = {
+            scores = {
                 "pop": self._pop(hits, precision, exact),
                 "map": (weights * means).sum(0) / weights.sum(0),
                 "asi": overlap / reach,
                 "ndcg": gained / best,
             }
         queries = torch.from_numpy(rows)
-        for name, values in found.items():
+        for name, values in scores.items():
             # the sums of a perfect ranking must not exceed 1 by a rounding
             values = np.where(some, np.minimum(values, 1.0), np.nan)
             getattr(self, name)[queries] = torch.from_numpy(values)
@@ -225,8 +225,8 @@ class GradedScores:
         if depth <= self._least_decided or not len(hits.rank):
             return 0
         before = (self._decided.take(codes) < depth).cumsum(axis=1)
-        found: Integers = before[hits.of_query(np.arange(len(codes))), hits.rank - 1]
-        return found
+        ranks: Integers = before[hits.of_query(np.arange(len(codes))), hits.rank - 1]
+        return ranks
 
     def _pop(self, hits: _Hits, precision: Floats, exact: Integers) -> Floats:
         """(b,) H-AP with the relevance "pop", from the sums of precisions at each depth or deeper (L, b)."""
@@ -235,7 +235,7 @@ class GradedScores:
         relevance = np.where(exact > 0, steps[:, None] / np.maximum(exact, 1), 0.0)
         total = (relevance * exact).sum(0)
         risen = np.maximum.accumulate(relevance, axis=0)
-        found = (np.diff(risen, axis=0, prepend=0.0) * precision).sum(0)
+        precision_sums = (np.diff(risen, axis=0, prepend=0.0) * precision).sum(0)
         # a deeper result counts less than a coarser one if there are many of them: in order of relevance
         mixed: NDArray[np.bool_] = np.any((relevance < risen) & (exact > 0), axis=0)
         if mixed.any():
@@ -244,10 +244,10 @@ class GradedScores:
             query = hits.of_query(np.arange(len(mixed)))
             some = hits._replace(depth=places[hits.depth - 1, query]).where(mixed[query])
             rising = np.diff(np.take_along_axis(relevance, order, axis=0), axis=0, prepend=0.0)
-            sums = np.zeros_like(found)
+            sums = np.zeros_like(precision_sums)
             for at in range(depths):
                 some = some.where(some.depth >= at)
                 sums += rising[at] * some.totals(some.numbers() * self._inverse[some.rank])
-            found = np.where(mixed, sums, found)
-        result: Floats = found / total
+            precision_sums = np.where(mixed, sums, precision_sums)
+        result: Floats = precision_sums / total
         return result

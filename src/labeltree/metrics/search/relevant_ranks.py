@@ -98,13 +98,13 @@ class RelevanceScores:
             ranks: ranks of these results, from 1, ascending, query after query.
 
         """
-        found = np.flatnonzero(counts)
-        if not len(found):
+        present = np.flatnonzero(counts)
+        if not len(present):
             return
-        counts = counts[found]
+        counts = counts[present]
         starts = counts.cumsum() - counts
         numbers = np.arange(1, len(ranks) + 1) - np.repeat(starts, counts)
-        queries = torch.from_numpy(rows[found])
+        queries = torch.from_numpy(rows[present])
         relevant = self.relevant[queries].numpy()
         precision = numbers / ranks
         self.first[queries] = torch.from_numpy(ranks[starts])
@@ -114,8 +114,8 @@ class RelevanceScores:
 
     def recall(self, k: int) -> Tensor:
         """(n,) float64: 1 where one of the first `k` results is relevant, else 0; NaN where no item is."""
-        found = ((self.first > 0) & (self.first <= k)).double()
-        return torch.where(self.relevant > 0, found, torch.nan)
+        recalled = ((self.first > 0) & (self.first <= k)).double()
+        return torch.where(self.relevant > 0, recalled, torch.nan)
 
 
 class _Found(NamedTuple):
@@ -157,13 +157,13 @@ class RelevantRanks:
 
         `left_out` gives the columns that these queries leave out.
         """
-        found = [
+        added = [
             self._near_relevant(row, line, None if left_out is None else left_out.of(i))
             for i, (row, line) in enumerate(zip(rows.tolist(), scores, strict=True))
         ]
-        sizes = np.array([len(each.columns) for each in found])
-        columns = np.concatenate([each.columns for each in found])
-        before = np.concatenate([each.before for each in found])
+        sizes = np.array([len(each.columns) for each in added])
+        columns = np.concatenate([each.columns for each in added])
+        before = np.concatenate([each.before for each in added])
         line = np.repeat(np.arange(len(rows)), sizes)
         place = np.arange(len(line)) - np.repeat(sizes.cumsum() - sizes, sizes)
         packed = np.full((len(rows), int(sizes.max(initial=0))), LAST)

@@ -57,19 +57,19 @@ class LeftOut:
     @classmethod
     def rows(cls, own: Integers, size: int) -> LeftOut:
         """Each query leaves out one of `size` items: its own row."""
-        found = cls(own, np.arange(size))
-        found.own = True
-        return found
+        left_out = cls(own, np.arange(size))
+        left_out.own = True
+        return left_out
 
     @classmethod
     def outside(cls, rankings: Integers, size: int) -> LeftOut:
         """Each query leaves out the items of `size` that are not in its ranking (n, w), whose end is -1."""
         absent = np.ones((len(rankings), size + 1), dtype=np.bool_)
         np.put_along_axis(absent, rankings, False, axis=1)
-        found = object.__new__(cls)
-        found._fill(np.arange(len(rankings)), np.arange(size), *np.nonzero(absent[:, :size]))
-        found._shared = False
-        return found
+        left_out = object.__new__(cls)
+        left_out._fill(np.arange(len(rankings)), np.arange(size), *np.nonzero(absent[:, :size]))
+        left_out._shared = False
+        return left_out
 
     @classmethod
     def groups(cls, query_groups: Integers, key_groups: Integers | None = None) -> LeftOut:
@@ -86,9 +86,9 @@ class LeftOut:
         alone = everyone < 0
         numbers[alone] = len(everyone) + np.flatnonzero(alone)
         if key_groups is None:
-            found = cls(numbers, numbers)
-            found.own = found.single
-            return found
+            left_out = cls(numbers, numbers)
+            left_out.own = left_out.single
+            return left_out
         count = len(query_groups)
         return cls(np.where(alone[:count], -1, numbers[:count]), numbers[count:])
 
@@ -137,8 +137,8 @@ def groups_of(name: str, groups: Tensor, nodes: Tensor) -> Integers:
     """Checked groups (n,) of the rows that have a label."""
     check_labels(name, groups)
     check_same_length(name, groups, name.replace("groups", "nodes"), nodes)
-    found: Integers = groups[nodes >= 0].long().cpu().numpy()
-    return found
+    numbers: Integers = groups[nodes >= 0].long().cpu().numpy()
+    return numbers
 
 
 def check_leave_group_out(choice: str) -> None:
@@ -208,10 +208,10 @@ def have_partner(
     keys = nodes if key_nodes is None else key_nodes
     classes, places = torch.unique(torch.cat([nodes, keys]), return_inverse=True)
     mine, theirs = places[: len(nodes)].numpy(), places[len(nodes) :].numpy()
-    found = np.bincount(theirs, minlength=len(classes))[mine] if len(classes) else mine
+    partners = np.bincount(theirs, minlength=len(classes))[mine] if len(classes) else mine
     if groups is not None:
         others = None if key_groups is None else key_groups.numpy()
-        found = found - LeftOut.groups(groups.numpy(), others).of_class(mine, theirs)
+        partners = partners - LeftOut.groups(groups.numpy(), others).of_class(mine, theirs)
     elif key_nodes is None:
-        found = found - 1
-    return torch.from_numpy(found > 0) & (nodes >= 0)
+        partners = partners - 1
+    return torch.from_numpy(partners > 0) & (nodes >= 0)

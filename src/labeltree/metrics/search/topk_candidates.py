@@ -144,17 +144,17 @@ class TopkCandidates:
         if self._stored > self._limit:
             return np.empty((count, wanted), dtype=np.int64), np.ones(count, dtype=np.bool_)
         row, packed = np.concatenate(self._rows), np.concatenate(self._packed)
-        found = np.bincount(row, minlength=count)
+        counts = np.bincount(row, minlength=count)
         by_row = np.argsort(row, kind="stable")
-        place = np.arange(len(row)) - np.repeat(found.cumsum() - found, found)
-        sorted_rows = np.full((count, max(wanted, int(found.max()))), LAST)
+        place = np.arange(len(row)) - np.repeat(counts.cumsum() - counts, counts)
+        sorted_rows = np.full((count, max(wanted, int(counts.max()))), LAST)
         sorted_rows[row[by_row], place] = packed[by_row]
         sorted_rows.sort(axis=1)
         best = sorted_rows[:, :wanted]
         if self._left_out is None:
-            return best & COLUMN, found < wanted
+            return best & COLUMN, counts < wanted
         there = np.minimum(wanted, len(self._left_out.items) - self._left_out.counts)
-        return np.where(best == LAST, 0, best & COLUMN), found < there
+        return np.where(best == LAST, 0, best & COLUMN), counts < there
 
 
 def few_true(mask: NDArray[np.bool_]) -> NDArray[np.int64]:
