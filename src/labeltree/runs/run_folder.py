@@ -7,7 +7,6 @@ import filecmp
 import io
 import json
 import math
-import os
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,6 +20,7 @@ from labeltree.atomic import atomic_write, clear_leftovers, new_folder_in, writi
 from labeltree.errors import FolderInUseError, RunError, WriteError, typed
 from labeltree.links import refuse_links
 from labeltree.lock import LOCK, lock_folder, writer_of
+from labeltree.runs.run_files import RunFiles
 from labeltree.runs.sample_record import SampleRecord
 from labeltree.safe_files import Reader, fits, read_json, read_tensors, read_text, read_torch
 from labeltree.taxonomy import Taxonomy
@@ -43,207 +43,8 @@ _STATE: dict[str, Any] = {  # entries of every training state, written by Lightn
 _TRAIN_AGAIN = "restore it, or train again into another --out"
 
 
-class RunFolder:
-    """A folder with everything needed to repeat, evaluate and use one run.
-
-    Args:
-        path: path of the folder; it is created at the first write.
-    """
-
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
-
-    def __repr__(self) -> str:
-        return f"RunFolder({str(self.path)!r})"
-
-    def __fspath__(self) -> str:
-        return str(self.path)
-
-    @property
-    def recipe(self) -> Path:
-        """All settings of the run (YAML)."""
-        return self.path / "recipe.yaml"
-
-    @property
-    def folds(self) -> Path:
-        """The number of folds, if the folder holds the runs of a cross-validation (JSON)."""
-        return self.path / "folds.json"
-
-    @property
-    def taxonomy(self) -> Path:
-        """The taxonomy of the labels."""
-        return self.path / "taxonomy.json"
-
-    @property
-    def training_taxonomy(self) -> Path:
-        """The taxonomy of the training labels, if the recipe names another one."""
-        return self.path / "training_taxonomy.json"
-
-    @property
-    def data(self) -> Path:
-        """Summary of the data: samples, classes and groups of each split, columns, warnings (JSON)."""
-        return self.path / "data.json"
-
-    @property
-    def corrections(self) -> Path:
-        """The corrections of labels that the run began with (CSV), or the first of several tables."""
-        return self.correction_file(1)
-
-    def correction_file(self, number: int) -> Path:
-        """The first, second … table of the corrections that the run began with, in the order of their use."""
-        return self.path / ("corrections.csv" if number == 1 else f"corrections-{number}.csv")
-
-    @property
-    def correction_files(self) -> list[Path]:
-        """The tables of corrections that the run began with."""
-        files: list[Path] = []
-        while (file := self.correction_file(len(files) + 1)).is_file():
-            files.append(file)
-        return files
-
-    @property
-    def unused_rows(self) -> Path:
-        """The rows of a table that are not used, with the reasons (CSV), if there are any."""
-        return self.path / "unused-rows.csv"
-
-    @property
-    def unreadable(self) -> Path:
-        """The samples that were left out because they cannot be read, with the reasons (CSV), if any."""
-        return self.path / "unreadable.csv"
-
-    @property
-    def description(self) -> Path:
-        """What rebuilds the model, beside its weights (JSON); see `ModelDescription`."""
-        return self.path / "model.json"
-
-    @property
-    def word_vectors(self) -> Path:
-        """The word vectors of the classes' names, if the objective reads some."""
-        return self.path / "word_vectors.npz"
-
-    @property
-    def samples(self) -> Path:
-        """The samples of the run, their contents and splits; see `SampleRecord`."""
-        return self.path / "samples.npz"
-
-    @property
-    def last_checkpoint(self) -> Path:
-        """The newest complete training state."""
-        return self.path / "checkpoints" / "last.ckpt"
-
-    @property
-    def best_checkpoint(self) -> Path:
-        """The training state at the best validation value."""
-        return self.path / "checkpoints" / "best.ckpt"
-
-    @property
-    def encoder(self) -> Path:
-        """The weights of the chosen encoder and heads (safetensors)."""
-        return self.path / "encoder.safetensors"
-
-    @property
-    def encoder_config(self) -> Path:
-        """Folder of what rebuilds the encoder without the place it came from, unless its name suffices."""
-        return self.path / "encoder_config"
-
-    @property
-    def history(self) -> Path:
-        """One line per epoch: losses, validation metrics, learning rate, seconds."""
-        return self.path / "history.csv"
-
-    @property
-    def versions(self) -> Path:
-        """Versions and device of each training session of the run (JSON)."""
-        return self.path / "versions.json"
-
-    @property
-    def diverged(self) -> Path:
-        """The steps at which training diverged, and the settings with which it continued (JSON)."""
-        return self.path / "diverged.json"
-
-    @property
-    def metrics(self) -> Path:
-        """The result of the evaluation."""
-        return self.path / "metrics.json"
-
-    @property
-    def outcomes(self) -> Path:
-        """The outcome of every test sample in the evaluation."""
-        return self.path / "outcomes.npz"
-
-    @property
-    def measured_on(self) -> Path:
-        """A fingerprint of the other taxonomy, and of the mapping to it, that the evaluation is on."""
-        return self.path / "measured-on.json"
-
-    @property
-    def comparison(self) -> Path:
-        """The result of a comparison of several runs."""
-        return self.path / "comparison.json"
-
-    @property
-    def comparison_text(self) -> Path:
-        """The comparison as Markdown."""
-        return self.path / "comparison.md"
-
-    @property
-    def comparison_table(self) -> Path:
-        """The metrics of a comparison as CSV."""
-        return self.path / "comparison.csv"
-
-    @property
-    def comparison_page(self) -> Path:
-        """The comparison as one HTML file that needs no network."""
-        return self.path / "comparison.html"
-
-    @property
-    def report(self) -> Path:
-        """The report: one HTML file that needs no network."""
-        return self.path / "report.html"
-
-    @property
-    def decisions(self) -> Path:
-        """Decision settings of the run: calibrated probabilities and thresholds (JSON)."""
-        return self.path / "decisions.json"
-
-    @property
-    def classifier(self) -> Path:
-        """The linear probe and the class means that were learned on the encoder (safetensors)."""
-        return self.path / "classifier.safetensors"
-
-    @property
-    def chosen_classifier(self) -> Path:
-        """The classifier that the run uses, and the reason (JSON)."""
-        return self.path / "classifier.json"
-
-    @property
-    def calibration_samples(self) -> Path:
-        """Embeddings of the samples that the run was calibrated on, if they are not its own (safetensors)."""
-        return self.path / "calibration.safetensors"
-
-    @property
-    def reference(self) -> Path:
-        """Features and embeddings of validation and training samples, without names (safetensors)."""
-        return self.path / "reference.safetensors"
-
-    @property
-    def extension(self) -> Path:
-        """What an extension of a run has added to it and taken from it (JSON); see `extensions`."""
-        return self.path / "extension.json"
-
-    @property
-    def learned(self) -> Path:
-        """The embeddings table of the samples that an extension learned from, with their names."""
-        return self.path / "embeddings" / "learned.npz"
-
-    @property
-    def extensions(self) -> list[RunFolder]:
-        """The extensions of the run by further classes, each a model of its own, the oldest first."""
-        place = self.path / _EXTENSIONS
-        if not place.is_dir():
-            return []
-        numbers = sorted(int(entry.name) for entry in place.iterdir() if entry.name.isdecimal())
-        return [RunFolder(place / str(number)) for number in numbers]
+class RunFolder(RunFiles):
+    """A folder with everything needed to repeat, evaluate and use one run."""
 
     @property
     def home(self) -> RunFolder:
@@ -256,6 +57,15 @@ class RunFolder:
         """Where the next extension goes."""
         known = self.extensions
         return self.path / _EXTENSIONS / str(1 + int(known[-1].path.name) if known else 1)
+
+    @property
+    def extensions(self) -> list[RunFolder]:
+        """The extensions of the run by further classes, each a model of its own, the oldest first."""
+        place = self.path / _EXTENSIONS
+        if not place.is_dir():
+            return []
+        numbers = sorted(int(entry.name) for entry in place.iterdir() if entry.name.isdecimal())
+        return [RunFolder(place / str(number)) for number in numbers]
 
     def answering(self) -> RunFolder:
         """The folder of what answers: the newest extension of the run, or the run itself.
@@ -273,16 +83,6 @@ class RunFolder:
                 f"'labeltree extend {typed(self.path)} --undo' removes it, then extend the run again"
             )
         return known[-1]
-
-    @property
-    def logs(self) -> Path:
-        """Folder of further logs of the training, if the recipe asks for them."""
-        return self.path / "logs"
-
-    @property
-    def mlflow_run(self) -> Path:
-        """MLflow's id of the run, used to continue its log when training is resumed."""
-        return self.path / "mlflow_run.txt"
 
     def embeddings(self, name: str = "trained") -> Path:
         """The embeddings table of that name: ``trained``, ``untrained`` or ``raw``."""

@@ -1,0 +1,388 @@
+"""A graph of nodes with names: read, written, and asked for nodes by name."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import os
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
+
+import numpy as np
+
+from labeltree.errors import TaxonomyError
+from labeltree.lazy import torch
+from labeltree.taxonomy.check_nodes import NodesLike, as_node, as_nodes
+from labeltree.taxonomy.files.entries import Entries, entries_from_edges
+from labeltree.taxonomy.files.taxonomy_files import (
+    document_from,
+    entries_from_document,
+    read_taxonomy,
+    write_taxonomy,
+)
+from labeltree.taxonomy.label_index import Label, LabelIndex
+from labeltree.taxonomy.naming import clean_name, tidy
+from labeltree.taxonomy.numbering import Numbering, number
+from labeltree.taxonomy.version_history import Revision, checked_release
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["NamedGraph"]
+
+
+class NamedGraph:
+    """Named nodes, numbered so that the root is 0 and every node comes after its parents; immutable.
+
+    A label is a node. Queries on pairs take node ids of any shapes that broadcast, -1 where a label is
+    missing, and return tensors on the same device. Tensors are int64 on the CPU unless stated otherwise, and
+    must not be modified.
+
+    Depth is the length of the shortest path from the root, height the length of the longest path to a leaf.
+    With this height (Barz & Denzler's) an ancestor is always taller than its descendants, so the common
+    ancestor of least height is a lowest one. On a DAG a child may be no deeper than one of its parents.
+
+    Args:
+        entries: names and edges of the nodes, in any order.
+
+    Attributes:
+        names: the name of each node.
+        num_nodes: N, the number of nodes, including the root.
+        num_edges: E, the number of edges.
+        num_leaves: number of leaves.
+        max_depth: L, the largest depth of a node.
+        max_height: H, the height of the root.
+        release: what people call this version of the taxonomy, such as ``2024``; None if nobody said. It
+            matters neither for equality nor for `digest`, and only `.json` files keep it.
+        history: the versions up to this one, the earliest first; perhaps none.
+        numbering: the arrays behind the tensors, for what is done without torch.
+
+    Raises:
+        TaxonomyError: if the nodes do not form such a graph; the message says what is wrong and where.
+    """
+
+    names: list[str]
+    num_nodes: int
+    num_edges: int
+    num_leaves: int
+    max_depth: int
+    max_height: int
+    release: str | None
+    history: tuple[Revision, ...]
+    numbering: Numbering
+
+    _several_parents: ClassVar[bool] = True
+    """Whether a node may have more than one parent."""
+
+    def __init__(self, entries: Entries) -> None:
+        names = [tidy(name) or clean_name(name, f"node {i}") for i, name in enumerate(entries.names)]
+        _check_edges(names, entries)
+        numbering = number(names, entries.children, entries.parents)
+        if len(names) < 2:
+            raise TaxonomyError("the taxonomy has no node below the root; give it at least one")
+        self.__dict__.update(
+            numbering=numbering,
+            names=[names[i] for i in numbering.order],
+            num_nodes=len(names),
+            num_edges=len(numbering.parents),
+            num_leaves=int(numbering.is_leaf.sum()),
+            max_depth=int(numbering.depth.max()),
+            max_height=int(numbering.height[0]),
+            release=entries.release,
+            history=tuple(entries.history),
+        )
+        self._check_siblings()
+
+    @cached_property
+    def main_parent(self) -> Tensor:
+        """(N,) the parent nearest the root, ties going to the first; -1 for the root."""
+        return torch.from_numpy(self.numbering.main_parent)
+
+    @cached_property
+    def depth(self) -> Tensor:
+        """(N,) number of edges of the shortest path from the root."""
+        return torch.from_numpy(self.numbering.depth)
+
+    @cached_property
+    def height(self) -> Tensor:
+        """(N,) number of edges of the longest path down to a leaf."""
+        return torch.from_numpy(self.numbering.height)
+
+    @cached_property
+    def is_leaf(self) -> Tensor:
+        """(N,) bool, whether a node is a leaf."""
+        return torch.from_numpy(self.numbering.is_leaf)
+
+    @cached_property
+    def leaves(self) -> Tensor:
+        """(num_leaves,) the leaves, ascending."""
+        return torch.from_numpy(np.flatnonzero(self.numbering.is_leaf))
+
+    @classmethod
+    def _of(cls, entries: Entries) -> Self:
+        taxonomy = cls.__new__(cls)
+        NamedGraph.__init__(taxonomy, entries)
+        return taxonomy
+
+    @classmethod
+    def from_edges(
+        cls,
+        pairs: Iterable[Sequence[Hashable]],
+        root: Hashable = None,
+        names: Mapping[Hashable, object] | None = None,
+    ) -> Self:
+        """Make a taxonomy from pairs of child and parent; in a DAG, one pair for every parent of a child.
+
+        Args:
+            pairs: `(child, parent)`, each any hashable id. `(root, None)` may be given for the root.
+            root: the root's id; by default the one node without a parent.
+            names: the name of each id; by default the id written as text.
+
+        Raises:
+            TaxonomyError: if the pairs do not form a tree, or for a `TaxonomyDAG` a DAG with one root.
+        """
+        return cls._of(entries_from_edges(pairs, root, names, several_parents=cls._several_parents))
+
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str], root_name: str | None = "root") -> Self:
+        """Read a taxonomy from a UTF-8 file, in the format of its suffix.
+
+        - `.json`: what `save` wrote, or nested names.
+        - `.yaml`, `.yml`: nested names, read literally (`no` and `1.0` are names).
+        - `.csv`, `.tsv`: edges if line 1 names columns `child` and `parent` (and `name` if these are ids),
+          an empty parent marking the root, a line for every parent of a child; otherwise paths, one column
+          per depth, coarse to fine, under a line of column names.
+        - `.txt`: one path `a/b/c` a line.
+        - `.nwk`, `.newick`, `.tree`: one Newick tree, without its branch lengths; an inner node without a
+          name is named after its first and last leaf, `dog … trout`.
+
+        Only `TaxonomyDAG` reads several parents of a node, from `.json`, `.csv` or `.tsv`.
+
+        Args:
+            path: the file.
+            root_name: the name of the root above nested names or paths; None if they begin with the root.
+
+        Raises:
+            TaxonomyError: if the file is missing, unreadable or holds no such taxonomy; the message gives the
+                line.
+        """
+        return read_taxonomy(path, root_name, cls._of, cls._several_parents)
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Self:
+        """Make the taxonomy from the plain data that `to_dict` returns.
+
+        Raises:
+            TaxonomyError: if the data are not a saved taxonomy of this class.
+        """
+        return cls._of(entries_from_document(document, cls._several_parents))
+
+    def entries(self) -> Entries:
+        """Names and edges of the nodes, numbered as in the taxonomy."""
+        child, parent = self.numbering.edges
+        return Entries(list(self.names), child.tolist(), parent.tolist(), self.release, self.history)
+
+    def with_release(self, release: str | None, history: Sequence[Revision] | None = None) -> Self:
+        """The same taxonomy under the name of a version; see `release` and `history`.
+
+        Args:
+            release: such as ``2024``; None for no name.
+            history: the versions up to this one; None keeps those of this taxonomy.
+
+        Raises:
+            TaxonomyError: if the release is empty or not one line of text.
+        """
+        release = None if release is None else checked_release(release)
+        kept = self.history if history is None else tuple(history)
+        return self._of(self.entries()._replace(release=release, history=kept))
+
+    @cached_property
+    def digest(self) -> str:
+        """A fingerprint of the names and parents of all nodes; release and history do not matter."""
+        document = self.to_dict()
+        return hashlib.sha256(json.dumps([document["names"], document["parents"]]).encode()).hexdigest()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The taxonomy as plain data, as `.json` files hold it."""
+        return document_from(self.entries(), self._several_parents)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the taxonomy in the format of the suffix, atomically.
+
+        `.json` (our own format), `.csv` and `.tsv` (edges) keep everything, and so do `.nwk`, `.newick` and
+        `.tree` for trees. `.yaml`, `.yml` (nested names) and `.txt` (paths), for trees only, keep everything
+        except the root's name.
+
+        Raises:
+            TaxonomyError: if the suffix is unknown or the file cannot be written.
+        """
+        write_taxonomy(path, self.entries(), self._several_parents)
+
+    @property
+    def order(self) -> Tensor:
+        """(N,) for each node, its index in the names and parents that the taxonomy was made from."""
+        return torch.from_numpy(self.numbering.order)
+
+    @cached_property
+    def _labels(self) -> LabelIndex:
+        child, parent = self.numbering.edges
+        return LabelIndex(self.names, self.numbering.main_parent.tolist(), parent.tolist(), child.tolist())
+
+    def path(self, node: int) -> tuple[str, ...]:
+        """The names from depth 1 to the node, of the shortest path; the root's path is ()."""
+        return self._labels.path(as_node(node, self.num_nodes))
+
+    def path_name(self, node: int) -> str:
+        r"""The path as one string, `a/b/c`, which `find` accepts.
+
+        A `/` within a name is written `\/`; the root is `/`; a leading `/` marks a path that could be
+        mistaken for a name.
+        """
+        return self._labels.path_name(as_node(node, self.num_nodes))
+
+    def find(self, label: Label) -> int:
+        """The node of a label: a unique name, or a path (`a/b/c` or a tuple of names).
+
+        Raises:
+            TaxonomyError: if there is no such node (the message gives similar names) or several (their
+                paths).
+        """
+        return self._labels.find(label)
+
+    def candidates(self, label: Label) -> list[int]:
+        """All nodes that a label, a name or a path, may refer to, ascending; perhaps none."""
+        return self._labels.candidates(label)
+
+    def reading(self, labels: LabelIndex) -> Self:
+        """The same taxonomy, which looks labels up in another index."""
+        copied = copy.copy(self)
+        copied.__dict__["_labels"] = labels  # in place of the cached one
+        return copied
+
+    def why_coarser(self, label: Label) -> str | None:
+        """Why the node of a label is coarser than the label says; None if it is not, see `LabelsOfBoth`."""
+        return self._labels.why_coarser(label)
+
+    def follow(self, path: Sequence[str]) -> int | None:
+        """The node at the end of a path of names from depth 1, or None if there is none."""
+        return self._labels.follow(path)
+
+    def nearest_path(self, path: Sequence[str]) -> int | None:
+        """The node whose path is spelt most similarly to names from depth 1, each below the one before it.
+
+        None if a name is similar to no child of the node before it.
+        """
+        return self._labels.nearest_path(path)
+
+    def encode(self, labels: Iterable[object]) -> Tensor:
+        """The nodes of labels, int64 of shape (n,); -1 for a missing one (None, NaN or an empty string).
+
+        Args:
+            labels: names or paths, as in `find`.
+
+        Raises:
+            TaxonomyError: if a label is ambiguous or not in the taxonomy.
+        """
+        return self._labels.encode(labels)
+
+    def nodes_of(self, class_names: Sequence[Label]) -> Tensor:
+        """The node of every class of a data set, int64 of shape (C,), to be indexed by class numbers.
+
+        Class numbers are not nodes: node 0 is the root. If a data set gives labels as class numbers, all at
+        least 0, their nodes are `taxonomy.nodes_of(dataset.classes)[class_numbers]`.
+
+        Args:
+            class_names: a name or a path for each class, in the order of their numbers.
+
+        Raises:
+            TaxonomyError: if one is missing, ambiguous (give its path), not in the taxonomy, or two classes
+                have the same node.
+
+        Example:
+            >>> from labeltree.taxonomy import Taxonomy
+            >>> taxonomy = Taxonomy.from_paths([("animal", "dog"), ("animal", "cat"), ("plant", "oak")])
+            >>> nodes = taxonomy.nodes_of(["cat", "dog", "oak"])  # classes 0, 1 and 2
+            >>> taxonomy.decode(nodes[torch.tensor([2, 0, 0])])
+            ['plant/oak', 'animal/cat', 'animal/cat']
+        """
+        nodes = self.encode(class_names)
+        first: dict[int, int] = {}
+        for row, node in enumerate(nodes.tolist()):
+            if node < 0:
+                raise TaxonomyError(f"class {row} has no name; give one for each class number")
+            if (other := first.setdefault(node, row)) != row:
+                raise TaxonomyError(
+                    f"classes {other} and {row} are both {self.path_name(node)!r}; give each class a "
+                    "different node, by its path if names repeat"
+                )
+        return nodes
+
+    def decode(self, nodes: NodesLike) -> list[str | None]:
+        """The path names of nodes, shape (n,); None for -1. `encode` is the inverse."""
+        tensor = as_nodes(nodes, self.num_nodes)
+        if tensor.ndim != 1:
+            raise ValueError(f"nodes has shape {tuple(tensor.shape)}, expected (n,)")
+        unique, inverse = torch.unique(tensor, return_inverse=True)
+        texts = [None if node < 0 else self._labels.path_name(node) for node in unique.tolist()]
+        return [texts[i] for i in inverse.tolist()]
+
+    def __len__(self) -> int:
+        return self.num_nodes
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"a {type(self).__name__} is immutable; {name!r} cannot be set")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"a {type(self).__name__} is immutable; {name!r} cannot be deleted")
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, NamedGraph) or self._several_parents != other._several_parents:
+            return NotImplemented
+        mine, theirs = self.numbering, other.numbering
+        return (
+            self.names == other.names
+            and np.array_equal(mine.parent_start, theirs.parent_start)
+            and np.array_equal(mine.parents, theirs.parents)
+        )
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((tuple(self.names), *(tuple(ends.tolist()) for ends in self.numbering.edges)))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self)._of, (self.entries(),)
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}({self.num_nodes} nodes, {self.num_edges} edges, "
+            f"{self.num_leaves} leaves, depth {self.max_depth})"
+        )
+
+    def _check_siblings(self) -> None:
+        children, parents = (ends.tolist() for ends in self.numbering.edges)
+        named = [(parent, self.names[child]) for child, parent in zip(children, parents, strict=True)]
+        if len(set(named)) < len(named):
+            (parent, name), _ = Counter(named).most_common(1)[0]
+            above = repr(self.path_name(parent)) if parent else "the root"
+            raise TaxonomyError(
+                f"{above} has two children named {name!r}; names may repeat, but not under one parent"
+            )
+
+
+def _check_edges(names: Sequence[str], entries: Entries) -> None:
+    edges = zip(entries.children, entries.parents, strict=True)
+    if entries.parents and not 0 <= min(entries.parents) <= max(entries.parents) < len(names):
+        child, parent = next(edge for edge in edges if not 0 <= edge[1] < len(names))
+        raise TaxonomyError(
+            f"node {names[child]!r} has the unknown parent {parent}: there are {len(names)} nodes"
+        )
+    if len(entries.parents) >= len(names):  # more edges than a tree has
+        (child, _), times = Counter(edges).most_common(1)[0]
+        if times > 1:
+            raise TaxonomyError(f"node {names[child]!r} has the same parent twice; remove one of the edges")
