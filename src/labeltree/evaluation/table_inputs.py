@@ -39,6 +39,7 @@ from labeltree.metrics.functional import (
 from labeltree.options.evaluation import EvaluationSettings
 from labeltree.progress import Progress
 from labeltree.runs import EmbeddingTable
+from labeltree.taxonomy import AnyTaxonomy
 from labeltree.taxonomy.label_sets import shared_depth
 
 __all__ = ["Second", "TableInputs"]
