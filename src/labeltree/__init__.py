@@ -31,7 +31,19 @@ if TYPE_CHECKING:
         taxonomy,
         training,
     )
-    from labeltree.api import compare, evaluate, extend, load, open_data, suspects, train
+    from labeltree.api import (
+        calibrate,
+        compare,
+        embed,
+        evaluate,
+        export,
+        extend,
+        load,
+        open_data,
+        predict,
+        suspects,
+        train,
+    )
     from labeltree.errors import DataError, LabeltreeError, RunError, TaxonomyError
     from labeltree.index import Index, open_table
     from labeltree.taxonomy import Taxonomy, TaxonomyDAG, load_taxonomy
@@ -44,13 +56,16 @@ __all__ = [
     "Taxonomy",
     "TaxonomyDAG",
     "TaxonomyError",
+    "calibrate",
     "compare",
     "curation",
     "data",
     "datasets",
+    "embed",
     "errors",
     "evaluate",
     "evaluation",
+    "export",
     "extend",
     "geometry",
     "index",
@@ -62,6 +77,7 @@ __all__ = [
     "open_data",
     "open_table",
     "pairs",
+    "predict",
     "report",
     "ridge",
     "runs",
@@ -72,6 +88,20 @@ __all__ = [
     "training",
 ]
 
+_FUNCTIONS = (
+    "calibrate",
+    "compare",
+    "embed",
+    "evaluate",
+    "export",
+    "extend",
+    "load",
+    "open_data",
+    "predict",
+    "suspects",
+    "train",
+)
+
 
 def __getattr__(name: str) -> "Any":
     import importlib
@@ -80,7 +110,7 @@ def __getattr__(name: str) -> "Any":
         return getattr(importlib.import_module("labeltree.taxonomy"), name)
     if name in ("Index", "open_table"):
         return getattr(importlib.import_module("labeltree.index"), name)
-    if name in ("compare", "evaluate", "extend", "load", "open_data", "suspects", "train"):
+    if name in _FUNCTIONS:
         return getattr(importlib.import_module("labeltree.api"), name)
     if name in __all__:
         if name.endswith("Error"):

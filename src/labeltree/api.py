@@ -9,22 +9,40 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from labeltree.atomic import atomic_write
 from labeltree.data import open_source as open_data
+from labeltree.options.answers import EmbedOptions, PredictOptions
 from labeltree.options.evaluation import EvaluateOptions, Subject
+from labeltree.options.models import CalibrateOptions, ExportOptions, ExtendOptions, LoadOptions
 from labeltree.options.schema import takes
 from labeltree.runs import PartFolder, RunFolder
 
 if TYPE_CHECKING:  # each function imports what it needs: a service that loads a model does not train
     from labeltree.curation.suspects import Suspects
     from labeltree.data import DataSummary
-    from labeltree.decisions.classifiers import ClassifierChoice
     from labeltree.evaluation.comparing.compare_runs import Compared
+    from labeltree.inference.bulk import BulkDone
+    from labeltree.inference.calibrate_run import Decider
+    from labeltree.inference.embed_run import Embedded
     from labeltree.inference.extend import Extension
     from labeltree.inference.model import Model
+    from labeltree.inference.predict import Answered
     from labeltree.progress import Progress
     from labeltree.report.evaluate_and_report import Evaluated
 
-__all__ = ["compare", "evaluate", "extend", "load", "open_data", "suspects", "train"]
+__all__ = [
+    "calibrate",
+    "compare",
+    "embed",
+    "evaluate",
+    "export",
+    "extend",
+    "load",
+    "open_data",
+    "predict",
+    "suspects",
+    "train",
+]
 
 
 def train(
@@ -82,48 +100,140 @@ def train(
     return folder
 
 
-def load(
-    run: str | Path | RunFolder,
-    *,
-    classifier: ClassifierChoice | None = None,
-    taxonomy: str | Path | None = None,
-    mapping: str | Path | None = None,
-    device: str | None = None,
-) -> Model:
+@takes(LoadOptions)
+def load(options: LoadOptions) -> Model:
     """Load a finished run as a model that embeds samples and predicts their labels.
-
-    Args:
-        run: the run folder, or the folder of an exported model.
-        classifier: the classifier to answer with from now on: ``feature-means``, ``prototypes``, ``lda``,
-            ``probe`` or ``own``; None: the one chosen before.
-        taxonomy: file of another version of the run's taxonomy, to answer on; None = its own.
-        mapping: file that says what became of each node of the run's taxonomy; None = what is certain.
-        device: device of the network, such as ``cuda:1``; None = a GPU if there is one.
 
     Raises:
         RunError: if the folder is not a finished run.
     """
     from labeltree.inference.model import Model
 
-    return Model(run, classifier=classifier, taxonomy=taxonomy, mapping=mapping, device=device)
+    return Model(
+        options.run,
+        classifier=options.classifier,
+        taxonomy=options.taxonomy,
+        mapping=options.mapping,
+        device=options.device,
+    )
 
 
-def extend(run: str | Path | RunFolder, data: str | Path | None = None, **options: Any) -> Extension:
+@takes(PredictOptions)
+def predict(options: PredictOptions) -> Answered | BulkDone:
+    """Answer for images or texts with a node of the taxonomy, as fine as is sure.
+
+    With a folder as ``out`` (``FOLDER/``), or with shards as ``data``, the answers of any number of samples
+    go to Parquet files in it, and the same call goes on where it was ended. `load` gives a model that answers
+    for samples in memory.
+
+    Raises:
+        LabeltreeError: if the run, the samples or the costs are missing, unreadable or unsuitable.
+        ValueError: if an option is not valid, or does not go with others.
+    """
+    options = options.with_folder_as_data()
+    if (done := _in_bulk(options)) is not None:
+        return done
+    from labeltree.inference.predict import answer
+
+    form = options.format
+    answered = answer(options)
+    if options.out is not None:
+        _write(options.out, answered.text(form))
+    return answered
+
+
+def _write(file: str | Path, text: str) -> None:
+    """Write a text file, as a whole or not at all."""
+    with atomic_write(file) as temporary:
+        temporary.write_text(text, "utf-8")
+
+
+@takes(EmbedOptions)
+def embed(options: EmbedOptions) -> Embedded | BulkDone:
+    """Write the embeddings of a trained run's samples, or of others, to one table or to a folder of parts.
+
+    The taxonomy of the nodes is written beside the table. With a folder as ``out`` (``FOLDER/``), or with
+    shards as ``data``, any number of samples go to Parquet files in it.
+
+    Raises:
+        LabeltreeError: if the run or the samples are missing, unreadable or unsuitable.
+        ValueError: if an option is not valid, or does not go with others.
+    """
+    if (done := _in_bulk(options)) is not None:
+        return done
+    from labeltree.inference.embed_run import embed_run
+
+    return embed_run(options)
+
+
+def _in_bulk(options: PredictOptions | EmbedOptions) -> BulkDone | None:
+    """What was done, if the options say that a folder of parts is written; else None."""
+    folder = False
+    if options.out is not None:
+        from labeltree.inference.bulk.job import writes_folder
+
+        folder = writes_folder(options.data, options.out)
+    options.require_fit(folder=folder)
+    if not folder:
+        return None
+    from labeltree.inference.bulk import BulkJob, run_bulk
+
+    return run_bulk(BulkJob.of(options), devices=options.devices or 1, progress=options.progress)
+
+
+@takes(CalibrateOptions)
+def calibrate(options: CalibrateOptions) -> Decider:
+    """Calibrate the answers of a run, which writes ``decisions.json``.
+
+    Afterwards probabilities match frequencies, and any coverage can be promised.
+
+    Raises:
+        RunError: if the folder is not a finished run.
+        DataError: if there are no samples to learn from or to calibrate on.
+    """
+    from labeltree.inference.calibrate_run import calibrate_run
+
+    return calibrate_run(options)
+
+
+@takes(ExportOptions)
+def export(options: ExportOptions) -> Path:
+    """Write a trained run as one folder for others: ONNX, weights, labels, and a model card.
+
+    Returns:
+        the folder.
+
+    Raises:
+        RunError: if the folder is not a finished run, or ``out`` exists.
+    """
+    model = load(
+        options.run,
+        classifier=options.classifier,
+        taxonomy=options.taxonomy,
+        mapping=options.mapping,
+        device="cpu",
+    )
+    return model.export(
+        options.out,
+        options.formats,
+        name=options.name,
+        with_reference=options.with_reference,
+        replace=options.replace,
+    )
+
+
+@takes(ExtendOptions)
+def extend(options: ExtendOptions) -> Extension:
     """Let a trained run answer with new classes, from a few samples and without training, or without some.
 
     `load` gives the extended model from then on; `labeltree.inference.extend.undo_extension` takes it back.
-
-    Args:
-        run: the run folder.
-        data: labelled samples of new classes: a folder, a table or a data set; None = none.
-        **options: such as ``retire=["plant/oak"]``; see `labeltree.inference.extend.extend_run`.
 
     Raises:
         LabeltreeError: see `labeltree.inference.extend.extend_run`.
     """
     from labeltree.inference.extend import extend_run
 
-    return extend_run(run.path if isinstance(run, RunFolder) else run, data, **options)
+    return extend_run(options)
 
 
 @takes(EvaluateOptions)

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from labeltree.cli.main import command_summaries, main
-from labeltree.decisions import Promise
 from labeltree.errors import RecipeError
-from labeltree.inference.predict import Answered, Request
+from labeltree.inference.predict import Answered
+from labeltree.options.answers import PredictOptions
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 from labeltree.training.reading import find_recipe, list_recipes, read_recipe
@@ -134,8 +134,8 @@ def test_a_title_of_ones_own(tmp_path: Path) -> None:
 def test_options_may_stand_between_files(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     seen = {}
 
-    def answer(run: str, request: Request, promise: Promise, **options: object) -> Answered:
-        seen.update(options, run=run, images=request.images, coverage=promise.coverage)
+    def answer(options: PredictOptions) -> Answered:
+        seen.update(vars(options))
         raise ValueError("seen")
 
     monkeypatch.setattr("labeltree.inference.predict.answer", answer)

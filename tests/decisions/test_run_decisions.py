@@ -183,7 +183,7 @@ def test_errors_say_what_to_do(
         ((probed, image, "--coverage", 90), "above 0 and below 1"),
         ((probed, image, "--by-depth", 7), "a depth of the taxonomy, 1 to 2"),
         ((probed, image, "--cost", tmp_path / "gone.csv"), "to be read as a table of costs"),
-        ((probed, image, "--coarse-cost", 0.3), "goes with cost"),
+        ((probed, image, "--coarse-cost", 0.3), "goes with --cost"),
         ((tmp_path, image), "is not a run folder"),
     ):
         assert run("predict", *words) == 2, words

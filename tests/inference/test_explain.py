@@ -12,9 +12,9 @@ import pytest
 
 import labeltree as lt
 from labeltree.cli.main import main
-from labeltree.decisions import Promise
 from labeltree.errors import RunError
 from labeltree.inference.predict import Request, answer_with
+from labeltree.options.answers import AnswerOptions
 from labeltree.runs import EmbeddingTable, RunFolder
 
 pytestmark = pytest.mark.slow
@@ -98,7 +98,7 @@ def test_steps_lead_to_an_answer_that_was_chosen_by_its_cost(home: Path, tmp_pat
     costs = tmp_path / "costs.csv"
     costs.write_text("\n".join([",".join(["answer", *names]), *rows]))
     files = tuple(str(file) for file in sorted((home / "photos" / "animal").rglob("*.png"))[::6])
-    found = answer_with(decider, Request(images=files), Promise(), cost=str(costs), explained=True)
+    found = answer_with(decider, Request(images=files), AnswerOptions(cost=str(costs), explained=True))
     assert found.why is not None
     assert set(found.answers.nodes.tolist()) == {tree.find("plant/fern")}
     for steps in found.why:

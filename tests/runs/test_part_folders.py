@@ -124,7 +124,7 @@ def test_when_a_folder_is_written(tmp_path: Path) -> None:
 
 def test_jobs_and_what_they_have_done() -> None:
     for wrong in ({"part_size": 0}, {"workers": 0}, {"dtype": "int8"}, {"what": "x"}, {"coverage": 2.0}):
-        with pytest.raises(ValueError, match=r"expected|coverage"):
+        with pytest.raises(ValueError, match=r"expected|coverage|must be"):
             BulkJob("run", "data", "out", **wrong)  # type: ignore[arg-type]
     job = BulkJob("run", "data", "out", workers=3)
     assert job.threads(1) == 3

@@ -98,7 +98,7 @@ def _words(kind: Kind) -> dict[str, Any]:
 def _default_text(kind: Kind) -> str:
     """What the help says of the default, unless the text of the option does."""
     default = kind.default
-    if "default" in kind.option.help or isinstance(default, bool):
+    if "default" in kind.option.help or isinstance(default, bool) or kind.choices:
         return ""
     if isinstance(default, int | float):
         default = f"{default:,}" if isinstance(default, int) else f"{default:g}"

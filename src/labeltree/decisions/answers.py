@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import torch
@@ -12,11 +11,10 @@ from torch import Tensor
 
 from labeltree.checks import check_choice
 from labeltree.decisions.class_nodes import ClassNodes
+from labeltree.options.models import Descent
 from labeltree.taxonomy import AnyTaxonomy
 
 __all__ = ["Answers", "Descent", "Paths", "answer_scores", "find_paths", "holds_truth", "information"]
-
-Descent = Literal["child", "leaf"]
 
 
 @dataclass(frozen=True)

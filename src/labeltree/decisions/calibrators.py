@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 import torch
@@ -13,6 +13,7 @@ from torch import Tensor
 
 from labeltree.checks import check_choice
 from labeltree.decisions.class_nodes import ClassNodes
+from labeltree.options.models import Calibration
 from labeltree.taxonomy.dag import check_tree
 
 __all__ = [
@@ -151,7 +152,6 @@ class StepSoftmax:
         return _best_temperature(mean)
 
 
-Calibration = Literal["none", "temperature", "vector", "depth"]
 CALIBRATIONS: tuple[Calibration, ...] = get_args(Calibration)
 
 # pulls slopes to 1 and offsets to 0 as strongly as this many samples of every class would

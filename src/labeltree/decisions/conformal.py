@@ -10,16 +10,15 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal, get_args
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from labeltree.checks import check_choice
 from labeltree.decisions.answers import Paths
 from labeltree.errors import DataError
 from labeltree.metrics.metric_checks import check_nodes, check_same_length
+from labeltree.options.answers import Promise
 from labeltree.taxonomy import AnyTaxonomy
 from labeltree.taxonomy.dag import check_tree
 
@@ -74,48 +73,6 @@ def share_of_groups(rows: Tensor, groups: Tensor | None, share: float, seed: int
     present = torch.unique(codes[rows])
     order = torch.randperm(len(present), generator=torch.Generator().manual_seed(seed))
     return torch.isin(codes, present[order[: math.floor(share * len(present))]])
-
-
-Counted = Literal["sample", "group"]
-Method = Literal["conformal", "threshold"]
-
-
-@dataclass(frozen=True)
-class Promise:
-    """The required coverage: the share of answers that must hold the truth.
-
-    An answer holds the truth if it is the true node or an ancestor of it.
-
-    Attributes:
-        coverage: required share of answers that hold the truth, above 0 and below 1.
-        method: `conformal`: the answer for a new sample holds the truth with probability at least
-            ``coverage``, over the draw of the calibration samples and the new sample, whatever the classifier
-            (split conformal prediction). `threshold`: the coverage is reached on the calibration samples
-            themselves, without a guarantee for other samples.
-        confidence: if given, the coverage of new samples is at least ``coverage`` with this probability over
-            draws of calibration samples, not only on average over them (Vovk 2012; the target accuracy of
-            Section 4 of Goren et al. 2024).
-        counted: unit of the guarantee with groups (such as the slides of a patient): `sample`, for one sample
-            drawn from a new group; or `group`, that *all* answers for a new group hold the truth.
-    """
-
-    coverage: float = 0.9
-    method: Method = "conformal"
-    confidence: float | None = None
-    counted: Counted = "sample"
-
-    def __post_init__(self) -> None:
-        if not 0 < self.coverage < 1:
-            raise ValueError(f"coverage is {self.coverage!r}; expected a number above 0 and below 1")
-        if self.confidence is not None and not 0 < self.confidence < 1:
-            raise ValueError(f"confidence is {self.confidence!r}; expected a number above 0 and below 1")
-        for name, value, choices in (
-            ("method", self.method, get_args(Method)),
-            ("counted", self.counted, get_args(Counted)),
-        ):
-            check_choice(name, value, choices)
-        if self.confidence is not None and self.method != "conformal":
-            raise ValueError("confidence is given, which only the method 'conformal' has; leave it out")
 
 
 def conformal_scores(paths: Paths, labels: Tensor, taxonomy: AnyTaxonomy) -> Tensor:

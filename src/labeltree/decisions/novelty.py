@@ -13,6 +13,7 @@ from labeltree.decisions.answers import Answers, Paths
 from labeltree.decisions.conformal import group_codes
 from labeltree.errors import DataError
 from labeltree.geometry import Geometry
+from labeltree.options.answers import FALSE_ALARMS, check_false_alarms
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 
@@ -28,8 +29,6 @@ __all__ = [
     "nearest_by_node",
 ]
 
-FALSE_ALARMS = 0.05
-"""The share of samples of known classes that may be called unknown, unless another is asked for."""
 
 _AT_ONCE = 2**23  # distances held in memory at once
 _FEWEST = 19  # held-out samples of a node whose distances are judged by themselves: p-values down to 0.05
@@ -178,12 +177,6 @@ def mark_unknown(answers: Answers, paths: Paths, fit: Fit, false_alarms: float) 
         probabilities=torch.where(coarser, paths.probabilities.gather(1, place)[:, 0], answers.probabilities),
         cut=answers.cut | coarser,
     )
-
-
-def check_false_alarms(share: float) -> None:
-    """Raise a ValueError unless it is a share from 0 to below 1."""
-    if not 0 <= share < 1:
-        raise ValueError(f"unknown is {share!r}; expected a share of false alarms, from 0 to below 1")
 
 
 @dataclass(frozen=True)

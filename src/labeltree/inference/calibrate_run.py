@@ -54,6 +54,7 @@ from labeltree.decisions.promise_samples import PromiseSamples, for_promises, ke
 from labeltree.decisions.rule import rule_from_dict, rule_to_dict
 from labeltree.errors import DataError, RunError, typed
 from labeltree.inference.load_run import TrainedRun, keep_description, load_run
+from labeltree.inference.named_samples import open_other
 from labeltree.inference.public_settings import EXPORTED
 from labeltree.inference.reference import (
     keep_calibration,
@@ -64,7 +65,8 @@ from labeltree.inference.reference import (
 from labeltree.inference.run_classifiers import run_classifiers
 from labeltree.inference.run_embeddings import OwnSamples, embed_source
 from labeltree.metrics.functional import hierarchical_f1
-from labeltree.progress import Progress
+from labeltree.options.models import CalibrateOptions
+from labeltree.options.schema import takes
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.safe_files import Reader, read_json
 from labeltree.taxonomy.label_sets import finest_labels
@@ -483,39 +485,25 @@ def _choices(record: dict[str, Any]) -> dict[str, Any]:
     return {key: choices[key] for key, known in kinds.items() if choices.get(key) in known}
 
 
-def calibrate_run(
-    path: str | Path,
-    *,
-    classifier: ClassifierChoice | None = None,
-    calibration: Calibration = "temperature",
-    descent: Descent = "child",
-    source: Source | None = None,
-    share: float = 0.3,
-    seed: int = 0,
-    verify: bool = False,
-    progress: Progress | None = None,
-) -> Decider:
-    """Fit the decision rule of a run and write it to the run folder; deterministic for the same arguments.
-
-    Args:
-        path: the run folder.
-        classifier: `feature-means`, `prototypes`, `lda`, `probe` or `own`, see `run_classifiers`; or
-            `auto`, the best by hierarchical F1 on validation. None: the one chosen before, or the recipe's.
-        calibration: kind of calibration; not applied if it makes the probabilities worse, see `fit_rule`.
-        descent: kind of path that answers lie on, see `find_paths`.
-        source: labelled samples to calibrate on, in the shape that the run takes; None: the run's validation
-            samples.
-        share: share of the samples that the calibrator is fitted to; see `fit_rule`.
-        seed: random seed of the choice of these samples.
-        verify: without `source`, read all files of the run's samples again instead of trusting the cache.
-        progress: called while samples are embedded.
+@takes(CalibrateOptions)
+def calibrate_run(options: CalibrateOptions) -> Decider:
+    """Fit the decision rule of a run and write it to the run folder; deterministic for the same options.
 
     Raises:
         RunError: if the folder is not a finished run.
         DataError: if there are no samples to learn from or to calibrate on.
         FolderInUseError: if another process is writing to the folder.
     """
-    folder = RunFolder(path).require().answering()
+    progress, verify = options.progress, options.verify
+    source = None
+    if options.data is not None:
+        source = open_other(
+            load_run(RunFolder(options.run).path, own_data=False),
+            options.data,
+            data_path=options.data_path,
+            mapping=options.mapping,
+        )
+    folder = RunFolder(options.run).require().answering()
     path = folder.path
     with folder.locked():
         run = load_run(path, own_data=False)
@@ -527,18 +515,18 @@ def calibrate_run(
         else:
             held = validation_table(run, own_samples, anew=verify)
         try:
-            classifiers = run_classifiers(run, classifier, own_samples=own_samples)
+            classifiers = run_classifiers(run, options.classifier, own_samples=own_samples)
         except RunError:  # what is damaged is made again
-            classifiers = run_classifiers(run, classifier, own_samples=own_samples, anew=True)
+            classifiers = run_classifiers(run, options.classifier, own_samples=own_samples, anew=True)
         decider = fit_decider(
             run,
             classifiers,
             held,
             on=_VALIDATION if source is None else source.name,
-            calibration=calibration,
-            descent=descent,
-            share=share,
-            seed=seed,
+            calibration=options.calibration,
+            descent=options.descent,
+            share=options.share,
+            seed=options.seed,
         )
         record = decider.record
         try:

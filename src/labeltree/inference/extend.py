@@ -9,18 +9,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from labeltree.atomic import new_folder_in
-from labeltree.checks import check_choice
 from labeltree.data import Source
 from labeltree.data.source import CALIB
 from labeltree.data.stratified import make_folds
-from labeltree.decisions.classifiers import ClassifierChoice, Classifiers, classify
+from labeltree.decisions.classifiers import Classifiers, classify
 from labeltree.decisions.extending import extend_classifiers
 from labeltree.errors import DataError, RunError, typed
 from labeltree.inference.calibrate_run import Decider, fit_decider, open_decider
@@ -31,7 +30,8 @@ from labeltree.inference.reference import keep_reference, load_calibration, load
 from labeltree.inference.run_classifiers import run_classifiers, write_classifiers
 from labeltree.inference.run_embeddings import OwnSamples, embed_source
 from labeltree.inference.training_samples import joined, save_learned
-from labeltree.progress import Progress
+from labeltree.options.models import ExtendOptions, Placing
+from labeltree.options.schema import takes
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.safe_files import Reader, read_json
 from labeltree.taxonomy import Taxonomy
@@ -40,16 +40,12 @@ from labeltree.taxonomy.naming import some
 
 __all__ = [
     "HELD_FROM",
-    "PLACES",
     "Extension",
     "extend_run",
     "extension_text",
     "extensions_of",
     "undo_extension",
 ]
-
-Place = Literal["path", "nearest"]
-PLACES: tuple[Place, ...] = get_args(Place)
 
 HELD_FROM = 10
 """A new class with as many samples (or groups of samples) has a third of them held out of learning."""
@@ -115,18 +111,8 @@ def undo_extension(path: str | Path) -> Extension:
     return removed
 
 
-def extend_run(
-    path: str | Path,
-    data: str | Path | None = None,
-    *,
-    data_path: str | None = None,
-    place: Place = "path",
-    under: str | None = None,
-    retire: Sequence[str] = (),
-    classifier: ClassifierChoice = "auto",
-    seed: int = 0,
-    progress: Progress | None = None,
-) -> Extension:
+@takes(ExtendOptions)
+def extend_run(options: ExtendOptions) -> Extension:
     """Let a run answer with classes that it was not trained on, or no longer with some.
 
     The encoder stays as it is. Each new class has the mean embedding of its samples as prototype, and the
@@ -135,20 +121,8 @@ def extend_run(
     where new samples were held out. Probabilities and thresholds are fitted again on the held-out samples of
     known classes and, of a new class with at least `HELD_FROM` samples (or groups), on a third of its own.
 
-    The run's own files stay as they are: the extension is a folder beside them.
-
-    Args:
-        path: the run folder, or an exported model with its reference samples.
-        data: a folder, a table or a data set with labelled samples of new classes; samples of known classes
-            are learned from, too. None: nothing is added.
-        data_path: the folder of a data set that is given by name.
-        place: ``path``: new classes go where the path of their label leads, see `path_in_tree`; ``nearest``:
-            under the inner node where their samples fall, see `nearest_parent`.
-        under: the node below which the labels of the data begin.
-        retire: nodes whose classes no longer answer, all those at or below.
-        classifier: ``probe`` or ``prototypes``, or ``auto``.
-        seed: random seed of the choice of held-out samples.
-        progress: called while samples are embedded.
+    The run's own files stay as they are: the extension is a folder beside them. An exported model with its
+    reference samples can be extended, too.
 
     Raises:
         RunError: if the run is not finished, or keeps no reference samples.
@@ -157,16 +131,10 @@ def extend_run(
         ValueError: if there is nothing to do, or options exclude each other.
         FolderInUseError: if another process is writing to the run.
     """
+    data, retire, progress = options.data, options.retire, options.progress
     if data is None and not retire:
-        raise ValueError("nothing to do: name samples of new classes by data, or classes to retire")
-    check_choice("place", place, PLACES)
-    if place == "nearest" and under is not None:
-        raise ValueError("place='nearest' finds the node above by itself; leave out under")
-    if classifier == "own":
-        raise ValueError(
-            "the classifier trained with the encoder cannot be extended; probe or prototypes can"
-        )
-    home = RunFolder(path).require().home
+        raise options.refusal("nothing to do: name samples of new classes by `data`, or classes to `retire`")
+    home = RunFolder(options.run).require().home
     with home.locked():
         before = open_decider(home.path)
         run = before.run
@@ -174,11 +142,11 @@ def extend_run(
         source, seen, said = (
             (None, torch.zeros(0, dtype=torch.bool), list[str]())
             if data is None
-            else _open(run, str(data), data_path, under)
+            else _open(run, str(data), options.data_path, options.under)
         )
         new = None if source is None else embed_source(run.network, source, keep=False, progress=progress)
         gone = _retired(run.taxonomy, before, retire)
-        placed = [] if source is None else _placed(source, new, before, place, under)
+        placed = [] if source is None else _placed(source, new, before, options.place, options.under)
         taxonomy, places = extended_taxonomy(run.taxonomy, [each.path for each in placed])
         then = _on(run, taxonomy, places)
         stored = run_classifiers(run)
@@ -194,7 +162,7 @@ def extend_run(
             seen = seen[new.nodes > 0]
             new, learned, notes = _to_learn(new, classes, taxonomy, places)
             set_aside = bool((np.asarray(known.split) == CALIB).any())
-            new = _held_out(new, seen, learned, taxonomy, seed, set_aside=set_aside)
+            new = _held_out(new, seen, learned, taxonomy, options.seed, set_aside=set_aside)
             added = _described(new, learned, classes, taxonomy, placed)
             classes = torch.unique(torch.cat([classes, learned]))
             table = joined(known, new)
@@ -210,7 +178,7 @@ def extend_run(
             classes=classes,
             added=learned,
             places=places,
-            asked=classifier,
+            asked=options.classifier,
         )
         decider = fit_decider(then, new_ones, table.rows(~train))
         record = {
@@ -249,7 +217,7 @@ def _reference(before: Decider, home: RunFolder) -> EmbeddingTable:
 
 
 def _open(
-    run: TrainedRun, data: str, data_path: str | None, under: str | None
+    run: TrainedRun, data: str, data_path: str | Path | None, under: str | None
 ) -> tuple[Source, Tensor, list[str]]:
     """The samples to learn from, which of them the run has seen ``(n,)``, and what has to be said of them.
 
@@ -296,7 +264,7 @@ def _retired(taxonomy: Taxonomy, before: Decider, retire: Sequence[str]) -> Tens
 
 
 def _placed(
-    source: Source, table: EmbeddingTable | None, before: Decider, place: Place, under: str | None
+    source: Source, table: EmbeddingTable | None, before: Decider, place: Placing, under: str | None
 ) -> list[Placed]:
     """The place of every label of the samples, in the order of the nodes that occur."""
     assert table is not None

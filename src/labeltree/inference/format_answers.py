@@ -7,19 +7,19 @@ import io
 import json
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from torch import Tensor
 
 from labeltree.decisions.answers import Answers, holds_truth
 from labeltree.decisions.conformal import Promise, samples_needed
 from labeltree.decisions.rule import DecisionRule
+from labeltree.options.answers import Format
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy
 from labeltree.taxonomy.label_sets import shared_note
 
 __all__ = ["Format", "answer_rows", "calibration_text", "show_rows", "skipped_row"]
 
-Format = Literal["table", "csv", "json"]
 
 _COLUMNS = ("sample", "answer", "probability", "cut", "guesses", "problem")
 _WIDEST = 60

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,8 +15,6 @@ from torch import Tensor
 from labeltree.data import ArrayStore, Source
 from labeltree.data.images.decode import pixels_of
 from labeltree.decisions import Answers, Promise
-from labeltree.decisions.classifiers import ClassifierChoice
-from labeltree.decisions.novelty import FALSE_ALARMS
 from labeltree.errors import DataError
 from labeltree.inference.calibrate_run import Decider, open_decider
 from labeltree.inference.load_run import TrainedRun, load_run
@@ -26,6 +25,8 @@ from labeltree.inference.run_classifiers import other_report
 from labeltree.inference.run_embeddings import embed_source
 from labeltree.models import Encoder, ImagesAndTexts
 from labeltree.models.encoder import Modality
+from labeltree.options.answers import FALSE_ALARMS, AnswerOptions
+from labeltree.options.shared import ClassifierChoice
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.versions.between_versions import check_version
@@ -35,7 +36,7 @@ from labeltree.training.recipe import Recipe
 
 if TYPE_CHECKING:
     from labeltree.inference.bulk import BulkDone
-    from labeltree.inference.export.export_folder import Format
+    from labeltree.options.models import ExportFormat
 
 __all__ = ["Model", "Samples"]
 
@@ -68,7 +69,7 @@ class Model:
 
     def __init__(
         self,
-        run: str | Path | RunFolder,
+        run: str | os.PathLike[str],
         *,
         classifier: ClassifierChoice | None = None,
         taxonomy: str | Path | None = None,
@@ -199,16 +200,8 @@ class Model:
         decider = self.decider
         if self._warning is None:
             self._warning = other_report(self.run.folder.path, decider.chosen) or ""
-        return answer_with(
-            decider,
-            request,
-            Promise(coverage),
-            top=top,
-            unknown=unknown,
-            explained=explained,
-            per=per,
-            warning=self._warning or None,
-        )
+        options = AnswerOptions(coverage=coverage, top=top, unknown=unknown, explained=explained, per=per)
+        return answer_with(decider, request, options, warning=self._warning or None)
 
     def embed_to(self, data: str | Path, out: str | Path, **options: Any) -> BulkDone:
         """Embed any number of samples in constant memory, into a folder of Parquet files.
@@ -380,7 +373,7 @@ class Model:
     def export(
         self,
         out: str | Path,
-        formats: Sequence[Format] = ("onnx", "safetensors"),
+        formats: Sequence[ExportFormat] = ("onnx", "safetensors"),
         *,
         name: str | None = None,
         with_reference: bool = False,

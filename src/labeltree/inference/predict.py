@@ -13,21 +13,20 @@ from torch import Tensor
 from labeltree.data import Source
 from labeltree.decisions import Answers, DecisionRule, Promise, TreeCost, read_costs
 from labeltree.decisions.answers import answer_scores
-from labeltree.decisions.classifiers import ClassifierChoice
 from labeltree.decisions.drift import FEWEST, Drift
 from labeltree.decisions.evidence_for_answers import Step
-from labeltree.decisions.novelty import FALSE_ALARMS, check_false_alarms
 from labeltree.decisions.promise_samples import PromiseSamples
 from labeltree.errors import DataError, typed
 from labeltree.inference.calibrate_run import Decider, open_decider
 from labeltree.inference.explain import explain, explain_text
-from labeltree.inference.format_answers import Format, answer_rows, show_rows, skipped_row
+from labeltree.inference.format_answers import answer_rows, show_rows, skipped_row
 from labeltree.inference.load_run import TrainedRun, load_run
 from labeltree.inference.named_samples import NamedSamples, open_images, open_other, open_texts, with_texts
 from labeltree.inference.other_version import run_on
 from labeltree.inference.run_classifiers import other_report, run_classifiers
 from labeltree.metrics.functional import group_labels
 from labeltree.metrics.functional.node_groups import in_conflict
+from labeltree.options.answers import AnswerOptions, Format, PredictOptions
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.versions.between_versions import check_version
@@ -67,6 +66,18 @@ class Request:
     split: str | None = None
     labelled: bool = False
     named: NamedSamples | None = None
+
+    @classmethod
+    def of(cls, options: PredictOptions) -> Request:
+        """The samples that options name; labels of the run's own samples are compared with."""
+        return cls(
+            images=tuple(map(str, options.images)),
+            texts=tuple(options.texts),
+            data=None if options.data is None else str(options.data),
+            data_path=None if options.data_path is None else str(options.data_path),
+            split=options.split,
+            labelled=options.labelled or options.split is not None,
+        )
 
 
 @dataclass(frozen=True)
@@ -152,66 +163,26 @@ class Answered:
         )
 
 
-def answer(
-    run: str | Path,
-    request: Request,
-    promise: Promise,
-    *,
-    classifier: ClassifierChoice | None = None,
-    by_depth: int | None = None,
-    cost: str | None = None,
-    coarse: float | None = None,
-    top: int = 3,
-    unknown: float = FALSE_ALARMS,
-    explained: bool = False,
-    per: str | None = None,
-    taxonomy: str | None = None,
-    mapping: str | None = None,
-    verify: bool = False,
-) -> Answered:
-    """Answer for the samples of a request.
-
-    Args:
-        run: the run folder; the run is calibrated first if it has not been yet.
-        request: the samples.
-        promise: the required coverage.
-        classifier: the classifier to answer with from now on; None: the one chosen before.
-        by_depth: keep the promise within every node at this depth.
-        cost: minimise the expected cost instead: `tree`, `edges`, or a CSV file of costs.
-        coarse: with `tree` or `edges`, relative cost of a right but coarse answer, see `TreeCost`.
-        top: number of most probable classes to list beside each answer.
-        unknown: the share of samples of known classes that may be called unknown, see `mark_unknown`.
-        explained: name the nearest training samples for and against each step, see `explain`.
-        per: one answer for all samples that have the same value here: ``group``, the groups of the run (a
-            patient's images), or a column that the run keeps, such as ``lesion``; the promise is one for
-            these, see `GroupRule`. Samples of unknown classes are not told then.
-        taxonomy: file of another version of the run's taxonomy, to answer on; see `run_on`.
-        mapping: file that says what became of each node of the run's taxonomy.
-        verify: for a split of the run's own data, read all files of its samples again.
+def answer(options: PredictOptions) -> Answered:
+    """Answer for the samples that are named; a run that is not calibrated yet is calibrated first.
 
     Raises:
         LabeltreeError: if the run, the samples or the costs are missing, unreadable or unsuitable.
         ValueError: if an option is not valid.
     """
-    _check_top(top)
-    check_false_alarms(unknown)
-    check_version(taxonomy, mapping)
-    loaded: str | Path | TrainedRun = run
-    if taxonomy is not None:
-        loaded = run_on(load_run(run, own_data=request.split is not None, verify=verify), taxonomy, mapping)
-    decider = open_decider(loaded, classifier, own_data=request.split is not None, verify=verify)
+    check_version(options.taxonomy, options.mapping)
+    of_own_samples = options.split is not None
+    path = Path(options.run)
+    loaded: Path | TrainedRun = path
+    if options.taxonomy is not None:
+        loaded = run_on(
+            load_run(path, own_data=of_own_samples, verify=options.verify),
+            options.taxonomy,
+            options.mapping,
+        )
+    decider = open_decider(loaded, options.classifier, own_data=of_own_samples, verify=options.verify)
     return answer_with(
-        decider,
-        request,
-        promise,
-        by_depth=by_depth,
-        cost=cost,
-        coarse=coarse,
-        top=top,
-        unknown=unknown,
-        explained=explained,
-        per=per,
-        warning=_warning(decider, of_own_samples=request.split is not None),
+        decider, Request.of(options), options, warning=_warning(decider, of_own_samples=of_own_samples)
     )
 
 
@@ -227,41 +198,24 @@ def _warning(decider: Decider, *, of_own_samples: bool) -> str | None:
 
 
 def answer_with(
-    decider: Decider,
-    request: Request,
-    promise: Promise,
-    *,
-    by_depth: int | None = None,
-    cost: str | None = None,
-    coarse: float | None = None,
-    top: int = 3,
-    unknown: float = FALSE_ALARMS,
-    explained: bool = False,
-    per: str | None = None,
-    warning: str | None = None,
+    decider: Decider, request: Request, options: AnswerOptions, *, warning: str | None = None
 ) -> Answered:
     """Answer with a run that is already open; see `answer`.
 
     Args:
         decider: the run; for a split of its own data, opened with ``own_data=True``.
         request: the samples.
-        promise: the required coverage.
-        by_depth: see `answer`.
-        cost: see `answer`.
-        coarse: see `answer`.
-        top: see `answer`.
-        unknown: see `answer`.
-        explained: see `answer`.
-        per: see `answer`.
+        options: what is asked of the answers.
         warning: a warning to include in the result.
     """
+    promise, by_depth, top, unknown = options.promise, options.by_depth, options.top, options.unknown
+    per = options.per
     rule = decider.rule
     # check all options before the samples are read
     if per is not None:
         per = "group" if per in _group_columns(decider) else per
-        _check_per(explained, unknown)
         rule = decider.group_rule(per).rule
-    wanted, price = _asked(rule, decider, promise, by_depth=by_depth, cost=cost, coarse=coarse, top=top)
+    wanted, price = _asked(rule, decider, options)
     asked = asked_text(decider, wanted, unknown) if per is None else f"{wanted}, one answer for each {per}"
     known = decider.promise_samples
     rests_on = PromiseSamples.of(
@@ -297,9 +251,7 @@ def answer_with(
             request,
             asked,
             price,
-            promise,
-            by_depth,
-            top,
+            options,
             said,
             per,
         )
@@ -328,7 +280,7 @@ def answer_with(
         None if labels is None else rule.classes.judges(labels),
         named.skipped,
         drift=_drift_of(decider, table) if request.split is None else None,
-        why=explain(decider, table, answers) if explained else None,
+        why=explain(decider, table, answers) if options.explained else None,
         coverage=coverage,
         called_unknown=called,
         **said,
@@ -357,9 +309,7 @@ def _answer_groups(
     request: Request,
     asked: str,
     price: TreeCost | Tensor | None,
-    promise: Promise,
-    by_depth: int | None,
-    top: int,
+    options: AnswerOptions,
     said: dict[str, Any],
     per: str,
 ) -> Answered:
@@ -375,9 +325,9 @@ def _answer_groups(
     chosen, units = decider.group_rule(per), table.units(per)
     groups, scores = chosen.combine(decider.rule.probabilities(decider.scores(table)), units)
     if price is None:
-        answers = chosen.rule.answer(scores, promise, by_depth=by_depth, top=top)
+        answers = chosen.rule.answer(scores, options.promise, by_depth=options.by_depth, top=options.top)
     else:
-        answers = chosen.rule.cheapest(scores, price, top)
+        answers = chosen.rule.cheapest(scores, price, options.top)
     answers = decider.marked(answers)
     said = _add_advice(said, decider, answers)
     names = _unit_names(groups, units, source, per)
@@ -448,14 +398,7 @@ def _drift_of(decider: Decider, table: EmbeddingTable) -> Drift | str | None:
 
 
 def way_of_answering(
-    decider: Decider,
-    promise: Promise,
-    *,
-    by_depth: int | None = None,
-    cost: str | None = None,
-    coarse: float | None = None,
-    top: int = 3,
-    unknown: float = FALSE_ALARMS,
+    decider: Decider, options: AnswerOptions
 ) -> tuple[str, Callable[[EmbeddingTable], Answers]]:
     """A description of the required coverage or cost, and the function from embedded samples to answers.
 
@@ -463,13 +406,14 @@ def way_of_answering(
         DataError: if the file of costs is missing or malformed.
         ValueError: if an option is not valid.
     """
-    asked, price = _asked(
-        decider.rule, decider, promise, by_depth=by_depth, cost=cost, coarse=coarse, top=top
-    )
-    asked = asked_text(decider, asked, unknown)
+    asked, price = _asked(decider.rule, decider, options)
+    asked = asked_text(decider, asked, options.unknown)
+    top, unknown = options.top, options.unknown
     if price is not None:
         return asked, lambda table: decider.answer(table, cost=price, top=top, unknown=unknown)
-    return asked, lambda table: decider.answer(table, promise, by_depth=by_depth, top=top, unknown=unknown)
+    return asked, lambda table: decider.answer(
+        table, options.promise, by_depth=options.by_depth, top=top, unknown=unknown
+    )
 
 
 def asked_text(decider: Decider, wanted: str, unknown: float) -> str:
@@ -483,23 +427,13 @@ def promise_text(promise: Promise) -> str:
 
 
 def _asked(
-    rule: DecisionRule,
-    decider: Decider,
-    promise: Promise,
-    *,
-    by_depth: int | None,
-    cost: str | None,
-    coarse: float | None,
-    top: int,
+    rule: DecisionRule, decider: Decider, options: AnswerOptions
 ) -> tuple[str, TreeCost | Tensor | None]:
     """What is asked of answers in words, and their costs if these are to be small."""
-    _check_top(top)
-    if cost is not None:
-        return f"least expected cost by {cost}", _cost(decider, cost, coarse)
-    if coarse is not None:
-        raise ValueError("coarse-cost goes with cost 'tree' or 'edges'; leave it out, or name one")
-    rule.bars(promise, by_depth)
-    return promise_text(promise), None
+    if options.cost is not None:
+        return f"least expected cost by {options.cost}", _cost(decider, options.cost, options.coarse)
+    rule.bars(options.promise, options.by_depth)
+    return promise_text(options.promise), None
 
 
 def _group_columns(decider: Decider) -> tuple[str, ...]:
@@ -507,18 +441,6 @@ def _group_columns(decider: Decider) -> tuple[str, ...]:
     run = decider.run
     named = run.recipe.table.group_column
     return (*run.columns.get("groups", ()), *(() if named is None else (named,)))
-
-
-def _check_per(explained: bool, unknown: float) -> None:
-    if explained:
-        raise ValueError("an explanation is of a sample; leave 'per' or 'explain' out")
-    if unknown not in (0, FALSE_ALARMS):
-        raise ValueError("unknown classes are told of samples, not of groups; leave 'per' or 'unknown' out")
-
-
-def _check_top(top: int) -> None:
-    if top < 0:
-        raise ValueError(f"top is {top}; expected at least 0")
 
 
 def _pairs(decider: Decider, request: Request) -> NamedSamples:
@@ -579,8 +501,6 @@ def _add_unread(source: Source) -> NamedSamples:
 def _cost(decider: Decider, cost: str, coarse: float | None) -> TreeCost | Tensor:
     if cost in ("tree", "edges"):
         return TreeCost("height" if cost == "tree" else "edges", coarse)
-    if coarse is not None:
-        raise ValueError("coarse-cost goes with cost 'tree' or 'edges': a file says itself what answers cost")
     return read_costs(cost, decider.rule.classes)
 
 

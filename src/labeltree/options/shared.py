@@ -19,6 +19,7 @@ __all__ = [
     "Seed",
     "ShownProgress",
     "Verify",
+    "VerifySplit",
 ]
 
 ClassifierChoice = Literal["auto", "feature-means", "prototypes", "lda", "probe", "own"]
@@ -46,13 +47,11 @@ AnswerMapping = Annotated[
         metavar="FILE",
     ),
 ]
-Verify = Annotated[
-    bool,
-    Option(
-        "read all files of the run's samples again, even those whose size and modification time have not "
-        "changed"
-    ),
-]
+_VERIFY = (
+    "read all files of the run's samples again, even those whose size and modification time have not changed"
+)
+Verify = Annotated[bool, Option(_VERIFY)]
+VerifySplit = Annotated[bool, Option(f"with `split`: {_VERIFY}")]
 ShownProgress = Annotated[Progress | None, Option("called as ``progress(message, done, total)``", flag=None)]
 Seed = Annotated[int, Option("seed of all random draws")]
 Quiet = Annotated[bool, Option("show no progress")]

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from labeltree.checks import check_choice
-from labeltree.decisions import Promise
-from labeltree.decisions.classifiers import ClassifierChoice
-from labeltree.decisions.novelty import FALSE_ALARMS, check_false_alarms
+from labeltree.options.answers import AnswerOptions, EmbedOptions, PredictOptions
+from labeltree.options.schema import Option
+from labeltree.options.shared import Classifier
 
 __all__ = ["BulkDone", "BulkJob", "writes_folder"]
 
@@ -19,8 +18,10 @@ _MOST_WORKERS = 16  # threads of one process: more wait for Python's lock
 
 
 @dataclass(frozen=True)
-class BulkJob:
+class BulkJob(AnswerOptions):
     """The embedding or prediction of a folder, a table or shards into a folder of parts.
+
+    Beside what is asked of answers, which embedding has no use for.
 
     Attributes:
         run: the run folder.
@@ -31,15 +32,6 @@ class BulkJob:
         features: embed: write the encoder's features, too.
         dtype: embed: type of the embeddings and features in the files.
         classifier: predict: the classifier that answers from now on; None: the one chosen before.
-        coverage: predict: see `Promise`.
-        method: predict: see `Promise`.
-        confidence: predict: see `Promise`.
-        counted: predict: see `Promise`.
-        by_depth: predict: see `labeltree.inference.predict.answer`.
-        cost: predict: see `labeltree.inference.predict.answer`.
-        coarse: predict: see `labeltree.inference.predict.answer`.
-        top: predict: number of most probable classes beside each answer.
-        unknown: predict: the share of samples of known classes that may be called unknown.
         taxonomy: predict: file of another version of the run's taxonomy, to answer on.
         mapping: predict: file that says what became of each node of the run's taxonomy.
         part_size: number of samples of a file.
@@ -53,40 +45,33 @@ class BulkJob:
     data: str
     out: str
     what: Literal["embed", "predict"] = "embed"
+    _: KW_ONLY
     labelled: bool = True
     features: bool = False
     dtype: Literal["float32", "float16"] = "float32"
-    classifier: ClassifierChoice | None = None
-    coverage: float = 0.9
-    method: Literal["conformal", "threshold"] = "conformal"
-    confidence: float | None = None
-    counted: Literal["sample", "group"] = "sample"
-    by_depth: int | None = None
-    cost: str | None = None
-    coarse: float | None = None
-    top: int = 3
-    unknown: float = FALSE_ALARMS
+    classifier: Classifier = None
     taxonomy: str | None = None
     mapping: str | None = None
-    part_size: int = PART_SIZE
-    workers: int | None = None
+    part_size: Annotated[int, Option("", least=1, most=10_000_000, unit="samples")] = PART_SIZE
+    workers: Annotated[int | None, Option("", least=1, most=1024, unit="threads")] = None
 
-    def __post_init__(self) -> None:
-        for name, known in (("what", ("embed", "predict")), ("dtype", ("float32", "float16"))):
-            check_choice(name, getattr(self, name), known)
-        if not 1 <= self.part_size <= 10_000_000:
-            raise ValueError(f"part-size is {self.part_size}; expected 1 to 10,000,000 samples")
-        if self.workers is not None and not 1 <= self.workers <= 1024:
-            raise ValueError(f"workers is {self.workers}; expected 1 to 1024 threads")
-        if self.top < 0:
-            raise ValueError(f"top is {self.top}; expected at least 0")
-        check_false_alarms(self.unknown)
-        _ = self.promise
-
-    @property
-    def promise(self) -> Promise:
-        """What the answers promise."""
-        return Promise(self.coverage, self.method, self.confidence, self.counted)
+    @classmethod
+    def of(cls, options: PredictOptions | EmbedOptions) -> BulkJob:
+        """The job that the options of a command say."""
+        job: dict[str, Any] = {"run": os.fspath(options.run), "data": str(options.data), **options.parts}
+        if isinstance(options, EmbedOptions):
+            job |= {"labelled": not options.unlabelled, "features": options.features, "dtype": options.dtype}
+            return cls(**job, out=str(options.out), what="embed")
+        job |= {entry.name: getattr(options, entry.name) for entry in fields(AnswerOptions)}
+        for name in ("taxonomy", "mapping"):
+            job[name] = None if (file := getattr(options, name)) is None else str(file)
+        return cls(
+            **job,
+            out=str(options.out),
+            what="predict",
+            labelled=options.labelled,
+            classifier=options.classifier,
+        )
 
     def settings(self) -> dict[str, Any]:
         """The options that rows depend on, by name."""
@@ -99,15 +84,8 @@ class BulkJob:
         if self.what == "embed":
             return {**common, "features": self.features, "dtype": self.dtype}
         names = (
-            "coverage",
-            "method",
-            "confidence",
-            "counted",
-            "by_depth",
-            "cost",
-            "coarse",
-            "top",
-            "unknown",
+            *("coverage", "method", "confidence", "counted"),
+            *("by_depth", "cost", "coarse", "top", "unknown"),
         )
         return common | {name: getattr(self, name) for name in names}
 

@@ -180,15 +180,7 @@ class AnswerRows:
 
         self._decider = decider
         self._labelled = labelled
-        self.asked, self._answer = way_of_answering(
-            decider,
-            job.promise,
-            by_depth=job.by_depth,
-            cost=job.cost,
-            coarse=job.coarse,
-            top=job.top,
-            unknown=job.unknown,
-        )
+        self.asked, self._answer = way_of_answering(decider, job)
         self._name: Callable[[int], str] = cache(decider.run.taxonomy.path_name)
         guess = pa.struct([("node", pa.int64()), ("class", pa.string()), ("probability", pa.float64())])
         fields = [

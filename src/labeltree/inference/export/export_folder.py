@@ -6,7 +6,7 @@ import json
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 from labeltree.cache import new_folder
 from labeltree.checks import check_choice
@@ -20,13 +20,13 @@ from labeltree.inference.facts import CONFIG, EXPORT_FORMAT, Facts, model_facts
 from labeltree.inference.public_settings import EXPORTED, public_description, public_encoder, public_json
 from labeltree.inference.reference import save_unordered
 from labeltree.inference.run_classifiers import run_classifiers, save_classifiers
+from labeltree.options.models import ExportFormat
 from labeltree.runs import RunFolder
 from labeltree.runs.run_folder import plain_json
 
-__all__ = ["FORMATS", "Format", "export_model"]
+__all__ = ["FORMATS", "export_model"]
 
-Format = Literal["onnx", "safetensors", "torch"]
-FORMATS: tuple[Format, ...] = get_args(Format)
+FORMATS: tuple[ExportFormat, ...] = get_args(ExportFormat)
 
 _VERSION = 1
 
@@ -34,7 +34,7 @@ _VERSION = 1
 def export_model(
     decider: Decider,
     out: str | Path,
-    formats: Sequence[Format] = ("onnx", "safetensors"),
+    formats: Sequence[ExportFormat] = ("onnx", "safetensors"),
     *,
     name: str | None = None,
     with_reference: bool = False,

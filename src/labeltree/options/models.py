@@ -1,0 +1,175 @@
+"""The options of ``calibrate``, ``export`` and ``extend``, which make one model of another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Annotated, Literal
+
+from labeltree.options.schema import Option, Options, Place, RunPlace
+from labeltree.options.shared import (
+    AnswerMapping,
+    AnswerTaxonomy,
+    Classifier,
+    DataPath,
+    Run,
+    ShownProgress,
+    Verify,
+)
+
+__all__ = [
+    "CalibrateOptions",
+    "Calibration",
+    "Descent",
+    "ExportFormat",
+    "ExportOptions",
+    "ExtendOptions",
+    "LoadOptions",
+    "Placing",
+]
+
+Calibration = Literal["none", "temperature", "vector", "depth"]
+Descent = Literal["child", "leaf"]
+ExportFormat = Literal["onnx", "safetensors", "torch"]
+Placing = Literal["path", "nearest"]
+
+
+@dataclass(frozen=True)
+class LoadOptions(Options):
+    """The run to load, and what it answers with."""
+
+    run: Annotated[RunPlace, Option("the run folder, or the folder of an exported model")]
+    _: KW_ONLY
+    classifier: Classifier = None
+    taxonomy: AnswerTaxonomy = None
+    mapping: AnswerMapping = None
+    device: Annotated[
+        str | None, Option("device of the network, such as ``cuda:1``; None = a GPU if there is one")
+    ] = None
+
+
+@dataclass(frozen=True)
+class CalibrateOptions(Options):
+    """How to calibrate a run, and on what."""
+
+    run: Run
+    _: KW_ONLY
+    data: Annotated[
+        Place | None,
+        Option(
+            "labelled samples to calibrate on; default: those of the run: validation samples, or for "
+            "thresholds those that --calib of 'labeltree train' has set aside"
+        ),
+    ] = None
+    data_path: DataPath = None
+    mapping: Annotated[
+        Place | None,
+        Option(
+            "with `data`: what became of the taxonomy of its labels, from 'labeltree taxonomy map'",
+            metavar="FILE",
+        ),
+    ] = None
+    classifier: Classifier = None
+    calibration: Annotated[
+        Calibration,
+        Option(
+            "what makes scores probabilities: one temperature, a slope and an offset per class, or a "
+            "temperature per depth (default: temperature); not applied where it makes the probabilities of "
+            "held-out samples worse"
+        ),
+    ] = "temperature"
+    descent: Annotated[
+        Descent,
+        Option(
+            "answers lie on the path to the most probable child at every depth (default), or on that to the "
+            "most probable leaf"
+        ),
+    ] = "child"
+    share: Annotated[
+        float, Option("the share of the samples that the probabilities are fitted to", flag=None)
+    ] = 0.3
+    seed: Annotated[int, Option("seed of which samples fit the probabilities")] = 0
+    verify: Verify = False
+    progress: ShownProgress = None
+
+    def check(self) -> None:
+        if self.verify and self.data is not None:
+            raise self.refusal("`verify` is about the run's own samples; leave out `data`, or `verify`")
+        self.needs("data", "says where the data set of `data` lies; name one", "data_path")
+        self.needs("data", "is about the labels of `data`; name some", "mapping")
+
+
+@dataclass(frozen=True)
+class ExportOptions(Options):
+    """What to export, and where to."""
+
+    run: Run
+    out: Annotated[Place, Option("the folder to write; it appears as a whole or not at all", metavar="OUT")]
+    _: KW_ONLY
+    formats: Annotated[
+        Sequence[ExportFormat],
+        Option(
+            "onnx: the graph, labels.json, preprocess.json and predict.py; safetensors: the weights, for "
+            "labeltree; torch: model.pt2, for torch.export.load (default: onnx safetensors)",
+            flag="--format",
+        ),
+    ] = ("onnx", "safetensors")
+    name: Annotated[str | None, Option("name of the model on its card (default: that of the folder)")] = None
+    with_reference: Annotated[
+        bool,
+        Option(
+            "also export the embeddings of validation and some training samples, without names: with them "
+            "the model can be calibrated again without its data"
+        ),
+    ] = False
+    replace: Annotated[bool, Option("replace an exported model in the folder")] = False
+    classifier: Classifier = None
+    taxonomy: AnswerTaxonomy = None
+    mapping: AnswerMapping = None
+
+
+@dataclass(frozen=True)
+class ExtendOptions(Options):
+    """New classes for a run, and classes that are retired."""
+
+    run: Run
+    data: Annotated[
+        Place | None,
+        Option(
+            "labelled samples: a folder of nested folders, a table or a data set; samples of known classes "
+            "are learned from, too",
+            flag="--data",
+            metavar="DATA",
+        ),
+    ] = None
+    _: KW_ONLY
+    data_path: DataPath = None
+    place: Annotated[
+        Placing,
+        Option(
+            "new classes go where the path of their label leads (default), or under the node where their "
+            "samples fall"
+        ),
+    ] = "path"
+    under: Annotated[
+        str | None, Option("the node below which the labels of `data` begin", metavar="NODE")
+    ] = None
+    retire: Annotated[
+        Sequence[str],
+        Option("classes that no longer answer: this node, or all below it", metavar="NODE"),
+    ] = ()
+    classifier: Annotated[
+        Literal["auto", "probe", "prototypes"],
+        Option(
+            "what answers: a linear classifier learned again on all classes, or the nearest class mean; "
+            "auto: the better one on held-out samples (default)"
+        ),
+    ] = "auto"
+    seed: Annotated[int, Option("of which samples are held out")] = 0
+    progress: ShownProgress = None
+
+    def check(self) -> None:
+        about = "is about the samples of `data`; name some"
+        self.needs("data", about, "data_path", "place", "under")
+        if self.place == "nearest" and self.under is not None:
+            raise self.refusal("`place` nearest finds the node above by itself; leave out `under`")
