@@ -188,7 +188,7 @@ def test_where_new_classes_go(home: Path, run: Path, tmp_path: Path) -> None:
     begins = extend_run(run, tmp_path / "begins")
     assert [each["class"] for each in begins.added] == ["animal/dog/collie"]
     assert "name of a node there" in extension_text(begins)
-    with pytest.raises(ValueError, match="leave out under"):
+    with pytest.raises(ValueError, match="leave out 'under'"):
         extend_run(run, tmp_path / "flat", place="nearest", under="plant")
 
 

@@ -75,18 +75,17 @@ def _words(kind: Kind) -> dict[str, Any]:
         return {"action": "store_true"}
     if kind.choices:
         words["choices"] = kind.choices
-    elif option.read is not None:
-        words["type"] = option.read
-    else:
+    elif option.read is None:
         item = (kind.several,) if kind.several is not None else kind.types
         words |= {"type": item[0]} if item in ((int,), (float,)) else {}
+    several = kind.several is not None and option.read is None
     if option.metavar is not None:
         words["metavar"] = option.metavar
     if isinstance(option.metavar, tuple):
         words["nargs"] = len(option.metavar)
-    elif (kind.several is not None and option.repeat) or option.repeat:
+    elif option.repeat:
         words |= {"action": "append", "default": None}
-    elif kind.several is not None:
+    elif several:
         words["nargs"] = "+" if not option.positional or required else "*"
     elif option.positional and not required:
         words["nargs"] = "?"
@@ -107,12 +106,14 @@ def _default_text(kind: Kind) -> str:
 
 def given(schema: type, words: argparse.Namespace) -> dict[str, Any]:
     """The options of a schema that the words of a command say; those of its functions alone are left out."""
-    values = {}
+    chosen = {}
     for kind in kinds_of(schema):
         value = getattr(words, kind.name, None)
+        if kind.option.read is not None and isinstance(value, str):
+            value = kind.option.read(value)
         if kind.option.flag is not None and not (value is None and kind.option.repeat):
-            values[kind.name] = value
-    return values
+            chosen[kind.name] = value
+    return chosen
 
 
 def made(schema: type[Schema], words: argparse.Namespace, **further: Any) -> Schema:

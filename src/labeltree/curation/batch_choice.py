@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import get_args
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-__all__ = ["STRATEGIES", "Strategy", "choose", "copies_apart"]
+from labeltree.options.curation import Strategy
 
-Strategy = Literal["random", "entropy", "margin", "gain", "margin+clusters", "coreset", "typiclust", "badge"]
+__all__ = ["STRATEGIES", "choose", "copies_apart"]
+
 STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
 
 _PRESELECTED = 10  # of each sample that is wanted, so many of the least certain are clustered

@@ -6,14 +6,14 @@ import csv
 import io
 import json
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 from labeltree.curation.duplicates import DuplicatePair, Duplicates, percent_of
+from labeltree.options.answers import Format
 from labeltree.taxonomy import Taxonomy
 
 __all__ = ["DuplicateNames", "duplicates_text", "unlisted"]
 
-Format = Literal["table", "csv", "json"]
 _SHOWN = 10
 
 

@@ -2,29 +2,54 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from labeltree.curation.duplicates import Duplicates, find_duplicates
-from labeltree.curation.duplicates_text import DuplicateNames
+from labeltree.curation.duplicates_text import DuplicateNames, duplicates_text
 from labeltree.index import Index
 from labeltree.index.opened_tables import read_once, recorded_digests
+from labeltree.options.answers import Format
+from labeltree.options.schema import place_of
+from labeltree.options.search import DuplicatesOptions
 
-__all__ = ["index_duplicates"]
+__all__ = ["IndexDuplicates", "index_duplicates"]
 
 
-def index_duplicates(
-    index: Index, *, threshold: float | None = None, most_pairs: int = 100_000
-) -> tuple[Duplicates, DuplicateNames]:
+@dataclass(frozen=True)
+class IndexDuplicates:
+    """The near duplicates of an index.
+
+    Attributes:
+        duplicates: the pairs and the sets that they make.
+        names: the names of its samples.
+    """
+
+    duplicates: Duplicates
+    names: DuplicateNames
+
+    def text(self, form: Format = "table") -> str:
+        """Findings in sentences with the closest pairs, a CSV of the pairs, or everything as JSON."""
+        return duplicates_text(self.duplicates, self.names, form)
+
+
+def index_duplicates(options: DuplicatesOptions) -> IndexDuplicates:
     """Find the near duplicates of an index, with the names of its samples.
 
     Contents are compared by the digests that the index's run has recorded, where its samples are those of the
     index, and otherwise by the files.
 
-    Args:
-        index: the index.
-        threshold: largest distance of a pair, for cosines the chord; None: see `usual_threshold`.
-        most_pairs: how many pairs to list.
+    Raises:
+        OptionError: if a cosine is given, and the index has another geometry.
     """
+    index = Index.open(place_of(options.index))
+    threshold = options.threshold
+    if options.cosine is not None:
+        if index.geometry != "cosine":
+            raise options.refusal(
+                f"`cosine` does not suit an index that is {index.geometry}; give `threshold`"
+            )
+        threshold = (2.0 - 2.0 * options.cosine) ** 0.5
     read = read_once(index, ["id", "node", "path", "split", "group"])
     columns: dict[str, list[Any]] = {name: read.rows[name].to_pylist() for name in read.rows.column_names}
     nodes = read.rows["node"].to_numpy()
@@ -40,8 +65,7 @@ def index_duplicates(
         groups=groups,
         paths=columns["path"],
         digests=recorded_digests(index, columns["id"]),
-        most_pairs=most_pairs,
+        most_pairs=options.pairs,
     )
-    return duplicates, DuplicateNames(
-        columns["id"], nodes.tolist(), read.taxonomy, splits, groups, columns["path"]
-    )
+    names = DuplicateNames(columns["id"], nodes.tolist(), read.taxonomy, splits, groups, columns["path"])
+    return IndexDuplicates(duplicates, names)

@@ -5,22 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import get_args
 
 import torch
 from torch import Tensor
 
 from labeltree.curation.answer_costs import answer_costs
-from labeltree.curation.batch_choice import STRATEGIES, Strategy, choose, copies_apart
+from labeltree.curation.batch_choice import STRATEGIES, choose, copies_apart
 from labeltree.curation.partial_labels import DepthProbes, fit_depth_probes
 from labeltree.data.stratified import group_numbers
 from labeltree.errors import DataError
 from labeltree.metrics.metric_checks import check_embeddings, check_nodes, check_same_length
+from labeltree.options.curation import DepthRule, Strategy
 from labeltree.taxonomy import Taxonomy
 
 __all__ = ["DEPTH_RULES", "DepthRule", "LabelRequests", "label_next"]
 
-DepthRule = Literal["finest", "gain"]
 DEPTH_RULES: tuple[DepthRule, ...] = get_args(DepthRule)
 
 _FREE = 1e-9  # an answer that costs less, as a share of the dearest one, costs nothing

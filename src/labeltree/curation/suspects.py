@@ -23,6 +23,7 @@ from labeltree.data.corrections import CONTENT, is_decided
 from labeltree.errors import DataError
 from labeltree.geometry import Geometry
 from labeltree.metrics.search.results_left_out import leaves_group_out
+from labeltree.options.curation import Ranking
 from labeltree.progress import Progress
 from labeltree.taxonomy import Taxonomy
 
@@ -38,7 +39,6 @@ __all__ = [
 ]
 
 COLUMNS = ("sample", "path", "label", "suggested", "kind", "depth", "score", "reason", CONTENT, "decision")
-Ranking = Literal["labels", "branches"]
 Kind = Literal["wrong leaf", "wrong branch", "too fine"]
 
 

@@ -45,7 +45,18 @@ from typing import (
 
 from labeltree.checks import check_between, check_choice
 
-__all__ = ["Function", "Kind", "Option", "OptionError", "Options", "Place", "RunPlace", "kinds_of", "takes"]
+__all__ = [
+    "Function",
+    "Kind",
+    "Option",
+    "OptionError",
+    "Options",
+    "Place",
+    "RunPlace",
+    "kinds_of",
+    "place_of",
+    "takes",
+]
 
 Place = str | Path
 """A file or a folder."""
@@ -56,6 +67,11 @@ RunPlace = str | os.PathLike[str]
 P = ParamSpec("P")
 Given = TypeVar("Given", contravariant=True)
 Result = TypeVar("Result", covariant=True)
+
+
+def place_of(run: RunPlace) -> Place:
+    """A place as a text, which may be a URL, or as a path."""
+    return run if isinstance(run, str | Path) else Path(run)
 
 
 class OptionError(ValueError):

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
-from collections import Counter
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated
+
+from labeltree.cli.parser import Parser, made
+from labeltree.options.schema import Option
+from labeltree.options.search import ChangeIndexOptions, MakeIndexOptions
+from labeltree.options.shared import Quiet
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from labeltree.index import Index
     from labeltree.index.index import IndexInfo
-    from labeltree.taxonomy import TaxonomyMapping
 
 SUMMARY = "make, change or describe an index of embeddings to search"
 ELSEWHERE = "--out DIR names another folder"
@@ -28,139 +29,57 @@ _EPILOG = """examples:
 A file of embeddings has columns embeddings, labels (or nodes) and ids, and further ones to filter by."""
 
 
+@dataclass(frozen=True)
+class _Info:
+    info: Annotated[bool, Option("describe the index, and change nothing", either="change")] = False
+
+
+@dataclass(frozen=True)
+class _Display:
+    quiet: Quiet = False
+
+
 def run(arguments: list[str]) -> None:
     """Make, change or describe the index named by the arguments."""
-    parser = argparse.ArgumentParser(
-        prog="labeltree index",
+    parser = Parser(
+        "index",
+        MakeIndexOptions,
+        ChangeIndexOptions,
+        _Info,
+        _Display,
         description="Make an index of the embeddings of a run, or of any model, to search; change it, or\n"
         "describe it. Each change is one transaction.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("place", nargs="?", metavar="RUN|INDEX", help="a trained run, or an index to change")
-    parser.add_argument(
-        "--embeddings", metavar="FILE", help="make an index of these instead: .npz, .parquet, or parts"
-    )
-    parser.add_argument("--taxonomy", metavar="FILE", help="with --embeddings: the tree of their labels")
-    parser.add_argument(
-        "--out",
-        metavar="DIR|URL",
-        help="a new folder, postgresql://... or qdrant+http://...; default: RUN/index, or FILE.index",
-    )
-    parser.add_argument(
-        "--geometry",
-        choices=["cosine", "euclidean", "poincare"],
-        help="distance by which samples are compared; default: that of the embeddings",
-    )
-    parser.add_argument("--overwrite", action="store_true", help="replace an existing index")
-    actions = parser.add_mutually_exclusive_group()
-    actions.add_argument("--add", metavar="FILE", help="add samples, whose ids must be new")
-    actions.add_argument(
-        "--replace", metavar="FILE", help="write samples over those of the same ids; others are added"
-    )
-    actions.add_argument("--delete", nargs="+", metavar="ID", help="delete samples")
-    actions.add_argument("--move-to", metavar="FILE", help="read all labels on this version of the taxonomy")
-    actions.add_argument("--compact", action="store_true", help="tidy up after many changes")
-    actions.add_argument(
-        "--tune", action="store_true", help="make the approximate index anew, and measure what it finds"
-    )
-    actions.add_argument("--info", action="store_true", help="describe the index, and change nothing")
-    parser.add_argument(
-        "--mapping",
-        metavar="FILE",
-        help="with --move-to: what became of each node, from 'labeltree taxonomy map' (default: what is "
-        "certain)",
-    )
-    parser.add_argument("--quiet", action="store_true", help="show no progress")
-    options = parser.parse_args(arguments)
-    changes = any(
-        (options.add, options.replace, options.delete, options.move_to, options.compact, options.tune)
-    )
-    if (options.place is None) == (options.embeddings is None):
-        parser.error("name a run or an index, or --embeddings FILE")
-    if options.embeddings is not None and (changes or options.info):
+    words = parser.parse_args(arguments)
+    made_of = made(MakeIndexOptions, words)
+    change = made(ChangeIndexOptions, words, index=words.what or "")
+    if made_of.embeddings is not None and (change.changes or words.info):
         parser.error("to change an index, or to ask what it is, name it instead of --embeddings")
-    if options.taxonomy is not None and options.embeddings is None:
-        parser.error("--taxonomy is that of --embeddings; a run has its own (--move-to changes an index)")
-    if options.mapping is not None and options.move_to is None:
-        parser.error("--mapping says how to get to another taxonomy; name that with --move-to")
 
+    from labeltree.api import change_index, make_index
     from labeltree.index import Index
     from labeltree.index.addresses import shown_place
     from labeltree.index.open_store import is_index
-
-    makes = {"--out": options.out, "--geometry": options.geometry, "--overwrite": options.overwrite}
-    asked = options.place is not None and (changes or options.info or is_index(options.place))
-    if asked:
-        if wrong := [name for name, value in makes.items() if value]:
-            place = shown_place(options.place)
-            parser.error(f"{wrong[0]} is for making an index; '{place}' is one, or shall be changed")
-        index = Index.open(options.place)
-        _change(index, options)
-        print(describe(index))
-        return
-    print(describe(_make(options)))
-
-
-def _make(options: argparse.Namespace) -> Index:
-    from labeltree.index.index_sources import index_embeddings, index_run
     from labeltree.progress import progress_line
 
-    made = {"geometry": options.geometry, "overwrite": options.overwrite}
-    if options.embeddings is not None:
-        return index_embeddings(options.embeddings, options.out, taxonomy=options.taxonomy, **made)
-    with progress_line(not options.quiet, only_terminal=True) as progress:
-        return index_run(options.place, options.out, progress=progress, **made)
-
-
-def _change(index: Index, options: argparse.Namespace) -> None:
-    """Make the requested change and say what it was."""
-    from labeltree.cli.taxonomy_actions.taxonomy_reading import open_tree
-    from labeltree.index.index_sources import rows_to_add
-    from labeltree.taxonomy import TaxonomyMapping
-
-    if options.add:
-        rows = rows_to_add(options.add, index)
-        index.add(rows)
-        print(f"{len(rows)} samples added")
-    elif options.replace:
-        rows = rows_to_add(options.replace, index)
-        replaced, added = index.replace(rows)
-        print(f"{replaced} samples replaced, {added} added")
-    elif options.delete:
-        index.delete(options.delete)
-        print(f"{len(set(options.delete))} samples deleted")
-    elif options.move_to:
-        new = open_tree(options.move_to)
-        if options.mapping:
-            mapping = TaxonomyMapping.load(options.mapping, old=index.taxonomy, new=new)
-        else:
-            mapping, _ = TaxonomyMapping.between(index.taxonomy, new)
-        on_server = "://" in index.where
-        labels = None if on_server else index.labels()
-        index.move(new, mapping)
-        print(f"labels moved to '{options.move_to}'; {_coarser(mapping, labels)}")
-        if on_server and "prediction" in index.info().columns:
-            print("the column 'prediction' keeps the names of the old version")
-    elif options.compact:
-        index.compact()
-    elif options.tune:
-        index.tune(progress=None if options.quiet else print)
-
-
-def _coarser(mapping: TaxonomyMapping, labels: np.ndarray[Any, Any] | None) -> str:
-    """How many of the labels ``(n,)`` of the old version became coarser, and which; None: not counted."""
-    exact = mapping.exact.tolist()
-    if labels is None:
-        return f"{exact.count(False)} of {mapping.old.num_nodes} nodes are read coarser"
-    counts = Counter(node for node in labels.tolist() if node > 0 and not exact[node])
-    if not counts:
-        return "no label became coarser"
-    named = ", ".join(f"'{mapping.old.path_name(node)}' ({count:,})" for node, count in counts.most_common(5))
-    more = f" and {len(counts) - 5} more" if len(counts) > 5 else ""
-    return (
-        f"{counts.total():,} labels became coarser, those of {named}{more}: moving back does not restore them"
-    )
+    asked = words.what is not None and (change.changes or words.info or is_index(words.what))
+    wrong = [name for name in ("out", "geometry", "overwrite") if made_of.given(name)]
+    if asked and wrong:
+        place = shown_place(words.what)
+        parser.error(f"--{wrong[0]} is for making an index; '{place}' is one, or shall be changed")
+    with progress_line(not words.quiet, only_terminal=True) as progress:
+        if not asked:
+            print(describe(make_index(replace(made_of, progress=progress))))
+            return
+        if not change.changes:
+            print(describe(Index.open(words.what)))
+            return
+        told = None if words.quiet else lambda message, done, total: print(message)
+        done = change_index(replace(change, progress=told))
+        for sentence in done.sentences:
+            print(sentence)
+        print(describe(done.index))
 
 
 def _search(info: IndexInfo) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from labeltree.api.taxonomies import open_taxonomy
 from labeltree.cli.taxonomy_actions.taxonomy_changes import CHANGE_ACTIONS, add_changes, run_changes
 from labeltree.cli.taxonomy_actions.taxonomy_forms import add_convert, convert
 from labeltree.cli.taxonomy_actions.taxonomy_from_wordnet import add_from_wordnet, from_wordnet
-from labeltree.cli.taxonomy_actions.taxonomy_reading import add_column, add_names, open_taxonomy
+from labeltree.cli.taxonomy_actions.taxonomy_reading import add_column, add_names
 from labeltree.cli.taxonomy_actions.taxonomy_review import add_review, run_review
 from labeltree.cli.taxonomy_actions.taxonomy_suggest import add_suggest, suggest
 from labeltree.cli.taxonomy_actions.taxonomy_suspects import add_suspects, suspects

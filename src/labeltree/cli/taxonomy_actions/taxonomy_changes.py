@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from labeltree.cli.taxonomy_actions.taxonomy_reading import open_taxonomy, open_tree
+from labeltree.api.taxonomies import open_taxonomy, open_tree
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

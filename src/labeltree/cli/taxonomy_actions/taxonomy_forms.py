@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from labeltree.cli.taxonomy_actions.taxonomy_reading import open_taxonomy
+from labeltree.api.taxonomies import open_taxonomy
 
 if TYPE_CHECKING:
     from labeltree.taxonomy import AnyTaxonomy

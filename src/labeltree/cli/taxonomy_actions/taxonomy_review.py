@@ -7,8 +7,9 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from labeltree.api.taxonomies import open_taxonomy, open_tree
 from labeltree.cli.taxonomy_actions.taxonomy_changes import Touched
-from labeltree.cli.taxonomy_actions.taxonomy_reading import add_column, open_taxonomy, open_tree
+from labeltree.cli.taxonomy_actions.taxonomy_reading import add_column
 from labeltree.errors import typed
 
 if TYPE_CHECKING:

@@ -9,10 +9,12 @@ from pathlib import Path
 from labeltree.errors import DataError, RunError, typed
 from labeltree.evaluation.comparing.compare_outcomes import BY_STRATUM, compare
 from labeltree.evaluation.comparing.comparison import Comparison
+from labeltree.evaluation.comparing.gate import Verdict
 from labeltree.evaluation.comparing.result_text import comparison_csv, comparison_text
 from labeltree.evaluation.evaluate_table import evaluate
 from labeltree.evaluation.outcomes import Outcomes, load_outcomes
 from labeltree.evaluation.result import EvaluationResult
+from labeltree.options.comparison import CompareOptions
 from labeltree.options.evaluation import EvaluationSettings
 from labeltree.progress import Progress
 from labeltree.runs import EmbeddingTable, RunFolder, SampleRecord
@@ -31,7 +33,12 @@ _HALF = (
 
 @dataclass(frozen=True)
 class Compared:
-    """A comparison, its files, and for each method the evaluation results of its runs that could be read."""
+    """A comparison, its files, and for each method the evaluation results of its runs that could be read.
+
+    Attributes:
+        page: the page, if it was written.
+        verdicts: what a gate says, if there was one.
+    """
 
     result: Comparison
     text: str
@@ -39,41 +46,16 @@ class Compared:
     markdown: Path
     table: Path
     results: dict[str, list[EvaluationResult]] = field(default_factory=dict)
+    page: Path | None = None
+    verdicts: tuple[Verdict, ...] | None = None
 
 
-def compare_paths(
-    methods: Mapping[str, Sequence[str | Path]],
-    *,
-    out: str | Path,
-    taxonomy: str | Path | None = None,
-    split: str = "test",
-    baseline: str | None = None,
-    metrics: Sequence[str] | None = None,
-    strata_metrics: Sequence[str] | None = None,
-    min_samples: int = 20,
-    confidence: float = 0.95,
-    resamples: int = 2000,
-    permutations: int = 10_000,
-    seed: int = 0,
-    progress: Progress | None = None,
-) -> Compared:
+def compare_paths(methods: Mapping[str, Sequence[str | Path]], options: CompareOptions) -> Compared:
     """Compare evaluated runs, or embeddings tables, and write the comparison into a folder.
 
     Args:
         methods: method → folders or tables of its runs.
-        out: folder for ``comparison.json``, ``comparison.md`` and ``comparison.csv``.
-        taxonomy: taxonomy file of the embeddings tables.
-        split: split on which embeddings tables are evaluated.
-        baseline: method that the others are compared with; this and the arguments up to ``seed`` are as in
-            `compare`.
-        metrics: metrics to compare.
-        strata_metrics: metrics to compare by subtree, depth and class frequency; None = the usual ones.
-        min_samples: subtrees, depths and frequency bands with fewer samples are omitted.
-        confidence: confidence level of the intervals.
-        resamples: number of bootstrap draws.
-        permutations: number of random sign flips of the test.
-        seed: random seed of the bootstrap and the test.
-        progress: called as ``progress(message, done, total)``.
+        options: how they are compared, and where the files go; its own methods are not read.
 
     Raises:
         RunError: if a folder has no outcomes: the run was not evaluated, or by an older version only.
@@ -81,6 +63,7 @@ def compare_paths(
             cannot compare.
         ValueError: if two of the folders or tables are the same.
     """
+    split, progress, taxonomy = options.split, options.progress, options.taxonomy
     _check_different(methods)
     judge = None if taxonomy is None else load_taxonomy(taxonomy)
     read = {name: [_read(path, judge, split, progress) for path in paths] for name, paths in methods.items()}
@@ -97,19 +80,19 @@ def compare_paths(
             name: [None if of_run is None else of_run.main.classifier.name for _, of_run in runs]
             for name, runs in read.items()
         },
-        baseline=baseline,
-        metrics=metrics,
-        strata_metrics=BY_STRATUM if strata_metrics is None else strata_metrics,
-        min_samples=min_samples,
-        confidence=confidence,
-        resamples=resamples,
-        permutations=permutations,
-        seed=seed,
+        baseline=options.baseline,
+        metrics=options.metrics,
+        strata_metrics=BY_STRATUM if options.strata_metrics is None else options.strata_metrics,
+        min_samples=options.min_samples,
+        confidence=options.confidence,
+        resamples=options.resamples,
+        permutations=options.permutations,
+        seed=options.seed,
     )
     results = {name: [of_run for _, of_run in runs if of_run is not None] for name, runs in read.items()}
     if any(of_run.split == "half" for runs in results.values() for of_run in runs):
         result = replace(result, notes=[*result.notes[:1], _HALF, *result.notes[1:]])
-    return replace(write_comparison(result, out), results=results)
+    return replace(write_comparison(result, options.out), results=results)
 
 
 def _check_different(methods: Mapping[str, Sequence[str | Path]]) -> None:

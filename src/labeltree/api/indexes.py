@@ -1,0 +1,81 @@
+"""Make, change and search indexes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from labeltree.api.taxonomies import open_tree
+from labeltree.api.writing import write_text
+from labeltree.options.schema import takes
+from labeltree.options.search import (
+    ChangeIndexOptions,
+    DuplicatesOptions,
+    MakeIndexOptions,
+    SearchOptions,
+)
+
+if TYPE_CHECKING:
+    from labeltree.curation.index_duplicates import IndexDuplicates
+    from labeltree.index import Index
+    from labeltree.index.changing import ChangedIndex
+    from labeltree.report.searched import Searched
+
+__all__ = ["change_index", "duplicates", "make_index", "search"]
+
+
+@takes(MakeIndexOptions)
+def make_index(options: MakeIndexOptions) -> Index:
+    """Make an index of the embeddings of a run, or of any model, to search in.
+
+    Raises:
+        RunError: if the folder is no finished run, or its samples have changed.
+        DataError: if the embeddings cannot be read, or there is an index already.
+    """
+    from labeltree.index.changing import make_index as make
+
+    return make(options)
+
+
+@takes(ChangeIndexOptions)
+def change_index(options: ChangeIndexOptions) -> ChangedIndex:
+    """Change an index by files: add, replace or delete samples, or read all labels on another taxonomy.
+
+    `Index` does the same with rows and taxonomies in memory.
+
+    Raises:
+        LabeltreeError: if there is no index, or the change cannot be made; nothing is changed then.
+    """
+    from labeltree.index.changing import change_index as change
+
+    return change(options, None if options.move_to is None else open_tree(str(options.move_to)))
+
+
+@takes(SearchOptions)
+def search(options: SearchOptions) -> Searched:
+    """Find the samples of an index that are most like images, texts, samples of it, or nodes.
+
+    Raises:
+        LabeltreeError: if there is no index, node or column of that name.
+    """
+    from labeltree.report.searched import search_index
+
+    searched = search_index(options)
+    if options.out is not None:
+        write_text(options.out, searched.text(options.format))
+    return searched
+
+
+@takes(DuplicatesOptions)
+def duplicates(options: DuplicatesOptions) -> IndexDuplicates:
+    """Find the near duplicates in an index, across splits, labels and groups.
+
+    Raises:
+        LabeltreeError: if there is no index.
+        ValueError: if a cosine is given, and the index has another geometry.
+    """
+    from labeltree.curation.index_duplicates import index_duplicates
+
+    near = index_duplicates(options)
+    if options.out is not None:
+        write_text(options.out, near.text(options.format))
+    return near

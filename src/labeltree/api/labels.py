@@ -1,0 +1,121 @@
+"""Labels that look wrong, and samples whose labels would teach most."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from labeltree.options.curation import LabelNextOptions, SuspectsOptions
+from labeltree.options.schema import place_of, takes
+
+if TYPE_CHECKING:
+    from labeltree.curation.label_next import LabelRequests
+    from labeltree.curation.suspects import Suspects
+    from labeltree.runs import EmbeddingTable
+
+__all__ = ["LabelNext", "label_next", "suspects"]
+
+
+@takes(SuspectsOptions)
+def suspects(options: SuspectsOptions) -> Suspects:
+    """Find the labels of a run, an index or embeddings that look wrong.
+
+    A run and an index have a taxonomy of their own. ``corrections`` of `train` and `evaluate` read the table
+    that is written, once a person has decided in it.
+
+    Returns:
+        the suspects, most suspicious first: ``found``, the ``scores`` of all samples, and how many labels are
+        ``expected`` to be wrong.
+
+    Raises:
+        LabeltreeError: if there is nothing of the kind, it cannot be read, or somebody has decided in
+            ``out``.
+        TaxonomyError: if there is no such node.
+        ValueError: if a setting is out of range, or ``out`` does not end in ``.csv``.
+    """
+    from labeltree.curation.suspects import check_free, find_suspects, write_suspects
+    from labeltree.index import open_table
+
+    if options.out is not None:
+        check_free(options.out)  # before samples are embedded
+    if options.embeddings is not None and not Path(options.embeddings).exists():
+        raise options.refusal(f"`embeddings`: there is no file '{options.embeddings}'")
+    table = open_table(
+        place_of(options.embeddings or options.what or ""),
+        taxonomy=options.taxonomy,
+        progress=options.progress,
+        verify=options.verify,
+    )
+    suspected = find_suspects(
+        table.vectors,
+        table.embeddings,
+        table.nodes,
+        table.tree,
+        geometry=table.space,
+        ids=table.names,
+        paths=None if table.paths is None else table.paths.tolist(),
+        contents=None if table.contents is None else table.contents.tolist(),
+        groups=table.groups,
+        split=table.split,
+        only_split=options.split,
+        within=None if options.within is None else table.tree.find(options.within),
+        ranking=options.ranking,
+        k=options.k,
+        folds=options.folds,
+        fewest=options.fewest,
+        least_score=options.least_score,
+        seed=options.seed,
+        progress=options.progress,
+    )
+    if options.out is not None:
+        write_suspects(suspected, options.out)
+    return suspected
+
+
+@dataclass(frozen=True)
+class LabelNext:
+    """What to label next.
+
+    Attributes:
+        requests: the samples asked for, with depths and reasons.
+        samples: all samples, whose rows the requests name.
+    """
+
+    requests: LabelRequests
+    samples: EmbeddingTable
+
+
+@takes(LabelNextOptions)
+def label_next(options: LabelNextOptions) -> LabelNext:
+    """Choose what to label next, and how finely, and write a table for an annotator.
+
+    For vectors in memory, `labeltree.curation.label_next` chooses the same and writes nothing.
+
+    Raises:
+        DataError: if there is nothing to choose from, or somebody has decided in ``out``.
+        ValueError: for a setting out of range, or if costs make an answer free.
+    """
+    from labeltree.curation.answer_costs import read_costs
+    from labeltree.curation.label_next import label_next as choose
+    from labeltree.curation.label_requests import may_be_labelled, write_requests
+    from labeltree.index import open_table
+
+    costs = read_costs(options.costs) if isinstance(options.costs, str) else options.costs
+    samples = open_table(place_of(options.what), taxonomy=options.taxonomy)
+    requests = choose(
+        samples.vectors,
+        samples.nodes,
+        samples.tree,
+        budget=options.budget,
+        costs=costs,
+        reliability=options.reliability,
+        depth=options.depth,
+        groups=samples.groups,
+        candidates=may_be_labelled(samples, split=options.split, within=options.within),
+        seed=options.seed,
+        **({} if options.strategy is None else {"strategy": options.strategy}),
+    )
+    if options.out is not None:
+        write_requests(requests, samples, options.out)
+    return LabelNext(requests, samples)

@@ -1,0 +1,132 @@
+"""Evaluate and compare models, and embeddings of any model."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from labeltree.options.comparison import CompareOptions
+from labeltree.options.evaluation import EvaluateOptions, Subject
+from labeltree.options.schema import takes
+
+if TYPE_CHECKING:
+    from labeltree.evaluation.comparing.compare_runs import Compared
+    from labeltree.report.evaluate_and_report import Evaluated
+
+__all__ = ["compare", "evaluate"]
+
+
+@takes(EvaluateOptions)
+def evaluate(options: EvaluateOptions) -> Evaluated:
+    """Evaluate a run, or any embeddings, and write ``metrics.json`` and ``report.html``.
+
+    For a table in memory, `labeltree.evaluation.evaluate` computes the same and writes nothing.
+
+    Raises:
+        LabeltreeError: if the run, the table or the taxonomy is missing, unreadable or invalid.
+        ValueError: if the value of a setting is not allowed, or an option does not go with the input.
+    """
+    subject = _subject(options)
+    options.require_fit(subject, options.place)
+    if subject == "other data":
+        from labeltree.report.evaluate_other_data import evaluate_on_data as measure
+    elif subject == "folds":
+        from labeltree.report.cross_validation import evaluate_folds as measure
+    elif subject == "run":
+        from labeltree.report.evaluate_and_report import evaluate_run as measure
+    else:
+        from labeltree.report.evaluate_and_report import evaluate_embeddings as measure
+    return measure(options)
+
+
+def _subject(options: EvaluateOptions) -> Subject:
+    """What an evaluation is of, as the disk says."""
+    from labeltree.runs import PartFolder, RunFolder
+
+    path = options.place
+    if options.embeddings is not None and not (path.is_file() or PartFolder(path).exists()):
+        raise options.refusal(f"`embeddings`: there is no file '{path}'")
+    table = path.suffix in (".npz", ".parquet") and not path.is_dir()
+    if path.is_file() or table or PartFolder(path).exists():
+        return "embeddings"
+    if options.data is not None:
+        return "other data"
+    return "folds" if RunFolder(path).folds.is_file() else "run"
+
+
+@takes(CompareOptions)
+def compare(options: CompareOptions) -> Compared:
+    """Compare evaluated runs, or embeddings tables, on the samples that they have in common.
+
+    Writes ``comparison.json``, ``comparison.md``, ``comparison.csv`` and the page ``comparison.html``.
+
+    Raises:
+        RunError: if a run was not evaluated.
+        DataError: if the runs cannot be compared.
+        ValueError: if a mapping is of no run that is compared, or there is no taxonomy that it leads to.
+    """
+    from labeltree.evaluation.comparing.compare_runs import compare_paths
+    from labeltree.evaluation.comparing.gate import check_gate, read_gate
+    from labeltree.report import write_comparison_page
+    from labeltree.runs import RunFolder
+
+    methods = {
+        name: [runs] if isinstance(runs, str | Path) else list(runs) for name, runs in options.methods.items()
+    }
+    gate = None if options.gate is None else read_gate(options.gate)
+    if gate is not None:
+        options = replace(
+            options,
+            baseline=options.baseline or list(methods)[1],
+            confidence=gate.confidence,
+            strata_metrics=gate.node_metrics or None,
+            min_samples=gate.fewest,
+        )
+    folder = RunFolder(options.out)
+    judged = _on_taxonomy(methods, options)
+    with folder.locked():
+        done = compare_paths(judged, options)
+        page = Path(options.report or folder.comparison_page)
+        write_comparison_page(done.result, page, done.results, title=options.title)
+    done = replace(done, page=page)
+    if gate is None:
+        return done
+    (new,) = (name for name in methods if name != options.baseline)
+    return replace(done, verdicts=tuple(check_gate(gate, done.result, new)))
+
+
+def _on_taxonomy(
+    methods: dict[str, list[str | Path]], options: CompareOptions
+) -> dict[str, list[str | Path]]:
+    """The evaluations of methods on one taxonomy: runs on another one are evaluated on it."""
+    from labeltree.report.evaluate_and_report import evaluate_run
+    from labeltree.runs import RunFolder
+    from labeltree.taxonomy import load_taxonomy
+    from labeltree.taxonomy.versions.between_versions import check_version
+
+    files = {Path(run).resolve(): file for run, file in options.mapping.items()}
+    unknown = set(files) - {Path(path).resolve() for paths in methods.values() for path in paths}
+    if unknown:
+        raise ValueError(f"there is a mapping of '{min(unknown)}', which is not compared")
+    if options.taxonomy is None:
+        check_version(None, options.mapping or None)
+        return methods
+    judge = load_taxonomy(options.taxonomy)
+
+    def judged(path: str | Path) -> str | Path:
+        run, file = RunFolder(path), files.get(Path(path).resolve())
+        if not run.encoder.is_file():  # a table, or an evaluation without its run
+            if file is not None:
+                raise ValueError(f"there is a mapping of '{path}', which is no run")
+            return path
+        if file is None and run.load_taxonomy() == judge and run.outcomes.is_file():
+            return path
+        done = evaluate_run(
+            EvaluateOptions(
+                run, options.taxonomy, mapping=file, split=options.split, progress=options.progress
+            )
+        )
+        return done.metrics.parent
+
+    return {name: [judged(path) for path in paths] for name, paths in methods.items()}

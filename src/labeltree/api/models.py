@@ -1,0 +1,209 @@
+"""Train, load, use and change models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from labeltree.api.writing import write_text
+from labeltree.options.answers import EmbedOptions, PredictOptions
+from labeltree.options.models import CalibrateOptions, ExportOptions, ExtendOptions, LoadOptions
+from labeltree.options.schema import takes
+
+if TYPE_CHECKING:  # each function imports what it needs: a service that loads a model does not train
+    from labeltree.data import DataSummary
+    from labeltree.inference.bulk import BulkDone
+    from labeltree.inference.calibrate_run import Decider
+    from labeltree.inference.embed_run import Embedded
+    from labeltree.inference.extend import Extension
+    from labeltree.inference.model import Model
+    from labeltree.inference.predict import Answered
+    from labeltree.runs import RunFolder
+
+__all__ = ["calibrate", "embed", "export", "extend", "load", "predict", "train"]
+
+
+def train(
+    data: str | Path | None = None,
+    objective: str | None = None,
+    *,
+    out: str | Path | None = None,
+    config: str | Path | None = None,
+    progress_bar: bool = True,
+    folds: int | None = None,
+    on_data: Callable[[DataSummary], object] | None = None,
+    verify: bool = False,
+    **settings: Any,
+) -> RunFolder:
+    """Train a run, or continue the one in the folder, as ``labeltree train`` does.
+
+    At the end its classifiers are learned and its answers calibrated, so that the run folder alone answers
+    from then on, wherever it is taken.
+
+    Args:
+        data: a folder of nested folders, a table, or the name of a data set; see `open_data`.
+        objective: the training objective, such as ``hwc+lam``; None = the recipe's, or else ``auto``, the one
+            that suits the samples.
+        out: the run folder; None = ``runs/`` and the name of the data.
+        config: a recipe to start from: a YAML file, or the name of a recipe that comes with labeltree.
+        progress_bar: show a progress bar.
+        folds: cross-validation: train a run for each of so many parts of the samples, which tests it;
+            `evaluate` makes one result of all. None = one run.
+        on_data: called with a summary of the data, which also lists what cannot be measured on them;
+            None = warnings are logged.
+        verify: when a run is continued, read all files of its samples again.
+        **settings: settings of the recipe, such as ``epochs=20``; settings of a group are given as
+            ``optimizer={"lr": 0.1}`` or ``**{"optimizer.lr": 0.1}``.
+
+    Raises:
+        RecipeError: if a setting is unknown (the message names the nearest one) or its value is not allowed.
+        LabeltreeError: if the data cannot be read, or the folder holds another run.
+    """
+    from labeltree.inference.finish import finish_run
+    from labeltree.training.fit import train as train_recipe
+    from labeltree.training.reading import default_folder, make_recipe, with_absolute_paths
+
+    given = {"data": data if data is None else str(data), "objective": objective}
+    chosen = {**settings, **{name: value for name, value in given.items() if value is not None}}
+    recipe = with_absolute_paths(make_recipe(chosen, config))
+    if folds is not None:
+        from labeltree.report.cross_validation import train_folds
+
+        where = out or f"{default_folder(recipe)}-{folds}-folds"
+        return train_folds(recipe, folds, where, progress_bar=progress_bar, on_data=on_data, verify=verify)
+    folder = train_recipe(
+        recipe, out or default_folder(recipe), progress_bar=progress_bar, on_data=on_data, verify=verify
+    )
+    finish_run(folder, progress_bar=progress_bar)
+    return folder
+
+
+@takes(LoadOptions)
+def load(options: LoadOptions) -> Model:
+    """Load a finished run as a model that embeds samples and predicts their labels.
+
+    Raises:
+        RunError: if the folder is not a finished run.
+    """
+    from labeltree.inference.model import Model
+
+    return Model(
+        options.run,
+        classifier=options.classifier,
+        taxonomy=options.taxonomy,
+        mapping=options.mapping,
+        device=options.device,
+    )
+
+
+@takes(PredictOptions)
+def predict(options: PredictOptions) -> Answered | BulkDone:
+    """Answer for images or texts with a node of the taxonomy, as fine as is sure.
+
+    With a folder as ``out`` (``FOLDER/``), or with shards as ``data``, the answers of any number of samples
+    go to Parquet files in it, and the same call goes on where it was ended. `load` gives a model that answers
+    for samples in memory.
+
+    Raises:
+        LabeltreeError: if the run, the samples or the costs are missing, unreadable or unsuitable.
+        ValueError: if an option is not valid, or does not go with others.
+    """
+    options = options.with_folder_as_data()
+    if (done := _in_bulk(options)) is not None:
+        return done
+    from labeltree.inference.predict import answer
+
+    form = options.format
+    answered = answer(options)
+    if options.out is not None:
+        write_text(options.out, answered.text(form))
+    return answered
+
+
+@takes(EmbedOptions)
+def embed(options: EmbedOptions) -> Embedded | BulkDone:
+    """Write the embeddings of a trained run's samples, or of others, to one table or to a folder of parts.
+
+    The taxonomy of the nodes is written beside the table. With a folder as ``out`` (``FOLDER/``), or with
+    shards as ``data``, any number of samples go to Parquet files in it.
+
+    Raises:
+        LabeltreeError: if the run or the samples are missing, unreadable or unsuitable.
+        ValueError: if an option is not valid, or does not go with others.
+    """
+    if (done := _in_bulk(options)) is not None:
+        return done
+    from labeltree.inference.embed_run import embed_run
+
+    return embed_run(options)
+
+
+def _in_bulk(options: PredictOptions | EmbedOptions) -> BulkDone | None:
+    """What was done, if the options say that a folder of parts is written; else None."""
+    folder = False
+    if options.out is not None:
+        from labeltree.inference.bulk.job import writes_folder
+
+        folder = writes_folder(options.data, options.out)
+    options.require_fit(folder=folder)
+    if not folder:
+        return None
+    from labeltree.inference.bulk import BulkJob, run_bulk
+
+    return run_bulk(BulkJob.of(options), devices=options.devices or 1, progress=options.progress)
+
+
+@takes(CalibrateOptions)
+def calibrate(options: CalibrateOptions) -> Decider:
+    """Calibrate the answers of a run, which writes ``decisions.json``.
+
+    Afterwards probabilities match frequencies, and any coverage can be promised.
+
+    Raises:
+        RunError: if the folder is not a finished run.
+        DataError: if there are no samples to learn from or to calibrate on.
+    """
+    from labeltree.inference.calibrate_run import calibrate_run
+
+    return calibrate_run(options)
+
+
+@takes(ExportOptions)
+def export(options: ExportOptions) -> Path:
+    """Write a trained run as one folder for others: ONNX, weights, labels, and a model card.
+
+    Returns:
+        the folder.
+
+    Raises:
+        RunError: if the folder is not a finished run, or ``out`` exists.
+    """
+    model = load(
+        options.run,
+        classifier=options.classifier,
+        taxonomy=options.taxonomy,
+        mapping=options.mapping,
+        device="cpu",
+    )
+    return model.export(
+        options.out,
+        options.formats,
+        name=options.name,
+        with_reference=options.with_reference,
+        replace=options.replace,
+    )
+
+
+@takes(ExtendOptions)
+def extend(options: ExtendOptions) -> Extension:
+    """Let a trained run answer with new classes, from a few samples and without training, or without some.
+
+    `load` gives the extended model from then on; `labeltree.inference.extend.undo_extension` takes it back.
+
+    Raises:
+        LabeltreeError: see `labeltree.inference.extend.extend_run`.
+    """
+    from labeltree.inference.extend import extend_run
+
+    return extend_run(options)

@@ -1,0 +1,91 @@
+"""The taxonomy of a file, a folder, a run, a table or a data set."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from labeltree.data.names.cleaning import Names
+    from labeltree.taxonomy import AnyTaxonomy, Taxonomy
+
+__all__ = ["open_taxonomy", "open_tree"]
+
+
+def open_taxonomy(
+    name: str, names: Names | None = None, synonyms: str | None = None, column: str | None = None
+) -> tuple[AnyTaxonomy, Tensor | None]:
+    """The taxonomy, and the labels of the samples, ``(n,)`` nodes, -1 where missing, if there are any.
+
+    For a table, ``names`` and ``synonyms`` are as in `open_table`, and what they changed is said on stderr.
+    ``column`` is that of whole paths, as in `read_form`; its samples are not counted.
+    """
+    if column is not None:
+        from labeltree.errors import TaxonomyError
+        from labeltree.taxonomy.forms import read_form
+
+        if names is not None or synonyms is not None:
+            raise TaxonomyError(
+                "--names and --synonyms do not go with --column, whose paths are read as they are"
+            )
+        return read_form(name, "breadcrumbs", column=column), None
+    if names is not None or synonyms is not None:
+        return _open_table(name, names or "exact", synonyms)
+
+    from labeltree.data import folder_labels, is_data_table, list_datasets, open_source, table_labels
+    from labeltree.data.shards.finding import find_shards
+    from labeltree.data.tables.table_source import shard_labels
+    from labeltree.taxonomy import load_taxonomy
+
+    path = Path(name)
+    if path.is_dir():
+        from labeltree.lazy import torch
+        from labeltree.runs import RunFolder
+
+        if (run := RunFolder(path)).recipe.is_file() and run.taxonomy.is_file():
+            nodes = torch.from_numpy(run.load_samples().nodes) if run.samples.is_file() else None
+            return run.load_taxonomy(), nodes
+    if (shards := find_shards(name)) is not None:
+        return shard_labels(shards)
+    if path.is_dir():
+        return folder_labels(path)
+    if not path.exists() and name in list_datasets():
+        source = open_source(name)
+        return source.taxonomy, source.nodes
+    if is_data_table(path):
+        return table_labels(path)
+    return load_taxonomy(path), None
+
+
+def _open_table(name: str, names: Names, synonyms: str | None) -> tuple[Taxonomy, Tensor]:
+    from labeltree.data.tables.table_source import TABLE_SUFFIXES, named_table_labels
+    from labeltree.errors import DataError
+
+    if Path(name).suffix.lower() not in TABLE_SUFFIXES:
+        setting = "synonyms" if synonyms is not None else "names"
+        raise DataError(f"--{setting} is for tables of samples, and '{name}' is none; leave it out")
+    labels = named_table_labels(Path(name), names, synonyms)
+    for note in labels.notes:
+        print(f"labeltree: {note}", file=sys.stderr)
+    return labels.taxonomy, labels.nodes
+
+
+def open_tree(name: str, column: str | None = None) -> Taxonomy:
+    """The taxonomy of that name; ``column`` as in `open_taxonomy`.
+
+    Raises:
+        TaxonomyError: if it is a DAG.
+    """
+    from labeltree.errors import TaxonomyError
+    from labeltree.taxonomy import Taxonomy
+
+    taxonomy, _ = open_taxonomy(name, column=column)
+    if not isinstance(taxonomy, Taxonomy):
+        raise TaxonomyError(
+            f"'{name}' is a DAG, and versions of taxonomies are compared as trees; make a tree of it with "
+            "'labeltree taxonomy project'"
+        )
+    return taxonomy

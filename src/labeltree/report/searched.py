@@ -1,0 +1,117 @@
+"""Search in an index, and what was found as text or as a page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from labeltree.index import Index
+from labeltree.index.filters import parse_where
+from labeltree.index.queries import Query, queries_in, run_queries
+from labeltree.index.search_results import Answer, results_text
+from labeltree.options.schema import place_of
+from labeltree.options.search import SearchFormat, SearchOptions
+from labeltree.taxonomy import Taxonomy
+
+__all__ = ["Searched", "search_index"]
+
+_DISTANCES = {"cosine": "1 − cosine", "euclidean": "Euclidean", "poincare": "hyperbolic"}
+
+
+@dataclass(frozen=True)
+class Searched:
+    """What was found in an index.
+
+    Attributes:
+        answers: the samples found for each query.
+        index: the index.
+        taxonomy: the taxonomy of the labels shown.
+        options: what was searched for.
+    """
+
+    answers: list[Answer]
+    index: Index
+    taxonomy: Taxonomy
+    options: SearchOptions
+
+    @property
+    def unread(self) -> list[Answer]:
+        """The queries that could not be answered."""
+        return [answer for answer in self.answers if answer.hits is None]
+
+    def text(self, form: SearchFormat = "table") -> str:
+        """The answers as a table, CSV, JSON or a page with a wall of pictures."""
+        if form == "html":
+            return self._page()
+        index = self.index
+        about = {
+            "index": index.where,
+            "samples": len(index),
+            "geometry": index.geometry,
+            "model": index.model,
+        }
+        return results_text(self.answers, self.taxonomy, form, about)
+
+    def _page(self) -> str:
+        from labeltree.report.pages.search_page import search_page
+        from labeltree.report.shown_samples.sample_pictures import SamplePictures, file_picture
+
+        answers = self.answers
+        drawn = {one.query: file_picture(one.query) for one in answers if one.kind == "image"}
+        distance = _DISTANCES[self.index.geometry]
+        return search_page(
+            answers,
+            self.taxonomy,
+            title=answers[0].query if len(answers) == 1 else f"{len(answers):,} searches",
+            about=[f"{self._among()}, nearest first; below each is its distance ({distance})."],
+            pictures=SamplePictures(self.index),
+            queries={name: source for name, source in drawn.items() if source is not None},
+        )
+
+    def _among(self) -> str:
+        """Which samples were searched."""
+        asked, samples = self.options, len(self.index)
+        conditions = list(asked.where)
+        conditions += [f"labelled at or below {' or '.join(asked.within)}"] if asked.within else []
+        conditions += [f"not at or below {' or '.join(asked.not_within)}"] if asked.not_within else []
+        chosen = self.index.count(
+            within=list(asked.within) or None,
+            not_within=list(asked.not_within) or None,
+            where=parse_where(asked.where, self.index.schema),
+        )
+        if asked.diverse is not None:
+            conditions.append(f"at most one of each node at depth {asked.diverse}")
+        if not conditions:
+            return f"Among {samples:,} samples"
+        return f"Among {chosen:,} of {samples:,} samples ({'; '.join(conditions)})"
+
+
+def search_index(options: SearchOptions) -> Searched:
+    """Search an index; queries that cannot be read have a problem in place of samples.
+
+    Raises:
+        LabeltreeError: if there is no index, node or column of that name.
+    """
+    index = Index.open(place_of(options.index))
+    queries: list[Query] = []
+    for place in map(str, options.queries):
+        several = Path(place).is_dir() or Path(place).suffix.lower() in (".csv", ".tsv", ".parquet")
+        queries += queries_in(place) if several else [Query("image", place)]
+    queries += [Query("text", text) for text in options.texts]
+    queries += [Query("id", name) for name in options.ids]
+    queries += [Query("node", node) for node in options.nodes]
+    other = None if options.taxonomy is None else Taxonomy.from_file(options.taxonomy)
+    answers = run_queries(
+        index,
+        queries,
+        k=options.k,
+        within=list(options.within) or None,
+        not_within=list(options.not_within) or None,
+        where=parse_where(options.where, index.schema),
+        diverse=options.diverse,
+        exact=True if options.exact else None,
+        label=options.label,
+        taxonomy=other,
+        mapping=options.mapping,
+    )
+    return Searched(answers, index, index.taxonomy if other is None else other, options)
