@@ -207,23 +207,22 @@ def open_matrix(store: Store, *folders: Path) -> ExactMatrix:
 def _open_matrix(store: Store, folder: Path) -> ExactMatrix:
     with _opening:
         target = folder / f"{store.settings.key}-{store.version}"
-        matrix = _read(target)
-        if matrix is not None:
-            return matrix
+        if (there := _read(target)) is not None:
+            return there
         with writing(folder), new_folder_in(folder) as new:
             _write(store, new / "matrix")
+            made = _read(new / "matrix")  # mapped, it stays if a process with a newer version deletes it
             try:
                 os.rename(new / "matrix", target)
             except OSError:  # another process was faster, or left something damaged
-                if (matrix := _read(target)) is not None:
-                    return matrix
+                if (there := _read(target)) is not None:
+                    return there
                 os.rename(target, new / "damaged")
                 os.rename(new / "matrix", target)
         _delete_older(folder, store)
-        matrix = _read(target)
-        if matrix is None:
-            raise OSError(f"'{target}' vanished or changed while it was opened; run it again")
-        return matrix
+        if made is None:
+            raise OSError(f"'{target}' changed while it was written; run it again")
+        return made
 
 
 def keep_matrix(before: Store, after: Store, *folders: Path) -> None:

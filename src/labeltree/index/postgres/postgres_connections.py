@@ -21,8 +21,8 @@ _OLDEST = (0, 7)  # pgvector: half precision, and vectors brought to length 1
 class Connections:
     """Connections to one database; those that are idle are used again. For several threads.
 
-    A server that cannot be reached is told at once and with its reason, where `psycopg_pool` would try again
-    until its time is over.
+    A server that cannot be reached is told at once and with its reason, where the pool of `psycopg_pool`
+    tries again until its time is over, and does not give the reason.
 
     Args:
         address: of the index, which errors name.
