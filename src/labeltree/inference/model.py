@@ -2,37 +2,24 @@
 
 from __future__ import annotations
 
-import os
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from labeltree.data import ArrayStore, Source
-from labeltree.data.images.decode import pixels_of
 from labeltree.decisions import Answers, Promise
 from labeltree.errors import DataError
-from labeltree.inference.calibrate_run import Decider, open_decider
-from labeltree.inference.load_run import TrainedRun, load_run
-from labeltree.inference.named_samples import NamedSamples, open_images, open_other, open_texts, with_texts
-from labeltree.inference.other_version import run_on
+from labeltree.inference.named_samples import open_other
+from labeltree.inference.opened_model import OpenedModel
 from labeltree.inference.predict import Answered, Request, answer_with
 from labeltree.inference.run_classifiers import other_report
 from labeltree.inference.run_embeddings import embed_source
-from labeltree.models import Encoder, ImagesAndTexts
 from labeltree.models.encoder import Modality
 from labeltree.options.answers import FALSE_ALARMS, AnswerOptions
-from labeltree.options.shared import ClassifierChoice
-from labeltree.runs import EmbeddingTable, RunFolder
-from labeltree.taxonomy import Taxonomy
-from labeltree.taxonomy.versions.between_versions import check_version
+from labeltree.runs import EmbeddingTable
 from labeltree.training.input_batches import Inputs
-from labeltree.training.network import Network
-from labeltree.training.recipe import Recipe
 
 if TYPE_CHECKING:
     from labeltree.inference.bulk import BulkDone
@@ -44,84 +31,8 @@ Samples = "Sequence[str | Path | Image | np.ndarray[Any, Any]] | str | Path | Im
 _AT_ONCE = 256  # samples that the network reads at once
 
 
-class Model:
-    """A finished run, for embedding and prediction of new samples.
-
-    The run folder alone is needed: neither the samples that the run was trained on, nor Lightning. Threads
-    can share a model. Runs of versions before 0.1.0 need their data once, see `Model.predict`.
-
-    Args:
-        run: the run folder, or the folder of an exported model.
-        classifier: the classifier to answer with from now on: ``feature-means``, ``prototypes``, ``lda``,
-            ``probe`` or ``own``; None: the one chosen before, see `run_classifiers`.
-        taxonomy: file of another version of the run's taxonomy, a tree, on which it answers; None = its own.
-            The run is calibrated anew on it in memory, and its folder stays as it is.
-        mapping: file that says what became of each node of the run's taxonomy; None = what is certain, see
-            `TaxonomyMapping.between`.
-        device: device of the network, such as ``cuda:1``; None = a GPU if there is one, unless the recipe
-            says ``accelerator: cpu``.
-
-    Raises:
-        RunError: if the folder is not a finished run.
-        TaxonomyError: if the taxonomy or the mapping cannot be read, or is of other taxonomies.
-        ValueError: if there is a mapping without a taxonomy.
-    """
-
-    def __init__(
-        self,
-        run: str | os.PathLike[str],
-        *,
-        classifier: ClassifierChoice | None = None,
-        taxonomy: str | Path | None = None,
-        mapping: str | Path | None = None,
-        device: str | torch.device | None = None,
-    ) -> None:
-        self.folder = (run if isinstance(run, RunFolder) else RunFolder(run)).require()
-        check_version(taxonomy, mapping)
-        self.run: TrainedRun = load_run(self.folder.path, own_data=False, device=device)
-        if taxonomy is not None:
-            self.run = run_on(self.run, taxonomy, mapping)
-        self._version = {
-            "taxonomy": None if taxonomy is None else str(taxonomy),
-            "mapping": None if mapping is None else str(mapping),
-        }
-        self._classifier = classifier
-        self._opening = threading.Lock()
-        self._opened: Decider | None = None
-        self._warning: str | None = None
-
-    @property
-    def decider(self) -> Decider:
-        """The classifier and decision rule of the run; a run that is not calibrated yet is calibrated."""
-        with self._opening:
-            if self._opened is None:
-                self._opened = open_decider(self.run, self._classifier)
-            return self._opened
-
-    @property
-    def taxonomy(self) -> Taxonomy:
-        """The taxonomy of the run's labels and answers."""
-        return self.run.taxonomy
-
-    @property
-    def recipe(self) -> Recipe:
-        """All settings that the run was trained with."""
-        return self.run.recipe
-
-    @property
-    def network(self) -> Network:
-        """Encoder and head, a PyTorch module from the encoder's inputs to features and embeddings."""
-        return self.run.network
-
-    @property
-    def encoder(self) -> Encoder:
-        """The encoder, a PyTorch module from pixels or tokens to features."""
-        return self.run.network.encoder
-
-    @property
-    def digest(self) -> str:
-        """A fingerprint of everything that answers depend on: weights, classifier, calibration, taxonomy."""
-        return self.decider.digest
+class Model(OpenedModel):
+    """A finished run, for embedding and prediction of new samples; see `OpenedModel` for its arguments."""
 
     def embed(
         self,
@@ -269,60 +180,6 @@ class Model:
         ]
         return torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts])
 
-    def inputs(self, samples: Sequence[Any], *, first: int = 0) -> Inputs:
-        """Samples that are in memory as the network reads them, for `embed_inputs`.
-
-        Args:
-            samples: n samples, see `embed_batch`.
-            first: position of the first one, for messages.
-
-        Returns:
-            images ``(n, c, h, w)`` uint8 or, for a run on texts, tokens ``(n, 2, t)``, on the CPU; or both.
-
-        Raises:
-            DataError: if a sample is broken or of the wrong kind.
-        """
-        if self.encoder.modality == "both":
-            return self._both_inputs(samples, first)
-        if self.encoder.modality == "text":
-            for place, text in enumerate(samples, first):
-                if not isinstance(text, str) or not text.strip():
-                    raise DataError(f"sample {place} is {_kind(text)}; the run reads texts")
-            return self.network.tokens(samples) if len(samples) else torch.empty(0, 2, 1, dtype=torch.int32)
-        if not len(samples):
-            assert self.network.image_shape is not None
-            return torch.empty(0, *self.network.image_shape, dtype=torch.uint8)
-        return torch.from_numpy(np.stack([self._pixels(one, at) for at, one in enumerate(samples, first)]))
-
-    def _both_inputs(self, samples: Sequence[Any], first: int) -> ImagesAndTexts:
-        """Images, texts, and pairs of them, as `inputs` returns them."""
-        assert self.network.image_shape is not None
-        pixels = np.zeros((len(samples), *self.network.image_shape), np.uint8)
-        texts, present = [], torch.zeros(len(samples), 2, dtype=torch.bool)
-        for row, sample in enumerate(samples):
-            pair = (
-                sample
-                if isinstance(sample, tuple)
-                else (None, sample)
-                if isinstance(sample, str)
-                else (sample, None)
-            )
-            if len(pair) != 2:
-                raise DataError(
-                    f"sample {first + row} is a tuple of {len(pair)}; expected an image and a text"
-                )
-            image, text = pair
-            if image is not None:
-                pixels[row] = self._pixels(image, first + row)
-            if text is not None and not isinstance(text, str):
-                raise DataError(f"sample {first + row} is {_kind(text)}; expected a text beside its image")
-            texts.append(text or "")
-            present[row] = torch.tensor([image is not None, bool(texts[-1].strip())])
-            if not bool(present[row].any()):
-                raise DataError(f"sample {first + row} has neither an image nor a text")
-        tokens = self.network.tokens(texts) if texts else torch.empty(0, 2, 1, dtype=torch.int32)
-        return ImagesAndTexts(torch.from_numpy(pixels), tokens, present)
-
     def embed_inputs(self, inputs: Inputs) -> tuple[Tensor, Tensor]:
         """Features ``(n, f)`` and embeddings ``(n, d)`` float32, on the CPU, of what `inputs` returns.
 
@@ -393,96 +250,3 @@ class Model:
 
         decider = self.decider if self.folder.decisions.is_file() else None
         return info_text(model_facts(self.run, decider), self.folder.path)
-
-    def _pixels(self, sample: Any, place: int) -> np.ndarray[Any, Any]:
-        from PIL import Image
-
-        assert self.network.image_shape is not None
-        channels, size, _ = self.network.image_shape
-        image = sample
-        if isinstance(sample, Tensor):
-            sample = sample.numpy()
-        if isinstance(sample, np.ndarray):
-            if sample.dtype != np.uint8 or not (sample.ndim == 2 or sample.shape[2:] in ((3,), (4,))):
-                raise DataError(
-                    f"sample {place} is an array {sample.dtype} {sample.shape}; expected uint8 (h, w) or "
-                    "(h, w, 3)"
-                )
-            image = Image.fromarray(sample)
-        if not isinstance(image, Image.Image):
-            raise DataError(f"sample {place} is {_kind(sample)}; expected a PIL image or an array of pixels")
-        try:
-            return pixels_of(image, size, channels, self.network.preprocessing)
-        except DataError as error:
-            raise DataError(f"sample {place} cannot be read: {error}") from error
-
-    def _named(
-        self, samples: Any, texts: Sequence[str | None] | str, data: str | Path | None
-    ) -> NamedSamples | None:
-        """The samples of `embed` and `predict`; None if they are data."""
-        from PIL import Image
-
-        single = isinstance(samples, str | Path | Image.Image | np.ndarray | Tensor)
-        given = [samples] if single else list(samples)
-        words = [texts] if isinstance(texts, str) else list(texts)
-        if self.encoder.modality == "both" and data is None and given and words:
-            return self._pairs(given, words)
-        if bool(given) + bool(words) + (data is not None) != 1:
-            raise ValueError("name samples in one way: samples, texts=[...] or data=...")
-        if data is not None:
-            return None
-        reads_texts = self.encoder.modality == "text"
-        if words or (reads_texts and all(isinstance(one, str) for one in given)):
-            return open_texts(self.run, [one or "" for one in words or given])
-        if all(isinstance(one, str | Path) for one in given):
-            return open_images(self.run, given)
-        return self._read_samples(given)
-
-    def _pairs(self, images: Sequence[Any], texts: Sequence[str | None]) -> NamedSamples:
-        """Images with texts, of which either may be None."""
-        if len(images) != len(texts):
-            raise ValueError(
-                f"there are {len(images)} images and {len(texts)} texts; give a text for each image, None "
-                "where there is none"
-            )
-        given = [image is not None for image in images]
-        shown = [image for image in images if image is not None]
-        if all(isinstance(one, str | Path) for one in shown):
-            opened = open_images(self.run, shown)
-        else:
-            opened = self._read_samples(shown)
-        return with_texts(self.run, opened, given, [text or "" for text in texts])
-
-    def _read_samples(self, samples: Sequence[Any]) -> NamedSamples:
-        if self.encoder.modality == "text":
-            wrong = next(one for one in samples if not isinstance(one, str))
-            raise DataError(
-                f"the run's encoder '{self.recipe.encoder}' reads texts, not {_kind(wrong)}: give texts, or "
-                "data=TABLE"
-            )
-        names = [f"sample {place}" for place in range(len(samples))]
-        pixels, rows, reasons = [], [], {}
-        for place, sample in enumerate(samples):
-            try:
-                pixels.append(self._pixels(sample, place))
-                rows.append(place)
-            except DataError as error:
-                reasons[place] = str(error).removeprefix(f"sample {place} ")
-        if not rows:
-            return NamedSamples(names, None, reasons)
-        source = Source.in_order(
-            "images",
-            self.taxonomy,
-            torch.full((len(rows),), -1),
-            store=ArrayStore(np.stack(pixels)),
-            texts=[""] * len(rows) if self.encoder.modality == "both" else None,
-        )
-        return NamedSamples(names, source, reasons)
-
-    def __repr__(self) -> str:
-        classes = len(self.taxonomy.leaves)
-        return f"Model({str(self.folder.path)!r}: {self.recipe.objective}, {classes} classes)"
-
-
-def _kind(value: object) -> str:
-    return "an empty text" if isinstance(value, str) and not value.strip() else f"a {type(value).__name__}"
