@@ -35,27 +35,7 @@ __all__ = ["OpenedModel"]
 
 
 class OpenedModel:
-    """A finished run, for embedding and prediction of new samples.
-
-    The run folder alone is needed: neither the samples that the run was trained on, nor Lightning. Threads
-    can share a model. Runs of versions before 0.1.0 need their data once, see `Model.predict`.
-
-    Args:
-        run: the run folder, or the folder of an exported model.
-        classifier: the classifier to answer with from now on: ``feature-means``, ``prototypes``, ``lda``,
-            ``probe`` or ``own``; None: the one chosen before, see `run_classifiers`.
-        taxonomy: file of another version of the run's taxonomy, a tree, on which it answers; None = its own.
-            The run is calibrated anew on it in memory, and its folder stays as it is.
-        mapping: file that says what became of each node of the run's taxonomy; None = what is certain, see
-            `TaxonomyMapping.between`.
-        device: device of the network, such as ``cuda:1``; None = a GPU if there is one, unless the recipe
-            says ``accelerator: cpu``.
-
-    Raises:
-        RunError: if the folder is not a finished run.
-        TaxonomyError: if the taxonomy or the mapping cannot be read, or is of other taxonomies.
-        ValueError: if there is a mapping without a taxonomy.
-    """
+    """A run opened as a model: what it is made of, and how samples become its inputs; see `Model`."""
 
     def __init__(
         self,

@@ -44,7 +44,11 @@ _TRAIN_AGAIN = "restore it, or train again into another --out"
 
 
 class RunFolder(RunFiles):
-    """A folder with everything needed to repeat, evaluate and use one run."""
+    """A folder with everything needed to repeat, evaluate and use one run.
+
+    Args:
+        path: path of the folder; it is created at the first write.
+    """
 
     @property
     def home(self) -> RunFolder:
