@@ -360,7 +360,7 @@ def test_hosts_of_headers() -> None:
 
 
 def test_others_reach_it_only_with_a_token(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="ask for a token: --token-file"):
+    with pytest.raises(ValueError, match="ask for a token: 'token_file'"):
         explore(tmp_path, host="0.0.0.0")
 
 

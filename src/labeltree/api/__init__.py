@@ -8,6 +8,7 @@ from labeltree.api.indexes import change_index, duplicates, make_index, search
 from labeltree.api.labels import label_next, suspects
 from labeltree.api.measuring import compare, evaluate
 from labeltree.api.models import calibrate, embed, export, extend, load, predict, train
+from labeltree.api.services import explore, serve, study
 from labeltree.api.taxonomies import open_taxonomy
 from labeltree.data import open_source as open_data
 
@@ -18,6 +19,7 @@ __all__ = [
     "duplicates",
     "embed",
     "evaluate",
+    "explore",
     "export",
     "extend",
     "label_next",
@@ -27,6 +29,8 @@ __all__ = [
     "open_taxonomy",
     "predict",
     "search",
+    "serve",
+    "study",
     "suspects",
     "train",
 ]

@@ -8,12 +8,14 @@ from typing import Any, TypeVar
 
 from labeltree.options.schema import Kind, Options, kinds_of, with_flags
 
-__all__ = ["Parser", "add_options", "given", "made"]
+__all__ = ["add_options", "given", "made", "make_parser"]
 
 Schema = TypeVar("Schema", bound=Options)
 
 
-class Parser(argparse.ArgumentParser):
+def make_parser(
+    command: str, *schemas: type, description: str, usage: str | None = None, epilog: str | None = None
+) -> argparse.ArgumentParser:
     """The parser of a command.
 
     Args:
@@ -21,26 +23,18 @@ class Parser(argparse.ArgumentParser):
         schemas: its options, in the order of the help.
         description: what it does.
         usage: how it is called, after ``labeltree``; None = as the options say.
-        epilog: text after the options. Description and epilog keep their lines if there is one.
+        epilog: text after the options. Description and epilog keep their lines if they have several.
     """
-
-    def __init__(
-        self,
-        command: str,
-        *schemas: type,
-        description: str,
-        usage: str | None = None,
-        epilog: str | None = None,
-    ) -> None:
-        raw = {"formatter_class": argparse.RawDescriptionHelpFormatter} if epilog is not None else {}
-        super().__init__(
-            prog=f"labeltree {command}",
-            usage=None if usage is None else f"labeltree {command} {usage}",
-            description=description,
-            epilog=epilog,
-            **raw,  # type: ignore[arg-type]
-        )
-        add_options(self, *schemas)
+    raw = "\n" in description + (epilog or "")
+    parser = argparse.ArgumentParser(
+        prog=f"labeltree {command}",
+        usage=None if usage is None else f"labeltree {command} {usage}",
+        description=description,
+        epilog=epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter if raw else argparse.HelpFormatter,
+    )
+    add_options(parser, *schemas)
+    return parser
 
 
 def add_options(parser: argparse.ArgumentParser, *schemas: type) -> None:

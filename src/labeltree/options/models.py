@@ -24,6 +24,7 @@ __all__ = [
     "ExportFormat",
     "ExportOptions",
     "ExtendOptions",
+    "InfoOptions",
     "LoadOptions",
     "Placing",
 ]
@@ -34,11 +35,21 @@ ExportFormat = Literal["onnx", "safetensors", "torch"]
 Placing = Literal["path", "nearest"]
 
 
+AModel = Annotated[RunPlace, Option("the run folder, or the folder of an exported model", positional=True)]
+
+
+@dataclass(frozen=True)
+class InfoOptions(Options):
+    """The model to describe."""
+
+    run: AModel
+
+
 @dataclass(frozen=True)
 class LoadOptions(Options):
     """The run to load, and what it answers with."""
 
-    run: Annotated[RunPlace, Option("the run folder, or the folder of an exported model")]
+    run: AModel
     _: KW_ONLY
     classifier: Classifier = None
     taxonomy: AnswerTaxonomy = None

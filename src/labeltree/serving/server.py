@@ -4,73 +4,83 @@ from __future__ import annotations
 
 import ipaddress
 import logging
+import os
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from labeltree.errors import DataError
+from labeltree.options.schema import place_of, takes
+from labeltree.options.serving import ServeOptions, ServiceOptions
 from labeltree.processes import keep_freed_memory
 from labeltree.serving.service_settings import ServiceSettings
 
-__all__ = ["bound", "is_loopback", "run_app", "serve"]
+__all__ = ["bound", "is_loopback", "read_token", "run_app", "serve"]
 
 _PAGES = ("/", "/docs", "/redoc", "/health")  # a link on another page may lead there
 
 
-def serve(
-    run: str | Path,
-    *,
-    host: str = "127.0.0.1",
-    port: int = 8000,
-    settings: ServiceSettings | None = None,
-    devices: Sequence[str] = (),
-    threads: int | None = None,
-    token: str | None = None,
-    access_log: bool = False,
-    names: Sequence[str] = (),
-    say: Callable[[str], None] = print,
-) -> None:
+@takes(ServeOptions)
+def serve(options: ServeOptions) -> None:
     """Serve a run over HTTP until Ctrl-C or SIGTERM; requests in progress are still answered.
 
-    Args:
-        run: the run folder, or the folder of an exported model.
-        host: address to listen on; the default is reached from this machine only.
-        port: 0 = one that is free.
-        settings: batches and limits.
-        devices: see `labeltree.serving.engine.Engine`.
-        threads: see `labeltree.serving.engine.Engine`.
-        token: a bearer token that clients must send.
-        access_log: print a line for every request.
-        names: of this machine, which requests may use besides ``localhost`` and addresses, so that no page of
-            a stranger reaches it by a name of its own. None, on a host that others reach: any name.
-        say: is told once the service answers, and where.
+    On a host that others reach, without names, any name is taken; else only ``localhost``, addresses and the
+    names, so that no page of a stranger reaches the service by a name of its own.
 
     Raises:
         RunError: if the folder is not a finished run.
         DataError: if the address cannot be listened on.
-        ValueError: if the port, a device or the number of threads is not valid.
+        ValueError: if the port, a device, the number of threads or the token is not valid.
         ImportError: if the libraries of the service are missing.
     """
     _require_libraries()
-    settings = settings or ServiceSettings()
-    with bound(host, port) as listener:
+    token, settings = read_token(options), ServiceSettings(**options.limits)
+    with bound(options.host, options.port) as listener:
         from labeltree.serving.app import create_app
         from labeltree.serving.engine import Engine
         from labeltree.serving.guard import Guard
 
         keep_freed_memory()
-        engine = Engine(run, settings, devices=devices, threads=threads)
+        engine = Engine(place_of(options.run), settings, devices=options.devices, threads=options.threads)
         try:
-            known = names if names or is_loopback(host) else None
+            known = options.names if options.names or is_loopback(options.host) else None
             app = Guard(create_app(engine, token=token), None, known, pages=_PAGES)
-            run_app(app, listener, settings, access_log=access_log, say=say)
+            run_app(app, listener, settings, access_log=options.access_log, say=options.say)
         finally:
             engine.close(settings.timeout)
+
+
+def read_token(options: ServiceOptions) -> str | None:
+    """The token that is given, or lies in a file or an environment variable; None if there is none.
+
+    Raises:
+        ValueError: if what is named holds no token.
+    """
+    file, variable = options.token_file, options.token_env
+    if file is None and variable is None and options.token is None:
+        return None
+    place = "token"
+    text = options.token or ""
+    if file is not None:
+        place = f"the file '{file}'"
+        try:
+            text = Path(file).read_text("utf-8")
+        except UnicodeDecodeError:
+            text = ""
+    elif variable is not None:
+        place, text = f"the environment variable {variable}", os.environ.get(variable, "")
+    token = text.strip()
+    if len(token) < 16 or not token.isascii() or not token.isprintable() or " " in token:
+        raise ValueError(
+            f"{place} holds no token: at least 16 printable ASCII characters without spaces, such as "
+            "'openssl rand -hex 32' prints"
+        )
+    return token
 
 
 def _require_libraries() -> None:

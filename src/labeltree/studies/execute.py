@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from labeltree.lock import lock_folder
+from labeltree.options.schema import takes
+from labeltree.options.studies import StudyOptions
 from labeltree.studies.baselines import baseline_digests, measure_baselines
 from labeltree.studies.book import Book
 from labeltree.studies.output import write_tables
@@ -31,9 +33,8 @@ class Executed:
     failures: list[dict[str, str]]
 
 
-def execute(
-    path: str | Path, *, only: Sequence[str] = (), jobs: int | None = None, progress_bar: bool = False
-) -> Executed:
+@takes(StudyOptions)
+def execute(options: StudyOptions) -> Executed:
     """Do all runs of a study that are not done yet, and write its tables beside its file.
 
     Each run has a folder in ``runs/`` beside the study file; test results are in ``results.json``, tables in
@@ -41,18 +42,12 @@ def execute(
     all choices are made. A run that fails is listed in the tables and tried again by the next call; a method
     with a failed trial has no runs, since it would have been chosen from fewer trials.
 
-    Args:
-        path: path of the study file.
-        only: names or families of the methods to run; () = all.
-        jobs: number of simultaneous runs; None = depending on the number of cores. It is 1 if an objective,
-            encoder, data set or protocol is registered by a script, which other processes do not import.
-        progress_bar: show a progress bar; only with one job.
-
     Raises:
         TrainingInterrupted: on Ctrl-C or SIGTERM; calling again continues the study.
         FolderInUseError: if another process is running a study in this folder.
     """
-    path = Path(path)
+    jobs, only, progress_bar = options.jobs, options.only, options.progress_bar
+    path = Path(options.file)
     study = read_study(path)
     methods = study.only(only)
     jobs, note = jobs_for(study, methods, jobs)

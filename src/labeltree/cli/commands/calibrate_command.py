@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from labeltree.cli.parser import Parser, made
+from labeltree.cli.parser import made, make_parser
 from labeltree.errors import typed
 from labeltree.options.models import CalibrateOptions
 
@@ -15,7 +15,7 @@ ELSEWHERE = "a copy of the run can lie in another folder"
 
 def run(arguments: list[str]) -> None:
     """Fit the decision rule requested by the arguments, and print its quality."""
-    parser = Parser(
+    parser = make_parser(
         "calibrate",
         CalibrateOptions,
         description="Calibrate the answers of a run: probabilities that match frequencies, and scores from "

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from labeltree.cli.parser import Parser, made
+from labeltree.cli.parser import made, make_parser
 from labeltree.options.comparison import CompareOptions
 from labeltree.options.schema import Option
 from labeltree.options.shared import Quiet
@@ -49,7 +49,7 @@ ELSEWHERE = "--out FOLDER names another folder"
 
 def run(arguments: list[str]) -> None:
     """Compare the given runs or tables; writes comparison.json, .md, .csv and .html."""
-    parser = Parser(
+    parser = make_parser(
         "compare",
         _Runs,
         CompareOptions,

@@ -2,9 +2,27 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
+
+from labeltree.cli.parser import add_options, make_parser
+from labeltree.options.schema import Option
+
+Name = Annotated[str, Option("as 'labeltree data list' has it", positional=True)]
+
+
+@dataclass(frozen=True)
+class _Get:
+    name: Name
+
+
+@dataclass(frozen=True)
+class _Check:
+    name: Name
+    path: Annotated[str | None, Option("its folder; by default that in the cache", positional=True)] = None
+
 
 SUMMARY = "list the data sets, and get one"
 ELSEWHERE = "LABELTREE_DATA names another cache folder"
@@ -13,8 +31,8 @@ ELSEWHERE = "LABELTREE_DATA names another cache folder"
 
 def run(arguments: list[str]) -> None:
     """List the data sets, download one into the cache, or check whether one is complete."""
-    parser = argparse.ArgumentParser(
-        prog="labeltree data",
+    parser = make_parser(
+        "data",
         description="Data sets are kept in a cache folder: that of the environment variable LABELTREE_DATA, "
         "else the platform's own.",
     )
@@ -25,15 +43,14 @@ def run(arguments: list[str]) -> None:
     get = actions.add_parser(
         "get", help="download one into the cache", description="Download a data set into the cache."
     )
-    get.add_argument("name", help="as 'labeltree data list' has it")
+    add_options(get, _Get)
     check = actions.add_parser(
         "check",
         help="whether one is complete",
         description="Check a data set in a folder: what is missing, how many samples per split and "
         "classes per depth there are, and whether these are the published numbers. Reads every image once.",
     )
-    check.add_argument("name", help="as 'labeltree data list' has it")
-    check.add_argument("path", nargs="?", type=Path, help="its folder; by default that in the cache")
+    add_options(check, _Check)
     options = parser.parse_args(arguments)
 
     if options.action == "list":
@@ -48,7 +65,7 @@ def run(arguments: list[str]) -> None:
             print(f"licence of {options.name}: {get_dataset(options.name).licence}", file=sys.stderr)
         print(f"{options.name}: {folder}")
     else:
-        _check(options.name, options.path)
+        _check(options.name, None if options.path is None else Path(options.path))
 
 
 def _list() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from labeltree.cli.parser import Parser, made
+from labeltree.cli.parser import made, make_parser
 from labeltree.options.search import DuplicatesOptions
 
 SUMMARY = "find near duplicates in an index, across splits, labels and groups"
@@ -14,7 +14,7 @@ ELSEWHERE = "--out FILE names another file"
 
 def run(arguments: list[str]) -> None:
     """Find near duplicates, and print or write them."""
-    parser = Parser(
+    parser = make_parser(
         "duplicates",
         DuplicatesOptions,
         description="Find near duplicates: pairs of an index that are closer than a threshold, and the sets "

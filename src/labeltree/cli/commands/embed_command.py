@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from labeltree.cli.parser import Parser, made
+from labeltree.cli.parser import made, make_parser
 from labeltree.cli.parts import folder_help, parts_progress, print_parts
 from labeltree.options.answers import EmbedOptions
 
@@ -15,7 +15,7 @@ ELSEWHERE = "--out FILE names another file"
 
 def run(arguments: list[str]) -> None:
     """Write the embeddings table requested by the arguments."""
-    parser = Parser(
+    parser = make_parser(
         "embed",
         EmbedOptions,
         description="Write features and embeddings of a trained run's samples, or of others, to one table "

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from labeltree.cli.parser import Parser, made
+from labeltree.cli.parser import made, make_parser
 from labeltree.errors import DataError
 from labeltree.options.evaluation import EvaluateOptions
 from labeltree.options.schema import Option
@@ -29,7 +29,7 @@ class _Display:
 
 def run(arguments: list[str]) -> None:
     """Evaluate the given run or table; writes metrics.json and report.html."""
-    parser = Parser(
+    parser = make_parser(
         "evaluate",
         EvaluateOptions,
         _Display,

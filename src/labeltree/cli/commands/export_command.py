@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from labeltree.cli.parser import Parser, made
+from labeltree.cli.parser import made, make_parser
 from labeltree.options.models import ExportOptions
 
 SUMMARY = "write a trained run as a folder for others: ONNX, weights, labels, a model card"
@@ -12,7 +12,7 @@ ELSEWHERE = "--out FOLDER names another folder"
 
 def run(arguments: list[str]) -> None:
     """Write the exported model requested by the arguments."""
-    parser = Parser(
+    parser = make_parser(
         "export",
         ExportOptions,
         description="Write a trained run as one folder: ONNX with a script that answers without labeltree, "

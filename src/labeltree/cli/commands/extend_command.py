@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from labeltree.cli.parser import Parser, made
+from labeltree.cli.parser import made, make_parser
 from labeltree.errors import typed
 from labeltree.options.models import ExtendOptions
 from labeltree.options.schema import Option
@@ -23,7 +23,7 @@ ELSEWHERE = "a copy of the run can lie in another folder"
 
 def run(arguments: list[str]) -> None:
     """Extend a run as the arguments say, or list its extensions, and print what they did."""
-    parser = Parser(
+    parser = make_parser(
         "extend",
         ExtendOptions,
         _Undo,

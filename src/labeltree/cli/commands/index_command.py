@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
-from labeltree.cli.parser import Parser, made
+from labeltree.cli.parser import made, make_parser
 from labeltree.options.schema import Option
 from labeltree.options.search import ChangeIndexOptions, MakeIndexOptions
 from labeltree.options.shared import Quiet
@@ -41,7 +41,7 @@ class _Display:
 
 def run(arguments: list[str]) -> None:
     """Make, change or describe the index named by the arguments."""
-    parser = Parser(
+    parser = make_parser(
         "index",
         MakeIndexOptions,
         ChangeIndexOptions,

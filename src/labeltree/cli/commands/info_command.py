@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
+
+from labeltree.cli.parser import make_parser
+from labeltree.options.models import InfoOptions
 
 SUMMARY = "describe a run or an exported model on one screen"
 ELSEWHERE = "it writes nothing"
@@ -12,15 +14,15 @@ ELSEWHERE = "it writes nothing"
 
 def run(arguments: list[str]) -> None:
     """Print the facts of the model named by the arguments."""
-    parser = argparse.ArgumentParser(
-        prog="labeltree info",
+    parser = make_parser(
+        "info",
+        InfoOptions,
         description="Describe a model on one screen: data, training, classifier, calibration, metrics, "
         "digests and files.",
     )
-    parser.add_argument("run", help="the run folder, or the folder of an exported model")
-    options = parser.parse_args(arguments)
+    run = parser.parse_args(arguments).run
 
     from labeltree.inference.facts import folder_facts
     from labeltree.inference.info_text import info_text
 
-    print(info_text(folder_facts(options.run), Path(options.run)), end="")
+    print(info_text(folder_facts(run), Path(run)), end="")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from labeltree.cli.parser import Parser, made
+from labeltree.cli.parser import made, make_parser
 from labeltree.options.curation import LabelNextOptions
 
 SUMMARY = "choose what to label next, and how finely"
@@ -21,7 +21,7 @@ coarser or finer node is an answer, too. Rows without a decision stay as they ar
 
 def run(arguments: list[str]) -> None:
     """Write the samples to label next."""
-    parser = Parser(
+    parser = make_parser(
         "label-next",
         LabelNextOptions,
         description="Choose samples without a label, or with a coarse one, whose labels would teach most for "

@@ -6,7 +6,7 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from labeltree.cli.parser import Parser, made
+from labeltree.cli.parser import made, make_parser
 from labeltree.cli.parts import folder_help, parts_progress, print_parts
 from labeltree.options.answers import PredictOptions
 
@@ -20,7 +20,7 @@ ELSEWHERE = "--out FILE names another file; a copy of the run can lie in another
 
 def run(arguments: list[str]) -> None:
     """Predict the samples given by the arguments, and print the answers."""
-    parser = Parser(
+    parser = make_parser(
         "predict",
         PredictOptions,
         usage="RUN [IMAGE ... | FOLDER] [options]",

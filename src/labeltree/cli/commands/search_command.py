@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from labeltree.cli.parser import Parser, made
+from labeltree.cli.parser import made, make_parser
 from labeltree.options.search import SearchOptions
 
 SUMMARY = "find the samples of an index that are most like an image, a text, a sample or a node"
@@ -25,7 +25,7 @@ _EPILOG = """examples:
 
 def run(arguments: list[str]) -> None:
     """Search, and print or write what was found."""
-    parser = Parser(
+    parser = make_parser(
         "search",
         SearchOptions,
         usage="INDEX [IMAGE|FOLDER|TABLE ...] [options]",

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
-from labeltree.cli.parser import Parser, made
+from labeltree.cli.parser import made, make_parser
 from labeltree.options.curation import SuspectsOptions
 from labeltree.options.schema import Option
 from labeltree.options.shared import Quiet
@@ -28,7 +28,7 @@ ELSEWHERE = "--out FILE names another file"
 
 def run(arguments: list[str]) -> None:
     """Write suspects.csv and suspects.json, and print the first."""
-    parser = Parser(
+    parser = make_parser(
         "suspects",
         SuspectsOptions,
         _Display,

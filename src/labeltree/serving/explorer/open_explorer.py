@@ -13,6 +13,8 @@ import torch
 from labeltree.cache import data_home
 from labeltree.data.correction_rounds import CorrectionRounds
 from labeltree.errors import DataError, LabeltreeError
+from labeltree.options.schema import place_of, takes
+from labeltree.options.serving import ExploreOptions
 from labeltree.runs import RunFolder
 from labeltree.serving.engine import Engine
 from labeltree.serving.explorer.collection import Collection, Found
@@ -22,7 +24,7 @@ from labeltree.serving.explorer.explorer_pictures import Pictures
 from labeltree.serving.explorer.maps import Maps
 from labeltree.serving.explorer.review_samples import Review
 from labeltree.serving.explorer.show import Show
-from labeltree.serving.server import bound, is_loopback, run_app
+from labeltree.serving.server import bound, is_loopback, read_token, run_app
 from labeltree.serving.service_settings import ServiceSettings
 
 if TYPE_CHECKING:
@@ -34,68 +36,35 @@ __all__ = ["explore", "open_collection", "open_show"]
 Array = np.ndarray[Any, Any]
 
 
-def explore(
-    where: str | Path,
-    *,
-    images: Sequence[str | Path] = (),
-    suspects: str | Path | None = None,
-    corrections: str | Path | None = None,
-    host: str = "127.0.0.1",
-    port: int = 8000,
-    names: Sequence[str] = (),
-    settings: ServiceSettings | None = None,
-    devices: Sequence[str] = (),
-    threads: int | None = None,
-    token: str | None = None,
-    access_log: bool = False,
-    say: Callable[[str], None] = print,
-    warn: Callable[[str], None] = print,
-) -> None:
+@takes(ExploreOptions)
+def explore(options: ExploreOptions) -> None:
     """Serve the explorer of an index until Ctrl-C or SIGTERM.
-
-    Args:
-        where: the index, or a run with one.
-        images: folders that pictures may lie in, besides those of the run's data; relative paths of the index
-            are looked up in them.
-        suspects: the table of `labeltree suspects`.
-        corrections: the table that decisions are written to; None: ``reviewed.csv`` beside the suspects,
-            if there are any.
-        host: address to listen on; the default is reached from this machine only.
-        port: 0 = one that is free.
-        names: further names of this host.
-        settings: limits.
-        devices: see `Engine`.
-        threads: see `Engine`.
-        token: that clients must send.
-        access_log: print a line for every request.
-        say: is told where the page is.
-        warn: is told what cannot be shown, and why.
 
     Raises:
         DataError: if there is no such index, or a file cannot be read.
         ValueError: if others reach the host, and there is no token.
     """
-    if token is None and not is_loopback(host):
-        raise ValueError(
-            f"whoever reaches '{host}' would see the data and could correct labels; ask for a token: "
-            "--token-file FILE"
+    token, settings = read_token(options), ServiceSettings(**options.limits)
+    if token is None and not is_loopback(options.host):
+        raise options.refusal(
+            f"whoever reaches '{options.host}' would see the data and could correct labels; ask for a token: "
+            "`token_file` FILE"
         )
-    settings = settings or ServiceSettings()
-    with bound(host, port) as listener:
+    with bound(options.host, options.port) as listener:
         show, engine = open_show(
-            where,
-            images=images,
-            suspects=suspects,
-            corrections=corrections,
+            place_of(options.index),
+            images=options.images,
+            suspects=options.suspects,
+            corrections=options.corrections,
             settings=settings,
-            devices=devices,
-            threads=threads,
-            warn=warn,
+            devices=options.devices,
+            threads=options.threads,
+            warn=options.warn,
         )
         threading.Thread(target=show.prepare, name="prepare", daemon=True).start()
         try:
-            app = create_explorer(show, engine, token=token, names=(*names, host))
-            run_app(app, listener, settings, access_log=access_log, say=say)
+            app = create_explorer(show, engine, token=token, names=(*options.names, options.host))
+            run_app(app, listener, settings, access_log=options.access_log, say=options.say)
         finally:
             if engine is not None:
                 engine.close(settings.timeout)
