@@ -6,13 +6,16 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from labeltree.errors import typed
+
 if TYPE_CHECKING:
     from torch import Tensor
 
     from labeltree.data.names.cleaning import Names
+    from labeltree.runs import EmbeddingTable
     from labeltree.taxonomy import AnyTaxonomy, Taxonomy
 
-__all__ = ["open_taxonomy", "open_tree"]
+__all__ = ["open_table", "open_taxonomy", "open_tree", "read_tree"]
 
 
 def open_taxonomy(
@@ -88,4 +91,57 @@ def open_tree(name: str, column: str | None = None) -> Taxonomy:
             f"'{name}' is a DAG, and versions of taxonomies are compared as trees; make a tree of it with "
             "'labeltree taxonomy project'"
         )
+    return taxonomy
+
+
+def open_table(name: str, taxonomy_file: str | None) -> tuple[EmbeddingTable, Taxonomy]:
+    """The table of a run or a file, and the taxonomy of its labels."""
+    from labeltree.inference.run_embeddings import OwnSamples
+    from labeltree.runs import EmbeddingTable, RunFolder
+
+    path = Path(name)
+    if path.is_dir() and RunFolder(path).taxonomy.is_file():
+        return OwnSamples(path)(), RunFolder(path).load_taxonomy()
+    if taxonomy_file is not None:
+        taxonomy = read_tree(taxonomy_file)
+        return EmbeddingTable.load(path, taxonomy), taxonomy
+    taxonomy = _taxonomy_from_labels(path)
+    return EmbeddingTable.load(path, taxonomy), taxonomy
+
+
+def _taxonomy_from_labels(path: Path) -> Taxonomy:
+    """The taxonomy of the labels, names or paths, of a table of embeddings."""
+    from labeltree.errors import DataError
+    from labeltree.runs.table_file_columns import read_columns
+    from labeltree.taxonomy import Taxonomy
+
+    if not path.is_file():
+        raise DataError(f"no embeddings at '{path}'")
+    if path.suffix.casefold() in (".txt", ".csv", ".tsv"):
+        raise DataError(
+            f"'{path}' holds no embeddings. Of class names, 'labeltree taxonomy from-wordnet {typed(path)} "
+            f"--out FILE' makes a taxonomy; of codes, 'labeltree taxonomy convert {typed(path)} FILE --form "
+            "codes'"
+        )
+    columns = read_columns(path)
+    labels = columns.get("labels", columns.get("label"))
+    if labels is None:
+        raise DataError(
+            f"'{path}' has no column of labels; --taxonomy FILE says what its numbers of nodes mean"
+        )
+    return Taxonomy.from_paths(dict.fromkeys(str(label) for label in labels if str(label).strip()))
+
+
+def read_tree(name: str) -> Taxonomy:
+    """The tree of a file.
+
+    Raises:
+        TaxonomyError: if it is a DAG.
+    """
+    from labeltree.errors import TaxonomyError
+    from labeltree.taxonomy import Taxonomy, load_taxonomy
+
+    taxonomy = load_taxonomy(name)
+    if not isinstance(taxonomy, Taxonomy):
+        raise TaxonomyError(f"'{name}' is a DAG; 'labeltree taxonomy project' makes a tree of it")
     return taxonomy

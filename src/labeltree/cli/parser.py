@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import MISSING
+from pathlib import Path
 from typing import Any, TypeVar
 
 from labeltree.options.schema import Kind, Options, kinds_of, with_flags
 
-__all__ = ["add_options", "given", "made", "make_parser"]
+__all__ = ["add_action", "add_options", "given", "made", "make_parser"]
 
 Schema = TypeVar("Schema", bound=Options)
 
@@ -58,7 +59,12 @@ def add_options(parser: argparse.ArgumentParser, *schemas: type) -> None:
         if option.positional:
             place.add_argument(kind.name, **words)
         else:
-            place.add_argument(*kind.flag.split("|"), dest=kind.name, **words)
+            place.add_argument(*filter(None, (option.short, kind.flag)), dest=kind.name, **words)
+
+
+def add_action(actions: Any, name: str, *schemas: type, help: str, description: str) -> None:
+    """Add an action of a command, with its options, to what `add_subparsers` returns."""
+    add_options(actions.add_parser(name, help=help, description=description), *schemas)
 
 
 def _words(kind: Kind) -> dict[str, Any]:
@@ -71,7 +77,7 @@ def _words(kind: Kind) -> dict[str, Any]:
         words["choices"] = kind.choices
     elif option.read is None:
         item = (kind.several,) if kind.several is not None else kind.types
-        words |= {"type": item[0]} if item in ((int,), (float,)) else {}
+        words |= {"type": item[0]} if item in ((int,), (float,), (Path,)) else {}
     several = kind.several is not None and option.read is None
     if option.metavar is not None:
         words["metavar"] = option.metavar

@@ -99,6 +99,7 @@ class Option:
         help: what it is, in a few words.
         more: what the help of the command leaves out, and that of the function adds.
         flag: its name in the command, where that differs; None = it is not an option of the command.
+        short: a short name of it in the command, such as ``-o``.
         metavar: what stands for its value.
         positional: it is written without a flag.
         repeat: several values are given by several flags; otherwise after one.
@@ -113,6 +114,7 @@ class Option:
     help: str
     more: str = ""
     flag: str | None = ""
+    short: str = ""
     metavar: str | tuple[str, ...] | None = None
     positional: bool = False
     repeat: bool = False

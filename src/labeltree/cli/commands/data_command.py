@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from labeltree.cli.parser import add_options, make_parser
+from labeltree.cli.parser import add_action, make_parser
 from labeltree.options.schema import Option
 
 Name = Annotated[str, Option("as 'labeltree data list' has it", positional=True)]
@@ -37,20 +37,27 @@ def run(arguments: list[str]) -> None:
         "else the platform's own.",
     )
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    actions.add_parser(
-        "list", help="the data sets by name", description="List the data sets that labeltree knows by name."
+    add_action(
+        actions,
+        "list",
+        help="the data sets by name",
+        description="List the data sets that labeltree knows by name.",
     )
-    get = actions.add_parser(
-        "get", help="download one into the cache", description="Download a data set into the cache."
+    add_action(
+        actions,
+        "get",
+        _Get,
+        help="download one into the cache",
+        description="Download a data set into the cache.",
     )
-    add_options(get, _Get)
-    check = actions.add_parser(
+    add_action(
+        actions,
         "check",
+        _Check,
         help="whether one is complete",
         description="Check a data set in a folder: what is missing, how many samples per split and "
         "classes per depth there are, and whether these are the published numbers. Reads every image once.",
     )
-    add_options(check, _Check)
     options = parser.parse_args(arguments)
 
     if options.action == "list":

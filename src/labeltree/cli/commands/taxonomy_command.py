@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-import argparse
-from typing import TYPE_CHECKING
+from typing import Any
 
 from labeltree.api.taxonomies import open_taxonomy
-from labeltree.cli.taxonomy_actions.taxonomy_changes import CHANGE_ACTIONS, add_changes, run_changes
-from labeltree.cli.taxonomy_actions.taxonomy_forms import add_convert, convert
-from labeltree.cli.taxonomy_actions.taxonomy_from_wordnet import add_from_wordnet, from_wordnet
-from labeltree.cli.taxonomy_actions.taxonomy_reading import add_column, add_names
-from labeltree.cli.taxonomy_actions.taxonomy_review import add_review, run_review
-from labeltree.cli.taxonomy_actions.taxonomy_suggest import add_suggest, suggest
-from labeltree.cli.taxonomy_actions.taxonomy_suspects import add_suspects, suspects
-
-if TYPE_CHECKING:
-    from labeltree.taxonomy import AnyTaxonomy
-    from labeltree.taxonomy.project_dag import ProjectionRule
+from labeltree.cli.parser import add_action, made, make_parser
+from labeltree.cli.taxonomy_actions.taxonomy_changes import apply, compose, diff, map_changes
+from labeltree.cli.taxonomy_actions.taxonomy_forms import convert
+from labeltree.cli.taxonomy_actions.taxonomy_from_wordnet import from_wordnet
+from labeltree.cli.taxonomy_actions.taxonomy_review import run_review
+from labeltree.cli.taxonomy_actions.taxonomy_suggest import suggest
+from labeltree.cli.taxonomy_actions.taxonomy_suspects import suspects
+from labeltree.options.taxonomies import (
+    ApplyOptions,
+    CheckOptions,
+    ComposeOptions,
+    ConvertOptions,
+    DiffOptions,
+    FromWordnetOptions,
+    MapOptions,
+    ProjectOptions,
+    ReviewOptions,
+    ShowOptions,
+    SuggestOptions,
+    TreeSuspectsOptions,
+)
 
 SUMMARY = "show, check, convert or make a taxonomy, and compare versions"
 ELSEWHERE = "name another file"
@@ -24,9 +33,9 @@ ELSEWHERE = "name another file"
 
 
 def run(arguments: list[str]) -> None:
-    """Show, check, convert or project the given taxonomy, or make one from class names."""
-    parser = argparse.ArgumentParser(
-        prog="labeltree taxonomy",
+    """Do the action that the arguments name."""
+    parser = make_parser(
+        "taxonomy",
         description="A taxonomy is read from nested YAML or JSON, a CSV of edges (child,parent) or with a "
         "column per depth, a text file with one path a/b/c or A > B > C per line, Newick, nested folders, a "
         "table of images or texts with labels, a run folder, or a data set's name. Edges may give a child "
@@ -34,80 +43,115 @@ def run(arguments: list[str]) -> None:
         "on.",
     )
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    show = actions.add_parser(
-        "show", help="draw it as an indented tree", description="Draw a taxonomy as a tree."
-    )
-    show.add_argument("taxonomy", help="a file, a folder, a run, a table or the name of a data set")
-    show.add_argument("--depth", type=int, help="draw the tree down to this depth")
-    show.add_argument(
-        "--children", type=int, default=20, help="draw at most this many children of a node (default 20)"
-    )
-    check = actions.add_parser("check", help="say what is unusual about it", description="Check a taxonomy.")
-    check.add_argument("taxonomy", help="a file, a folder, a run, a table or the name of a data set")
-    for action in (show, check):
-        add_column(action)
-    for action in (show, check, add_convert(actions)):
-        add_names(action)
-    project = actions.add_parser(
-        "project",
-        help="make a tree of a DAG, to train on",
-        description="Choose one parent for every node of a DAG.",
-    )
-    project.add_argument("taxonomy", help="a .csv or .tsv of edges (child,parent), or a .json of a DAG")
-    project.add_argument(
-        "--rule",
-        choices=("odir", "yolo9000"),
-        default="odir",
-        help="odir: the parent nearest the root, all nodes stay (default); yolo9000: the paths that "
-        "add the fewest nodes, others are dropped",
-    )
-    project.add_argument("--out", required=True, metavar="FILE", help="the file that the tree is written to")
-    add_from_wordnet(actions)
-    add_suggest(actions)
-    add_suspects(actions)
-    add_changes(actions)
-    add_review(actions)
-    options = parser.parse_args(arguments)
-
-    others = {
-        "from-wordnet": from_wordnet,
-        "suggest": suggest,
-        "suspects": suspects,
-        "review": run_review,
-        "convert": convert,
-    }
-    others |= dict.fromkeys(CHANGE_ACTIONS, run_changes)
-    if options.action in others:
-        others[options.action](options)
-        return
-    given = () if options.action == "project" else ("names", "synonyms", "column")
-    settings = {name: getattr(options, name) for name in given}
-    taxonomy, nodes = open_taxonomy(options.taxonomy, **settings)
-    if options.action == "show":
-        if taxonomy.release is not None:
-            print(f"release {taxonomy.release}")
-        print(taxonomy.render(max_depth=options.depth, max_children=options.children))
-    elif options.action == "check":
-        print(repr(taxonomy))
-        if taxonomy.release is not None:
-            print(f"release {taxonomy.release}")
-        for entry in taxonomy.history:
-            print(f"  {entry}")
-        print("\n".join(f"- {line}" for line in taxonomy.check(nodes)) or "nothing unusual")
-    else:
-        _project(taxonomy, options.rule, options.out)
+    for name, (_, schema, help, description) in _ACTIONS.items():
+        add_action(actions, name, schema, help=help, description=description)
+    words = parser.parse_args(arguments)
+    function, schema, _, _ = _ACTIONS[words.action]
+    function(made(schema, words))
 
 
-def _project(taxonomy: AnyTaxonomy, rule: ProjectionRule, out: str) -> None:
+def _show(options: ShowOptions) -> None:
+    taxonomy, _ = open_taxonomy(options.taxonomy, options.names, options.synonyms, options.column)
+    if taxonomy.release is not None:
+        print(f"release {taxonomy.release}")
+    print(taxonomy.render(max_depth=options.depth, max_children=options.children))
+
+
+def _check(options: CheckOptions) -> None:
+    taxonomy, nodes = open_taxonomy(options.taxonomy, options.names, options.synonyms, options.column)
+    print(repr(taxonomy))
+    if taxonomy.release is not None:
+        print(f"release {taxonomy.release}")
+    for entry in taxonomy.history:
+        print(f"  {entry}")
+    print("\n".join(f"- {line}" for line in taxonomy.check(nodes)) or "nothing unusual")
+
+
+def _project(options: ProjectOptions) -> None:
     from labeltree.taxonomy import TaxonomyDAG
+
+    taxonomy, out = open_taxonomy(options.taxonomy)[0], options.out
 
     if not isinstance(taxonomy, TaxonomyDAG):
         taxonomy.save(out)
         print(f"this is a tree already: {out}")
         return
-    tree, nodes = taxonomy.project(rule)
+    tree, nodes = taxonomy.project(options.rule)
     tree.save(out)
     lost = int((nodes < 0).sum())
     print(f"{tree.num_nodes} nodes, {tree.num_leaves} leaves: {out}")
     if lost:
         print(f"{lost} {'node' if lost == 1 else 'nodes'} on no chosen path fell out")
+
+
+_ACTIONS: dict[str, tuple[Any, type[Any], str, str]] = {
+    "show": (_show, ShowOptions, "draw it as an indented tree", "Draw a taxonomy as a tree."),
+    "check": (_check, CheckOptions, "say what is unusual about it", "Check a taxonomy."),
+    "convert": (convert, ConvertOptions, "write it in another form, or read codes", "Convert a taxonomy."),
+    "project": (
+        _project,
+        ProjectOptions,
+        "make a tree of a DAG, to train on",
+        "Choose one parent for every node of a DAG.",
+    ),
+    "from-wordnet": (
+        from_wordnet,
+        FromWordnetOptions,
+        "make a tree of class names",
+        "Look up class names in WordNet and write WordNet's tree above them. Names with several senses, and "
+        "unknown ones, are listed with their definitions in a file. Decide there, then run the command "
+        "again.",
+    ),
+    "suggest": (
+        suggest,
+        SuggestOptions,
+        "make a tree of classes from their embeddings, and judge trees",
+        "Cluster the mean embeddings of classes to a tree, and say how well the mistakes between classes "
+        "follow it. The judged tree is made of training samples, or of half of the samples, and judged on "
+        "the others. For class names alone: 'labeltree taxonomy from-wordnet'.",
+    ),
+    "suspects": (
+        suspects,
+        TreeSuspectsOptions,
+        "find nodes to move, dissolve, merge or split, by their samples",
+        "Find where a taxonomy does not fit the embeddings of labelled samples: nodes whose samples lie in "
+        "another branch (move), inner nodes whose children are no more alike than random ones (dissolve), "
+        "pairs of leaves that cannot be told apart (merge), leaves that fall into two clusters (split). With "
+        "--out FILE the changes are written as a mapping, each as a comment: remove the '# ' before those "
+        "that are right, and give the file to 'labeltree taxonomy apply'. An encoder that was trained with "
+        "this tree has put the nodes where the tree says: take one that was not, or --split test.",
+    ),
+    "diff": (
+        diff,
+        DiffOptions,
+        "say what changed between two versions",
+        "Say what was renamed, moved, merged, split, removed and added between two versions of a taxonomy, "
+        "and how many samples that touches.",
+    ),
+    "map": (
+        map_changes,
+        MapOptions,
+        "write down what changed, to be edited by hand",
+        "Write what became of each class of OLD in NEW, one line per change. What is likely but not certain "
+        "is guessed, and written as comments; remove the '#' of those that are right.",
+    ),
+    "apply": (
+        apply,
+        ApplyOptions,
+        "make the new version of a taxonomy from the changes",
+        "Carry out the changes of a file from 'map', or of one written by hand.",
+    ),
+    "compose": (
+        compose,
+        ComposeOptions,
+        "join the changes of two steps",
+        "From the changes A to B and B to C, write those of A to C.",
+    ),
+    "review": (
+        run_review,
+        ReviewOptions,
+        "propose what to repair: duplicates, misspelt and empty names",
+        "Find likely duplicates and names that mean nothing. Nothing is changed: proposals are written as "
+        "comments; remove the '#' of those that are right, and 'labeltree taxonomy apply' carries them out.",
+    ),
+}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from labeltree.api.taxonomies import open_taxonomy, open_tree
+from labeltree.options.taxonomies import ApplyOptions, ComposeOptions, DiffOptions, MapOptions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,9 +17,8 @@ if TYPE_CHECKING:
 
     from labeltree.taxonomy import Change, Guess, Taxonomy, TaxonomyMapping
 
-__all__ = ["CHANGE_ACTIONS", "Touched", "add_changes", "check_unedited", "refuse_inputs", "run_changes"]
+__all__ = ["Touched", "apply", "check_unedited", "compose", "diff", "map_changes", "refuse_inputs"]
 
-CHANGE_ACTIONS = ("diff", "map", "apply", "compose")
 _DONE = {
     "rename": "renamed",
     "move": "moved",
@@ -28,100 +27,23 @@ _DONE = {
     "remove": "removed",
     "add": "added",
 }
-_ANY = "a file, a folder, a run, a table or the name of a data set"
 
 
-def add_changes(actions: Any) -> None:
-    """Add the four actions to the command's parser."""
-    diff = actions.add_parser(
-        "diff",
-        help="say what changed between two versions",
-        description="Say what was renamed, moved, merged, split, removed and added between two versions of a "
-        "taxonomy, and how many samples that touches.",
-    )
-    _add_versions(diff)
-    diff.add_argument(
-        "--data", metavar="DATA", help="data labelled with OLD, whose samples are counted: " + _ANY
-    )
-    diff.add_argument("--mapping", metavar="FILE", help="the confirmed changes, a file of 'taxonomy map'")
-    diff.add_argument("--format", choices=("table", "json"), default="table", help="(default: table)")
-
-    map_ = actions.add_parser(
-        "map",
-        help="write down what changed, to be edited by hand",
-        description="Write what became of each class of OLD in NEW, one line per change. What is likely but "
-        "not certain is guessed, and written as comments; remove the '#' of those that are right.",
-    )
-    _add_versions(map_)
-    map_.add_argument(
-        "--accept",
-        action="store_true",
-        help="accept the guesses that names speak for; those by place alone stay comments",
-    )
-    map_.add_argument(
-        "--out", type=Path, default=Path("changes.yaml"), metavar="FILE", help="(default: changes.yaml)"
-    )
-    _add_replace(map_)
-
-    apply = actions.add_parser(
-        "apply",
-        help="make the new version of a taxonomy from the changes",
-        description="Carry out the changes of a file from 'map', or of one written by hand.",
-    )
-    apply.add_argument("changes", type=Path, metavar="CHANGES", help="the file of changes")
-    apply.add_argument("old", metavar="OLD", help="the old version: " + _ANY)
-    apply.add_argument(
-        "--out", required=True, metavar="FILE", help="the new version; .json keeps release and history"
-    )
-    apply.add_argument("--release", metavar="TEXT", help="what people call the new version, such as 2024")
-
-    compose = actions.add_parser(
-        "compose",
-        help="join the changes of two steps",
-        description="From the changes A to B and B to C, write those of A to C.",
-    )
-    compose.add_argument("first", type=Path, metavar="FIRST", help="the changes from the old version")
-    compose.add_argument("second", type=Path, metavar="SECOND", help="the changes that came next")
-    compose.add_argument("--old", required=True, metavar="OLD", help="the old version: " + _ANY)
-    compose.add_argument("--out", required=True, type=Path, metavar="FILE", help="the changes of both steps")
-    _add_replace(compose)
-
-
-def _add_versions(action: argparse.ArgumentParser) -> None:
-    action.add_argument("old", metavar="OLD", help="the old version: " + _ANY)
-    action.add_argument("new", metavar="NEW", help="the new version")
-    action.add_argument(
-        "--synonyms", type=Path, metavar="FILE", help="a table with the columns synonym and accepted"
-    )
-
-
-def _add_replace(action: argparse.ArgumentParser) -> None:
-    action.add_argument(
-        "--replace", action="store_true", help="overwrite the file even if a person has edited it"
-    )
-
-
-def run_changes(options: argparse.Namespace) -> None:
-    """Run one of `CHANGE_ACTIONS`."""
-    {"diff": _diff, "map": _map, "apply": _apply, "compose": _compose}[options.action](options)
-
-
-def _between(
-    options: argparse.Namespace, old: Taxonomy, new: Taxonomy
-) -> tuple[TaxonomyMapping, list[Guess]]:
+def _between(synonyms_file: Path | None, old: Taxonomy, new: Taxonomy) -> tuple[TaxonomyMapping, list[Guess]]:
     from labeltree.taxonomy import TaxonomyMapping
 
-    synonyms = None if options.synonyms is None else _synonyms(options.synonyms, old, new)
+    synonyms = None if synonyms_file is None else _synonyms(synonyms_file, old, new)
     return TaxonomyMapping.between(old, new, synonyms)
 
 
-def _diff(options: argparse.Namespace) -> None:
+def diff(options: DiffOptions) -> None:
+    """Say what changed between two versions."""
     from labeltree.errors import TaxonomyError
     from labeltree.taxonomy import TaxonomyMapping
 
     old, new = open_tree(options.old), open_tree(options.new)
     if options.mapping is None:
-        mapping, guesses = _between(options, old, new)
+        mapping, guesses = _between(options.synonyms, old, new)
     elif options.synonyms is not None:
         raise TaxonomyError("--mapping says what changed, so --synonyms has no use; leave one of them out")
     else:
@@ -146,10 +68,11 @@ def _diff(options: argparse.Namespace) -> None:
             print(f"  {guess.change}  ({guess.reason})")
 
 
-def _map(options: argparse.Namespace) -> None:
-    check_unedited(options)
+def map_changes(options: MapOptions) -> None:
+    """Write down what changed, to be edited by hand."""
+    check_unedited(options.out, replace=options.replace)
     old, new = open_tree(options.old), open_tree(options.new)
-    mapping, guesses = _between(options, old, new)
+    mapping, guesses = _between(options.synonyms, old, new)
     if options.accept:
         mapping = mapping.with_guesses([guess for guess in guesses if not guess.by_place])
         guesses = [guess for guess in guesses if guess.by_place]
@@ -160,7 +83,8 @@ def _map(options: argparse.Namespace) -> None:
         print(f"{many}, as comments at its end: remove the '#' of those that are right")
 
 
-def _apply(options: argparse.Namespace) -> None:
+def apply(options: ApplyOptions) -> None:
+    """Make the new version of a taxonomy from the changes."""
     from labeltree.errors import TaxonomyError
 
     if options.release is not None and Path(options.out).suffix.casefold() != ".json":
@@ -174,8 +98,9 @@ def _apply(options: argparse.Namespace) -> None:
     print(f"{_counted(mapping.changes())}; {_version(new)}: {options.out}")
 
 
-def _compose(options: argparse.Namespace) -> None:
-    check_unedited(options)
+def compose(options: ComposeOptions) -> None:
+    """Join the changes of two steps."""
+    check_unedited(options.out, replace=options.replace)
     refuse_inputs(options.out, options.first, options.second, options.old)
     first = _load(options.first, open_tree(options.old))
     joined = first.then(_load(options.second, first.new))
@@ -221,14 +146,14 @@ def _load(path: Path, old: Taxonomy) -> TaxonomyMapping:
     return mapping
 
 
-def check_unedited(options: argparse.Namespace) -> None:
+def check_unedited(out: Path, *, replace: bool) -> None:
     """Raise an error if ``--out`` is a file that a person has written or edited, and not to be replaced."""
     from labeltree.errors import TaxonomyError
     from labeltree.taxonomy.versions.mapping_file import is_edited
 
-    if not options.replace and options.out.exists() and is_edited(options.out):
+    if not replace and out.exists() and is_edited(out):
         raise TaxonomyError(
-            f"'{options.out}' was written or edited by a person; --replace overwrites it, --out FILE names "
+            f"'{out}' was written or edited by a person; --replace overwrites it, --out FILE names "
             "another file"
         )
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from labeltree.api.taxonomies import open_taxonomy
+from labeltree.options.taxonomies import ConvertOptions
 
 if TYPE_CHECKING:
     from labeltree.taxonomy import AnyTaxonomy
 
-__all__ = ["add_convert", "convert"]
+__all__ = ["convert"]
 
 _OF_FORM = ("levels", "describe", "separator", "column", "descriptions", "child", "parent")
 _USED = {
@@ -22,49 +22,11 @@ _USED = {
 }
 
 
-def add_convert(actions: argparse._SubParsersAction[Any]) -> argparse.ArgumentParser:
-    """Add the action ``convert`` and its options; returns its parser."""
-    parser: argparse.ArgumentParser = actions.add_parser(
-        "convert", help="write it in another form, or read codes", description="Convert a taxonomy."
-    )
-    parser.add_argument("taxonomy", help="a file, a folder, a table or the name of a data set")
-    parser.add_argument("out", help="the file to write: .json, .csv, or for a tree also .yaml, .txt, .nwk")
-    parser.add_argument(
-        "--release", metavar="TEXT", help="what people call this version, such as 2024 (.json only)"
-    )
-    parser.add_argument(
-        "--form",
-        choices=tuple(_USED),
-        help="what the file is, if its content does not tell: Google's product taxonomy, breadcrumbs "
-        "A > B > C, codes whose beginnings are their parents, SNOMED CT's RF2, or edges with columns of any "
-        "descriptions",
-    )
-    parser.add_argument(
-        "--levels",
-        metavar="1,3,4",
-        help="codes: letters and digits of each level, or icd10, atc, naics, isco, hs, unspsc, dewey "
-        "(default: found from marks, and from codes that others begin with)",
-    )
-    parser.add_argument(
-        "--describe", action="store_true", help="codes: name nodes 'A00 Cholera' instead of 'A00'"
-    )
-    parser.add_argument("--separator", metavar="TEXT", help="breadcrumbs: what separates names")
-    parser.add_argument("--column", help="breadcrumbs, codes: the column of a table that holds them")
-    parser.add_argument(
-        "--descriptions",
-        metavar="FILE|COLUMN",
-        help="rf2: the description file; edges, codes: the column of names or descriptions",
-    )
-    parser.add_argument("--child", metavar="COLUMN", help="edges: the column of the child")
-    parser.add_argument("--parent", metavar="COLUMN", help="edges: the column of its parent")
-    return parser
-
-
-def convert(options: argparse.Namespace) -> None:
+def convert(options: ConvertOptions) -> None:
     """Read a taxonomy, of a given form if there is one, and write it."""
     from labeltree.errors import TaxonomyError
 
-    out: str = options.out
+    out = options.out
     if options.release is not None and not out.casefold().endswith(".json"):
         raise TaxonomyError(f"only a .json file keeps a release, and '{out}' is none")
     taxonomy = _read(options)
@@ -74,7 +36,7 @@ def convert(options: argparse.Namespace) -> None:
     print(f"{taxonomy.num_nodes} nodes: {out}")
 
 
-def _read(options: argparse.Namespace) -> AnyTaxonomy:
+def _read(options: ConvertOptions) -> AnyTaxonomy:
     from labeltree.errors import TaxonomyError
     from labeltree.taxonomy.forms import read_form
 

@@ -2,48 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
-from typing import Any
+
+from labeltree.options.taxonomies import FromWordnetOptions
 
 _LISTED = 20
 _GLOSS = 60
 
 
-def add_from_wordnet(actions: Any) -> None:
-    """Add the action to the command's parser."""
-    action = actions.add_parser(
-        "from-wordnet",
-        help="make a tree of class names",
-        description="Look up class names in WordNet and write WordNet's tree above them. Names with "
-        "several senses, and unknown ones, are listed with their definitions in a file. Decide "
-        "there, then run the command again.",
-    )
-    action.add_argument(
-        "names", type=Path, help="a text file, one name per line: a noun, its plural, or a synset"
-    )
-    action.add_argument("-o", "--out", required=True, type=Path, help="the taxonomy to write: .yaml, .csv, …")
-    action.add_argument(
-        "--senses", type=Path, help="the file of decisions (default: that of names, with .senses.txt)"
-    )
-    action.add_argument(
-        "--wordnet",
-        type=Path,
-        metavar="FOLDER",
-        help="with data.noun and index.noun (default: what 'labeltree data get wordnet' fetched)",
-    )
-    action.add_argument(
-        "--rule",
-        choices=("ask", "first"),
-        default="ask",
-        help="names with several senses: ask (default), or take the first, most frequent one",
-    )
-    action.add_argument(
-        "--collapse", action="store_true", help="leave out inner nodes that have a single child"
-    )
-
-
-def from_wordnet(options: argparse.Namespace) -> None:
+def from_wordnet(options: FromWordnetOptions) -> None:
     """Make the taxonomy, or the file of names whose meaning the user must decide.
 
     Raises:
@@ -62,7 +29,7 @@ def from_wordnet(options: argparse.Namespace) -> None:
     from labeltree.errors import TaxonomyError
 
     names = _read_names(options.names)
-    senses_file: Path = options.senses or options.names.with_suffix(".senses.txt")
+    senses_file = options.senses or options.names.with_suffix(".senses.txt")
     nouns = WordNetNouns(options.wordnet or wordnet_folder())
     chosen, unclear, wrong = find_meanings(nouns, names, read_senses(senses_file))
     if wrong:

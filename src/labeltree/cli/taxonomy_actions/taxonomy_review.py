@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import argparse
 import shlex
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from labeltree.api.taxonomies import open_taxonomy, open_tree
 from labeltree.cli.taxonomy_actions.taxonomy_changes import Touched
-from labeltree.cli.taxonomy_actions.taxonomy_reading import add_column
 from labeltree.errors import typed
+from labeltree.options.taxonomies import ReviewOptions
 
 if TYPE_CHECKING:
     from labeltree.taxonomy import Taxonomy
     from labeltree.taxonomy.review_names import Review
 
-__all__ = ["add_review", "run_review"]
+__all__ = ["run_review"]
 
 _TITLES = {
     "same name": "siblings with the same name but for its spelling",
@@ -29,32 +27,7 @@ _TITLES = {
 _SHOWN = 20  # findings of a kind
 
 
-def add_review(actions: Any) -> None:
-    """Add the action to the command's parser."""
-    review = actions.add_parser(
-        "review",
-        help="propose what to repair: duplicates, misspelt and empty names",
-        description="Find likely duplicates and names that mean nothing. Nothing is changed: proposals are "
-        "written as comments; remove the '#' of those that are right, and 'labeltree taxonomy apply' carries "
-        "them out.",
-    )
-    review.add_argument(
-        "taxonomy", metavar="TAXONOMY", help="a file, a folder, a run, a table or the name of a data set"
-    )
-    add_column(review)
-    review.add_argument("--data", metavar="DATA", help="labelled data, whose samples are counted")
-    review.add_argument(
-        "--scientific",
-        action="store_true",
-        help="compare scientific names without authorship",
-    )
-    review.add_argument("--out", type=Path, metavar="FILE", help="write the proposals, such as changes.yaml")
-    review.add_argument(
-        "--replace", action="store_true", help="overwrite the file even if a person has edited it"
-    )
-
-
-def run_review(options: argparse.Namespace) -> None:
+def run_review(options: ReviewOptions) -> None:
     """Print what was found, and write it."""
     from labeltree.cli.taxonomy_actions.taxonomy_changes import check_unedited
     from labeltree.data.names.cleaning import Cleaner
@@ -62,7 +35,7 @@ def run_review(options: argparse.Namespace) -> None:
     from labeltree.taxonomy.versions.mapping_file import write_mapping
 
     if options.out is not None:
-        check_unedited(options)
+        check_unedited(options.out, replace=options.replace)
     tree = open_tree(options.taxonomy, options.column)
     touched = None
     if options.data is not None:

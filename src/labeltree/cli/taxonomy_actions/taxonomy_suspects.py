@@ -2,58 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
-from typing import Any
 
-__all__ = ["add_suspects", "suspects"]
+from labeltree.options.taxonomies import TreeSuspectsOptions
 
-
-def add_suspects(actions: Any) -> None:
-    """Add the action to the command's parser."""
-    action = actions.add_parser(
-        "suspects",
-        help="find nodes to move, dissolve, merge or split, by their samples",
-        description="Find where a taxonomy does not fit the embeddings of labelled samples: nodes "
-        "whose samples lie in "
-        "another branch (move), inner nodes whose children are no more alike than random ones (dissolve), "
-        "pairs of leaves that cannot be told apart (merge), leaves that fall into two clusters (split). With "
-        "--out FILE the changes are written as a mapping, each as a comment: remove the '# ' before those "
-        "that are right, and give the file to 'labeltree taxonomy apply'. An encoder that was trained with "
-        "this tree has put the nodes where the tree says: take one that was not, or --split test.",
-    )
-    action.add_argument(
-        "embeddings", metavar="RUN|FILE", help="a run, or a table of embeddings with labels (.npz, .parquet)"
-    )
-    action.add_argument("--taxonomy", metavar="FILE", help="of the labels of FILE, if these are nodes")
-    action.add_argument("--split", help="only samples of this split (default: all)")
-    action.add_argument(
-        "--kinds",
-        nargs="+",
-        choices=("move", "dissolve", "merge", "split"),
-        default=("move", "dissolve", "merge", "split"),
-        help="what to look for (default: all four)",
-    )
-    action.add_argument(
-        "--level",
-        type=float,
-        default=0.05,
-        help="largest p value, corrected for many nodes, of what is called significant (default 0.05)",
-    )
-    action.add_argument(
-        "--apart", type=float, default=0.7, help="AUC below which leaves are not told apart (default 0.7)"
-    )
-    action.add_argument("--only-significant", action="store_true", help="list and write only these")
-    action.add_argument(
-        "--top", type=int, default=10, help="list at most this many of each kind (default 10)"
-    )
-    action.add_argument("--seed", type=int, default=0, help="of folds, clusters and draws (default 0)")
-    action.add_argument("-o", "--out", metavar="FILE", help="write the changes there, as a mapping (.yaml)")
+__all__ = ["suspects"]
 
 
-def suspects(options: argparse.Namespace) -> None:
+def suspects(options: TreeSuspectsOptions) -> None:
     """Print what does not fit, and write the changes."""
-    from labeltree.cli.taxonomy_actions.taxonomy_suggest import open_table
+    from labeltree.api.taxonomies import open_table
     from labeltree.curation.tree_suspects import find_tree_suspects
     from labeltree.errors import DataError
 

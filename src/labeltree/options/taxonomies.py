@@ -1,0 +1,293 @@
+"""The options of the actions of ``labeltree taxonomy``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from labeltree.options.schema import Option, Options
+
+__all__ = [
+    "ApplyOptions",
+    "CheckOptions",
+    "ComposeOptions",
+    "ConvertOptions",
+    "DiffOptions",
+    "FromWordnetOptions",
+    "MapOptions",
+    "ProjectOptions",
+    "ReviewOptions",
+    "ShowOptions",
+    "SuggestOptions",
+    "TreeSuspectsOptions",
+]
+
+ANY = "a file, a folder, a run, a table or the name of a data set"
+
+NameReading = Literal["exact", "plain", "scientific"]
+Form = Literal["google", "breadcrumbs", "codes", "rf2", "edges"]
+SuspectKind = Literal["move", "dissolve", "merge", "split"]
+
+AnyTaxonomyName = Annotated[str, Option(ANY, positional=True)]
+Column = Annotated[
+    str | None,
+    Option("the column of a .csv or .tsv that holds whole paths, A > B > C", metavar="NAME"),
+]
+Names = Annotated[NameReading | None, Option("how names in a table are read (default: exact)")]
+Synonyms = Annotated[str | None, Option("a table with the columns synonym and accepted", metavar="FILE")]
+Old = Annotated[str, Option(f"the old version: {ANY}", metavar="OLD", positional=True)]
+New = Annotated[str, Option("the new version", metavar="NEW", positional=True)]
+VersionSynonyms = Annotated[
+    Path | None, Option("a table with the columns synonym and accepted", metavar="FILE")
+]
+Replace = Annotated[bool, Option("overwrite the file even if a person has edited it")]
+LabelledTable = Annotated[
+    str,
+    Option(
+        "a run, or a table of embeddings with labels (.npz, .parquet)",
+        metavar="RUN|FILE",
+        positional=True,
+    ),
+]
+TableTaxonomy = Annotated[str | None, Option("of the labels of FILE, if these are nodes", metavar="FILE")]
+
+
+@dataclass(frozen=True)
+class ShowOptions(Options):
+    """How a taxonomy is drawn."""
+
+    taxonomy: AnyTaxonomyName
+    _: KW_ONLY
+    depth: Annotated[int | None, Option("draw the tree down to this depth")] = None
+    children: Annotated[int, Option("draw at most this many children of a node")] = 20
+    column: Column = None
+    names: Names = None
+    synonyms: Synonyms = None
+
+
+@dataclass(frozen=True)
+class CheckOptions(Options):
+    """Which taxonomy is checked."""
+
+    taxonomy: AnyTaxonomyName
+    _: KW_ONLY
+    column: Column = None
+    names: Names = None
+    synonyms: Synonyms = None
+
+
+@dataclass(frozen=True)
+class ConvertOptions(Options):
+    """What to read a taxonomy from, and where to write it."""
+
+    taxonomy: Annotated[str, Option("a file, a folder, a table or the name of a data set", positional=True)]
+    out: Annotated[
+        str,
+        Option("the file to write: .json, .csv, or for a tree also .yaml, .txt, .nwk", positional=True),
+    ]
+    _: KW_ONLY
+    release: Annotated[
+        str | None,
+        Option("what people call this version, such as 2024 (.json only)", metavar="TEXT"),
+    ] = None
+    form: Annotated[
+        Form | None,
+        Option(
+            "what the file is, if its content does not tell: Google's product taxonomy, breadcrumbs "
+            "A > B > C, codes whose beginnings are their parents, SNOMED CT's RF2, or edges with columns of "
+            "any descriptions"
+        ),
+    ] = None
+    levels: Annotated[
+        str | None,
+        Option(
+            "codes: letters and digits of each level, or icd10, atc, naics, isco, hs, unspsc, dewey "
+            "(default: found from marks, and from codes that others begin with)",
+            metavar="1,3,4",
+        ),
+    ] = None
+    describe: Annotated[bool, Option("codes: name nodes 'A00 Cholera' instead of 'A00'")] = False
+    separator: Annotated[str | None, Option("breadcrumbs: what separates names", metavar="TEXT")] = None
+    column: Annotated[str | None, Option("breadcrumbs, codes: the column of a table that holds them")] = None
+    descriptions: Annotated[
+        str | None,
+        Option(
+            "rf2: the description file; edges, codes: the column of names or descriptions",
+            metavar="FILE|COLUMN",
+        ),
+    ] = None
+    child: Annotated[str | None, Option("edges: the column of the child", metavar="COLUMN")] = None
+    parent: Annotated[str | None, Option("edges: the column of its parent", metavar="COLUMN")] = None
+    names: Names = None
+    synonyms: Synonyms = None
+
+
+@dataclass(frozen=True)
+class ProjectOptions(Options):
+    """How a DAG becomes a tree."""
+
+    taxonomy: Annotated[
+        str, Option("a .csv or .tsv of edges (child,parent), or a .json of a DAG", positional=True)
+    ]
+    out: Annotated[str, Option("the file that the tree is written to", metavar="FILE")]
+    _: KW_ONLY
+    rule: Annotated[
+        Literal["odir", "yolo9000"],
+        Option(
+            "odir: the parent nearest the root, all nodes stay (default); yolo9000: the paths that add the "
+            "fewest nodes, others are dropped"
+        ),
+    ] = "odir"
+
+
+@dataclass(frozen=True)
+class FromWordnetOptions(Options):
+    """Which names become a tree, and what they mean."""
+
+    names: Annotated[
+        Path,
+        Option("a text file, one name per line: a noun, its plural, or a synset", positional=True),
+    ]
+    out: Annotated[Path, Option("the taxonomy to write: .yaml, .csv, …", short="-o", metavar="OUT")]
+    _: KW_ONLY
+    senses: Annotated[
+        Path | None,
+        Option("the file of decisions (default: that of names, with .senses.txt)", metavar="SENSES"),
+    ] = None
+    wordnet: Annotated[
+        Path | None,
+        Option(
+            "with data.noun and index.noun (default: what 'labeltree data get wordnet' fetched)",
+            metavar="FOLDER",
+        ),
+    ] = None
+    rule: Annotated[
+        Literal["ask", "first"],
+        Option("names with several senses: ask (default), or take the first, most frequent one"),
+    ] = "ask"
+    collapse: Annotated[bool, Option("leave out inner nodes that have a single child")] = False
+
+
+@dataclass(frozen=True)
+class SuggestOptions(Options):
+    """What a tree is made of, and which others are judged."""
+
+    embeddings: LabelledTable
+    _: KW_ONLY
+    taxonomy: TableTaxonomy = None
+    column: Annotated[
+        Literal["features", "embeddings"] | None,
+        Option("of the encoder, or of the head (default: features if there are any)"),
+    ] = None
+    linkage: Annotated[
+        Literal["complete", "average", "ward"],
+        Option("distance of two groups: the largest of their classes (default), the mean, or Ward's"),
+    ] = "complete"
+    depth: Annotated[int | None, Option("depth of the tree (default: by the number of classes)")] = None
+    judge: Annotated[Sequence[str], Option("judge these trees of the same classes, too", metavar="TREE")] = ()
+    seed: Annotated[int, Option("seed of the halves and the random trees")] = 0
+    out: Annotated[
+        str | None, Option("write the tree there: .yaml, .csv, .json …", short="-o", metavar="FILE")
+    ] = None
+
+
+@dataclass(frozen=True)
+class TreeSuspectsOptions(Options):
+    """Where a tree may not fit its samples, and what is significant."""
+
+    embeddings: LabelledTable
+    _: KW_ONLY
+    taxonomy: TableTaxonomy = None
+    split: Annotated[str | None, Option("only samples of this split (default: all)")] = None
+    kinds: Annotated[Sequence[SuspectKind], Option("what to look for (default: all four)")] = (
+        "move",
+        "dissolve",
+        "merge",
+        "split",
+    )
+    level: Annotated[
+        float,
+        Option("largest p value, corrected for many nodes, of what is called significant"),
+    ] = 0.05
+    apart: Annotated[float, Option("AUC below which leaves are not told apart")] = 0.7
+    only_significant: Annotated[bool, Option("list and write only these")] = False
+    top: Annotated[int, Option("list at most this many of each kind")] = 10
+    seed: Annotated[int, Option("of folds, clusters and draws")] = 0
+    out: Annotated[
+        str | None,
+        Option("write the changes there, as a mapping (.yaml)", short="-o", metavar="FILE"),
+    ] = None
+
+
+@dataclass(frozen=True)
+class DiffOptions(Options):
+    """Which versions are compared."""
+
+    old: Old
+    new: New
+    _: KW_ONLY
+    synonyms: VersionSynonyms = None
+    data: Annotated[
+        str | None,
+        Option(f"data labelled with OLD, whose samples are counted: {ANY}", metavar="DATA"),
+    ] = None
+    mapping: Annotated[
+        str | None, Option("the confirmed changes, a file of 'taxonomy map'", metavar="FILE")
+    ] = None
+    format: Annotated[Literal["table", "json"], Option("(default: table)")] = "table"
+
+
+@dataclass(frozen=True)
+class MapOptions(Options):
+    """Which changes are written down, and where."""
+
+    old: Old
+    new: New
+    _: KW_ONLY
+    synonyms: VersionSynonyms = None
+    accept: Annotated[
+        bool,
+        Option("accept the guesses that names speak for; those by place alone stay comments"),
+    ] = False
+    out: Annotated[Path, Option("(default: changes.yaml)", metavar="FILE")] = Path("changes.yaml")
+    replace: Replace = False
+
+
+@dataclass(frozen=True)
+class ApplyOptions(Options):
+    """Which changes are carried out."""
+
+    changes: Annotated[Path, Option("the file of changes", metavar="CHANGES", positional=True)]
+    old: Old
+    out: Annotated[str, Option("the new version; .json keeps release and history", metavar="FILE")]
+    _: KW_ONLY
+    release: Annotated[
+        str | None, Option("what people call the new version, such as 2024", metavar="TEXT")
+    ] = None
+
+
+@dataclass(frozen=True)
+class ComposeOptions(Options):
+    """Which two steps are joined."""
+
+    first: Annotated[Path, Option("the changes from the old version", metavar="FIRST", positional=True)]
+    second: Annotated[Path, Option("the changes that came next", metavar="SECOND", positional=True)]
+    old: Annotated[str, Option(f"the old version: {ANY}", metavar="OLD")]
+    out: Annotated[Path, Option("the changes of both steps", metavar="FILE")]
+    _: KW_ONLY
+    replace: Replace = False
+
+
+@dataclass(frozen=True)
+class ReviewOptions(Options):
+    """What is reviewed, and where proposals are written."""
+
+    taxonomy: Annotated[str, Option(ANY, metavar="TAXONOMY", positional=True)]
+    _: KW_ONLY
+    column: Column = None
+    data: Annotated[str | None, Option("labelled data, whose samples are counted", metavar="DATA")] = None
+    scientific: Annotated[bool, Option("compare scientific names without authorship")] = False
+    out: Annotated[Path | None, Option("write the proposals, such as changes.yaml", metavar="FILE")] = None
+    replace: Replace = False
