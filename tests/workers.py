@@ -11,7 +11,7 @@ import sys
 import threading
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from itertools import groupby
 from multiprocessing import Pipe, process
 from multiprocessing.connection import Connection, wait
@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import budget
 import forked
@@ -26,6 +27,19 @@ import forked
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--workers", type=int, default=0, metavar="N", help="run the tests in N processes")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
+    """A file that calculates when imported must not start threads of OpenMP: no forked process has them."""
+    if not session.config.option.workers:
+        return (yield)
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        return (yield)
+    finally:
+        torch.set_num_threads(before)
 
 
 @pytest.hookimpl(tryfirst=True)
