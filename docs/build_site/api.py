@@ -8,9 +8,12 @@ import re
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import ModuleType
-from typing import Any
+from typing import Any, get_type_hints
 
 from docstrings import first_sentence, markdown
+
+from labeltree.options.evaluation import EvaluationSettings
+from labeltree.options.schema import Options
 
 __all__ = ["ROOMS", "Api", "Room"]
 
@@ -196,7 +199,7 @@ class Api:
 def _at_home(thing: object, name: str) -> bool:
     """Whether what the top of the package exports is described there, rather than where it comes from."""
     module, own = getattr(thing, "__module__", ""), getattr(thing, "__name__", name)
-    return module == "labeltree.api" or own != name
+    return module.startswith("labeltree.api") or own != name
 
 
 def _directive(kind: str, argument: str, body: str, ticks: int = 5) -> str:
@@ -241,6 +244,9 @@ def _signature(thing: Any, *, drop_first: bool = False) -> str:
     except (TypeError, ValueError):
         return "()"
     parameters = list(signature.parameters.values())[1 if drop_first else 0 :]
+    if inspect.isclass(thing) and issubclass(thing, Options | EvaluationSettings):
+        hints = get_type_hints(thing)  # without the texts of options
+        parameters = [each.replace(annotation=hints[each.name]) for each in parameters]
     words: list[str] = []
     star = False
     for parameter in parameters:

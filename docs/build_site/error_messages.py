@@ -55,6 +55,7 @@ def _of_file(source: str) -> Iterator[tuple[str, str]]:
         if not isinstance(node, ast.Call) or not node.args:
             continue
         name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
+        name = "OptionError" if name == "refusal" else name
         if not name.endswith("Error") or name.startswith("_"):
             continue
         message = " ".join(_template(node.args[0]).split())

@@ -32,9 +32,13 @@ if TYPE_CHECKING:
         training,
     )
     from labeltree.api import (
+        apply_changes,
         calibrate,
         change_index,
         compare,
+        compose_changes,
+        convert_taxonomy,
+        diff_taxonomies,
         duplicates,
         embed,
         evaluate,
@@ -44,15 +48,19 @@ if TYPE_CHECKING:
         label_next,
         load,
         make_index,
-        open_data,
+        map_taxonomies,
         open_taxonomy,
         predict,
+        review_taxonomy,
         search,
         serve,
         study,
+        suggest_taxonomy,
         suspects,
+        taxonomy_suspects,
         train,
     )
+    from labeltree.data import open_source as open_data
     from labeltree.errors import DataError, LabeltreeError, RunError, TaxonomyError
     from labeltree.index import Index, open_table
     from labeltree.taxonomy import Taxonomy, TaxonomyDAG, load_taxonomy
@@ -65,12 +73,16 @@ __all__ = [
     "Taxonomy",
     "TaxonomyDAG",
     "TaxonomyError",
+    "apply_changes",
     "calibrate",
     "change_index",
     "compare",
+    "compose_changes",
+    "convert_taxonomy",
     "curation",
     "data",
     "datasets",
+    "diff_taxonomies",
     "duplicates",
     "embed",
     "errors",
@@ -86,6 +98,7 @@ __all__ = [
     "load_taxonomy",
     "losses",
     "make_index",
+    "map_taxonomies",
     "metrics",
     "models",
     "open_data",
@@ -94,22 +107,29 @@ __all__ = [
     "pairs",
     "predict",
     "report",
+    "review_taxonomy",
     "ridge",
     "runs",
     "sampling",
     "search",
     "serve",
     "study",
+    "suggest_taxonomy",
     "suspects",
     "taxonomy",
+    "taxonomy_suspects",
     "train",
     "training",
 ]
 
 _FUNCTIONS = (
+    "apply_changes",
     "calibrate",
     "change_index",
     "compare",
+    "compose_changes",
+    "convert_taxonomy",
+    "diff_taxonomies",
     "duplicates",
     "embed",
     "evaluate",
@@ -121,12 +141,16 @@ _FUNCTIONS = (
     "make_index",
     "open_data",
     "open_table",
+    "map_taxonomies",
     "open_taxonomy",
     "predict",
+    "review_taxonomy",
     "search",
     "serve",
     "study",
+    "suggest_taxonomy",
     "suspects",
+    "taxonomy_suspects",
     "train",
 )
 
@@ -138,6 +162,8 @@ def __getattr__(name: str) -> "Any":
         return getattr(importlib.import_module("labeltree.taxonomy"), name)
     if name in ("Index", "open_table"):
         return getattr(importlib.import_module("labeltree.index"), name)
+    if name == "open_data":
+        return importlib.import_module("labeltree.data").open_source
     if name in _FUNCTIONS:
         return getattr(importlib.import_module("labeltree.api"), name)
     if name in __all__:

@@ -127,7 +127,7 @@ def test_the_page_of_an_index_is_announced_without_the_password(
 ) -> None:
     from labeltree.serving.explorer import open_explorer as opening
 
-    monkeypatch.setattr(opening, "explore", lambda _, *, say, **__: say("http://127.0.0.1:8000"))
+    monkeypatch.setattr(opening, "explore", lambda options: options.say("http://127.0.0.1:8000"))
     assert main(["explore", "postgresql://me:s3cr3t@host/db#birds"]) == 0
     said = capsys.readouterr().out
     assert said == "exploring postgresql://me@host/db#birds at http://127.0.0.1:8000; Ctrl-C ends it\n"

@@ -9,13 +9,24 @@ from labeltree.api.labels import label_next, suspects
 from labeltree.api.measuring import compare, evaluate
 from labeltree.api.models import calibrate, embed, export, extend, load, predict, train
 from labeltree.api.services import explore, serve, study
-from labeltree.api.taxonomies import open_taxonomy
-from labeltree.data import open_source as open_data
+from labeltree.api.suggestions import suggest_taxonomy
+from labeltree.api.taxonomies import convert_taxonomy, open_taxonomy, taxonomy_suspects
+from labeltree.api.versions import (
+    apply_changes,
+    compose_changes,
+    diff_taxonomies,
+    map_taxonomies,
+    review_taxonomy,
+)
 
 __all__ = [
+    "apply_changes",
     "calibrate",
     "change_index",
     "compare",
+    "compose_changes",
+    "convert_taxonomy",
+    "diff_taxonomies",
     "duplicates",
     "embed",
     "evaluate",
@@ -25,12 +36,15 @@ __all__ = [
     "label_next",
     "load",
     "make_index",
-    "open_data",
+    "map_taxonomies",
     "open_taxonomy",
     "predict",
+    "review_taxonomy",
     "search",
     "serve",
     "study",
+    "suggest_taxonomy",
     "suspects",
+    "taxonomy_suspects",
     "train",
 ]

@@ -7,12 +7,7 @@ from typing import TYPE_CHECKING
 from labeltree.api.taxonomies import open_tree
 from labeltree.api.writing import write_text
 from labeltree.options.schema import takes
-from labeltree.options.search import (
-    ChangeIndexOptions,
-    DuplicatesOptions,
-    MakeIndexOptions,
-    SearchOptions,
-)
+from labeltree.options.search import ChangeIndexOptions, DuplicatesOptions, MakeIndexOptions, SearchOptions
 
 if TYPE_CHECKING:
     from labeltree.curation.index_duplicates import IndexDuplicates

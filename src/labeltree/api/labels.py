@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from labeltree.options.curation import LabelNextOptions, SuspectsOptions
-from labeltree.options.schema import place_of, takes
+from labeltree.options.schema import as_place, takes
 
 if TYPE_CHECKING:
     from labeltree.curation.label_next import LabelRequests
@@ -42,7 +42,7 @@ def suspects(options: SuspectsOptions) -> Suspects:
     if options.embeddings is not None and not Path(options.embeddings).exists():
         raise options.refusal(f"`embeddings`: there is no file '{options.embeddings}'")
     table = open_table(
-        place_of(options.embeddings or options.what or ""),
+        as_place(options.embeddings or options.what or ""),
         taxonomy=options.taxonomy,
         progress=options.progress,
         verify=options.verify,
@@ -102,7 +102,7 @@ def label_next(options: LabelNextOptions) -> LabelNext:
     from labeltree.index import open_table
 
     costs = read_costs(options.costs) if isinstance(options.costs, str) else options.costs
-    samples = open_table(place_of(options.what), taxonomy=options.taxonomy)
+    samples = open_table(as_place(options.what), taxonomy=options.taxonomy)
     requests = choose(
         samples.vectors,
         samples.nodes,

@@ -6,8 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from labeltree.options.choices import Subject
 from labeltree.options.comparison import CompareOptions
-from labeltree.options.evaluation import EvaluateOptions, Subject
+from labeltree.options.evaluation import EvaluateOptions
 from labeltree.options.schema import takes
 
 if TYPE_CHECKING:

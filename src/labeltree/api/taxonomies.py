@@ -7,15 +7,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from labeltree.errors import typed
+from labeltree.options.schema import takes
+from labeltree.options.taxonomies import ConvertOptions, TreeSuspectsOptions
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from labeltree.curation.tree_suspects import TreeSuspects
     from labeltree.data.names.cleaning import Names
     from labeltree.runs import EmbeddingTable
     from labeltree.taxonomy import AnyTaxonomy, Taxonomy
 
-__all__ = ["open_table", "open_taxonomy", "open_tree", "read_tree"]
+__all__ = [
+    "convert_taxonomy",
+    "open_table",
+    "open_taxonomy",
+    "open_tree",
+    "read_tree",
+    "taxonomy_suspects",
+]
 
 
 def open_taxonomy(
@@ -92,6 +102,57 @@ def open_tree(name: str, column: str | None = None) -> Taxonomy:
             "'labeltree taxonomy project'"
         )
     return taxonomy
+
+
+@takes(ConvertOptions)
+def convert_taxonomy(options: ConvertOptions) -> AnyTaxonomy:
+    """Read a taxonomy, also of forms that a file alone does not tell, such as codes, and write it.
+
+    Raises:
+        TaxonomyError: if it cannot be read, or the file to write cannot hold it.
+    """
+    from labeltree.taxonomy.forms import read_form
+
+    if options.form is None:
+        taxonomy = open_taxonomy(options.taxonomy, options.names, options.synonyms)[0]
+    else:
+        taxonomy = read_form(options.taxonomy, options.form, **options.of_form)
+    if options.release is not None:
+        taxonomy = taxonomy.with_release(options.release)
+    taxonomy.save(options.out)
+    return taxonomy
+
+
+@takes(TreeSuspectsOptions)
+def taxonomy_suspects(options: TreeSuspectsOptions) -> TreeSuspects:
+    """Find nodes to move, dissolve, merge or split: where a taxonomy does not fit its samples.
+
+    Raises:
+        DataError: if the table cannot be read, or the file to write exists: somebody may have accepted
+            changes in it.
+    """
+    from labeltree.curation.tree_suspects import find_tree_suspects
+    from labeltree.errors import DataError
+
+    out = options.out
+    if out is not None and Path(out).exists():
+        raise DataError(f"'{out}' exists, and somebody may have accepted changes in it; name another file")
+    table, taxonomy = open_table(options.embeddings, options.taxonomy)
+    if options.split is not None:
+        table = table.select(options.split)
+    suspected = find_tree_suspects(
+        table.features if table.features is not None else table.embeddings,
+        table.nodes,
+        taxonomy,
+        groups=table.groups,
+        kinds=tuple(options.kinds),
+        level=options.level,
+        apart=options.apart,
+        seed=options.seed,
+    )
+    if out is not None:
+        suspected.save_mapping(out, only_significant=options.only_significant)
+    return suspected
 
 
 def open_table(name: str, taxonomy_file: str | None) -> tuple[EmbeddingTable, Taxonomy]:

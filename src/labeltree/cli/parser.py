@@ -7,9 +7,9 @@ from dataclasses import MISSING
 from pathlib import Path
 from typing import Any, TypeVar
 
-from labeltree.options.schema import Kind, Options, kinds_of, with_flags
+from labeltree.options.schema import OptionField, Options, list_options, with_flags
 
-__all__ = ["add_action", "add_options", "given", "made", "make_parser"]
+__all__ = ["add_action", "add_options", "make_parser", "read_options"]
 
 Schema = TypeVar("Schema", bound=Options)
 
@@ -40,26 +40,23 @@ def make_parser(
 
 def add_options(parser: argparse.ArgumentParser, *schemas: type) -> None:
     """Add the options of schemas to a parser."""
-    every = [kind for schema in schemas for kind in kinds_of(schema)]
-    kinds = {kind.name: kind for kind in every if kind.option.flag is not None}
-    flags = {name: kind.flag for name, kind in kinds.items()}
-    groups: dict[str, Any] = {}
-    for kind in kinds.values():
-        option = kind.option
-        place: Any = parser
-        if option.either is not None:
-            place = groups.setdefault(option.either, None) or parser.add_mutually_exclusive_group()
-            groups[option.either] = place
-        elif option.group is not None:
-            place = groups.get(option.group) or parser.add_argument_group(option.group)
-            groups[option.group] = place
-        words = _words(kind)
-        words["help"] = with_flags(option.help, flags) + _default_text(kind)
-        words["help"] = words["help"].replace("%", "%%")
+    every = [field for schema in schemas for field in list_options(schema)]
+    fields = {field.name: field for field in every if field.option.flag is not None}
+    flags = {name: field.flag for name, field in fields.items()}
+    groups: dict[str | None, Any] = {None: parser}
+    for field in fields.values():
+        option = field.option
+        name = option.either or option.group
+        if name not in groups:
+            groups[name] = (
+                parser.add_mutually_exclusive_group() if option.either else parser.add_argument_group(name)
+            )
+        place, words = groups[name], _words(field)
+        words["help"] = (with_flags(option.help, flags) + _default_text(field)).replace("%", "%%")
         if option.positional:
-            place.add_argument(kind.name, **words)
+            place.add_argument(field.name, **words)
         else:
-            place.add_argument(*filter(None, (option.short, kind.flag)), dest=kind.name, **words)
+            place.add_argument(*filter(None, (option.short, field.flag)), dest=field.name, **words)
 
 
 def add_action(actions: Any, name: str, *schemas: type, help: str, description: str) -> None:
@@ -67,18 +64,18 @@ def add_action(actions: Any, name: str, *schemas: type, help: str, description: 
     add_options(actions.add_parser(name, help=help, description=description), *schemas)
 
 
-def _words(kind: Kind) -> dict[str, Any]:
+def _words(field: OptionField) -> dict[str, Any]:
     """What argparse is told of an option, but its help."""
-    option, required = kind.option, kind.default is MISSING
-    words: dict[str, Any] = {} if required else {"default": kind.default}
-    if kind.types == (bool,):
+    option, required = field.option, field.default is MISSING
+    words: dict[str, Any] = {} if required else {"default": field.default}
+    if field.types == (bool,):
         return {"action": "store_true"}
-    if kind.choices:
-        words["choices"] = kind.choices
+    if field.choices:
+        words["choices"] = field.choices
     elif option.read is None:
-        item = (kind.several,) if kind.several is not None else kind.types
+        item = (field.several,) if field.several is not None else field.types
         words |= {"type": item[0]} if item in ((int,), (float,), (Path,)) else {}
-    several = kind.several is not None and option.read is None
+    several = field.several is not None and option.read is None
     if option.metavar is not None:
         words["metavar"] = option.metavar
     if isinstance(option.metavar, tuple):
@@ -94,28 +91,23 @@ def _words(kind: Kind) -> dict[str, Any]:
     return words
 
 
-def _default_text(kind: Kind) -> str:
+def _default_text(field: OptionField) -> str:
     """What the help says of the default, unless the text of the option does."""
-    default = kind.default
-    if "default" in kind.option.help or isinstance(default, bool) or kind.choices:
+    default = field.default
+    if "default" in field.option.help or isinstance(default, bool) or field.choices:
         return ""
     if isinstance(default, int | float):
         default = f"{default:,}" if isinstance(default, int) else f"{default:g}"
     return f" (default {default})" if isinstance(default, str) and default else ""
 
 
-def given(schema: type, words: argparse.Namespace) -> dict[str, Any]:
-    """The options of a schema that the words of a command say; those of its functions alone are left out."""
-    chosen = {}
-    for kind in kinds_of(schema):
-        value = getattr(words, kind.name, None)
-        if kind.option.read is not None and isinstance(value, str):
-            value = kind.option.read(value)
-        if kind.option.flag is not None and not (value is None and kind.option.repeat):
-            chosen[kind.name] = value
-    return chosen
-
-
-def made(schema: type[Schema], words: argparse.Namespace, **further: Any) -> Schema:
+def read_options(schema: type[Schema], words: argparse.Namespace, **further: Any) -> Schema:
     """The options of a command as an object; further ones are those that its words do not say."""
-    return schema(**{**given(schema, words), **further})
+    chosen: dict[str, Any] = {}
+    for field in list_options(schema):
+        value = getattr(words, field.name, None)
+        if field.option.read is not None and isinstance(value, str):
+            value = field.option.read(value)
+        if field.option.flag is not None and not (value is None and field.option.repeat):
+            chosen[field.name] = value
+    return schema(**{**chosen, **further})

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from labeltree.options.curation import Strategy
+from labeltree.options.choices import Strategy
 
 __all__ = ["STRATEGIES", "choose", "copies_apart"]
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from labeltree.curation.duplicates import DuplicatePair, Duplicates, percent_of
-from labeltree.options.answers import Format
+from labeltree.options.choices import Format
 from labeltree.taxonomy import Taxonomy
 
 __all__ = ["DuplicateNames", "duplicates_text", "unlisted"]

@@ -9,8 +9,8 @@ from labeltree.curation.duplicates import Duplicates, find_duplicates
 from labeltree.curation.duplicates_text import DuplicateNames, duplicates_text
 from labeltree.index import Index
 from labeltree.index.opened_tables import read_once, recorded_digests
-from labeltree.options.answers import Format
-from labeltree.options.schema import place_of
+from labeltree.options.choices import Format
+from labeltree.options.schema import as_place
 from labeltree.options.search import DuplicatesOptions
 
 __all__ = ["IndexDuplicates", "index_duplicates"]
@@ -42,7 +42,7 @@ def index_duplicates(options: DuplicatesOptions) -> IndexDuplicates:
     Raises:
         OptionError: if a cosine is given, and the index has another geometry.
     """
-    index = Index.open(place_of(options.index))
+    index = Index.open(as_place(options.index))
     threshold = options.threshold
     if options.cosine is not None:
         if index.geometry != "cosine":

@@ -16,7 +16,7 @@ from labeltree.curation.partial_labels import DepthProbes, fit_depth_probes
 from labeltree.data.stratified import group_numbers
 from labeltree.errors import DataError
 from labeltree.metrics.metric_checks import check_embeddings, check_nodes, check_same_length
-from labeltree.options.curation import DepthRule, Strategy
+from labeltree.options.choices import DepthRule, Strategy
 from labeltree.taxonomy import Taxonomy
 
 __all__ = ["DEPTH_RULES", "DepthRule", "LabelRequests", "label_next"]

@@ -23,7 +23,7 @@ from labeltree.data.corrections import CONTENT, is_decided
 from labeltree.errors import DataError
 from labeltree.geometry import Geometry
 from labeltree.metrics.search.results_left_out import leaves_group_out
-from labeltree.options.curation import Ranking
+from labeltree.options.choices import Ranking
 from labeltree.progress import Progress
 from labeltree.taxonomy import Taxonomy
 

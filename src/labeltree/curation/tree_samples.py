@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import get_args
 
 import torch
 from torch import Tensor
 
 from labeltree.data.stratified import group_numbers
+from labeltree.options.choices import SuspectKind as Kind
 from labeltree.taxonomy import Taxonomy
 
 __all__ = ["FEWEST_UNITS", "KINDS", "Kind", "TreeSamples", "TreeSuspect"]
 
-Kind = Literal["move", "dissolve", "merge", "split"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 FEWEST_UNITS = 8  # below which nothing is called significant

@@ -56,13 +56,14 @@ class TreeSuspects:
         Returns:
             the number of changes written.
         """
-        guesses = []
-        for one in self.found:
-            guess = _guess(self.taxonomy, one) if one.significant or not only_significant else None
-            if guess is not None:
-                guesses.append(guess)
+        guesses = self.guesses(only_significant=only_significant)
         write_mapping(path, self.taxonomy, self.taxonomy, [], guesses)
         return len(guesses)
+
+    def guesses(self, *, only_significant: bool = False) -> list[Guess]:
+        """The changes that would mend the tree."""
+        some = [one for one in self.found if one.significant or not only_significant]
+        return [guess for one in some if (guess := _guess(self.taxonomy, one)) is not None]
 
 
 def find_tree_suspects(

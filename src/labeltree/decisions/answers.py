@@ -11,7 +11,7 @@ from torch import Tensor
 
 from labeltree.checks import check_choice
 from labeltree.decisions.class_nodes import ClassNodes
-from labeltree.options.models import Descent
+from labeltree.options.choices import Descent
 from labeltree.taxonomy import AnyTaxonomy
 
 __all__ = ["Answers", "Descent", "Paths", "answer_scores", "find_paths", "holds_truth", "information"]

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from labeltree.checks import check_choice
 from labeltree.decisions.class_nodes import ClassNodes
-from labeltree.options.models import Calibration
+from labeltree.options.choices import Calibration
 from labeltree.taxonomy.dag import check_tree
 
 __all__ = [

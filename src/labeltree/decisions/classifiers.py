@@ -24,7 +24,7 @@ from labeltree.errors import DataError
 from labeltree.geometry import get_geometry
 from labeltree.metrics.functional import class_prototypes, hierarchical_f1
 from labeltree.metrics.probe import LinearProbe
-from labeltree.options.shared import ClassifierChoice
+from labeltree.options.choices import ClassifierChoice
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from labeltree.checks import check_choice
 from labeltree.geometry import Geometry, get_geometry
-from labeltree.options.evaluation import FeatureGeometry
+from labeltree.options.choices import FeatureGeometry
 from labeltree.runs import EmbeddingTable
 
 __all__ = ["ROLES", "Reading", "Representation", "check_roles", "read"]

@@ -16,12 +16,12 @@ from labeltree.data.stratified import make_folds
 from labeltree.errors import DataError
 from labeltree.geometry import Geometry, Sphere, get_geometry
 from labeltree.metrics.functional import class_prototypes
+from labeltree.options.choices import Linkage
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 
 __all__ = ["LINKAGES", "ClassPoints", "Linkage", "TreeFit", "class_points", "judge_tree", "suggest_tree"]
 
-Linkage = Literal["average", "complete", "ward"]
 LINKAGES: tuple[Linkage, ...] = get_args(Linkage)
 IntArray = NDArray[np.int64]
 

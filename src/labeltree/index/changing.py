@@ -10,7 +10,7 @@ import numpy as np
 
 from labeltree.index.index import Index
 from labeltree.index.index_sources import index_embeddings, index_run, rows_to_add
-from labeltree.options.schema import place_of
+from labeltree.options.schema import as_place
 from labeltree.options.search import ChangeIndexOptions, MakeIndexOptions
 from labeltree.taxonomy import Taxonomy, TaxonomyMapping
 
@@ -47,7 +47,7 @@ def make_index(options: MakeIndexOptions) -> Index:
             overwrite=overwrite,
         )
     return index_run(
-        place_of(options.what or ""),
+        as_place(options.what or ""),
         options.out,
         geometry=geometry,
         overwrite=overwrite,
@@ -65,7 +65,7 @@ def change_index(options: ChangeIndexOptions, new: Taxonomy | None = None) -> Ch
     Raises:
         LabeltreeError: if there is no index, or the change cannot be made; nothing is changed then.
     """
-    index = Index.open(place_of(options.index))
+    index = Index.open(as_place(options.index))
     if options.add is not None:
         rows = rows_to_add(options.add, index)
         index.add(rows)

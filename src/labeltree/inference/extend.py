@@ -30,7 +30,8 @@ from labeltree.inference.reference import keep_reference, load_calibration, load
 from labeltree.inference.run_classifiers import run_classifiers, write_classifiers
 from labeltree.inference.run_embeddings import OwnSamples, embed_source
 from labeltree.inference.training_samples import joined, save_learned
-from labeltree.options.models import ExtendOptions, Placing
+from labeltree.options.choices import Placing
+from labeltree.options.models import ExtendOptions
 from labeltree.options.schema import takes
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.safe_files import Reader, read_json

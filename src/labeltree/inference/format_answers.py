@@ -14,7 +14,7 @@ from torch import Tensor
 from labeltree.decisions.answers import Answers, holds_truth
 from labeltree.decisions.conformal import Promise, samples_needed
 from labeltree.decisions.rule import DecisionRule
-from labeltree.options.answers import Format
+from labeltree.options.choices import Format
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy
 from labeltree.taxonomy.label_sets import shared_note
 

@@ -18,12 +18,12 @@ from labeltree.inference.run_classifiers import other_report
 from labeltree.inference.run_embeddings import embed_source
 from labeltree.models.encoder import Modality
 from labeltree.options.answers import FALSE_ALARMS, AnswerOptions
+from labeltree.options.choices import ExportFormat
 from labeltree.runs import EmbeddingTable
 from labeltree.training.input_batches import Inputs
 
 if TYPE_CHECKING:
     from labeltree.inference.bulk import BulkDone
-    from labeltree.options.models import ExportFormat
 
 __all__ = ["Model", "Samples"]
 

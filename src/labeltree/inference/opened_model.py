@@ -20,7 +20,7 @@ from labeltree.inference.load_run import TrainedRun, load_run
 from labeltree.inference.named_samples import NamedSamples, open_images, open_texts, with_texts
 from labeltree.inference.other_version import run_on
 from labeltree.models import Encoder, ImagesAndTexts
-from labeltree.options.shared import ClassifierChoice
+from labeltree.options.choices import ClassifierChoice
 from labeltree.runs import RunFolder
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.versions.between_versions import check_version

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Literal, Self
+from typing import Self
 
 from torch import Tensor, nn
 
+from labeltree.options.choices import Modality
+
 __all__ = ["BATCH_NORMS", "LORA", "AdaptedEncoder", "Encoder", "Modality", "set_trainable"]
 
-Modality = Literal["image", "text", "both"]
 LORA = "lora"
 BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 

@@ -8,8 +8,11 @@ from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
 from labeltree.checks import check_choice
+from labeltree.options.choices import Counted, Format, Method, Modality
 from labeltree.options.schema import Option, Options, Place
 from labeltree.options.shared import (
+    OWN_SAMPLES,
+    WHERE_DATA,
     AnswerMapping,
     AnswerTaxonomy,
     Classifier,
@@ -24,20 +27,12 @@ __all__ = [
     "FALSE_ALARMS",
     "AnswerOptions",
     "BulkOptions",
-    "Counted",
     "EmbedOptions",
-    "Format",
-    "Method",
-    "Modality",
     "PredictOptions",
     "Promise",
     "check_false_alarms",
 ]
 
-Method = Literal["conformal", "threshold"]
-Counted = Literal["sample", "group"]
-Format = Literal["table", "csv", "json"]
-Modality = Literal["both", "image", "text"]
 
 FALSE_ALARMS = 0.05
 """The share of samples of known classes that may be called unknown, unless another is asked for."""
@@ -91,8 +86,7 @@ class AnswerOptions(Options):
     """What is asked of answers."""
 
     coverage: Annotated[
-        float,
-        Option("the share of answers that contain the truth", "For new samples of the same kind"),
+        float, Option("the share of answers that contain the truth", "For new samples of the same kind")
     ] = Promise.coverage
     method: Annotated[
         Method, Option("guaranteed for new samples (default), or as on those of calibration")
@@ -217,12 +211,12 @@ class BulkOptions(Options):
     def require_fit(self, *, folder: bool) -> None:
         """Raise an `OptionError` if an option does not go with one file, or with a folder of parts."""
         if not folder:
-            for name in filter(self.given, ("devices", "part_size", "workers", *self.folder_only)):
+            for name in filter(self.is_given, ("devices", "part_size", "workers", *self.folder_only)):
                 raise self.refusal(f"`{name}` goes with a folder of parts: `data` DATA `out` FOLDER/")
             return
-        if not self.given("data"):
+        if not self.is_given("data"):
             raise self.refusal("`out` names a folder of parts, which holds other data; name them by `data`")
-        for name in filter(self.given, self.file_only):
+        for name in filter(self.is_given, self.file_only):
             raise self.refusal(
                 f"`{name}` does not go with a folder of parts; name a file as `out`, or leave it out"
             )
@@ -259,8 +253,7 @@ class PredictOptions(AnswerOptions, BulkOptions):
     data_path: DataPath = None
     labelled: Annotated[bool, Option("with `data`: compare with its labels")] = False
     split: Annotated[
-        Literal["train", "val", "calib", "test"] | None,
-        Option("samples of the run's own data instead"),
+        Literal["train", "val", "calib", "test"] | None, Option("samples of the run's own data instead")
     ] = None
     classifier: Classifier = None
     taxonomy: AnswerTaxonomy = None
@@ -283,7 +276,7 @@ class PredictOptions(AnswerOptions, BulkOptions):
                 "name what to answer for: image files, `texts`, `data` or `split`, and one of them only; of "
                 "a run on images and texts also image files with a text for each"
             )
-        self.needs("split", "is about the run's own samples; it goes with `split`", "verify")
+        self.require("split", "is about the run's own samples; it goes with `split`", "verify")
 
     def with_folder_as_data(self) -> PredictOptions:
         """The same options, with a folder in place of images as if it were named by `data`."""
@@ -358,16 +351,15 @@ class EmbedOptions(BulkOptions):
     ] = None
     features: Annotated[bool, Option("with FOLDER/: write features, too")] = False
     dtype: Annotated[
-        Literal["float32", "float16"],
-        Option("with FOLDER/: of the numbers in the files (default float32)"),
+        Literal["float32", "float16"], Option("with FOLDER/: of the numbers in the files (default float32)")
     ] = "float32"
     verify: Verify = False
     progress: ShownProgress = None
 
     def check(self) -> None:
-        self.needs("data", "says where the data set of `data` lies; name one", "data_path")
-        self.needs("data", "is about the samples of `data`; name them", "unlabelled", "own_labels")
+        self.require("data", WHERE_DATA, "data_path")
+        self.require("data", "is about the samples of `data`; name them", "unlabelled", "own_labels")
         if self.unlabelled and self.own_labels:
             raise self.refusal("`unlabelled` and `own_labels` exclude each other; name one")
         if self.verify and self.data is not None:
-            raise self.refusal("`verify` is about the run's own samples; leave out `data`, or `verify`")
+            raise self.refusal(OWN_SAMPLES)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Annotated
 
-from labeltree.options.schema import Option, Options, Place
+from labeltree.options.schema import Option, Options, Place, argument
 from labeltree.options.shared import ShownProgress
 
 __all__ = ["CompareOptions"]
@@ -18,10 +18,9 @@ class CompareOptions(Options):
 
     methods: Annotated[
         Mapping[str, Place | Sequence[Place]],
-        Option(
+        argument(
             "maps the name of each method to its run, or to its runs with different seeds; the first method "
-            "is the baseline",
-            flag=None,
+            "is the baseline"
         ),
     ]
     _: KW_ONLY
@@ -55,11 +54,10 @@ class CompareOptions(Options):
     ] = None
     strata_metrics: Annotated[
         Sequence[str] | None,
-        Option("metrics to compare by subtree, depth and class frequency; None = the usual ones", flag=None),
+        argument("metrics to compare by subtree, depth and class frequency; None = the usual ones"),
     ] = None
     min_samples: Annotated[
-        int,
-        Option("subtrees, depths and frequency bands with fewer samples are omitted", flag=None),
+        int, argument("subtrees, depths and frequency bands with fewer samples are omitted")
     ] = 20
     confidence: Annotated[float, Option("of the intervals")] = 0.95
     resamples: Annotated[int, Option("of the bootstrap (default 2000)")] = 2000

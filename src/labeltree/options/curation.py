@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Annotated, Literal, cast, get_args
+from typing import Annotated, cast, get_args
 
-from labeltree.options.schema import Option, OptionError, Options, Place, RunPlace
-from labeltree.options.shared import ShownProgress
+from labeltree.options.choices import DepthRule, Ranking, Strategy
+from labeltree.options.schema import Option, OptionError, Options, Place, RunPlace, argument
+from labeltree.options.shared import OfSplit, ShownProgress
 
-__all__ = ["DepthRule", "LabelNextOptions", "Ranking", "Strategy", "SuspectsOptions"]
-
-Ranking = Literal["labels", "branches"]
-DepthRule = Literal["finest", "gain"]
-Strategy = Literal["random", "entropy", "margin", "gain", "margin+clusters", "coreset", "typiclust", "badge"]
+__all__ = ["LabelNextOptions", "SuspectsOptions"]
 
 
 @dataclass(frozen=True)
@@ -66,11 +63,10 @@ class SuspectsOptions(Options):
     k: Annotated[int, Option("nearest samples", flag="--neighbours", metavar="K")] = 20
     folds: Annotated[int, Option("folds of the cross-validation")] = 5
     fewest: Annotated[
-        int,
-        Option("labels with fewer samples (or groups) are judged at a coarser node", metavar="N"),
+        int, Option("labels with fewer samples (or groups) are judged at a coarser node", metavar="N")
     ] = 3
     seed: Annotated[int, Option("seed of the folds")] = 0
-    verify: Annotated[bool, Option("read all files of a run's samples again", flag=None)] = False
+    verify: Annotated[bool, argument("read all files of a run's samples again")] = False
     progress: ShownProgress = None
 
     def check(self) -> None:
@@ -129,7 +125,7 @@ class LabelNextOptions(Options):
         Strategy | None,
         Option("how samples are chosen (default margin+clusters; without any label typiclust)"),
     ] = None
-    split: Annotated[str | None, Option("only samples of this split (default: all)")] = None
+    split: OfSplit = None
     within: Annotated[
         str | None, Option("only samples whose coarse label is this node or below", metavar="NODE")
     ] = None

@@ -7,20 +7,12 @@ from dataclasses import KW_ONLY, dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
-from labeltree.options.schema import Option, Options, Place, RunPlace
-from labeltree.options.shared import (
-    Classifier,
-    ClassifierChoice,
-    LeaveGroupOut,
-    ShownProgress,
-    Verify,
-)
+from labeltree.options.choices import ClassifierChoice, FeatureGeometry, LeaveGroupOut, Subject
+from labeltree.options.schema import Option, Options, Place, RunPlace, argument, describe_fields
+from labeltree.options.shared import Classifier, DataPath, ShownProgress, Verify
 
-__all__ = ["EvaluateOptions", "EvaluationSettings", "FeatureGeometry", "Subject"]
+__all__ = ["EvaluateOptions", "EvaluationSettings"]
 
-FeatureGeometry = Literal["sphere", "euclidean"]
-Subject = Literal["embeddings", "other data", "folds", "run"]
-"""What an evaluation can be of."""
 
 MOST_RESAMPLES = 100_000
 """More bootstrap draws than this are refused: they cost memory and change no digit that matters."""
@@ -28,49 +20,46 @@ MOST_RESAMPLES = 100_000
 _MOST = 2**32
 
 
+@describe_fields
 @dataclass(frozen=True, kw_only=True)
 class EvaluationSettings:
     """What can be chosen about an evaluation; the defaults are those of the published protocols."""
 
-    recall_ks: Annotated[tuple[int, ...], Option("the k of recall@k", flag=None)] = (1, 2, 5, 10)
+    recall_ks: Annotated[tuple[int, ...], argument("the k of recall@k")] = (1, 2, 5, 10)
     hp_k: Annotated[
         int,
-        Option(
-            "HP@k is computed for every k up to this one, or up to the number of candidates if that is less",
-            flag=None,
+        argument(
+            "HP@k is computed for every k up to this one, or up to the number of candidates if that is less"
         ),
     ] = 250
     standardize: Annotated[
         bool,
-        Option(
+        argument(
             "give every column the mean 0 and the standard deviation 1 of the training samples before the "
-            "linear probe, so that its penalty means the same for every method",
-            flag=None,
+            "linear probe, so that its penalty means the same for every method"
         ),
     ] = True
     max_probe_samples: Annotated[
-        int, Option("more training samples than this are subsampled evenly over the labels", flag=None)
+        int, argument("more training samples than this are subsampled evenly over the labels")
     ] = 50_000
     max_retrieval_samples: Annotated[
-        int, Option("the same for the samples that retrieval searches among", flag=None)
+        int, argument("the same for the samples that retrieval searches among")
     ] = 20_000
     max_graded_queries: Annotated[
         int,
-        Option(
+        argument(
             "with more queries, H-AP, NDCG, ASI and AP at each depth, which sort all results of a query, are "
-            "those of so many queries drawn at random",
-            flag=None,
+            "those of so many queries drawn at random"
         ),
     ] = 2_500
     max_pairs: Annotated[
         int,
-        Option(
+        argument(
             "pair violations are counted over at most about this many pairs, and CPCC takes as many pairs of "
-            "classes",
-            flag=None,
+            "classes"
         ),
     ] = 200_000
-    confusions: Annotated[int, Option("how many of the most frequent wrong pairs are kept", flag=None)] = 50
+    confusions: Annotated[int, argument("how many of the most frequent wrong pairs are kept")] = 50
     feature_geometry: Annotated[
         FeatureGeometry,
         Option(
@@ -87,7 +76,7 @@ class EvaluationSettings:
         ),
     ] = "auto"
     protocols: Annotated[
-        tuple[str, ...],
+        Sequence[str],
         Option(
             "further protocols for metrics.json, or 'all'",
             "See `labeltree.evaluation.list_protocols`",
@@ -112,7 +101,7 @@ class EvaluationSettings:
         ),
     ] = ()
     by: Annotated[
-        tuple[str, ...],
+        Sequence[str],
         Option(
             "also give results by kept columns, such as the site",
             "See `labeltree.evaluation.by_attribute`",
@@ -127,16 +116,14 @@ class EvaluationSettings:
             "As with the photographs of a product",
         ),
     ] = "auto"
-    confidence: Annotated[float, Option("confidence level of the intervals", flag=None)] = 0.95
+    confidence: Annotated[float, argument("confidence level of the intervals")] = 0.95
     resamples: Annotated[
-        int,
-        Option("number of draws of the bootstrap that gives them; 0 leaves them out", flag=None),
+        int, argument("number of draws of the bootstrap that gives them; 0 leaves them out")
     ] = 2000
     seed: Annotated[
         int,
-        Option(
-            "random seed of the bootstrap, of the half split of a table without splits, and of subsampling",
-            flag=None,
+        argument(
+            "random seed of the bootstrap, of the half split of a table without splits, and of subsampling"
         ),
     ] = 0
 
@@ -186,6 +173,10 @@ class EvaluationSettings:
 
 _LABELS = "other data have labels of the run's taxonomy"
 _FOLD = "evaluate a fold by itself"
+_GROUPS = {
+    "group_column": "it names a column of embeddings; the groups of a run are named in training, by "
+    "table.group_column"
+}
 _REFUSED: dict[Subject, dict[str, str]] = {
     "embeddings": {
         "beside": "it names runs to show beside a run",
@@ -193,21 +184,13 @@ _REFUSED: dict[Subject, dict[str, str]] = {
         "data": "it names other samples that a run is measured on",
     },
     "other data": {
-        "taxonomy": _LABELS,
-        "mapping": _LABELS,
-        "corrections": _LABELS,
+        **dict.fromkeys(("taxonomy", "mapping", "corrections"), _LABELS),
         "beside": "evaluate each run on them, then compare the folders",
         "split": "all samples of `data` are measured",
-        "group_column": "the groups of a run are named in training, by table.group_column",
+        **_GROUPS,
     },
-    "folds": {
-        **dict.fromkeys(("taxonomy", "mapping", "corrections", "beside", "out", "split"), _FOLD),
-        "group_column": "the groups of a run are named in training, by table.group_column",
-    },
-    "run": {
-        "group_column": "it names a column of embeddings; the groups of a run are named in training, by "
-        "table.group_column"
-    },
+    "folds": dict.fromkeys(("taxonomy", "mapping", "corrections", "beside", "out", "split"), _FOLD) | _GROUPS,
+    "run": _GROUPS,
 }
 
 
@@ -242,9 +225,7 @@ class EvaluateOptions(EvaluationSettings, Options):
             "See `labeltree.report.evaluate_other_data.evaluate_on_data`",
         ),
     ] = None
-    data_path: Annotated[
-        Place | None, Option("with `data` NAME: the folder of that data set", metavar="PATH")
-    ] = None
+    data_path: DataPath = None
     embeddings: Annotated[
         Place | None,
         Option(
@@ -287,7 +268,7 @@ class EvaluateOptions(EvaluationSettings, Options):
         ),
     ] = None
     questions: Annotated[
-        tuple[str, ...],
+        Sequence[str],
         Option(
             "judge a set of nodes as one test, such as malignant=melanoma,carcinoma (protocol node-scores); "
             "repeatable",
@@ -334,5 +315,5 @@ class EvaluateOptions(EvaluationSettings, Options):
         """
         with_what = "`data`" if subject == "other data" else f"the {subject} in '{place}'"
         for name, reason in _REFUSED[subject].items():
-            if self.given(name):
+            if self.is_given(name):
                 raise self.refusal(f"`{name}` does not go with {with_what}: {reason}")

@@ -6,8 +6,11 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Literal
 
-from labeltree.options.schema import Option, Options, Place, RunPlace
+from labeltree.options.choices import Calibration, Descent, ExportFormat, Placing
+from labeltree.options.schema import Option, Options, Place, RunPlace, argument
 from labeltree.options.shared import (
+    OWN_SAMPLES,
+    WHERE_DATA,
     AnswerMapping,
     AnswerTaxonomy,
     Classifier,
@@ -17,22 +20,7 @@ from labeltree.options.shared import (
     Verify,
 )
 
-__all__ = [
-    "CalibrateOptions",
-    "Calibration",
-    "Descent",
-    "ExportFormat",
-    "ExportOptions",
-    "ExtendOptions",
-    "InfoOptions",
-    "LoadOptions",
-    "Placing",
-]
-
-Calibration = Literal["none", "temperature", "vector", "depth"]
-Descent = Literal["child", "leaf"]
-ExportFormat = Literal["onnx", "safetensors", "torch"]
-Placing = Literal["path", "nearest"]
+__all__ = ["CalibrateOptions", "ExportOptions", "ExtendOptions", "InfoOptions", "LoadOptions"]
 
 
 AModel = Annotated[RunPlace, Option("the run folder, or the folder of an exported model", positional=True)]
@@ -96,18 +84,16 @@ class CalibrateOptions(Options):
             "most probable leaf"
         ),
     ] = "child"
-    share: Annotated[
-        float, Option("the share of the samples that the probabilities are fitted to", flag=None)
-    ] = 0.3
+    share: Annotated[float, argument("the share of the samples that the probabilities are fitted to")] = 0.3
     seed: Annotated[int, Option("seed of which samples fit the probabilities")] = 0
     verify: Verify = False
     progress: ShownProgress = None
 
     def check(self) -> None:
         if self.verify and self.data is not None:
-            raise self.refusal("`verify` is about the run's own samples; leave out `data`, or `verify`")
-        self.needs("data", "says where the data set of `data` lies; name one", "data_path")
-        self.needs("data", "is about the labels of `data`; name some", "mapping")
+            raise self.refusal(OWN_SAMPLES)
+        self.require("data", WHERE_DATA, "data_path")
+        self.require("data", "is about the labels of `data`; name some", "mapping")
 
 
 @dataclass(frozen=True)
@@ -166,8 +152,7 @@ class ExtendOptions(Options):
         str | None, Option("the node below which the labels of `data` begin", metavar="NODE")
     ] = None
     retire: Annotated[
-        Sequence[str],
-        Option("classes that no longer answer: this node, or all below it", metavar="NODE"),
+        Sequence[str], Option("classes that no longer answer: this node, or all below it", metavar="NODE")
     ] = ()
     classifier: Annotated[
         Literal["auto", "probe", "prototypes"],
@@ -181,6 +166,6 @@ class ExtendOptions(Options):
 
     def check(self) -> None:
         about = "is about the samples of `data`; name some"
-        self.needs("data", about, "data_path", "place", "under")
+        self.require("data", about, "data_path", "place", "under")
         if self.place == "nearest" and self.under is not None:
             raise self.refusal("`place` nearest finds the node above by itself; leave out `under`")

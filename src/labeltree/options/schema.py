@@ -47,14 +47,16 @@ from labeltree.checks import check_between, check_choice
 
 __all__ = [
     "Function",
-    "Kind",
     "Option",
     "OptionError",
+    "OptionField",
     "Options",
     "Place",
     "RunPlace",
-    "kinds_of",
-    "place_of",
+    "argument",
+    "as_place",
+    "describe_fields",
+    "list_options",
     "takes",
 ]
 
@@ -67,9 +69,10 @@ RunPlace = str | os.PathLike[str]
 P = ParamSpec("P")
 Given = TypeVar("Given", contravariant=True)
 Result = TypeVar("Result", covariant=True)
+Schema = TypeVar("Schema")
 
 
-def place_of(run: RunPlace) -> Place:
+def as_place(run: RunPlace) -> Place:
     """A place as a text, which may be a URL, or as a path."""
     return run if isinstance(run, str | Path) else Path(run)
 
@@ -126,8 +129,13 @@ class Option:
     either: str | None = None
 
 
+def argument(help: str, more: str = "") -> Option:
+    """An option that the function has and the command has not."""
+    return Option(help, more, flag=None)
+
+
 @dataclass(frozen=True)
-class Kind:
+class OptionField:
     """A field of options, with what its annotation says.
 
     Attributes:
@@ -156,9 +164,9 @@ class Kind:
     @property
     def several(self) -> Any:
         """The type of an item, if it holds several; else None."""
-        for kind in self.types:
-            if get_origin(kind) in (tuple, list, Sequence):
-                return get_args(kind)[0]
+        for each in self.types:
+            if get_origin(each) in (tuple, list, Sequence):
+                return get_args(each)[0]
         return None
 
     @property
@@ -183,12 +191,12 @@ class Options:
     """Base of the options of a command: checks what each may be, and then what `check` says of them."""
 
     def __post_init__(self) -> None:
-        for kind in kinds_of(type(self)):
-            value = getattr(self, kind.name)
-            if isinstance(value, list) and kind.several is not None:
-                object.__setattr__(self, kind.name, value := tuple(value))
+        for one in list_options(type(self)):
+            value = getattr(self, one.name)
+            if isinstance(value, list) and one.several is not None:
+                object.__setattr__(self, one.name, value := tuple(value))
             try:
-                kind.check(value)
+                one.check(value)
             except ValueError as error:
                 raise self.refusal(str(error)) from None
         self.check()
@@ -196,45 +204,45 @@ class Options:
     def check(self) -> None:
         """Raise an `OptionError` if options do not go together."""
 
-    def given(self, name: str) -> bool:
+    def is_given(self, name: str) -> bool:
         """Whether an option differs from its default."""
-        (default,) = (kind.default for kind in kinds_of(type(self)) if kind.name == name)
+        (default,) = (one.default for one in list_options(type(self)) if one.name == name)
         return bool(getattr(self, name) != default)
 
-    def needs(self, other: str, why: str, *names: str) -> None:
+    def require(self, other: str, why: str, *names: str) -> None:
         """Raise an `OptionError` if one of the options is given, but not the one that they are about."""
-        if not self.given(other):
-            for name in filter(self.given, names):
+        if not self.is_given(other):
+            for name in filter(self.is_given, names):
                 raise self.refusal(f"`{name}` {why}")
 
     def refusal(self, text: str) -> OptionError:
         """The error that says what is not allowed; options are named in backticks."""
-        return OptionError(text, {kind.name: kind.flag for kind in kinds_of(type(self))})
+        return OptionError(text, {one.name: one.flag for one in list_options(type(self))})
 
 
-def kinds_of(schema: Any) -> tuple[Kind, ...]:
+def list_options(schema: Any) -> tuple[OptionField, ...]:
     """The options of a schema, those of the class itself before those of its bases."""
-    return _kinds(schema)
+    return _listed(schema)
 
 
 @functools.cache
-def _kinds(schema: Any) -> tuple[Kind, ...]:
+def _listed(schema: Any) -> tuple[OptionField, ...]:
     hints = get_type_hints(schema, include_extras=True)
     own: dict[str, Field[Any]] = {}
     everything = {entry.name: entry for entry in fields(schema)}
     for base in schema.__mro__:
         names = [name for name in inspect.get_annotations(base) if name in everything]
         own.update({name: everything[name] for name in names if name not in own})
-    return tuple(_kind(entry, hints[entry.name]) for entry in own.values())
+    return tuple(_option_field(entry, hints[entry.name]) for entry in own.values())
 
 
-def _kind(entry: Field[Any], hint: Any) -> Kind:
+def _option_field(entry: Field[Any], hint: Any) -> OptionField:
     default = entry.default if entry.default_factory is MISSING else entry.default_factory()
     if get_origin(hint) is not Annotated:
-        return Kind(entry.name, Option("", flag=None), hint, default)
+        return OptionField(entry.name, Option("", flag=None), hint, default)
     plain, *extras = get_args(hint)
     (option,) = (extra for extra in extras if isinstance(extra, Option))
-    return Kind(entry.name, option, plain, default)
+    return OptionField(entry.name, option, plain, default)
 
 
 def with_flags(text: str, flags: Mapping[str, str]) -> str:
@@ -255,39 +263,51 @@ def takes(schema: Callable[P, Given]) -> Callable[[Callable[[Given], Result]], F
     """Let a function of one object of options be called with the options by name; documents them, too."""
 
     def decorated(function: Callable[[Given], Result]) -> Function[P, Given, Result]:
-        kinds = {kind.name: kind for kind in kinds_of(schema)}
+        known = {one.name: one for one in list_options(schema)}
 
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Result:
             if len(args) == 1 and not kwargs and isinstance(args[0], schema):  # type: ignore[arg-type]
                 return function(args[0])
             for name in kwargs:
-                if name not in kinds:
-                    near = difflib.get_close_matches(name, kinds, 1)
-                    hint = f"did you mean '{near[0]}'?" if near else f"there are {', '.join(kinds)}"
+                if name not in known:
+                    near = difflib.get_close_matches(name, known, 1)
+                    hint = f"did you mean '{near[0]}'?" if near else f"there are {', '.join(known)}"
                     raise TypeError(f"{function.__name__}() has no option '{name}'; {hint}")
             return function(schema(*args, **kwargs))
 
-        signature = inspect.signature(schema)
+        given = inspect.signature(schema).parameters
+        by_place = [name for name in given if given[name].kind is inspect.Parameter.POSITIONAL_OR_KEYWORD]
+        order = [*by_place, *(name for name in known if name not in by_place)]
         parameters = [
-            parameter.replace(annotation=kinds[name].hint) for name, parameter in signature.parameters.items()
+            given[name].replace(
+                annotation=known[name].hint,
+                default=inspect.Parameter.empty if known[name].default is MISSING else known[name].default,
+            )
+            for name in order
         ]
         returns = function.__annotations__.get("return", inspect.Signature.empty)
         call.__signature__ = inspect.Signature(parameters, return_annotation=returns)  # type: ignore[attr-defined]
-        call.__doc__ = _documented(function.__doc__ or "", [kinds[name] for name in signature.parameters])
+        call.__doc__ = _documented(function.__doc__ or "", "Args", [known[name] for name in order])
         return call
 
     return decorated
 
 
-def _documented(text: str, kinds: Sequence[Kind]) -> str:
+def describe_fields(schema: type[Schema]) -> type[Schema]:
+    """Add the texts of options to the docstring of their class."""
+    schema.__doc__ = _documented(schema.__doc__ or "", "Attributes", list_options(schema))
+    return schema
+
+
+def _documented(text: str, section: str, known: Sequence[OptionField]) -> str:
     """A docstring with the texts of options, before its section of what is returned or raised."""
     text = inspect.cleandoc(text)
-    lines = ["Args:"]
-    for kind in kinds:
-        words = ". ".join(filter(None, [kind.option.help, kind.option.more]))
+    lines = [f"{section}:"]
+    for one in known:
+        words = ". ".join(filter(None, [one.option.help, one.option.more]))
         lines += textwrap.wrap(
-            f"{kind.name}: {words}", 106, initial_indent="    ", subsequent_indent="        "
+            f"{one.name}: {words}.", 106, initial_indent="    ", subsequent_indent="        "
         )
     place = re.search(r"^(Returns|Raises|Example):", text, re.MULTILINE)
     at = place.start() if place else len(text)

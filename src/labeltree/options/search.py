@@ -5,30 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
-from labeltree.options.answers import Format
-from labeltree.options.schema import Option, Options, Place, RunPlace
+from labeltree.options.choices import Format, IndexGeometry, SearchFormat
+from labeltree.options.schema import Option, Options, Place, RunPlace, argument
 from labeltree.options.shared import ShownProgress
 
-__all__ = [
-    "ChangeIndexOptions",
-    "DuplicatesOptions",
-    "IndexGeometry",
-    "MakeIndexOptions",
-    "SearchFormat",
-    "SearchOptions",
-]
+__all__ = ["ChangeIndexOptions", "DuplicatesOptions", "MakeIndexOptions", "SearchOptions"]
 
-IndexGeometry = Literal["cosine", "euclidean", "poincare"]
-SearchFormat = Literal["table", "csv", "json", "html"]
 
 _FORMATS: dict[str, SearchFormat] = {".csv": "csv", ".json": "json", ".html": "html"}
 _CHANGES = ("add", "replace", "delete", "move_to", "compact", "tune")
 
 AnIndex = Annotated[
-    RunPlace,
-    Option("an index, or a run with one ('labeltree index RUN' makes it)", positional=True),
+    RunPlace, Option("an index, or a run with one ('labeltree index RUN' makes it)", positional=True)
 ]
 
 
@@ -37,13 +27,11 @@ class MakeIndexOptions(Options):
     """What to make an index of, and where."""
 
     what: Annotated[
-        RunPlace | None,
-        Option("a trained run, or an index to change", metavar="RUN|INDEX", positional=True),
+        RunPlace | None, Option("a trained run, or an index to change", metavar="RUN|INDEX", positional=True)
     ] = None
     _: KW_ONLY
     embeddings: Annotated[
-        Place | None,
-        Option("make an index of these instead: .npz, .parquet, or parts", metavar="FILE"),
+        Place | None, Option("make an index of these instead: .npz, .parquet, or parts", metavar="FILE")
     ] = None
     taxonomy: Annotated[
         Place | None, Option("with `embeddings`: the tree of their labels", metavar="FILE")
@@ -66,14 +54,14 @@ class MakeIndexOptions(Options):
         if (self.what is None) == (self.embeddings is None):
             raise self.refusal("name a run or an index, or `embeddings` FILE")
         own = "is that of `embeddings`; a run has its own (`move_to` changes an index)"
-        self.needs("embeddings", own, "taxonomy")
+        self.require("embeddings", own, "taxonomy")
 
 
 @dataclass(frozen=True)
 class ChangeIndexOptions(Options):
     """How to change an index: one change at a time, each of which is one transaction."""
 
-    index: Annotated[RunPlace, Option("an index, or a run with one", flag=None)]
+    index: Annotated[RunPlace, argument("an index, or a run with one")]
     _: KW_ONLY
     mapping: Annotated[
         Place | None,
@@ -97,21 +85,20 @@ class ChangeIndexOptions(Options):
     ] = None
     compact: Annotated[bool, Option("tidy up after many changes", either="change")] = False
     tune: Annotated[
-        bool,
-        Option("make the approximate index anew, and measure what it finds", either="change"),
+        bool, Option("make the approximate index anew, and measure what it finds", either="change")
     ] = False
     progress: ShownProgress = None
 
     def check(self) -> None:
-        self.needs("move_to", "says how to get to another taxonomy; name that with `move_to`", "mapping")
-        given = list(filter(self.given, _CHANGES))
+        self.require("move_to", "says how to get to another taxonomy; name that with `move_to`", "mapping")
+        given = list(filter(self.is_given, _CHANGES))
         if len(given) > 1:
             raise self.refusal(f"`{given[0]}` and `{given[1]}` exclude each other; make one change at a time")
 
     @property
     def changes(self) -> bool:
         """Whether there is something to change."""
-        return any(map(self.given, _CHANGES))
+        return any(map(self.is_given, _CHANGES))
 
 
 @dataclass(frozen=True)
@@ -136,8 +123,7 @@ class SearchOptions(Options):
         Sequence[str], Option("a sample of the index, likewise", flag="--id", metavar="ID", repeat=True)
     ] = ()
     nodes: Annotated[
-        Sequence[str],
-        Option("a node by path or name, likewise", flag="--node", metavar="NODE", repeat=True),
+        Sequence[str], Option("a node by path or name, likewise", flag="--node", metavar="NODE", repeat=True)
     ] = ()
     k: Annotated[int, Option("how many samples to find", flag="-k")] = 20
     within: Annotated[
@@ -159,14 +145,12 @@ class SearchOptions(Options):
         Place | None, Option("show labels on another version of the taxonomy", metavar="FILE")
     ] = None
     mapping: Annotated[
-        Place | None,
-        Option("what became of each node in it (default: what is certain)", metavar="FILE"),
+        Place | None, Option("what became of each node in it (default: what is certain)", metavar="FILE")
     ] = None
     exact: Annotated[bool, Option("compare with every sample, however many")] = False
     form: Annotated[SearchFormat | None, Option("default: by `out`, or table", flag="--format")] = None
     out: Annotated[
-        Place | None,
-        Option("write there instead of printing; .html is a wall of pictures", metavar="FILE"),
+        Place | None, Option("write there instead of printing; .html is a wall of pictures", metavar="FILE")
     ] = None
 
     def check(self) -> None:
@@ -175,7 +159,7 @@ class SearchOptions(Options):
                 "name what to search for: images, a folder or table of queries, `texts`, `ids` or `nodes`"
             )
         other = "leads to another version of the taxonomy; name that with `taxonomy`"
-        self.needs("taxonomy", other, "mapping")
+        self.require("taxonomy", other, "mapping")
         if self.format == "html" and self.out is None:
             raise self.refusal("a page needs a file: `out` wall.html")
 
@@ -214,6 +198,6 @@ class DuplicatesOptions(Options):
 
     @property
     def format(self) -> Format:
-        """The format of what is found: the given one, else that of the file's name, else a table."""
+        """The format of the pairs; see `SearchOptions.format`."""
         by_name: dict[str, Format] = {".csv": "csv", ".json": "json"}
         return self.form or by_name.get(Path(self.out or "").suffix.lower(), "table")

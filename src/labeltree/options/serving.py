@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Any
 
-from labeltree.options.schema import Option, Options, Place, RunPlace
+from labeltree.options.schema import Option, Options, Place, RunPlace, argument
 
 __all__ = ["ExploreOptions", "ServeOptions", "ServiceOptions"]
 
@@ -45,22 +45,18 @@ class ServiceOptions(Options):
         ),
     ] = 50.0
     max_decoding: Annotated[
-        float,
-        Option("memory for decoding images, of all requests together", metavar="GB", group=_LIMITS),
+        float, Option("memory for decoding images, of all requests together", metavar="GB", group=_LIMITS)
     ] = 3.0
     max_text: Annotated[int, Option("characters of a text", metavar="N", group=_LIMITS)] = 20_000
-    token: Annotated[str | None, Option("a bearer token that clients must send", flag=None)] = None
+    token: Annotated[str | None, argument("a bearer token that clients must send")] = None
     token_file: Annotated[
-        Place | None,
-        Option("clients must send the token in this file", metavar="FILE", either="token"),
+        Place | None, Option("clients must send the token in this file", metavar="FILE", either="token")
     ] = None
     token_env: Annotated[
         str | None, Option("the same, in this environment variable", metavar="NAME", either="token")
     ] = None
     access_log: Annotated[bool, Option("print a line for every request")] = False
-    say: Annotated[
-        Callable[[str], None], Option("is told once the service answers, and where", flag=None)
-    ] = print
+    say: Annotated[Callable[[str], None], argument("is told once the service answers, and where")] = print
 
     @property
     def limits(self) -> dict[str, Any]:
@@ -82,18 +78,16 @@ class ServeOptions(ServiceOptions):
         int, Option("samples that the network reads at once", metavar="N", group=_LIMITS)
     ] = 32
     max_wait: Annotated[
-        float,
-        Option("milliseconds that an idle network waits for more", metavar="MS", group=_LIMITS),
+        float, Option("milliseconds that an idle network waits for more", metavar="MS", group=_LIMITS)
     ] = 5.0
     max_waiting: Annotated[
-        int,
-        Option("samples that may wait; further requests get 503", metavar="N", group=_LIMITS),
+        int, Option("samples that may wait; further requests get 503", metavar="N", group=_LIMITS)
     ] = 256
     max_samples: Annotated[int, Option("images or texts of a request", metavar="N", group=_LIMITS)] = 64
 
     @property
     def limits(self) -> dict[str, Any]:
-        """The limits by the names of `ServiceSettings`, in bytes and pixels."""
+        """All limits by the names of `ServiceSettings`."""
         return {
             **super().limits,
             "max_batch": self.max_batch,
@@ -126,4 +120,4 @@ class ExploreOptions(ServiceOptions):
         Place | None,
         Option("where decisions are written (default: reviewed.csv beside FILE)", metavar="FILE"),
     ] = None
-    warn: Annotated[Callable[[str], None], Option("is told what cannot be shown, and why", flag=None)] = print
+    warn: Annotated[Callable[[str], None], argument("is told what cannot be shown, and why")] = print

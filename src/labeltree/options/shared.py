@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
-from labeltree.options.schema import Option, Place, RunPlace
+from labeltree.options.choices import ClassifierChoice
+from labeltree.options.schema import Option, Place, RunPlace, argument
 from labeltree.progress import Progress
 
 __all__ = [
+    "OWN_SAMPLES",
+    "WHERE_DATA",
     "AnswerMapping",
     "AnswerTaxonomy",
     "Classifier",
-    "ClassifierChoice",
     "DataPath",
-    "LeaveGroupOut",
+    "OfSplit",
     "Quiet",
     "Run",
     "Seed",
@@ -22,9 +24,6 @@ __all__ = [
     "VerifySplit",
 ]
 
-ClassifierChoice = Literal["auto", "feature-means", "prototypes", "lda", "probe", "own"]
-LeaveGroupOut = Literal["auto", "always", "never"]
-"""Whether the samples of a query's own group are left out of its results."""
 
 Run = Annotated[RunPlace, Option("the run folder", positional=True)]
 DataPath = Annotated[Place | None, Option("with `data` NAME: the folder of that data set", metavar="PATH")]
@@ -52,6 +51,10 @@ _VERIFY = (
 )
 Verify = Annotated[bool, Option(_VERIFY)]
 VerifySplit = Annotated[bool, Option(f"with `split`: {_VERIFY}")]
-ShownProgress = Annotated[Progress | None, Option("called as ``progress(message, done, total)``", flag=None)]
+WHERE_DATA = "says where the data set of `data` lies; name one"
+OWN_SAMPLES = "`verify` is about the run's own samples; leave out `data`, or `verify`"
+
+OfSplit = Annotated[str | None, Option("only samples of this split (default: all)")]
+ShownProgress = Annotated[Progress | None, argument("called as ``progress(message, done, total)``")]
 Seed = Annotated[int, Option("seed of all random draws")]
 Quiet = Annotated[bool, Option("show no progress")]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Annotated
 
-from labeltree.options.schema import Option, Options, Place
+from labeltree.options.schema import Option, Options, Place, argument
 
 __all__ = ["StudyOptions"]
 
@@ -35,4 +35,4 @@ class StudyOptions(Options):
             repeat=True,
         ),
     ] = ()
-    progress_bar: Annotated[bool, Option("show a progress bar; only with one job", flag=None)] = False
+    progress_bar: Annotated[bool, argument("show a progress bar; only with one job")] = False

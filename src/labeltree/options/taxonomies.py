@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
+from labeltree.options.choices import Form, Linkage, NameReading, ProjectionRule, SuspectKind
 from labeltree.options.schema import Option, Options
+from labeltree.options.shared import OfSplit
 
 __all__ = [
     "ApplyOptions",
@@ -26,22 +28,17 @@ __all__ = [
 
 ANY = "a file, a folder, a run, a table or the name of a data set"
 
-NameReading = Literal["exact", "plain", "scientific"]
-Form = Literal["google", "breadcrumbs", "codes", "rf2", "edges"]
-SuspectKind = Literal["move", "dissolve", "merge", "split"]
 
 AnyTaxonomyName = Annotated[str, Option(ANY, positional=True)]
 Column = Annotated[
-    str | None,
-    Option("the column of a .csv or .tsv that holds whole paths, A > B > C", metavar="NAME"),
+    str | None, Option("the column of a .csv or .tsv that holds whole paths, A > B > C", metavar="NAME")
 ]
 Names = Annotated[NameReading | None, Option("how names in a table are read (default: exact)")]
-Synonyms = Annotated[str | None, Option("a table with the columns synonym and accepted", metavar="FILE")]
+_SYNONYMS = Option("a table with the columns synonym and accepted", metavar="FILE")
+Synonyms = Annotated[str | None, _SYNONYMS]
+VersionSynonyms = Annotated[Path | None, _SYNONYMS]
 Old = Annotated[str, Option(f"the old version: {ANY}", metavar="OLD", positional=True)]
 New = Annotated[str, Option("the new version", metavar="NEW", positional=True)]
-VersionSynonyms = Annotated[
-    Path | None, Option("a table with the columns synonym and accepted", metavar="FILE")
-]
 Replace = Annotated[bool, Option("overwrite the file even if a person has edited it")]
 LabelledTable = Annotated[
     str,
@@ -78,19 +75,27 @@ class CheckOptions(Options):
     synonyms: Synonyms = None
 
 
+_OF_FORM = ("levels", "describe", "separator", "column", "descriptions", "child", "parent")
+_USED: dict[Form, tuple[str, ...]] = {
+    "google": (),
+    "breadcrumbs": ("separator", "column"),
+    "codes": ("levels", "describe", "column", "descriptions"),
+    "rf2": ("descriptions",),
+    "edges": ("descriptions", "child", "parent"),
+}
+
+
 @dataclass(frozen=True)
 class ConvertOptions(Options):
     """What to read a taxonomy from, and where to write it."""
 
     taxonomy: Annotated[str, Option("a file, a folder, a table or the name of a data set", positional=True)]
     out: Annotated[
-        str,
-        Option("the file to write: .json, .csv, or for a tree also .yaml, .txt, .nwk", positional=True),
+        str, Option("the file to write: .json, .csv, or for a tree also .yaml, .txt, .nwk", positional=True)
     ]
     _: KW_ONLY
     release: Annotated[
-        str | None,
-        Option("what people call this version, such as 2024 (.json only)", metavar="TEXT"),
+        str | None, Option("what people call this version, such as 2024 (.json only)", metavar="TEXT")
     ] = None
     form: Annotated[
         Form | None,
@@ -123,6 +128,25 @@ class ConvertOptions(Options):
     names: Names = None
     synonyms: Synonyms = None
 
+    def check(self) -> None:
+        if self.release is not None and not self.out.casefold().endswith(".json"):
+            raise self.refusal(f"only a .json file keeps a release, and '{self.out}' is none")
+        used = () if self.form is None else _USED[self.form]
+        if idle := [f"`{name}`" for name in self.of_form if name not in used]:
+            fits = [form for form, names in _USED.items() if set(self.of_form) <= set(names)]
+            what = "" if self.form is None else f" to `form` {self.form}"
+            raise self.refusal(
+                f"{' and '.join(idle)} does not apply{what}; "
+                + (f"say `form` {' or '.join(fits)}" if fits else "no form takes all of these options")
+            )
+        if self.form is not None and (self.names is not None or self.synonyms is not None):
+            raise self.refusal("`names` and `synonyms` are for tables of samples, and do not apply to `form`")
+
+    @property
+    def of_form(self) -> dict[str, Any]:
+        """What is said of the form of the file."""
+        return {name: getattr(self, name) for name in _OF_FORM if self.is_given(name)}
+
 
 @dataclass(frozen=True)
 class ProjectOptions(Options):
@@ -134,7 +158,7 @@ class ProjectOptions(Options):
     out: Annotated[str, Option("the file that the tree is written to", metavar="FILE")]
     _: KW_ONLY
     rule: Annotated[
-        Literal["odir", "yolo9000"],
+        ProjectionRule,
         Option(
             "odir: the parent nearest the root, all nodes stay (default); yolo9000: the paths that add the "
             "fewest nodes, others are dropped"
@@ -147,8 +171,7 @@ class FromWordnetOptions(Options):
     """Which names become a tree, and what they mean."""
 
     names: Annotated[
-        Path,
-        Option("a text file, one name per line: a noun, its plural, or a synset", positional=True),
+        Path, Option("a text file, one name per line: a noun, its plural, or a synset", positional=True)
     ]
     out: Annotated[Path, Option("the taxonomy to write: .yaml, .csv, …", short="-o", metavar="OUT")]
     _: KW_ONLY
@@ -182,8 +205,7 @@ class SuggestOptions(Options):
         Option("of the encoder, or of the head (default: features if there are any)"),
     ] = None
     linkage: Annotated[
-        Literal["complete", "average", "ward"],
-        Option("distance of two groups: the largest of their classes (default), the mean, or Ward's"),
+        Linkage, Option("distance of two groups: the largest of their classes (default), the mean, or Ward's")
     ] = "complete"
     depth: Annotated[int | None, Option("depth of the tree (default: by the number of classes)")] = None
     judge: Annotated[Sequence[str], Option("judge these trees of the same classes, too", metavar="TREE")] = ()
@@ -200,7 +222,7 @@ class TreeSuspectsOptions(Options):
     embeddings: LabelledTable
     _: KW_ONLY
     taxonomy: TableTaxonomy = None
-    split: Annotated[str | None, Option("only samples of this split (default: all)")] = None
+    split: OfSplit = None
     kinds: Annotated[Sequence[SuspectKind], Option("what to look for (default: all four)")] = (
         "move",
         "dissolve",
@@ -208,16 +230,14 @@ class TreeSuspectsOptions(Options):
         "split",
     )
     level: Annotated[
-        float,
-        Option("largest p value, corrected for many nodes, of what is called significant"),
+        float, Option("largest p value, corrected for many nodes, of what is called significant")
     ] = 0.05
     apart: Annotated[float, Option("AUC below which leaves are not told apart")] = 0.7
     only_significant: Annotated[bool, Option("list and write only these")] = False
     top: Annotated[int, Option("list at most this many of each kind")] = 10
     seed: Annotated[int, Option("of folds, clusters and draws")] = 0
     out: Annotated[
-        str | None,
-        Option("write the changes there, as a mapping (.yaml)", short="-o", metavar="FILE"),
+        str | None, Option("write the changes there, as a mapping (.yaml)", short="-o", metavar="FILE")
     ] = None
 
 
@@ -230,13 +250,16 @@ class DiffOptions(Options):
     _: KW_ONLY
     synonyms: VersionSynonyms = None
     data: Annotated[
-        str | None,
-        Option(f"data labelled with OLD, whose samples are counted: {ANY}", metavar="DATA"),
+        str | None, Option(f"data labelled with OLD, whose samples are counted: {ANY}", metavar="DATA")
     ] = None
     mapping: Annotated[
         str | None, Option("the confirmed changes, a file of 'taxonomy map'", metavar="FILE")
     ] = None
     format: Annotated[Literal["table", "json"], Option("(default: table)")] = "table"
+
+    def check(self) -> None:
+        if self.mapping is not None and self.synonyms is not None:
+            raise self.refusal("`mapping` says what changed, so `synonyms` has no use; leave one of them out")
 
 
 @dataclass(frozen=True)
@@ -248,8 +271,7 @@ class MapOptions(Options):
     _: KW_ONLY
     synonyms: VersionSynonyms = None
     accept: Annotated[
-        bool,
-        Option("accept the guesses that names speak for; those by place alone stay comments"),
+        bool, Option("accept the guesses that names speak for; those by place alone stay comments")
     ] = False
     out: Annotated[Path, Option("(default: changes.yaml)", metavar="FILE")] = Path("changes.yaml")
     replace: Replace = False
@@ -266,6 +288,10 @@ class ApplyOptions(Options):
     release: Annotated[
         str | None, Option("what people call the new version, such as 2024", metavar="TEXT")
     ] = None
+
+    def check(self) -> None:
+        if self.release is not None and not self.out.casefold().endswith(".json"):
+            raise self.refusal(f"only a .json file keeps a release, and `out` is '{self.out}'")
 
 
 @dataclass(frozen=True)

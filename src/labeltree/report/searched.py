@@ -9,8 +9,9 @@ from labeltree.index import Index
 from labeltree.index.filters import parse_where
 from labeltree.index.queries import Query, queries_in, run_queries
 from labeltree.index.search_results import Answer, results_text
-from labeltree.options.schema import place_of
-from labeltree.options.search import SearchFormat, SearchOptions
+from labeltree.options.choices import SearchFormat
+from labeltree.options.schema import as_place
+from labeltree.options.search import SearchOptions
 from labeltree.taxonomy import Taxonomy
 
 __all__ = ["Searched", "search_index"]
@@ -92,7 +93,7 @@ def search_index(options: SearchOptions) -> Searched:
     Raises:
         LabeltreeError: if there is no index, node or column of that name.
     """
-    index = Index.open(place_of(options.index))
+    index = Index.open(as_place(options.index))
     queries: list[Query] = []
     for place in map(str, options.queries):
         several = Path(place).is_dir() or Path(place).suffix.lower() in (".csv", ".tsv", ".parquet")

@@ -15,7 +15,7 @@ from types import FrameType
 from typing import Any
 
 from labeltree.errors import DataError
-from labeltree.options.schema import place_of, takes
+from labeltree.options.schema import as_place, takes
 from labeltree.options.serving import ServeOptions, ServiceOptions
 from labeltree.processes import keep_freed_memory
 from labeltree.serving.service_settings import ServiceSettings
@@ -46,7 +46,7 @@ def serve(options: ServeOptions) -> None:
         from labeltree.serving.guard import Guard
 
         keep_freed_memory()
-        engine = Engine(place_of(options.run), settings, devices=options.devices, threads=options.threads)
+        engine = Engine(as_place(options.run), settings, devices=options.devices, threads=options.threads)
         try:
             known = options.names if options.names or is_loopback(options.host) else None
             app = Guard(create_app(engine, token=token), None, known, pages=_PAGES)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Literal, get_args
+from typing import get_args
 
 from labeltree.errors import TaxonomyError
+from labeltree.options.choices import Form
 from labeltree.taxonomy.dag import TaxonomyDAG
 from labeltree.taxonomy.files.breadcrumbs import breadcrumbs_of, google_taxonomy
 from labeltree.taxonomy.files.codes_of_classes import SCHEMES, CodeScheme, entries_from_codes
@@ -19,7 +20,6 @@ from labeltree.taxonomy.tree import Taxonomy
 
 __all__ = ["FORMS", "Form", "code_scheme", "read_form"]
 
-Form = Literal["google", "breadcrumbs", "codes", "rf2", "edges"]
 FORMS: tuple[Form, ...] = get_args(Form)
 _CODES = ("code", "codes", "icd", "icd10", "atc", "naics", "id", "class")
 _TITLES = ("description", "name", "title", "label", "term", "desc")

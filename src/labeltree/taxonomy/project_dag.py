@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labeltree.errors import TaxonomyError
 from labeltree.lazy import torch
+from labeltree.options.choices import ProjectionRule
 from labeltree.taxonomy.check_nodes import NodesLike, as_nodes
 from labeltree.taxonomy.taxonomy_graph import Graph
 
 __all__ = ["PROJECTIONS", "KeptTree", "ProjectionRule", "keep_parents", "nearest_root", "yolo9000"]
 
-ProjectionRule = Literal["odir", "yolo9000"]
 PROJECTIONS: tuple[ProjectionRule, ...] = ("odir", "yolo9000")
 
 _OUT = -2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from labeltree.cli.parser import made, make_parser
+from labeltree.cli.parser import make_parser, read_options
 from labeltree.errors import typed
 from labeltree.options.models import CalibrateOptions
 
@@ -21,7 +21,7 @@ def run(arguments: list[str]) -> None:
         description="Calibrate the answers of a run: probabilities that match frequencies, and scores from "
         "which any coverage can be promised. Writes decisions.json, which 'labeltree predict' reads.",
     )
-    options = made(CalibrateOptions, parser.parse_args(arguments))
+    options = read_options(CalibrateOptions, parser.parse_args(arguments))
 
     from labeltree.api import calibrate
     from labeltree.inference.format_answers import calibration_text

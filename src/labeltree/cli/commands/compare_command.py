@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from labeltree.cli.parser import made, make_parser
+from labeltree.cli.parser import make_parser, read_options
 from labeltree.options.comparison import CompareOptions
 from labeltree.options.schema import Option
 from labeltree.options.shared import Quiet
@@ -61,7 +61,7 @@ def run(arguments: list[str]) -> None:
     )
     words = parser.parse_intermixed_args(arguments)
     methods = _methods(words.runs, words.name or [])
-    options = made(CompareOptions, words, methods=methods, mapping=_mappings(words.mapping or []))
+    options = read_options(CompareOptions, words, methods=methods, mapping=_mappings(words.mapping or []))
     gate = None
     if options.gate is not None:
         from labeltree.evaluation.comparing.gate import read_gate

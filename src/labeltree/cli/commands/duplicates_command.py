@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from labeltree.cli.parser import made, make_parser
+from labeltree.cli.parser import make_parser, read_options
 from labeltree.options.search import DuplicatesOptions
 
 SUMMARY = "find near duplicates in an index, across splits, labels and groups"
@@ -21,7 +21,7 @@ def run(arguments: list[str]) -> None:
         "that they make. Pairs between training and test come first, then pairs with labels that exclude "
         "each other.",
     )
-    options = made(DuplicatesOptions, parser.parse_args(arguments))
+    options = read_options(DuplicatesOptions, parser.parse_args(arguments))
 
     from labeltree.api import duplicates
     from labeltree.curation.duplicates_text import unlisted

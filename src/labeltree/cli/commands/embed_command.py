@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from labeltree.cli.parser import made, make_parser
+from labeltree.cli.parser import make_parser, read_options
 from labeltree.cli.parts import folder_help, parts_progress, print_parts
 from labeltree.options.answers import EmbedOptions
 
@@ -22,7 +22,7 @@ def run(arguments: list[str]) -> None:
         "with columns embeddings, features, nodes, split, instances and paths. The taxonomy of the nodes is "
         "written beside it, as OUT.taxonomy.json. " + folder_help("embeddings"),
     )
-    options = made(EmbedOptions, parser.parse_args(arguments))
+    options = read_options(EmbedOptions, parser.parse_args(arguments))
 
     from labeltree.processes import import_quickly
 

@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from labeltree.cli.parser import made, make_parser
+from labeltree.cli.parser import make_parser, read_options
 from labeltree.errors import DataError
 from labeltree.options.evaluation import EvaluateOptions
 from labeltree.options.schema import Option
 from labeltree.options.shared import Quiet
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from labeltree.evaluation import EvaluationResult
 
 SUMMARY = "measure how well embeddings respect a taxonomy, and write a report"
@@ -54,7 +56,7 @@ def run(arguments: list[str]) -> None:
 
     with progress_line(not words.quiet, only_terminal=True) as progress:
         chosen = parse_options(words.options or ())
-        options = made(EvaluateOptions, words, options=chosen, progress=progress)
+        options = read_options(EvaluateOptions, words, options=chosen, progress=progress)
         done = evaluate(options)
     protocols = options.settings.protocols
     print(done.headline)
@@ -70,7 +72,7 @@ def run(arguments: list[str]) -> None:
         raise DataError(f"{refused} All else was measured and written.")
 
 
-def _refused(result: EvaluationResult, asked: tuple[str, ...]) -> str:
+def _refused(result: EvaluationResult, asked: Sequence[str]) -> str:
     """The protocols that were requested by name and cannot be run on the data, with the reasons."""
     refusals = {name: result.main.protocols[name].refusal for name in asked if name in result.main.protocols}
     return " ".join(f"protocol '{name}': {reason}" for name, reason in refusals.items() if reason)

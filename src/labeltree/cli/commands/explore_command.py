@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 
-from labeltree.cli.parser import made, make_parser
+from labeltree.cli.parser import make_parser, read_options
 from labeltree.options.serving import ExploreOptions
 
 SUMMARY = "search, look at and correct an index on a page in the browser"
@@ -23,10 +23,10 @@ def run(arguments: list[str]) -> None:
         "this machine reaches it unless --host says otherwise.",
         epilog="example: labeltree explore runs/photos --suspects runs/photos/suspects.csv",
     )
-    options = made(ExploreOptions, parser.parse_args(arguments))
+    options = read_options(ExploreOptions, parser.parse_args(arguments))
 
+    from labeltree.api import explore
     from labeltree.index.addresses import shown_place
-    from labeltree.serving.explorer.open_explorer import explore
     from labeltree.serving.server import is_loopback, read_token
 
     read_token(options)  # what is wrong with it is said first

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from labeltree.cli.parser import made, make_parser
+from labeltree.cli.parser import make_parser, read_options
 from labeltree.options.models import ExportOptions
 
 SUMMARY = "write a trained run as a folder for others: ONNX, weights, labels, a model card"
@@ -19,7 +19,7 @@ def run(arguments: list[str]) -> None:
         "weights that labeltree reads, and a model card. Nothing in it names a training sample, its group or "
         "a place on this disk.",
     )
-    options = made(ExportOptions, parser.parse_args(arguments))
+    options = read_options(ExportOptions, parser.parse_args(arguments))
 
     from labeltree.api import export
     from labeltree.inference.info_text import file_sizes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from labeltree.cli.parser import made, make_parser
+from labeltree.cli.parser import make_parser, read_options
 from labeltree.errors import typed
 from labeltree.options.models import ExtendOptions
 from labeltree.options.schema import Option
@@ -34,7 +34,7 @@ def run(arguments: list[str]) -> None:
     words = parser.parse_args(arguments)
     if words.undo and (words.data is not None or words.retire):
         parser.error("--undo goes with nothing else")
-    options = made(ExtendOptions, words)
+    options = read_options(ExtendOptions, words)
 
     from labeltree.api import extend
     from labeltree.inference.extend import extension_text, extensions_of, undo_extension

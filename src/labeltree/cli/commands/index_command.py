@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
-from labeltree.cli.parser import made, make_parser
+from labeltree.cli.parser import make_parser, read_options
 from labeltree.options.schema import Option
 from labeltree.options.search import ChangeIndexOptions, MakeIndexOptions
 from labeltree.options.shared import Quiet
@@ -52,8 +52,8 @@ def run(arguments: list[str]) -> None:
         epilog=_EPILOG,
     )
     words = parser.parse_args(arguments)
-    made_of = made(MakeIndexOptions, words)
-    change = made(ChangeIndexOptions, words, index=words.what or "")
+    made_of = read_options(MakeIndexOptions, words)
+    change = read_options(ChangeIndexOptions, words, index=words.what or "")
     if made_of.embeddings is not None and (change.changes or words.info):
         parser.error("to change an index, or to ask what it is, name it instead of --embeddings")
 
@@ -64,7 +64,7 @@ def run(arguments: list[str]) -> None:
     from labeltree.progress import progress_line
 
     asked = words.what is not None and (change.changes or words.info or is_index(words.what))
-    wrong = [name for name in ("out", "geometry", "overwrite") if made_of.given(name)]
+    wrong = [name for name in ("out", "geometry", "overwrite") if made_of.is_given(name)]
     if asked and wrong:
         place = shown_place(words.what)
         parser.error(f"--{wrong[0]} is for making an index; '{place}' is one, or shall be changed")

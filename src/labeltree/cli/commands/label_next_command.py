@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from labeltree.cli.parser import made, make_parser
+from labeltree.cli.parser import make_parser, read_options
 from labeltree.options.curation import LabelNextOptions
 
 SUMMARY = "choose what to label next, and how finely"
@@ -29,7 +29,7 @@ def run(arguments: list[str]) -> None:
         "takes\nfrom groups as evenly as it can.",
         epilog=_EPILOG,
     )
-    options = made(LabelNextOptions, parser.parse_args(arguments))
+    options = read_options(LabelNextOptions, parser.parse_args(arguments))
 
     from labeltree.api import label_next
 

@@ -6,7 +6,7 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from labeltree.cli.parser import made, make_parser
+from labeltree.cli.parser import make_parser, read_options
 from labeltree.cli.parts import folder_help, parts_progress, print_parts
 from labeltree.options.answers import PredictOptions
 
@@ -28,7 +28,7 @@ def run(arguments: list[str]) -> None:
         "dog and wolf are equally likely. A sample that cannot be read gets a row that says why, and the "
         "exit code is 1. " + folder_help("answers"),
     )
-    options = made(PredictOptions, parser.parse_intermixed_args(arguments)).with_folder_as_data()
+    options = read_options(PredictOptions, parser.parse_intermixed_args(arguments)).with_folder_as_data()
 
     from labeltree.processes import import_quickly
 

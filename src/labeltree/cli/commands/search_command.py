@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from labeltree.cli.parser import made, make_parser
+from labeltree.cli.parser import make_parser, read_options
 from labeltree.options.search import SearchOptions
 
 SUMMARY = "find the samples of an index that are most like an image, a text, a sample or a node"
@@ -32,7 +32,7 @@ def run(arguments: list[str]) -> None:
         description=_DESCRIPTION,
         epilog=_EPILOG,
     )
-    options = made(SearchOptions, parser.parse_intermixed_args(arguments))
+    options = read_options(SearchOptions, parser.parse_intermixed_args(arguments))
 
     from labeltree.processes import import_quickly
 

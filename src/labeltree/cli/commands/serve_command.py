@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 
-from labeltree.cli.parser import made, make_parser
+from labeltree.cli.parser import make_parser, read_options
 from labeltree.options.serving import ServeOptions
 
 SUMMARY = "answer over HTTP, with a trained run"
@@ -22,9 +22,10 @@ def run(arguments: list[str]) -> None:
         "the body, or JSON) or texts (JSON); GET /taxonomy, /health; /docs is a page to try it. Requests "
         "at the same time are computed together. Ctrl-C or SIGTERM ends it after the requests in progress.",
     )
-    options = made(ServeOptions, parser.parse_args(arguments))
+    options = read_options(ServeOptions, parser.parse_args(arguments))
 
-    from labeltree.serving.server import is_loopback, read_token, serve
+    from labeltree.api import serve
+    from labeltree.serving.server import is_loopback, read_token
 
     token = read_token(options)
     if not is_loopback(options.host):

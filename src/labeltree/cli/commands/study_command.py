@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Annotated
 
-from labeltree.cli.parser import made, make_parser
+from labeltree.cli.parser import make_parser, read_options
 from labeltree.options.schema import Option
 from labeltree.options.studies import StudyOptions
 
@@ -40,11 +40,12 @@ def run(arguments: list[str]) -> None:
 
     read_sections(words.file)  # before what takes long to load
 
+    from labeltree.api import study
     from labeltree.studies.book import list_study
-    from labeltree.studies.execute import execute, rewrite
+    from labeltree.studies.execute import rewrite
     from labeltree.studies.study_sections import StudyError
 
-    options = made(StudyOptions, words)
+    options = read_options(StudyOptions, words)
     if words.dry_run:
         from labeltree.studies.study_worker import default_jobs
 
@@ -53,7 +54,7 @@ def run(arguments: list[str]) -> None:
     if words.tables:
         print(f"tables: {rewrite(options.file)}")
         return
-    done = execute(replace(options, progress_bar=not words.quiet))
+    done = study(replace(options, progress_bar=not words.quiet))
     print(f"tables: {done.tables}")
     if done.failures:
         failed = ", ".join(failure["run"] for failure in done.failures[:3])

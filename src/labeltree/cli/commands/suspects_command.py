@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
-from labeltree.cli.parser import made, make_parser
+from labeltree.cli.parser import make_parser, read_options
 from labeltree.options.curation import SuspectsOptions
 from labeltree.options.schema import Option
 from labeltree.options.shared import Quiet
@@ -40,7 +40,7 @@ def run(arguments: list[str]) -> None:
         "learns from it.",
     )
     words = parser.parse_args(arguments)
-    options = made(SuspectsOptions, words)
+    options = read_options(SuspectsOptions, words)
     if options.taxonomy is not None and options.embeddings is None:
         raise ValueError("--taxonomy is that of --embeddings; a run and an index have their own")
     if words.top < 0:

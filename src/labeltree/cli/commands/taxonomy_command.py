@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from labeltree.api.taxonomies import open_taxonomy
-from labeltree.cli.parser import add_action, made, make_parser
+from labeltree.api.taxonomies import convert_taxonomy, open_taxonomy
+from labeltree.cli.parser import add_action, make_parser, read_options
 from labeltree.cli.taxonomy_actions.taxonomy_changes import apply, compose, diff, map_changes
-from labeltree.cli.taxonomy_actions.taxonomy_forms import convert
 from labeltree.cli.taxonomy_actions.taxonomy_from_wordnet import from_wordnet
 from labeltree.cli.taxonomy_actions.taxonomy_review import run_review
 from labeltree.cli.taxonomy_actions.taxonomy_suggest import suggest
@@ -47,7 +46,7 @@ def run(arguments: list[str]) -> None:
         add_action(actions, name, schema, help=help, description=description)
     words = parser.parse_args(arguments)
     function, schema, _, _ = _ACTIONS[words.action]
-    function(made(schema, words))
+    function(read_options(schema, words))
 
 
 def _show(options: ShowOptions) -> None:
@@ -65,6 +64,10 @@ def _check(options: CheckOptions) -> None:
     for entry in taxonomy.history:
         print(f"  {entry}")
     print("\n".join(f"- {line}" for line in taxonomy.check(nodes)) or "nothing unusual")
+
+
+def _convert(options: ConvertOptions) -> None:
+    print(f"{convert_taxonomy(options).num_nodes} nodes: {options.out}")
 
 
 def _project(options: ProjectOptions) -> None:
@@ -87,7 +90,7 @@ def _project(options: ProjectOptions) -> None:
 _ACTIONS: dict[str, tuple[Any, type[Any], str, str]] = {
     "show": (_show, ShowOptions, "draw it as an indented tree", "Draw a taxonomy as a tree."),
     "check": (_check, CheckOptions, "say what is unusual about it", "Check a taxonomy."),
-    "convert": (convert, ConvertOptions, "write it in another form, or read codes", "Convert a taxonomy."),
+    "convert": (_convert, ConvertOptions, "write it in another form, or read codes", "Convert a taxonomy."),
     "project": (
         _project,
         ProjectOptions,

@@ -5,8 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
-from labeltree.api.taxonomies import open_taxonomy, open_tree
-from labeltree.cli.taxonomy_actions.taxonomy_changes import Touched
+from labeltree.api.versions import review_taxonomy
 from labeltree.errors import typed
 from labeltree.options.taxonomies import ReviewOptions
 
@@ -28,29 +27,10 @@ _SHOWN = 20  # findings of a kind
 
 
 def run_review(options: ReviewOptions) -> None:
-    """Print what was found, and write it."""
-    from labeltree.cli.taxonomy_actions.taxonomy_changes import check_unedited
-    from labeltree.data.names.cleaning import Cleaner
-    from labeltree.taxonomy.review_names import review
-    from labeltree.taxonomy.versions.mapping_file import write_mapping
-
-    if options.out is not None:
-        check_unedited(options.out, replace=options.replace)
-    tree = open_tree(options.taxonomy, options.column)
-    touched = None
-    if options.data is not None:
-        touched = Touched(options.data, tree)
-    elif options.column is None and open_taxonomy(options.taxonomy)[1] is not None:
-        touched = Touched(options.taxonomy, tree)
-    cleaner = Cleaner("scientific")
-    if options.scientific:
-        cleaner.learn(tree.names[1:])
-    samples = None if touched is None else touched.at_or_below()
-    issues = review(tree, cleaner.key if options.scientific else None, samples)
-    _print(issues, tree, samples)
-    guesses = [finding.guess for finding in issues.findings]
-    if options.out is not None and guesses:
-        write_mapping(options.out, tree, tree, (), guesses)
+    """Print what was found, and where it was written."""
+    done = review_taxonomy(options)
+    _print(done.review, done.taxonomy, done.samples)
+    if options.out is not None and done.review.findings:
         print(f"written as comments: {options.out}; remove the '#' of those that are right, then")
         given = options.taxonomy
         if options.column is not None:
@@ -59,7 +39,7 @@ def run_review(options: ReviewOptions) -> None:
             print(f"  labeltree taxonomy convert {typed(options.taxonomy)} {given} {form}")
         print(f"  labeltree taxonomy apply {typed(options.out)} {given} --out NEW.json")
         print("and review NEW.json: once these are carried out, there may be more to propose")
-    elif guesses:
+    elif done.review.findings:
         print("--out changes.yaml writes them down, to be accepted one by one")
 
 

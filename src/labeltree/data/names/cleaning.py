@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Literal
 
 from labeltree.data.names.scientific import ScientificName, parse_scientific, plain_text
+from labeltree.options.choices import NameReading as Names
 
 __all__ = ["Cleaner", "Names", "merge_spellings"]
 
-Names = Literal["exact", "plain", "scientific"]
 Label = tuple[str | None, ...]
 
 

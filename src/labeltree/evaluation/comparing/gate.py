@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from labeltree.checks import check_choice
 from labeltree.errors import DataError
@@ -56,8 +56,8 @@ class GateRule:
             raise ValueError(f"at_most is {self.at_most!r}; expected a number of 0 or more")
         if isinstance(self.at_most, bool) or isinstance(self.fewest, bool):
             raise ValueError("at_most and fewest are numbers, not true or false")
-        for name, known in (("where", get_args(Where)), ("fails_if", get_args(FailsIf))):
-            check_choice(name, getattr(self, name), known)
+        check_choice("where", self.where, Where)
+        check_choice("fails_if", self.fails_if, FailsIf)
         if not (isinstance(self.fewest, int) and self.fewest >= 1):
             raise ValueError(f"fewest is {self.fewest!r}; expected a whole number of 1 or more")
         if self.only and self.where != "nodes":

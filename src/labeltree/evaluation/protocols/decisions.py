@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 import torch
@@ -76,12 +76,9 @@ class DecisionOptions:
             raise ValueError("coverages must be one or more numbers between 0 and 1")
         for coverage in self.coverages:
             Promise(coverage, counted=self.counted)
-        for name, choices in (
-            ("classifier", CLASSIFIERS),
-            ("calibration", CALIBRATIONS),
-            ("descent", get_args(Descent)),
-        ):
-            check_choice(name, getattr(self, name), choices)
+        check_choice("classifier", self.classifier, CLASSIFIERS)
+        check_choice("calibration", self.calibration, CALIBRATIONS)
+        check_choice("descent", self.descent, Descent)
         if self.bins < 1:
             raise ValueError(f"bins must be at least 1, got {self.bins}")
 

@@ -20,7 +20,7 @@ from labeltree.inference.facts import CONFIG, EXPORT_FORMAT, Facts, model_facts
 from labeltree.inference.public_settings import EXPORTED, public_description, public_encoder, public_json
 from labeltree.inference.reference import save_unordered
 from labeltree.inference.run_classifiers import run_classifiers, save_classifiers
-from labeltree.options.models import ExportFormat
+from labeltree.options.choices import ExportFormat
 from labeltree.runs import RunFolder
 from labeltree.runs.run_folder import plain_json
 

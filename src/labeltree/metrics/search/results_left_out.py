@@ -9,7 +9,7 @@ from torch import Tensor
 
 from labeltree.checks import check_choice
 from labeltree.metrics.metric_checks import check_labels, check_same_length
-from labeltree.options.shared import LeaveGroupOut
+from labeltree.options.choices import LeaveGroupOut
 
 __all__ = ["LeaveGroupOut", "LeftOut", "check_leave_group_out", "have_partner", "leaves_group_out"]
 

@@ -13,7 +13,7 @@ import torch
 from labeltree.cache import data_home
 from labeltree.data.correction_rounds import CorrectionRounds
 from labeltree.errors import DataError, LabeltreeError
-from labeltree.options.schema import place_of, takes
+from labeltree.options.schema import as_place, takes
 from labeltree.options.serving import ExploreOptions
 from labeltree.runs import RunFolder
 from labeltree.serving.engine import Engine
@@ -52,7 +52,7 @@ def explore(options: ExploreOptions) -> None:
         )
     with bound(options.host, options.port) as listener:
         show, engine = open_show(
-            place_of(options.index),
+            as_place(options.index),
             images=options.images,
             suspects=options.suspects,
             corrections=options.corrections,

@@ -1,0 +1,319 @@
+"""Versions of a taxonomy: what changed, written down, carried out, and joined."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from labeltree.api.taxonomies import open_taxonomy, open_tree
+from labeltree.options.schema import takes
+from labeltree.options.taxonomies import ApplyOptions, ComposeOptions, DiffOptions, MapOptions, ReviewOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from torch import Tensor
+
+    from labeltree.taxonomy import Change, Guess, Taxonomy, TaxonomyMapping
+    from labeltree.taxonomy.review_names import Review
+
+__all__ = [
+    "AppliedChanges",
+    "ReviewedTaxonomy",
+    "Touched",
+    "VersionDifference",
+    "apply_changes",
+    "check_unedited",
+    "compose_changes",
+    "diff_taxonomies",
+    "map_taxonomies",
+    "refuse_inputs",
+    "review_taxonomy",
+    "version_text",
+]
+
+
+@dataclass(frozen=True)
+class VersionDifference:
+    """What changed between two versions of a taxonomy.
+
+    Attributes:
+        mapping: what became of each node.
+        guesses: further changes that are likely, none of which is in the mapping.
+        touched: the samples that are counted, if data were named.
+    """
+
+    mapping: TaxonomyMapping
+    guesses: list[Guess]
+    touched: Touched | None = None
+
+
+@dataclass(frozen=True)
+class AppliedChanges:
+    """A new version of a taxonomy, and the changes that led to it."""
+
+    taxonomy: Taxonomy
+    mapping: TaxonomyMapping
+
+
+@takes(DiffOptions)
+def diff_taxonomies(options: DiffOptions) -> VersionDifference:
+    """Say what was renamed, moved, merged, split, removed and added between two versions of a taxonomy.
+
+    Raises:
+        TaxonomyError: if a version cannot be read or is a DAG, or the changes are of other versions.
+        DataError: if the data have no samples.
+    """
+    from labeltree.taxonomy import TaxonomyMapping
+
+    old, new = open_tree(options.old), open_tree(options.new)
+    if options.mapping is None:
+        mapping, guesses = _between(options.synonyms, old, new)
+    else:
+        mapping, guesses = TaxonomyMapping.load(options.mapping, old=old, new=new), []
+    touched = None if options.data is None else Touched(options.data, old)
+    return VersionDifference(mapping, guesses, touched)
+
+
+@takes(MapOptions)
+def map_taxonomies(options: MapOptions) -> VersionDifference:
+    """Write what became of each class of a version in another one, to be edited by hand.
+
+    Raises:
+        TaxonomyError: if a version cannot be read or is a DAG, or a person has edited the file.
+    """
+    check_unedited(options.out, replace=options.replace)
+    old, new = open_tree(options.old), open_tree(options.new)
+    mapping, guesses = _between(options.synonyms, old, new)
+    if options.accept:
+        mapping = mapping.with_guesses([guess for guess in guesses if not guess.by_place])
+        guesses = [guess for guess in guesses if guess.by_place]
+    mapping.save(options.out, guesses)
+    return VersionDifference(mapping, guesses)
+
+
+@takes(ApplyOptions)
+def apply_changes(options: ApplyOptions) -> AppliedChanges:
+    """Make the new version of a taxonomy from the changes in a file, and write it.
+
+    Raises:
+        TaxonomyError: if the changes do not fit the old version, or the file that would be written is one of
+            those that are read.
+    """
+    refuse_inputs(options.out, options.changes, options.old)
+    _refuse_mapping(options.out)
+    mapping = _load(options.changes, open_tree(options.old))
+    new = mapping.revised(options.release)
+    new.save(options.out)
+    return AppliedChanges(new, mapping)
+
+
+@takes(ComposeOptions)
+def compose_changes(options: ComposeOptions) -> TaxonomyMapping:
+    """From the changes A to B and B to C, write those of A to C.
+
+    Raises:
+        TaxonomyError: if the changes do not fit, or a person has edited the file that would be written.
+    """
+    check_unedited(options.out, replace=options.replace)
+    refuse_inputs(options.out, options.first, options.second, options.old)
+    first = _load(options.first, open_tree(options.old))
+    joined = first.then(_load(options.second, first.new))
+    joined.save(options.out)
+    return joined
+
+
+@dataclass(frozen=True)
+class ReviewedTaxonomy:
+    """A taxonomy, and what might be repaired in it.
+
+    Attributes:
+        taxonomy: the tree.
+        review: likely duplicates and names that mean nothing.
+        samples: the number of samples at or below each node, if there are samples.
+    """
+
+    taxonomy: Taxonomy
+    review: Review
+    samples: list[int] | None
+
+
+@takes(ReviewOptions)
+def review_taxonomy(options: ReviewOptions) -> ReviewedTaxonomy:
+    """Find likely duplicates and names that mean nothing, and write proposals for a person to accept.
+
+    Raises:
+        TaxonomyError: if the taxonomy cannot be read or is a DAG, or a person has edited the file that would
+            be written.
+    """
+    from labeltree.data.names.cleaning import Cleaner
+    from labeltree.taxonomy.review_names import review
+    from labeltree.taxonomy.versions.mapping_file import write_mapping
+
+    if options.out is not None:
+        check_unedited(options.out, replace=options.replace)
+    tree = open_tree(options.taxonomy, options.column)
+    touched = None
+    if options.data is not None:
+        touched = Touched(options.data, tree)
+    elif options.column is None and open_taxonomy(options.taxonomy)[1] is not None:
+        touched = Touched(options.taxonomy, tree)
+    cleaner = Cleaner("scientific")
+    if options.scientific:
+        cleaner.learn(tree.names[1:])
+    samples = None if touched is None else touched.at_or_below()
+    reviewed = review(tree, cleaner.key if options.scientific else None, samples)
+    guesses = [finding.guess for finding in reviewed.findings]
+    if options.out is not None and guesses:
+        write_mapping(options.out, tree, tree, (), guesses)
+    return ReviewedTaxonomy(tree, reviewed, samples)
+
+
+def _between(synonyms_file: Path | None, old: Taxonomy, new: Taxonomy) -> tuple[TaxonomyMapping, list[Guess]]:
+    from labeltree.taxonomy import TaxonomyMapping
+
+    synonyms = None if synonyms_file is None else _synonyms(synonyms_file, old, new)
+    return TaxonomyMapping.between(old, new, synonyms)
+
+
+def _refuse_mapping(out: str | Path) -> None:
+    """Raise an error if a taxonomy would replace a mapping."""
+    from labeltree.errors import TaxonomyError
+    from labeltree.taxonomy.versions.mapping_file import described_versions
+
+    try:
+        described_versions(out)
+    except (TaxonomyError, OSError):
+        return
+    raise TaxonomyError(f"--out '{out}' is a mapping, and would become a taxonomy; name another file")
+
+
+def refuse_inputs(out: str | Path, *inputs: str | Path) -> None:
+    """Raise an error if what is written would replace what is read."""
+    from labeltree.errors import TaxonomyError
+
+    for one in inputs:
+        if Path(out).resolve() == Path(one).resolve():
+            raise TaxonomyError(f"--out '{out}' is what is read; name another file")
+
+
+def _load(path: Path, old: Taxonomy) -> TaxonomyMapping:
+    """The mapping of a file; a note says if it was written for another version."""
+    from labeltree.taxonomy import TaxonomyMapping
+    from labeltree.taxonomy.versions.mapping_file import described_versions
+
+    mapping = TaxonomyMapping.load(path, old=old)
+    described = described_versions(path).get("old", {})
+    if not old.digest.startswith(str(described.get("digest", ""))):
+        release = f"release {described['release']}" if "release" in described else "a version"
+        print(
+            f"labeltree: '{path}' was made for {release} with the digest {described['digest']}; it was "
+            f"applied to {version_text(old)}",
+            file=sys.stderr,
+        )
+    return mapping
+
+
+def check_unedited(out: Path, *, replace: bool) -> None:
+    """Raise an error if ``--out`` is a file that a person has written or edited, and not to be replaced."""
+    from labeltree.errors import TaxonomyError
+    from labeltree.taxonomy.versions.mapping_file import is_edited
+
+    if not replace and out.exists() and is_edited(out):
+        raise TaxonomyError(
+            f"'{out}' was written or edited by a person; --replace overwrites it, --out FILE names "
+            "another file"
+        )
+
+
+def version_text(taxonomy: Taxonomy) -> str:
+    """A version in words: its release, its size and its digest."""
+    release = "" if taxonomy.release is None else f"release {taxonomy.release}, "
+    return f"{release}{taxonomy.num_nodes} nodes, digest {taxonomy.digest[:16]}"
+
+
+class Touched:
+    """The samples of data that are labelled with the old version, to be counted by change."""
+
+    def __init__(self, data: str, old: Taxonomy) -> None:
+        import torch
+
+        from labeltree.errors import DataError
+        from labeltree.taxonomy import match_nodes
+
+        taxonomy, nodes = open_taxonomy(data)
+        if nodes is None:
+            raise DataError(
+                f"--data '{data}' is a taxonomy without samples; name a folder, a table, a run or a data set"
+            )
+        labels = nodes[nodes >= 0]
+        places = match_nodes(taxonomy, old).nodes[labels]
+        self._old, self.samples = old, len(nodes)
+        self.elsewhere: list[str] = [taxonomy.path_name(n) for n in torch.unique(labels[places < 0]).tolist()]
+        self.unmatched = int((places < 0).sum())
+        self._own: Tensor = torch.bincount(places[places >= 0], minlength=old.num_nodes)
+        self._before = torch.cat([torch.zeros(1, dtype=torch.int64), self._own.cumsum(0)])
+
+    def _below(self, change: Change) -> tuple[int, int]:
+        node = self._old.follow(change.old)
+        assert node is not None
+        return node, int(self._old.subtree_end[node])
+
+    def by(self, change: Change) -> int:
+        """The number of samples at or below the old node of a change."""
+        if not change.old:
+            return 0
+        start, end = self._below(change)
+        return int(self._before[end] - self._before[start])
+
+    def at_or_below(self) -> list[int]:
+        """The number of samples at or below each node of the old version."""
+        ends = self._old.subtree_end
+        return [int(n) for n in self._before[ends] - self._before[:-1]]
+
+    def all_of(self, changes: Sequence[Change]) -> int:
+        """The number of samples that at least one change touches."""
+        touched = self._own.new_zeros(len(self._own)).bool()
+        for change in changes:
+            if change.old:
+                start, end = self._below(change)
+                touched[start:end] = True
+        return int(self._own[touched].sum())
+
+    def sentence(self, changes: Sequence[Change]) -> str:
+        """How many samples the changes touch, and how many have labels that the old version lacks."""
+        from labeltree.taxonomy.naming import some
+
+        text = f"{self.all_of(changes):,} of {self.samples:,} samples touched"
+        if self.unmatched:
+            text += f"; {self.unmatched:,} have labels that OLD has not: {some(self.elsewhere, 3)}"
+        return text
+
+
+def _synonyms(path: Path, old: Taxonomy, new: Taxonomy) -> dict[str, str]:
+    """The path in the new version of each old node whose name a table calls a synonym."""
+    from labeltree.data.names.synonyms import SynonymTable
+    from labeltree.taxonomy.naming import join_path
+
+    table = SynonymTable.load(path)
+    named: dict[str, list[int]] = {}
+    for node in range(1, new.num_nodes):
+        named.setdefault(new.names[node], []).append(node)
+    found: dict[str, str] = {}
+    for node in range(1, old.num_nodes):
+        here = old.path(node)
+        entry = table.accepted(here)
+        if entry is None or new.follow(here) is not None:
+            continue
+        accepted = entry[1]
+        places = [
+            place
+            for place in named.get(accepted[-1], [])
+            if new.path(place)[-len(accepted) :] == tuple(accepted)
+        ]
+        if places:  # of several, the name alone says that it is ambiguous
+            known = new.path_name(places[0]) if len(places) == 1 else join_path(accepted)
+            found[old.path_name(node)] = known
+    return found

@@ -1,0 +1,55 @@
+"""The words that options may have, a type for each; code that takes such words imports the type from here."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+__all__ = [
+    "Calibration",
+    "ClassifierChoice",
+    "Counted",
+    "DepthRule",
+    "Descent",
+    "ExportFormat",
+    "FeatureGeometry",
+    "Form",
+    "Format",
+    "IndexGeometry",
+    "LeaveGroupOut",
+    "Linkage",
+    "Method",
+    "Modality",
+    "NameReading",
+    "Placing",
+    "ProjectionRule",
+    "Ranking",
+    "SearchFormat",
+    "Strategy",
+    "Subject",
+    "SuspectKind",
+]
+
+Calibration = Literal["none", "temperature", "vector", "depth"]
+ClassifierChoice = Literal["auto", "feature-means", "prototypes", "lda", "probe", "own"]
+Counted = Literal["sample", "group"]
+DepthRule = Literal["finest", "gain"]
+Descent = Literal["child", "leaf"]
+ExportFormat = Literal["onnx", "safetensors", "torch"]
+FeatureGeometry = Literal["sphere", "euclidean"]
+Form = Literal["google", "breadcrumbs", "codes", "rf2", "edges"]
+Format = Literal["table", "csv", "json"]
+IndexGeometry = Literal["cosine", "euclidean", "poincare"]
+LeaveGroupOut = Literal["auto", "always", "never"]
+"""Whether the samples of a query's own group are left out of its results."""
+Linkage = Literal["complete", "average", "ward"]
+Method = Literal["conformal", "threshold"]
+Modality = Literal["both", "image", "text"]
+NameReading = Literal["exact", "plain", "scientific"]
+Placing = Literal["path", "nearest"]
+ProjectionRule = Literal["odir", "yolo9000"]
+Ranking = Literal["labels", "branches"]
+SearchFormat = Literal["table", "csv", "json", "html"]
+Strategy = Literal["random", "entropy", "margin", "gain", "margin+clusters", "coreset", "typiclust", "badge"]
+Subject = Literal["embeddings", "other data", "folds", "run"]
+"""What an evaluation can be of."""
+SuspectKind = Literal["move", "dissolve", "merge", "split"]

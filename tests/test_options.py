@@ -1,0 +1,185 @@
+"""Options are stated once: as flags of a command, and as arguments of the function behind it."""
+
+import argparse
+import ast
+import importlib
+import inspect
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import pytest
+
+import labeltree as lt
+from labeltree.cli.main import COMMANDS, main
+from labeltree.cli.parser import make_parser, read_options
+from labeltree.options.evaluation import EvaluateOptions, EvaluationSettings
+from labeltree.options.schema import Option, OptionError, Options, list_options, takes
+
+SOURCE = Path(lt.__file__).parent
+
+
+@dataclass(frozen=True)
+class ShowOptions(Options):
+    """What is shown."""
+
+    run: Annotated[str, Option("the run", positional=True)]
+    _: KW_ONLY
+    top_rows: Annotated[int, Option("rows", least=0, most=50, unit="rows")] = 20
+    kind: Annotated[Literal["a", "b"], Option("the kind, a (default) or b")] = "a"
+    names: Annotated[Sequence[str], Option("names", flag="--name", repeat=True)] = ()
+    files: Annotated[Sequence[str], Option("with `top_rows`: files", metavar="FILE")] = ()
+    fast: Annotated[bool, Option("be fast")] = False
+    told: Annotated[int | None, Option("of Python alone", "It has no flag", flag=None)] = None
+
+    def check(self) -> None:
+        self.require("files", "goes with `files`", "fast")
+
+
+@takes(ShowOptions)
+def show(options: ShowOptions) -> ShowOptions:
+    """Show a run.
+
+    Raises:
+        ValueError: if it is not allowed.
+    """
+    return options
+
+
+def parsed(*words: str) -> ShowOptions:
+    return read_options(ShowOptions, make_parser("show", ShowOptions, description="Show.").parse_args(words))
+
+
+def test_a_command_and_a_function_make_the_same_options() -> None:
+    words = (
+        "r",
+        "--top-rows",
+        "3",
+        "--kind",
+        "b",
+        "--name",
+        "x",
+        "--name",
+        "y",
+        "--files",
+        "f",
+        "g",
+    )
+    expected = ShowOptions("r", top_rows=3, kind="b", names=("x", "y"), files=("f", "g"))
+    assert parsed(*words) == expected
+    assert show("r", top_rows=3, kind="b", names=["x", "y"], files=["f", "g"]) == expected
+    assert show(expected) is expected
+    assert parsed("r") == show("r") == ShowOptions("r")
+
+
+@pytest.mark.parametrize(
+    ("options", "python", "terminal"),
+    [
+        ({"top_rows": 51}, "'top_rows' is 51; it must be from 0 to 50 rows", "--top-rows is 51;"),
+        ({"top_rows": -1}, "'top_rows' is -1", "--top-rows is -1"),
+        ({"kind": "c"}, "'kind' must be 'a' or 'b'; got 'c'", "--kind must be"),
+        ({"fast": True}, "'fast' goes with 'files'", "--fast goes with --files"),
+    ],
+)
+def test_a_refusal_names_options_as_the_caller_writes_them(
+    options: dict[str, object], python: str, terminal: str
+) -> None:
+    with pytest.raises(OptionError) as refused:
+        show("r", **options)  # type: ignore[arg-type]
+    assert python in str(refused.value)
+    assert terminal in refused.value.at_terminal()
+
+
+def test_an_unknown_option_names_the_nearest() -> None:
+    with pytest.raises(TypeError, match=r"show\(\) has no option 'top_row'; did you mean 'top_rows'\?"):
+        show("r", top_row=3)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"evaluate\(\) has no option 'resample'; did you mean 'resamples'\?"):
+        lt.evaluate("run", resample=3)
+
+
+def test_help_of_both_has_every_option() -> None:
+    text = make_parser("show", ShowOptions, description="Show.").format_help()
+    assert "with --top-rows: files" in text
+    assert "(default 20)" in text
+    assert "told" not in text
+    assert list(inspect.signature(show).parameters) == [kind.name for kind in list_options(ShowOptions)]
+    assert inspect.signature(show).parameters["top_rows"].annotation is int
+    said = inspect.getdoc(show) or ""
+    assert "    told: of Python alone. It has no flag.\n" in said
+    assert said.index("Args:") < said.index("Raises:")
+
+
+def schemas() -> list[type]:
+    """All options of the package."""
+    found = []
+    for file in sorted((SOURCE / "options").glob("[a-z]*.py")):
+        module = importlib.import_module(f"labeltree.options.{file.stem}")
+        found += [
+            each
+            for _, each in inspect.getmembers(module, inspect.isclass)
+            if issubclass(each, Options) and each.__module__ == module.__name__ and each is not Options
+        ]
+    return found
+
+
+def test_every_option_has_a_text() -> None:
+    assert len(schemas()) > 30
+    for schema in schemas():
+        for kind in list_options(schema):
+            assert kind.option.help, f"{schema.__name__}.{kind.name}"
+
+
+def test_no_text_stands_twice_in_the_files() -> None:
+    """What two commands share is one alias: a long text that is written again would drift apart."""
+    texts: dict[str, str] = {}
+    for file in sorted((SOURCE / "options").glob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and len(node.value) > 40:
+                place = f"{file.name}:{node.lineno}"
+                assert node.value not in texts, f"{place} and {texts[node.value]} say: {node.value}"
+                texts[node.value] = place
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_commands_state_no_option_by_hand(command: str) -> None:
+    by_hand = {"train": 6, "cache": 1}  # the recipe has a parser of its own; names that may be left out
+    file = SOURCE / "cli" / f"{command.replace('-', '_')}.py"
+    assert file.read_text("utf-8").count("add_argument(") <= by_hand.get(command, 0)
+
+
+def test_evaluation_settings_are_options_of_evaluate() -> None:
+    chosen = EvaluateOptions("run", resamples=7, questions=["malignant=a,b"], protocols=("knn",)).settings
+    assert chosen == EvaluationSettings(
+        resamples=7,
+        protocols=("knn", "node-scores"),
+        options={"node-scores": {"questions": ("malignant=a+b",)}},
+    )
+    for wrong in ({"resamples": "many"}, {"hp_k": 0}, {"confidence": 2}):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            lt.evaluate("run", **wrong)
+
+
+@pytest.mark.parametrize("name", [n for n in lt.__all__ if inspect.isfunction(getattr(lt, n))])
+def test_functions_of_the_package_say_what_they_take(name: str) -> None:
+    function = getattr(lt, name)
+    said = inspect.getdoc(function) or ""
+    for parameter in inspect.signature(function).parameters.values():
+        assert (
+            f"    {parameter.name}: " in said
+            or parameter.name == "settings"
+            or not hasattr(function, "__wrapped__")
+        ), parameter.name
+
+
+def test_a_command_refuses_in_its_own_words(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    table = tmp_path / "t.npz"
+    table.write_bytes(b"")
+    assert main(["evaluate", "--embeddings", str(table), "--taxonomy", "t", "--beside", "other"]) == 2
+    assert f"--beside does not go with the embeddings in '{table}'" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="'beside' does not go with the embeddings"):
+        lt.evaluate(embeddings=table, taxonomy="t", beside=["other"])
+
+
+def test_parsers_are_plain() -> None:
+    assert type(make_parser("show", ShowOptions, description="Show.")) is argparse.ArgumentParser
