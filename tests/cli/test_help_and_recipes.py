@@ -8,7 +8,7 @@ import pytest
 from labeltree.cli.main import command_summaries, main
 from labeltree.errors import RecipeError
 from labeltree.inference.predict import Answered
-from labeltree.options.answers import PredictOptions
+from labeltree.options.answer_options import PredictOptions
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 from labeltree.training.reading import find_recipe, list_recipes, read_recipe

@@ -14,7 +14,7 @@ import labeltree as lt
 from labeltree.cli.main import main
 from labeltree.errors import RunError
 from labeltree.inference.predict import Request, answer_with
-from labeltree.options.answers import AnswerOptions
+from labeltree.options.answer_options import AnswerOptions
 from labeltree.runs import EmbeddingTable, RunFolder
 
 pytestmark = pytest.mark.slow

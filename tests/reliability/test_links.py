@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from labeltree.errors import DataError, TaxonomyError
-from labeltree.index.lance import LanceStore
+from labeltree.index.lance_store.lance_store import LanceStore
 from labeltree.links import check_regular, refuse_links
 from labeltree.lock import LOCK, lock_folder, writer_of
 from labeltree.runs import RunFolder

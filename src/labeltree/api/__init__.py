@@ -11,7 +11,7 @@ from labeltree.api.models import calibrate, embed, export, extend, load, predict
 from labeltree.api.services import explore, serve, study
 from labeltree.api.suggestions import suggest_taxonomy
 from labeltree.api.taxonomies import convert_taxonomy, open_taxonomy, taxonomy_suspects
-from labeltree.api.versions import (
+from labeltree.api.taxonomy_versions import (
     apply_changes,
     compose_changes,
     diff_taxonomies,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from labeltree.options.choices import Subject
-from labeltree.options.comparison import CompareOptions
+from labeltree.options.comparison_options import CompareOptions
 from labeltree.options.evaluation import EvaluateOptions
 from labeltree.options.schema import takes
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from labeltree.api.writing import write_text
-from labeltree.options.answers import EmbedOptions, PredictOptions
-from labeltree.options.models import CalibrateOptions, ExportOptions, ExtendOptions, LoadOptions
+from labeltree.options.answer_options import EmbedOptions, PredictOptions
+from labeltree.options.model_options import CalibrateOptions, ExportOptions, ExtendOptions, LoadOptions
 from labeltree.options.schema import takes
 
 if TYPE_CHECKING:  # each function imports what it needs: a service that loads a model does not train

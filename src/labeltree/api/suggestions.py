@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from labeltree.api.taxonomies import open_table, read_tree
-from labeltree.api.versions import refuse_inputs
+from labeltree.api.taxonomy_versions import refuse_inputs
 from labeltree.options.schema import takes
-from labeltree.options.taxonomies import SuggestOptions
+from labeltree.options.taxonomy_options import SuggestOptions
 
 if TYPE_CHECKING:
     from torch import Tensor

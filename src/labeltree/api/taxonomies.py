@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from labeltree.errors import typed
 from labeltree.options.schema import takes
-from labeltree.options.taxonomies import ConvertOptions, TreeSuspectsOptions
+from labeltree.options.taxonomy_options import ConvertOptions, TreeSuspectsOptions
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -18,7 +18,7 @@ from torch import Tensor
 from labeltree.decisions.answers import Paths
 from labeltree.errors import DataError
 from labeltree.metrics.metric_checks import check_nodes, check_same_length
-from labeltree.options.answers import Promise
+from labeltree.options.answer_options import Promise
 from labeltree.taxonomy import AnyTaxonomy
 from labeltree.taxonomy.dag import check_tree
 

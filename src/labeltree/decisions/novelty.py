@@ -13,7 +13,7 @@ from labeltree.decisions.answers import Answers, Paths
 from labeltree.decisions.conformal import group_codes
 from labeltree.errors import DataError
 from labeltree.geometry import Geometry
-from labeltree.options.answers import FALSE_ALARMS, check_false_alarms
+from labeltree.options.answer_options import FALSE_ALARMS, check_false_alarms
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from labeltree.cache import data_home
 from labeltree.errors import DataError
 from labeltree.index.addresses import Address, is_address
-from labeltree.index.lance import LanceStore
+from labeltree.index.lance_store.lance_store import LanceStore
 from labeltree.index.store import IndexSettings, Store
 from labeltree.plugins import named_parts
 

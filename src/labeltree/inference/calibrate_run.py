@@ -65,7 +65,7 @@ from labeltree.inference.reference import (
 from labeltree.inference.run_classifiers import run_classifiers
 from labeltree.inference.run_embeddings import OwnSamples, embed_source
 from labeltree.metrics.functional import hierarchical_f1
-from labeltree.options.models import CalibrateOptions
+from labeltree.options.model_options import CalibrateOptions
 from labeltree.options.schema import takes
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.safe_files import Reader, read_json

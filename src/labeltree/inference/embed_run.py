@@ -9,7 +9,7 @@ from pathlib import Path
 from labeltree.inference.load_run import load_run
 from labeltree.inference.named_samples import open_other
 from labeltree.inference.run_embeddings import embed_source, with_modality
-from labeltree.options.answers import EmbedOptions
+from labeltree.options.answer_options import EmbedOptions
 from labeltree.runs import EmbeddingTable, RunFolder
 
 __all__ = ["Embedded", "embed_run"]

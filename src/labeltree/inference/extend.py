@@ -31,7 +31,7 @@ from labeltree.inference.run_classifiers import run_classifiers, write_classifie
 from labeltree.inference.run_embeddings import OwnSamples, embed_source
 from labeltree.inference.training_samples import joined, save_learned
 from labeltree.options.choices import Placing
-from labeltree.options.models import ExtendOptions
+from labeltree.options.model_options import ExtendOptions
 from labeltree.options.schema import takes
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.safe_files import Reader, read_json

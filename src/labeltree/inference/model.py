@@ -17,7 +17,7 @@ from labeltree.inference.predict import Answered, Request, answer_with
 from labeltree.inference.run_classifiers import other_report
 from labeltree.inference.run_embeddings import embed_source
 from labeltree.models.encoder import Modality
-from labeltree.options.answers import FALSE_ALARMS, AnswerOptions
+from labeltree.options.answer_options import FALSE_ALARMS, AnswerOptions
 from labeltree.options.choices import ExportFormat
 from labeltree.runs import EmbeddingTable
 from labeltree.training.input_batches import Inputs

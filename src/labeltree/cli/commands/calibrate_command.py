@@ -6,7 +6,7 @@ import sys
 
 from labeltree.cli.parser import make_parser, read_options
 from labeltree.errors import typed
-from labeltree.options.models import CalibrateOptions
+from labeltree.options.model_options import CalibrateOptions
 
 SUMMARY = "calibrate a run's probabilities and the thresholds of its answers"
 ELSEWHERE = "a copy of the run can lie in another folder"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from labeltree.cli.parser import make_parser, read_options
-from labeltree.options.comparison import CompareOptions
+from labeltree.options.comparison_options import CompareOptions
 from labeltree.options.schema import Option
 from labeltree.options.shared import Quiet
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from labeltree.cli.parser import make_parser, read_options
-from labeltree.cli.parts import folder_help, parts_progress, print_parts
-from labeltree.options.answers import EmbedOptions
+from labeltree.cli.print_parts import folder_help, parts_progress, print_parts
+from labeltree.options.answer_options import EmbedOptions
 
 SUMMARY = "write the embeddings of a trained run, of its own data or of others"
 ELSEWHERE = "--out FILE names another file"

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from labeltree.cli.parser import make_parser, read_options
 from labeltree.errors import typed
-from labeltree.options.models import ExtendOptions
+from labeltree.options.model_options import ExtendOptions
 from labeltree.options.schema import Option
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from labeltree.cli.parser import make_parser
-from labeltree.options.models import InfoOptions
+from labeltree.options.model_options import InfoOptions
 
 SUMMARY = "describe a run or an exported model on one screen"
 ELSEWHERE = "it writes nothing"

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from labeltree.cli.parser import make_parser, read_options
-from labeltree.cli.parts import folder_help, parts_progress, print_parts
-from labeltree.options.answers import PredictOptions
+from labeltree.cli.print_parts import folder_help, parts_progress, print_parts
+from labeltree.options.answer_options import PredictOptions
 
 if TYPE_CHECKING:
     from labeltree.inference.predict import Answered

@@ -11,7 +11,7 @@ from labeltree.cli.taxonomy_actions.taxonomy_from_wordnet import from_wordnet
 from labeltree.cli.taxonomy_actions.taxonomy_review import run_review
 from labeltree.cli.taxonomy_actions.taxonomy_suggest import suggest
 from labeltree.cli.taxonomy_actions.taxonomy_suspects import suspects
-from labeltree.options.taxonomies import (
+from labeltree.options.taxonomy_options import (
     ApplyOptions,
     CheckOptions,
     ComposeOptions,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from labeltree.api.versions import (
+from labeltree.api.taxonomy_versions import (
     Touched,
     apply_changes,
     compose_changes,
@@ -13,7 +13,7 @@ from labeltree.api.versions import (
     map_taxonomies,
     version_text,
 )
-from labeltree.options.taxonomies import ApplyOptions, ComposeOptions, DiffOptions, MapOptions
+from labeltree.options.taxonomy_options import ApplyOptions, ComposeOptions, DiffOptions, MapOptions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from labeltree.options.taxonomies import FromWordnetOptions
+from labeltree.options.taxonomy_options import FromWordnetOptions
 
 _LISTED = 20
 _GLOSS = 60

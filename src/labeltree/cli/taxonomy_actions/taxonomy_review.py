@@ -5,9 +5,9 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
-from labeltree.api.versions import review_taxonomy
+from labeltree.api.taxonomy_versions import review_taxonomy
 from labeltree.errors import typed
-from labeltree.options.taxonomies import ReviewOptions
+from labeltree.options.taxonomy_options import ReviewOptions
 
 if TYPE_CHECKING:
     from labeltree.taxonomy import Taxonomy

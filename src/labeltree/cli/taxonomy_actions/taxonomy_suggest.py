@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from labeltree.api.suggestions import suggest_taxonomy
-from labeltree.options.taxonomies import SuggestOptions
+from labeltree.options.taxonomy_options import SuggestOptions
 
 __all__ = ["suggest"]
 

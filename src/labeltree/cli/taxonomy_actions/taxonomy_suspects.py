@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from labeltree.api.taxonomies import taxonomy_suspects
-from labeltree.options.taxonomies import TreeSuspectsOptions
+from labeltree.options.taxonomy_options import TreeSuspectsOptions
 
 __all__ = ["suspects"]
 

@@ -14,7 +14,7 @@ from labeltree.evaluation.comparing.result_text import comparison_csv, compariso
 from labeltree.evaluation.evaluate_table import evaluate
 from labeltree.evaluation.outcomes import Outcomes, load_outcomes
 from labeltree.evaluation.result import EvaluationResult
-from labeltree.options.comparison import CompareOptions
+from labeltree.options.comparison_options import CompareOptions
 from labeltree.options.evaluation import EvaluationSettings
 from labeltree.progress import Progress
 from labeltree.runs import EmbeddingTable, RunFolder, SampleRecord

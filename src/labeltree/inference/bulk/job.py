@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from labeltree.options.answers import AnswerOptions, EmbedOptions, PredictOptions
+from labeltree.options.answer_options import AnswerOptions, EmbedOptions, PredictOptions
 from labeltree.options.schema import Option
 from labeltree.options.shared import Classifier
 

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 
 from labeltree.api.taxonomies import open_taxonomy, open_tree
 from labeltree.options.schema import takes
-from labeltree.options.taxonomies import ApplyOptions, ComposeOptions, DiffOptions, MapOptions, ReviewOptions
+from labeltree.options.taxonomy_options import (
+    ApplyOptions,
+    ComposeOptions,
+    DiffOptions,
+    MapOptions,
+    ReviewOptions,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -301,7 +307,7 @@ def _synonyms(path: Path, old: Taxonomy, new: Taxonomy) -> dict[str, str]:
     named: dict[str, list[int]] = {}
     for node in range(1, new.num_nodes):
         named.setdefault(new.names[node], []).append(node)
-    found: dict[str, str] = {}
+    known_names: dict[str, str] = {}
     for node in range(1, old.num_nodes):
         here = old.path(node)
         entry = table.accepted(here)
@@ -315,5 +321,5 @@ def _synonyms(path: Path, old: Taxonomy, new: Taxonomy) -> dict[str, str]:
         ]
         if places:  # of several, the name alone says that it is ambiguous
             known = new.path_name(places[0]) if len(places) == 1 else join_path(accepted)
-            found[old.path_name(node)] = known
-    return found
+            known_names[old.path_name(node)] = known
+    return known_names

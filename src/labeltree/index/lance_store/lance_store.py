@@ -16,7 +16,7 @@ from labeltree.errors import DataError, FolderInUseError
 from labeltree.index.approximate import Tuning
 from labeltree.index.filters import Filter
 from labeltree.index.index_rows import count_texts
-from labeltree.index.lance_search import LanceSearch
+from labeltree.index.lance_store.lance_search import LanceSearch
 from labeltree.index.store import IndexSettings, Store
 from labeltree.links import refuse_links
 from labeltree.lock import lock_folder
