@@ -195,7 +195,7 @@ def test_lists_can_be_narrowed() -> None:
         suspects(truth, labels, split=split, only_split="val")
     with pytest.raises(ValueError, match="least_score"):
         suspects(truth, labels, least_score=1.0)
-    with pytest.raises(ValueError, match="ranking must be 'labels' or 'branches'; got 'depth'"):
+    with pytest.raises(ValueError, match="ranking is 'depth'; expected 'labels' or 'branches'"):
         suspects(truth, labels, ranking="depth")
     with pytest.raises(ValueError, match="k is 0"):
         suspects(truth, labels, k=0)

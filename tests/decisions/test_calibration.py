@@ -145,7 +145,7 @@ def test_samples_that_say_nothing() -> None:
     for kind in ("temperature", "vector"):
         assert fit_calibrator(scores, nothing, classes, kind) == Calibrator()  # type: ignore[arg-type]
     assert set(fit_calibrator(scores, nothing, classes, "depth").temperatures) == {1.0}
-    with pytest.raises(ValueError, match="one of none, temperature"):
+    with pytest.raises(ValueError, match="one of 'none', 'temperature'"):
         fit_calibrator(scores, nothing, classes, "platt")  # type: ignore[arg-type]
     with pytest.raises(TaxonomyError, match="need a tree"):
         fit_calibrator(

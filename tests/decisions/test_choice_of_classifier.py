@@ -71,7 +71,7 @@ def test_the_rule() -> None:
     assert ChosenClassifier.from_dict(json.loads(json.dumps(asked.to_dict()))) == asked
     with pytest.raises(DataError, match="no classifier 'own' here; there are prototypes, probe"):
         choose({"probe": right, "prototypes": right}, "own")
-    with pytest.raises(ValueError, match="classifier must be one of auto, feature-means, prototypes"):
+    with pytest.raises(ValueError, match="expected one of 'auto', 'feature-means', 'prototypes'"):
         choose({"probe": right}, "svm")  # type: ignore[arg-type]
 
 

@@ -90,7 +90,7 @@ def test_what_is_not_excluded_fails_if_asked_for(tmp_path: Path) -> None:
         ("rules: [top1]", "rule 1: it is no rule"),
         ("rules: [{metric: top1, most: 1}]", "rule 1: it has the key 'most'"),
         ("rules: [{metric: top1, at_most: -1}]", "rule 1: at_most is -1"),
-        ("rules: [{metric: top1, where: node}]", "where must be 'all' or 'nodes'; got 'node'"),
+        ("rules: [{metric: top1, where: node}]", "where is 'node'; expected 'all' or 'nodes'"),
         ("rules: [{metric: top1, only: [a]}]", "it goes with where: nodes"),
         ("rules: [{metric: top1, where: nodes, only: a}]", "only is 'a'"),
         ("rules: [{metric: top1}]\nconfidence: 2", "confidence is 2"),

@@ -215,11 +215,11 @@ def test_precision(geometry):
 def test_bad_arguments():
     tree = even_tree(2, 2)
     z = torch.randn(4, 3)
-    with pytest.raises(ValueError, match="metric must be one of path_length"):
+    with pytest.raises(ValueError, match="metric is 'hops'; expected one of 'path_length'"):
         CPCCLoss(tree, "hops")
-    with pytest.raises(ValueError, match="compare must be 'leaves' or 'nodes'"):
+    with pytest.raises(ValueError, match="compare is 'classes'; expected 'leaves' or 'nodes'"):
         CPCCLoss(tree, compare="classes")
-    with pytest.raises(ValueError, match="reads must be 'embeddings' or 'features'"):
+    with pytest.raises(ValueError, match="reads is 'logits'; expected 'embeddings' or 'features'"):
         CPCCLoss(tree, reads="logits")
     for centre in (-0.1, math.nan, math.inf):
         with pytest.raises(ValueError, match="centre must be finite"):

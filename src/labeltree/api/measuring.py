@@ -85,7 +85,7 @@ def compare(options: CompareOptions) -> Compared:
             min_samples=gate.fewest,
         )
     folder = RunFolder(options.out)
-    judged = _on_taxonomy(methods, options)
+    judged = _moved_to_taxonomy(methods, options)
     with folder.locked():
         done = compare_paths(judged, options)
         page = Path(options.report or folder.comparison_page)
@@ -97,7 +97,7 @@ def compare(options: CompareOptions) -> Compared:
     return replace(done, verdicts=tuple(check_gate(gate, done.result, new)))
 
 
-def _on_taxonomy(
+def _moved_to_taxonomy(
     methods: dict[str, list[str | Path]], options: CompareOptions
 ) -> dict[str, list[str | Path]]:
     """The evaluations of methods on one taxonomy: runs on another one are evaluated on it."""

@@ -110,7 +110,7 @@ def predict(options: PredictOptions) -> Answered | BulkDone:
         ValueError: if an option is not valid, or does not go with others.
     """
     options = options.with_folder_as_data()
-    if (done := _in_bulk(options)) is not None:
+    if (done := _bulk_done(options)) is not None:
         return done
     from labeltree.inference.predict import answer
 
@@ -132,14 +132,14 @@ def embed(options: EmbedOptions) -> Embedded | BulkDone:
         LabeltreeError: if the run or the samples are missing, unreadable or unsuitable.
         ValueError: if an option is not valid, or does not go with others.
     """
-    if (done := _in_bulk(options)) is not None:
+    if (done := _bulk_done(options)) is not None:
         return done
     from labeltree.inference.embed_run import embed_run
 
     return embed_run(options)
 
 
-def _in_bulk(options: PredictOptions | EmbedOptions) -> BulkDone | None:
+def _bulk_done(options: PredictOptions | EmbedOptions) -> BulkDone | None:
     """What was done, if the options say that a folder of parts is written; else None."""
     folder = False
     if options.out is not None:

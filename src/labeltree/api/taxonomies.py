@@ -79,7 +79,7 @@ def _open_table(name: str, names: Names, synonyms: str | None) -> tuple[Taxonomy
 
     if Path(name).suffix.lower() not in TABLE_SUFFIXES:
         setting = "synonyms" if synonyms is not None else "names"
-        raise DataError(f"--{setting} is for tables of samples, and '{name}' is none; leave it out")
+        raise DataError(f"--{setting} is for tables of samples, not for '{name}'; leave it out")
     labels = named_table_labels(Path(name), names, synonyms)
     for note in labels.notes:
         print(f"labeltree: {note}", file=sys.stderr)

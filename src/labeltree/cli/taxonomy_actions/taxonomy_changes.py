@@ -37,7 +37,7 @@ def diff(options: DiffOptions) -> None:
     done = diff_taxonomies(options)
     mapping, touched = done.mapping, done.touched
     if options.format == "json":
-        print(json.dumps(_as_json(mapping, done.guesses, touched), ensure_ascii=False, indent=1))
+        print(json.dumps(_changes_json(mapping, done.guesses, touched), ensure_ascii=False, indent=1))
         return
     old, new = mapping.old, mapping.new
     print(f"old: {version_text(old)}\nnew: {version_text(new)}")
@@ -108,7 +108,9 @@ def _rows(changes: Sequence[Change], touched: Touched | None) -> list[str]:
     return rows
 
 
-def _as_json(mapping: TaxonomyMapping, guesses: Sequence[Guess], touched: Touched | None) -> dict[str, Any]:
+def _changes_json(
+    mapping: TaxonomyMapping, guesses: Sequence[Guess], touched: Touched | None
+) -> dict[str, Any]:
     from labeltree.taxonomy.naming import join_path
 
     def of(change: Change) -> dict[str, Any]:
