@@ -113,7 +113,7 @@ def test_the_result_says_which_and_why() -> None:
     assert sentence in main_numbers_table(result)
     rows = {line.split("  ")[0]: line.split() for line in main_numbers_table(result).splitlines()}
     assert rows["classifier"][1:] == ["own", result.methods["raw"].classifier.name]
-    assert float(rows["its top1"][2]) == 0.0
+    assert float(rows["top-1 accuracy"][2]) == 0.0
     content = json.loads(json.dumps(result.to_dict()))
     assert content["methods"]["trained"]["classifier"]["sentence"] == sentence
     assert EvaluationResult.from_dict(content).main.classifier == result.main.classifier
