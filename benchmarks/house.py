@@ -166,7 +166,7 @@ def ruff_count(root: Path, rule: str) -> int:
     return done.stdout.count(f" {rule} ")
 
 
-def measure(root: Path) -> dict[str, int]:
+def count_all(root: Path) -> dict[str, int]:
     """All figures of a version."""
     sources = read_package(root)
     rooms: dict[str, list[int]] = defaultdict(list)
@@ -217,7 +217,7 @@ def main() -> None:
     """Print one column for each version."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("sources", nargs="*", type=Path, default=[Path("src/labeltree")])
-    measured = {str(root): measure(root) for root in parser.parse_args().sources}
+    measured = {str(root): count_all(root) for root in parser.parse_args().sources}
     for root in measured:
         print(f"# {root}")
     for title in dict.fromkeys(title for figures in measured.values() for title in figures):

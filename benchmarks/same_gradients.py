@@ -80,22 +80,24 @@ def _dense() -> Any:
 
 def first_gradients(arguments: list[str], dense: bool) -> np.ndarray[Any, Any]:
     """The gradients of one step of `labeltree train`, all parameters in one row."""
-    from labeltree.cli.commands import train_command as train
+    from labeltree.cli.main import main
 
-    found: list[torch.Tensor] = []
+    gradients: list[torch.Tensor] = []
 
     def keep(optimizer: torch.optim.Optimizer, *_: Any) -> None:
         for group in optimizer.param_groups:
-            found.extend(p.grad.detach().double().flatten() for p in group["params"] if p.grad is not None)
+            gradients.extend(
+                p.grad.detach().double().flatten() for p in group["params"] if p.grad is not None
+            )
         raise _Stepped
 
     hook = register_optimizer_step_post_hook(keep)
     output = io.StringIO()
     try:
         with redirect_stdout(output), redirect_stderr(output), _dense() if dense else nullcontext():
-            train.run(arguments)
+            main(["train", *arguments])
     except _Stepped:
-        return torch.cat(found).numpy()
+        return torch.cat(gradients).numpy()
     except SystemExit:
         pass
     finally:

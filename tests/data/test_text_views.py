@@ -124,7 +124,7 @@ def test_nothing_to_view(shape) -> None:
 
 
 def test_bad_arguments() -> None:
-    with pytest.raises(ValueError, match="must be one of dropout, word-deletion, identity"):
+    with pytest.raises(ValueError, match="expected one of 'dropout', 'word-deletion', 'identity'"):
         TextViews("crop")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="it must be a probability"):
         TextViews("word-deletion", deletion=1.5)

@@ -182,18 +182,18 @@ def test_file_versions_are_those_of_the_code() -> None:
         row[0]: int(row[1]) for row in re.findall(r"^\| (.+?) \| .+? \| (\d+) \|", page, re.MULTILINE)
     }
     places = {
-        "taxonomy as JSON": "taxonomy.files.VERSION",
-        "mapping between taxonomies, YAML": "taxonomy.mapping_file.VERSION",
+        "taxonomy as JSON": "taxonomy.files.taxonomy_files.VERSION",
+        "mapping between taxonomies, YAML": "taxonomy.versions.mapping_file.VERSION",
         "`model.json` of a run": "runs.model_description._VERSION",
-        "`samples.npz` of a run": "runs.samples._VERSION",
+        "`samples.npz` of a run": "runs.sample_record._VERSION",
         "`metrics.json`": "evaluation.result.FORMAT",
         "`outcomes.npz`": "evaluation.outcomes.FORMAT",
-        "`comparison.json`": "evaluation.comparison.FORMAT",
+        "`comparison.json`": "evaluation.comparing.comparison.FORMAT",
         "`decisions.json`": "decisions.rule.VERSION",
-        "`classifier.json`": "inference.classifiers._VERSION",
+        "`classifier.json`": "inference.run_classifiers._VERSION",
         "`reference.safetensors`": "inference.reference._VERSION",
-        "`labels.json`, `preprocess.json` of an export": "inference.export.labels.VERSION",
-        "`config.json` of an export": "inference.export.folder._VERSION",
+        "`labels.json`, `preprocess.json` of an export": "inference.export.export_labels.VERSION",
+        "`config.json` of an export": "inference.export.export_folder._VERSION",
         "a folder of Parquet parts": "runs.parts._VERSION",
         "settings of an index": "index.store._FORMAT",
     }

@@ -271,7 +271,7 @@ def test_options_from_a_command_line() -> None:
     assert "ks=1,5,20,200" in text
 
 
-@pytest.mark.parametrize("name", ["registry", "json_numbers", "protocols.few_samples"])
+@pytest.mark.parametrize("name", ["protocol_registry", "json_numbers", "protocols.few_samples"])
 def test_examples_run(name: str) -> None:
     results = doctest.testmod(importlib.import_module(f"labeltree.evaluation.{name}"))
     assert results.attempted > 0

@@ -102,7 +102,7 @@ def test_single_precision(kind, tau, general):
     assert not general
     for ours, theirs in zip(got, expected, strict=True):
         largest = theirs.detach()[theirs.isfinite()].abs().max()
-        torch.testing.assert_close(ours.to(theirs), theirs, rtol=1e-5, atol=1e-6 * float(largest))
+        torch.testing.assert_close(ours.to(theirs), theirs, rtol=5e-5, atol=1e-6 * float(largest))
 
 
 @pytest.mark.parametrize("kind", ["few", "missing", "distinct, missing"])

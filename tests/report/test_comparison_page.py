@@ -15,13 +15,13 @@ from report_inputs import SMALL, random_table
 from labeltree.evaluation import EvaluationResult, EvaluationSettings, Outcomes, compare, evaluate
 from labeltree.evaluation.comparing.comparison import Comparison, Difference
 from labeltree.evaluation.comparing.result_text import comparison_text
+from labeltree.report import comparison_page
 from labeltree.report.comparison_words import (
     difference_text,
     estimate_text,
     metric_of_entry,
     verdict,
 )
-from labeltree.report.pages import comparison_page
 from labeltree.report.pages.comparison_page import DifferenceNode, _charted, difference_tree
 from labeltree.report.wording import metric_words
 from labeltree.taxonomy import Taxonomy

@@ -17,8 +17,7 @@ from torch import Tensor
 from labeltree.evaluation import ProtocolResult, compare, evaluate
 from labeltree.index import Hits
 from labeltree.index.search_results import Answer
-from labeltree.report import render_report
-from labeltree.report.pages import comparison_page
+from labeltree.report import comparison_page, render_report
 from labeltree.report.pages.document import Cell, Heading, Notes, Table, Text, to_html
 from labeltree.report.pages.search_page import search_page
 from labeltree.taxonomy import Taxonomy

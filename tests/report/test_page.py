@@ -236,7 +236,7 @@ def test_another_table_is_refused(
 ) -> None:
     with pytest.raises(DataError, match="not the one that was evaluated"):
         render_report(result, table.rows(torch.arange(100)), taxonomy)
-    with pytest.raises(ValueError, match="'UMAP', expected 't-SNE' or 'PCA'"):
+    with pytest.raises(ValueError, match="'UMAP'; expected 't-SNE' or 'PCA'"):
         render_report(result, table, taxonomy, projection="UMAP")
 
 

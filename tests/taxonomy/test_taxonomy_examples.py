@@ -5,7 +5,17 @@ import pytest
 
 
 @pytest.mark.parametrize(
-    "module", ["graph", "tree", "dag", "relations", "matching", "wrong_trees", "placeholders"]
+    "module",
+    [
+        "named_graph",
+        "taxonomy_graph",
+        "tree",
+        "dag",
+        "relations",
+        "versions.matching",
+        "wrong_trees",
+        "placeholders",
+    ],
 )
 def test_examples_in_docstrings(module: str) -> None:
     results = doctest.testmod(importlib.import_module(f"labeltree.taxonomy.{module}"))

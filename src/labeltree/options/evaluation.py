@@ -7,6 +7,7 @@ from dataclasses import KW_ONLY, dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
+from labeltree.checks import check_choice
 from labeltree.options.choices import ClassifierChoice, FeatureGeometry, LeaveGroupOut, Subject
 from labeltree.options.schema import Option, Options, Place, RunPlace, argument, describe_fields
 from labeltree.options.shared import Classifier, DataPath, ShownProgress, Verify
@@ -160,10 +161,9 @@ class EvaluationSettings:
                 options = entry.name == "options"
                 like = "options by name, under a protocol each" if options else repr(entry.default)
                 words = get_args(hints[entry.name]) if get_origin(hints[entry.name]) is Literal else ()
-                expected = (
-                    f"expected one of {', '.join(words)}" if words else f"it must be of the kind of {like}"
-                )
-                raise ValueError(f"{entry.name} is {value!r}; {expected}")
+                if words:
+                    check_choice(entry.name, value, words)
+                raise ValueError(f"{entry.name} is {value!r}; it must be of the kind of {like}")
             for number in value if isinstance(value, tuple | list) else [value]:
                 if isinstance(number, int | float) and not abs(number) <= _MOST:
                     raise ValueError(f"{entry.name} is {value}; {_MOST:,} is the most")

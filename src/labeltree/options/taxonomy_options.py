@@ -130,7 +130,9 @@ class ConvertOptions(Options):
 
     def check(self) -> None:
         if self.release is not None and not self.out.casefold().endswith(".json"):
-            raise self.refusal(f"only a .json file keeps a release, not '{self.out}'; name a file that ends in .json")
+            raise self.refusal(
+                f"only a .json file keeps a release, not '{self.out}'; name a file that ends in .json"
+            )
         used = () if self.form is None else _USED[self.form]
         if idle := [f"`{name}`" for name in self.of_form if name not in used]:
             fits = [form for form, names in _USED.items() if set(self.of_form) <= set(names)]

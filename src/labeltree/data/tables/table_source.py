@@ -67,7 +67,19 @@ RESERVED = frozenset(
             "aspect_predictions",
             "aspect_taxonomies",
         ),
-        *("instances", "paths", "split", "splits", "groups", "group_names", "group", "sample", "all"),
+        *(
+            "ids",
+            "contents",
+            "instances",
+            "paths",
+            "split",
+            "splits",
+            "groups",
+            "group_names",
+            "group",
+            "sample",
+            "all",
+        ),
         *("encoder_digest", "taxonomy_digest"),
     )
 )

@@ -40,7 +40,7 @@ def hwc_table(
     elif positives == "instance":
         positive = space.spread(space.relations.kind) == INSTANCE
     else:
-        raise ValueError(f"positives must be 'same' or 'instance'; got {positives!r}")
+        raise ValueError(f"positives is {positives!r}; expected 'same' or 'instance'")
     r = space.rho(rho)
     apart = torch.zeros_like(r) if flat else r
     omega = torch.where(positive, 1 + alpha * r, 1 + gamma * (1 - apart))

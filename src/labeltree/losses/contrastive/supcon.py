@@ -158,7 +158,7 @@ def outside_table(
         normaliser = positive = torch.where((kind == INSTANCE) & (depth == 0), 1.0, r)
         member = members(space, undecided, depth=1)  # related means agreeing at depth 1
     else:
-        raise ValueError(f"positives must be 'related' or 'same'; got {positives!r}")
+        raise ValueError(f"positives is {positives!r}; expected 'related' or 'same'")
     return LossTable.single(positive, member, normaliser=normaliser)
 
 
