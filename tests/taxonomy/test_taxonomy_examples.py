@@ -8,7 +8,6 @@ import pytest
     "module",
     [
         "named_graph",
-        "taxonomy_graph",
         "tree",
         "dag",
         "relations",
