@@ -122,41 +122,10 @@ __all__ = [
     "training",
 ]
 
-_FUNCTIONS = (
-    "apply_changes",
-    "calibrate",
-    "change_index",
-    "compare",
-    "compose_changes",
-    "convert_taxonomy",
-    "diff_taxonomies",
-    "duplicates",
-    "embed",
-    "evaluate",
-    "explore",
-    "export",
-    "extend",
-    "label_next",
-    "load",
-    "make_index",
-    "open_data",
-    "open_table",
-    "map_taxonomies",
-    "open_taxonomy",
-    "predict",
-    "review_taxonomy",
-    "search",
-    "serve",
-    "study",
-    "suggest_taxonomy",
-    "suspects",
-    "taxonomy_suspects",
-    "train",
-)
-
 
 def __getattr__(name: str) -> "Any":
     import importlib
+    import importlib.util
 
     if name in ("Taxonomy", "TaxonomyDAG", "load_taxonomy"):
         return getattr(importlib.import_module("labeltree.taxonomy"), name)
@@ -164,13 +133,13 @@ def __getattr__(name: str) -> "Any":
         return getattr(importlib.import_module("labeltree.index"), name)
     if name == "open_data":
         return importlib.import_module("labeltree.data").open_source
-    if name in _FUNCTIONS:
-        return getattr(importlib.import_module("labeltree.api"), name)
-    if name in __all__:
-        if name.endswith("Error"):
-            return getattr(importlib.import_module("labeltree.errors"), name)
+    if name not in __all__:
+        raise AttributeError(f"module 'labeltree' has no attribute '{name}'")
+    if name.endswith("Error"):
+        return getattr(importlib.import_module("labeltree.errors"), name)
+    if importlib.util.find_spec(f"labeltree.{name}") is not None:
         return importlib.import_module(f"labeltree.{name}")
-    raise AttributeError(f"module 'labeltree' has no attribute '{name}'")
+    return getattr(importlib.import_module("labeltree.api"), name)
 
 
 def __dir__() -> list[str]:

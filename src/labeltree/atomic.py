@@ -29,6 +29,7 @@ __all__ = [
     "take_lock",
     "temporary_beside",
     "wait_for_lock",
+    "write_text",
     "writing",
 ]
 
@@ -61,6 +62,12 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
                 os.fsync(written.fileno())
             os.replace(temporary, target)
             _sync_folder(target.parent)
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Write a text file, as a whole or not at all; see `atomic_write`."""
+    with atomic_write(path) as temporary:
+        temporary.write_text(text, "utf-8")
 
 
 @contextmanager

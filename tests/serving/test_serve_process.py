@@ -22,6 +22,8 @@ from PIL import Image
 import labeltree as lt
 from forked import end_forked, start_forked
 from labeltree.cli.main import main
+from labeltree.options.serving import ServiceOptions
+from labeltree.serving.server import read_token
 
 pytestmark = pytest.mark.slow
 
@@ -219,6 +221,22 @@ def test_other_names_and_other_pages(image_run: Path, photos: Path, tmp_path: Pa
         assert ask(at, "/predict", image, Host="any.test", Origin="http://strange.test")[0] == 403
         service.signal(signal.SIGINT)
         assert service.end()[0] == 0
+
+
+@pytest.mark.skipif(not Path("/dev/fd").is_dir(), reason="needs files for descriptors")
+@pytest.mark.parametrize("command", ["serve", "explore"])
+def test_a_token_in_a_pipe_is_read_once(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in ``--token-file <(openssl rand -hex 32)``."""
+    token, given = "a-token-of-enough-letters", list[ServiceOptions]()
+    source, sink = os.pipe()
+    os.write(sink, token.encode())
+    os.close(sink)
+    monkeypatch.setattr(f"labeltree.api.{command}", given.append)
+    try:
+        assert main([command, "somewhere", "--token-file", f"/dev/fd/{source}"]) == 0
+    finally:
+        os.close(source)
+    assert read_token(given[0]) == token
 
 
 def test_token_and_address(image_run: Path, photos: Path, tmp_path: Path) -> None:

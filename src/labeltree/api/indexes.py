@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from labeltree.api.taxonomies import open_tree
-from labeltree.api.writing import write_text
+from labeltree.atomic import write_text
 from labeltree.options.schema import takes
 from labeltree.options.search import ChangeIndexOptions, DuplicatesOptions, MakeIndexOptions, SearchOptions
 

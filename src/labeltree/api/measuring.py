@@ -29,7 +29,7 @@ def evaluate(options: EvaluateOptions) -> Evaluated:
         ValueError: if the value of a setting is not allowed, or an option does not go with the input.
     """
     subject = _subject(options)
-    options.require_fit(subject, options.place)
+    options.require_fit(subject)
     if subject == "other data":
         from labeltree.report.evaluate_other_data import evaluate_on_data as measure
     elif subject == "folds":
@@ -94,7 +94,7 @@ def compare(options: CompareOptions) -> Compared:
     if gate is None:
         return done
     (new,) = (name for name in methods if name != options.baseline)
-    return replace(done, verdicts=tuple(check_gate(gate, done.result, new)))
+    return replace(done, gate=gate, verdicts=tuple(check_gate(gate, done.result, new)))
 
 
 def _moved_to_taxonomy(

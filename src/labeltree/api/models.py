@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from labeltree.api.writing import write_text
+from labeltree.atomic import write_text
 from labeltree.options.answer_options import EmbedOptions, PredictOptions
 from labeltree.options.model_options import CalibrateOptions, ExportOptions, ExtendOptions, LoadOptions
 from labeltree.options.schema import takes
@@ -70,8 +70,7 @@ def train(
     if folds is not None:
         from labeltree.report.cross_validation import train_folds
 
-        where = out or f"{default_folder(recipe)}-{folds}-folds"
-        return train_folds(recipe, folds, where, progress_bar=progress_bar, on_data=on_data, verify=verify)
+        return train_folds(recipe, folds, out, progress_bar=progress_bar, on_data=on_data, verify=verify)
     folder = train_recipe(
         recipe, out or default_folder(recipe), progress_bar=progress_bar, on_data=on_data, verify=verify
     )

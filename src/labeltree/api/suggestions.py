@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from labeltree.api.taxonomies import open_table, read_tree
+from labeltree.api.taxonomies import labelled_table, read_tree
 from labeltree.api.taxonomy_versions import refuse_inputs
 from labeltree.options.schema import takes
 from labeltree.options.taxonomy_options import SuggestOptions
@@ -48,7 +48,7 @@ def suggest_taxonomy(options: SuggestOptions) -> SuggestedTree:
 
     if options.out is not None:
         refuse_inputs(options.out, options.embeddings, *([options.taxonomy] if options.taxonomy else []))
-    table, taxonomy = open_table(options.embeddings, options.taxonomy)
+    table, taxonomy = labelled_table(options.embeddings, options.taxonomy)
     samples = class_points(table, taxonomy, options.column)
     others = {name: read_tree(name) for name in options.judge}
     made, judged_on, how = _parts(samples, halves(samples, options.seed))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "convert_taxonomy",
-    "open_table",
+    "labelled_table",
     "open_taxonomy",
     "open_tree",
     "read_tree",
@@ -33,7 +33,7 @@ def open_taxonomy(
 ) -> tuple[AnyTaxonomy, Tensor | None]:
     """The taxonomy, and the labels of the samples, ``(n,)`` nodes, -1 where missing, if there are any.
 
-    For a table, ``names`` and ``synonyms`` are as in `open_table`, and what they changed is said on stderr.
+    For a table, ``names`` and ``synonyms`` are as in `open_data`, and what they changed is said on stderr.
     ``column`` is that of whole paths, as in `read_form`; its samples are not counted.
     """
     if column is not None:
@@ -46,7 +46,7 @@ def open_taxonomy(
             )
         return read_form(name, "breadcrumbs", column=column), None
     if names is not None or synonyms is not None:
-        return _open_table(name, names or "exact", synonyms)
+        return _named_labels(name, names or "exact", synonyms)
 
     from labeltree.data import folder_labels, is_data_table, list_datasets, open_source, table_labels
     from labeltree.data.shards.finding import find_shards
@@ -73,7 +73,7 @@ def open_taxonomy(
     return load_taxonomy(path), None
 
 
-def _open_table(name: str, names: Names, synonyms: str | None) -> tuple[Taxonomy, Tensor]:
+def _named_labels(name: str, names: Names, synonyms: str | None) -> tuple[Taxonomy, Tensor]:
     from labeltree.data.tables.table_source import TABLE_SUFFIXES, named_table_labels
     from labeltree.errors import DataError
 
@@ -137,7 +137,7 @@ def taxonomy_suspects(options: TreeSuspectsOptions) -> TreeSuspects:
     out = options.out
     if out is not None and Path(out).exists():
         raise DataError(f"'{out}' exists, and somebody may have accepted changes in it; name another file")
-    table, taxonomy = open_table(options.embeddings, options.taxonomy)
+    table, taxonomy = labelled_table(options.embeddings, options.taxonomy)
     if options.split is not None:
         table = table.select(options.split)
     suspected = find_tree_suspects(
@@ -155,7 +155,7 @@ def taxonomy_suspects(options: TreeSuspectsOptions) -> TreeSuspects:
     return suspected
 
 
-def open_table(name: str, taxonomy_file: str | None) -> tuple[EmbeddingTable, Taxonomy]:
+def labelled_table(name: str, taxonomy_file: str | None) -> tuple[EmbeddingTable, Taxonomy]:
     """The table of a run or a file, and the taxonomy of its labels."""
     from labeltree.inference.run_embeddings import OwnSamples
     from labeltree.runs import EmbeddingTable, RunFolder

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import MISSING
+from dataclasses import MISSING, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from labeltree.options.schema import OptionField, Options, list_options, with_flags
+from labeltree.options.shared import Quiet
 
-__all__ = ["add_action", "add_options", "make_parser", "read_options"]
+__all__ = ["Display", "add_action", "add_options", "make_parser", "read_options"]
 
 Schema = TypeVar("Schema", bound=Options)
+
+
+@dataclass(frozen=True)
+class Display:
+    """What a command shows while it works."""
+
+    quiet: Quiet = False
 
 
 def make_parser(

@@ -25,9 +25,8 @@ from labeltree.training.input_batches import Inputs
 if TYPE_CHECKING:
     from labeltree.inference.bulk import BulkDone
 
-__all__ = ["Model", "Samples"]
+__all__ = ["Model"]
 
-Samples = "Sequence[str | Path | Image | np.ndarray[Any, Any]] | str | Path | Image | np.ndarray[Any, Any]"
 _AT_ONCE = 256  # samples that the network reads at once
 
 

@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -27,9 +27,6 @@ from labeltree.taxonomy.versions.between_versions import check_version
 from labeltree.training.input_batches import Inputs
 from labeltree.training.network import Network
 from labeltree.training.recipe import Recipe
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["OpenedModel"]
 

@@ -8,7 +8,7 @@ from typing import Annotated, cast, get_args
 
 from labeltree.options.choices import DepthRule, Ranking, Strategy
 from labeltree.options.schema import Option, OptionError, Options, Place, RunPlace, argument
-from labeltree.options.shared import OfSplit, ShownProgress
+from labeltree.options.shared import OfSplit, Seed, ShownProgress
 
 __all__ = ["LabelNextOptions", "SuspectsOptions"]
 
@@ -129,7 +129,7 @@ class LabelNextOptions(Options):
     within: Annotated[
         str | None, Option("only samples whose coarse label is this node or below", metavar="NODE")
     ] = None
-    seed: Annotated[int, Option("seed of all random draws")] = 0
+    seed: Seed = 0
     out: Annotated[
         Place | None,
         Option(

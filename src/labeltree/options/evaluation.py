@@ -5,11 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from typing import Annotated, Any
 
 from labeltree.checks import check_choice
 from labeltree.options.choices import ClassifierChoice, FeatureGeometry, LeaveGroupOut, Subject
-from labeltree.options.schema import Option, Options, Place, RunPlace, argument, describe_fields
+from labeltree.options.schema import (
+    Option,
+    Options,
+    Place,
+    RunPlace,
+    argument,
+    describe_fields,
+    list_options,
+)
 from labeltree.options.shared import Classifier, DataPath, ShownProgress, Verify
 
 __all__ = ["EvaluateOptions", "EvaluationSettings"]
@@ -154,19 +162,17 @@ class EvaluationSettings:
         """Check the type of every setting, which may come from a file, and that no number is absurd."""
         from labeltree.safe_files import fits  # numpy takes a while to load, and help has no use for it
 
-        hints = get_type_hints(EvaluationSettings)
-        for entry in fields(self):
-            value = getattr(self, entry.name)
-            if not fits(value, hints[entry.name]):
-                options = entry.name == "options"
-                like = "options by name, under a protocol each" if options else repr(entry.default)
-                words = get_args(hints[entry.name]) if get_origin(hints[entry.name]) is Literal else ()
-                if words:
-                    check_choice(entry.name, value, words)
-                raise ValueError(f"{entry.name} is {value!r}; it must be of the kind of {like}")
+        for one in list_options(EvaluationSettings):
+            value = getattr(self, one.name)
+            if not fits(value, one.hint):
+                options = one.name == "options"
+                like = "options by name, under a protocol each" if options else repr(one.default)
+                if one.choices:
+                    check_choice(one.name, value, one.choices)
+                raise ValueError(f"{one.name} is {value!r}; it must be of the kind of {like}")
             for number in value if isinstance(value, tuple | list) else [value]:
                 if isinstance(number, int | float) and not abs(number) <= _MOST:
-                    raise ValueError(f"{entry.name} is {value}; {_MOST:,} is the most")
+                    raise ValueError(f"{one.name} is {value}; {_MOST:,} is the most")
         if self.resamples > MOST_RESAMPLES:
             raise ValueError(f"resamples is {self.resamples}; {MOST_RESAMPLES:,} are the most")
 
@@ -306,14 +312,9 @@ class EvaluateOptions(EvaluationSettings, Options):
             chosen["protocols"] = tuple(dict.fromkeys((*self.protocols, name)))
         return EvaluationSettings(**{**chosen, "classifier": self.classifier or "auto"})
 
-    def require_fit(self, subject: Subject, place: Place) -> None:
-        """Raise an `OptionError` if an option does not go with what is evaluated.
-
-        Args:
-            subject: what is evaluated.
-            place: where it lies.
-        """
-        with_what = "`data`" if subject == "other data" else f"the {subject} in '{place}'"
+    def require_fit(self, subject: Subject) -> None:
+        """Raise an `OptionError` if an option does not go with what is evaluated."""
+        with_what = "`data`" if subject == "other data" else f"the {subject} in '{self.place}'"
         for name, reason in _REFUSED[subject].items():
             if self.is_given(name):
                 raise self.refusal(f"`{name}` does not go with {with_what}: {reason}")

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from labeltree.atomic import write_text
 from labeltree.data import DataSummary
 from labeltree.errors import RunError
 from labeltree.evaluation import (
     EvaluationResult,
-    MethodResult,
     ProtocolResult,
     attribute_rows,
     pool_folds,
@@ -25,12 +25,12 @@ from labeltree.progress import Progress
 from labeltree.report.evaluate_and_report import Evaluated, evaluate_run
 from labeltree.report.pages.document import Block, Cell, Heading, Notes, Table, Text, to_html
 from labeltree.report.pages.first_screen import group_word, question_panels
-from labeltree.report.pages.template import write_page
 from labeltree.report.tables.main_numbers import main_numbers_table
 from labeltree.report.wording import plural
 from labeltree.runs import ModelDescription, RunFolder
 from labeltree.safe_files import Reader, read_json
 from labeltree.training.fit import train
+from labeltree.training.reading import default_folder
 from labeltree.training.recipe import Recipe
 from labeltree.training.registry import AUTO_OBJECTIVE
 
@@ -50,7 +50,7 @@ _NUMBERS = (
 def train_folds(
     recipe: Recipe,
     folds: int,
-    path: str | Path,
+    path: str | Path | None,
     *,
     progress_bar: bool = True,
     on_data: Callable[[DataSummary], object] | None = None,
@@ -66,7 +66,7 @@ def train_folds(
     Args:
         recipe: all settings, without a fold.
         folds: number of folds.
-        path: folder of the runs.
+        path: folder of the runs; None = that of a run, and the number of folds.
         progress_bar: see `labeltree.training.fit.train`.
         on_data: see there.
         verify: see there.
@@ -80,7 +80,7 @@ def train_folds(
         raise ValueError(f"folds is {folds}; a cross-validation has at least 2")
     if recipe.fold is not None:
         raise ValueError(f"the recipe names the fold {recipe.fold}; leave it out, or leave folds out")
-    folder = RunFolder(path)
+    folder = RunFolder(path or f"{default_folder(recipe)}-{folds}-folds")
     if folder.recipe.is_file() or folder.encoder.is_file():
         raise RunError(f"'{folder.path}' holds a run; give the folds another --out")
     if folder.folds.is_file() and (known := len(fold_runs(folder.path))) != folds:
@@ -143,7 +143,7 @@ def evaluate_folds(options: EvaluateOptions) -> Evaluated:
         recipe = ModelDescription.load(RunFolder(runs[0]).description).settings
         title = options.title or f"{Path(str(recipe['data'])).stem}: {pooled.name}, {len(runs)} folds"
         page = _page(pooled, results, runs, title, group_word(recipe))
-        write_page(to_html(page), folder.report)
+        write_text(folder.report, to_html(page))
     return Evaluated(pooled, main_numbers_table(pooled), folder.metrics, folder.report)
 
 
@@ -230,11 +230,8 @@ def _numbers(pooled: EvaluationResult, results: Sequence[EvaluationResult]) -> T
         cells += ["–" if math.isnan(each) else f"{each:.3f}" for each in single]
         table.rows.append([Cell(cell) for cell in cells])
 
-    def answered(method: MethodResult, metric: str) -> float:
-        return method.answer_score(metric)
-
     for metric, name in (("top1", "top-1"), ("hierarchical_f1", "hierarchical F1")):
-        single = [answered(method, metric) for method in of_answers]
+        single = [method.answer_score(metric) for method in of_answers]
         add(name, pooled.main.answer_score(metric), pooled.main.answer_interval(metric), single)
     for at, value in enumerate(pooled.main.answer_by_depth):
         depths = [method.answer_by_depth for method in of_answers]

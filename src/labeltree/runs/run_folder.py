@@ -166,11 +166,6 @@ class RunFolder(RunFiles):
         with atomic_write(path) as temporary:
             temporary.write_text(json.dumps(plain_json(content), indent=2, allow_nan=False) + "\n", "utf-8")
 
-    def write_text(self, path: Path, text: str) -> None:
-        """Write ``text``, atomically."""
-        with atomic_write(path) as temporary:
-            temporary.write_text(text, "utf-8")
-
     def write_history(self, rows: Sequence[Mapping[str, float | int]]) -> None:
         """Write the history, one row per epoch; columns in order of first appearance."""
         columns = list(dict.fromkeys(key for row in rows for key in row))

@@ -15,7 +15,7 @@ from types import FrameType
 from typing import Any
 
 from labeltree.errors import DataError
-from labeltree.options.schema import as_place, takes
+from labeltree.options.schema import as_place
 from labeltree.options.serving import ServeOptions, ServiceOptions
 from labeltree.processes import keep_freed_memory
 from labeltree.serving.service_settings import ServiceSettings
@@ -25,7 +25,6 @@ __all__ = ["bound", "is_loopback", "read_token", "run_app", "serve"]
 _PAGES = ("/", "/docs", "/redoc", "/health")  # a link on another page may lead there
 
 
-@takes(ServeOptions)
 def serve(options: ServeOptions) -> None:
     """Serve a run over HTTP until Ctrl-C or SIGTERM; requests in progress are still answered.
 

@@ -7,8 +7,9 @@ import io
 import math
 from pathlib import Path
 
+from labeltree.atomic import write_text
 from labeltree.report.pages.document import Figure, to_html, to_markdown
-from labeltree.report.pages.template import svg_file, write_page
+from labeltree.report.pages.template import svg_file
 from labeltree.studies.book import Book
 from labeltree.studies.study_page import study_blocks
 from labeltree.studies.study_plan import Study
@@ -34,7 +35,7 @@ def write_tables(path: Path, study: Study, book: Book) -> Path:
     figures = [block for block in blocks if isinstance(block, Figure)]
     files |= {f"figures/{figure.name}.svg": svg_file(figure.svg) for figure in figures}
     for name, text in files.items():
-        write_page(text, path.parent / name)
+        write_text(path.parent / name, text)
     return path.parent / "README.md"
 
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from labeltree.cli.parser import make_parser, read_options
+from labeltree.cli.parser import Display, make_parser, read_options
 from labeltree.options.comparison_options import CompareOptions
 from labeltree.options.schema import Option
-from labeltree.options.shared import Quiet
 
 if TYPE_CHECKING:
+    from labeltree.evaluation import Comparison
     from labeltree.evaluation.comparing.gate import Gate, Verdict
 
 
@@ -37,11 +37,6 @@ class _Runs:
     ] = ()
 
 
-@dataclass(frozen=True)
-class _Display:
-    quiet: Quiet = False
-
-
 SUMMARY = "which of several runs is better, by how much, how sure, and where on the tree"
 ELSEWHERE = "--out FOLDER names another folder"
 """What to do if the place that it writes to is full or read-only."""
@@ -53,7 +48,7 @@ def run(arguments: list[str]) -> None:
         "compare",
         _Runs,
         CompareOptions,
-        _Display,
+        Display,
         description="Compare evaluated runs on the test samples that they have in common: every metric with "
         "its interval, differences with p-values corrected for the number of tests, and where on the tree "
         "they are largest. Writes comparison.json, .md, .csv and a page to open, comparison.html. "
@@ -62,11 +57,6 @@ def run(arguments: list[str]) -> None:
     words = parser.parse_intermixed_args(arguments)
     methods = _methods(words.runs, words.name or [])
     options = read_options(CompareOptions, words, methods=methods, mapping=_mappings(words.mapping or []))
-    gate = None
-    if options.gate is not None:
-        from labeltree.evaluation.comparing.gate import read_gate
-
-        gate = read_gate(options.gate)
 
     from labeltree.api import compare
     from labeltree.progress import progress_line
@@ -76,18 +66,16 @@ def run(arguments: list[str]) -> None:
     print(done.text)
     files = f"comparison: {done.json}\nas text:    {done.markdown}\nas a table: {done.table}"
     print(f"report:     {done.page}\n{files}")
-    if gate is not None:
-        _print_verdicts(gate, done.verdicts or (), list(methods), options.baseline)
+    if done.gate is not None:
+        _print_verdicts(done.gate, done.verdicts or (), done.result)
 
 
-def _print_verdicts(
-    gate: Gate, verdicts: Sequence[Verdict], methods: Sequence[str], baseline: str | None
-) -> None:
+def _print_verdicts(gate: Gate, verdicts: Sequence[Verdict], result: Comparison) -> None:
     """What the gate says; ends the program with 1 unless all rules hold."""
     from labeltree.evaluation.comparing.gate import by_chance
 
-    old = baseline or methods[1]
-    (new,) = (name for name in methods if name != old)
+    old = result.baseline
+    (new,) = (name for name in result.methods if name != old)
     failed = [verdict for verdict in verdicts if not verdict.passed]
     shown = [*failed, *(verdict for verdict in verdicts if verdict.rule.where == "all" and verdict.passed)]
     print(f"\ngate: {new} against {old}, {len(verdicts)} checks, {len(failed)} failed")

@@ -81,7 +81,6 @@ def _list() -> None:
     entries = [get_dataset(name) for name in list_datasets()]
     width = max(len(entry.name) for entry in entries)
     fetched = [entry for entry in entries if entry.fetch is not None]
-    width = max(len(entry.name) for entry in entries)
     for title, chosen in (
         ("labeltree data get NAME fetches", [entry for entry in fetched if entry.is_data]),
         ("other downloads", [entry for entry in fetched if not entry.is_data]),

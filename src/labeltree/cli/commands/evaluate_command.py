@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from labeltree.cli.parser import make_parser, read_options
+from labeltree.cli.parser import Display, make_parser, read_options
 from labeltree.errors import DataError
 from labeltree.options.evaluation import EvaluateOptions
 from labeltree.options.schema import Option
-from labeltree.options.shared import Quiet
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +25,6 @@ ELSEWHERE = "--out FOLDER names another folder"
 @dataclass(frozen=True)
 class _Display:
     list_protocols: Annotated[bool, Option("list the protocols with their options, and stop")] = False
-    quiet: Quiet = False
 
 
 def run(arguments: list[str]) -> None:
@@ -35,6 +33,7 @@ def run(arguments: list[str]) -> None:
         "evaluate",
         EvaluateOptions,
         _Display,
+        Display,
         usage="RUN [options], or labeltree evaluate --embeddings FILE [options]",
         description="Measure how well embeddings respect a taxonomy. A run is compared with raw pixels and "
         "the untrained encoder; embeddings of other models are measured alone. Writes metrics.json and "
@@ -46,8 +45,7 @@ def run(arguments: list[str]) -> None:
 
         print(describe_protocols())
         return
-    if (words.what is None) == (words.embeddings is None):
-        raise ValueError("name either a run folder, or --embeddings FILE with --taxonomy FILE")
+    options = read_options(EvaluateOptions, words, options={})
 
     from labeltree.api import evaluate
     from labeltree.evaluation import attribute_table, parse_options, protocol_table
@@ -56,7 +54,7 @@ def run(arguments: list[str]) -> None:
 
     with progress_line(not words.quiet, only_terminal=True) as progress:
         chosen = parse_options(words.options or ())
-        options = read_options(EvaluateOptions, words, options=chosen, progress=progress)
+        options = replace(options, options=chosen, progress=progress)
         done = evaluate(options)
     protocols = options.settings.protocols
     print(done.headline)

@@ -29,7 +29,7 @@ def run(arguments: list[str]) -> None:
     from labeltree.index.addresses import shown_place
     from labeltree.serving.server import is_loopback, read_token
 
-    read_token(options)  # what is wrong with it is said first
+    token = read_token(options)  # what is wrong with it is said first; a pipe can be read once
 
     def warn(sentence: str) -> None:
         print(f"labeltree: {sentence}", file=sys.stderr, flush=True)
@@ -43,4 +43,4 @@ def run(arguments: list[str]) -> None:
     def say(address: str) -> None:
         print(f"exploring {shown_place(options.index)} at {address}; Ctrl-C ends it", flush=True)
 
-    explore(replace(options, say=say, warn=warn))
+    explore(replace(options, token=token, token_file=None, token_env=None, say=say, warn=warn))

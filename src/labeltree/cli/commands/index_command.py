@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
-from labeltree.cli.parser import make_parser, read_options
+from labeltree.cli.parser import Display, make_parser, read_options
 from labeltree.options.schema import Option
 from labeltree.options.search import ChangeIndexOptions, MakeIndexOptions
-from labeltree.options.shared import Quiet
 
 if TYPE_CHECKING:
     from labeltree.index import Index
@@ -34,11 +33,6 @@ class _Info:
     info: Annotated[bool, Option("describe the index, and change nothing", either="change")] = False
 
 
-@dataclass(frozen=True)
-class _Display:
-    quiet: Quiet = False
-
-
 def run(arguments: list[str]) -> None:
     """Make, change or describe the index named by the arguments."""
     parser = make_parser(
@@ -46,7 +40,7 @@ def run(arguments: list[str]) -> None:
         MakeIndexOptions,
         ChangeIndexOptions,
         _Info,
-        _Display,
+        Display,
         description="Make an index of the embeddings of a run, or of any model, to search; change it, or\n"
         "describe it. Each change is one transaction.",
         epilog=_EPILOG,

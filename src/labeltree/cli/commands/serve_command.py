@@ -37,7 +37,7 @@ def run(arguments: list[str]) -> None:
     def say(address: str) -> None:
         print(f"serving {options.run} at {address} (page: {address}/docs); Ctrl-C ends it", flush=True)
 
-    serve(replace(options, say=say))
+    serve(replace(options, token=token, token_file=None, token_env=None, say=say))
 
 
 def _exposure(token: str | None) -> str:

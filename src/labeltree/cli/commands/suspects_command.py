@@ -8,17 +8,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
-from labeltree.cli.parser import make_parser, read_options
+from labeltree.cli.parser import Display, make_parser, read_options
 from labeltree.options.curation import SuspectsOptions
 from labeltree.options.schema import Option
-from labeltree.options.shared import Quiet
 
 
 @dataclass(frozen=True)
 class _Display:
     top: Annotated[int, Option("rows to print", metavar="N")] = 20
     json: Annotated[bool, Option("print the JSON instead of the table")] = False
-    quiet: Quiet = False
 
 
 SUMMARY = "find labels that look wrong"
@@ -32,6 +30,7 @@ def run(arguments: list[str]) -> None:
         "suspects",
         SuspectsOptions,
         _Display,
+        Display,
         description="Find labels that look wrong: a classifier that has not seen the sample (nor its group) "
         "and the labels of its nearest samples are compared with the label, at every depth of the tree. "
         "Writes suspects.csv, most suspicious first. Write 'accept' into its column 'decision' to take the "

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from labeltree.api.taxonomies import convert_taxonomy, open_taxonomy
 from labeltree.cli.parser import add_action, make_parser, read_options
 from labeltree.cli.taxonomy_actions.taxonomy_changes import apply, compose, diff, map_changes
 from labeltree.cli.taxonomy_actions.taxonomy_from_wordnet import from_wordnet
@@ -50,6 +49,8 @@ def run(arguments: list[str]) -> None:
 
 
 def _show(options: ShowOptions) -> None:
+    from labeltree.api.taxonomies import open_taxonomy
+
     taxonomy, _ = open_taxonomy(options.taxonomy, options.names, options.synonyms, options.column)
     if taxonomy.release is not None:
         print(f"release {taxonomy.release}")
@@ -57,6 +58,8 @@ def _show(options: ShowOptions) -> None:
 
 
 def _check(options: CheckOptions) -> None:
+    from labeltree.api.taxonomies import open_taxonomy
+
     taxonomy, nodes = open_taxonomy(options.taxonomy, options.names, options.synonyms, options.column)
     print(repr(taxonomy))
     if taxonomy.release is not None:
@@ -67,14 +70,16 @@ def _check(options: CheckOptions) -> None:
 
 
 def _convert(options: ConvertOptions) -> None:
+    from labeltree.api.taxonomies import convert_taxonomy
+
     print(f"{convert_taxonomy(options).num_nodes} nodes: {options.out}")
 
 
 def _project(options: ProjectOptions) -> None:
+    from labeltree.api.taxonomies import open_taxonomy
     from labeltree.taxonomy import TaxonomyDAG
 
     taxonomy, out = open_taxonomy(options.taxonomy)[0], options.out
-
     if not isinstance(taxonomy, TaxonomyDAG):
         taxonomy.save(out)
         print(f"this is a tree already: {out}")

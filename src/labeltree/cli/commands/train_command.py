@@ -125,13 +125,12 @@ def _list_names(arguments: list[str]) -> bool:
 
 def _train_folds(recipe: Recipe, options: argparse.Namespace) -> None:
     from labeltree.report.cross_validation import train_folds
-    from labeltree.training.reading import default_folder
     from labeltree.training.records.record import is_first_rank
 
     folder = train_folds(
         recipe,
         options.folds,
-        options.out or f"{default_folder(recipe)}-{options.folds}-folds",
+        options.out,
         progress_bar=not options.quiet,
         on_data=_tell_warnings if options.quiet else _tell,
         verify=options.verify,

@@ -5,19 +5,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from labeltree.api.taxonomy_versions import (
-    Touched,
-    apply_changes,
-    compose_changes,
-    diff_taxonomies,
-    map_taxonomies,
-    version_text,
-)
 from labeltree.options.taxonomy_options import ApplyOptions, ComposeOptions, DiffOptions, MapOptions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from labeltree.api.taxonomy_versions import Touched
     from labeltree.taxonomy import Change, Guess, TaxonomyMapping
 
 __all__ = ["apply", "compose", "diff", "map_changes"]
@@ -34,6 +27,8 @@ _DONE = {
 
 def diff(options: DiffOptions) -> None:
     """Say what changed between two versions."""
+    from labeltree.api.taxonomy_versions import diff_taxonomies, version_text
+
     done = diff_taxonomies(options)
     mapping, touched = done.mapping, done.touched
     if options.format == "json":
@@ -58,6 +53,8 @@ def diff(options: DiffOptions) -> None:
 
 def map_changes(options: MapOptions) -> None:
     """Write down what changed, to be edited by hand."""
+    from labeltree.api.taxonomy_versions import map_taxonomies
+
     done = map_taxonomies(options)
     print(f"{_counted(done.mapping.changes())}: {options.out}")
     if count := len(done.guesses):
@@ -67,12 +64,16 @@ def map_changes(options: MapOptions) -> None:
 
 def apply(options: ApplyOptions) -> None:
     """Make the new version of a taxonomy from the changes."""
+    from labeltree.api.taxonomy_versions import apply_changes, version_text
+
     done = apply_changes(options)
     print(f"{_counted(done.mapping.changes())}; {version_text(done.taxonomy)}: {options.out}")
 
 
 def compose(options: ComposeOptions) -> None:
     """Join the changes of two steps."""
+    from labeltree.api.taxonomy_versions import compose_changes
+
     print(f"{_counted(compose_changes(options).changes())}: {options.out}")
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
-from labeltree.api.taxonomy_versions import review_taxonomy
 from labeltree.errors import typed
 from labeltree.options.taxonomy_options import ReviewOptions
 
@@ -28,6 +27,8 @@ _SHOWN = 20  # findings of a kind
 
 def run_review(options: ReviewOptions) -> None:
     """Print what was found, and where it was written."""
+    from labeltree.api.taxonomy_versions import review_taxonomy
+
     done = review_taxonomy(options)
     _print(done.review, done.taxonomy, done.samples)
     if options.out is not None and done.review.findings:

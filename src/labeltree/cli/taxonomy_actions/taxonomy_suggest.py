@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from labeltree.api.suggestions import suggest_taxonomy
 from labeltree.options.taxonomy_options import SuggestOptions
 
 __all__ = ["suggest"]
@@ -10,6 +9,8 @@ __all__ = ["suggest"]
 
 def suggest(options: SuggestOptions) -> None:
     """Print the suggested tree and how it and other trees are judged."""
+    from labeltree.api.suggestions import suggest_taxonomy
+
     done = suggest_taxonomy(options)
     tree = done.tree
     print(tree.render(max_children=20))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from labeltree.api.taxonomies import taxonomy_suspects
 from labeltree.options.taxonomy_options import TreeSuspectsOptions
 
 __all__ = ["suspects"]
@@ -10,6 +9,8 @@ __all__ = ["suspects"]
 
 def suspects(options: TreeSuspectsOptions) -> None:
     """Print what does not fit, and write the changes."""
+    from labeltree.api.taxonomies import taxonomy_suspects
+
     suspected, only = taxonomy_suspects(options), options.only_significant
     print(suspected.sentence())
     for kind in options.kinds:

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from labeltree.atomic import write_text
 from labeltree.errors import DataError, RunError, typed
 from labeltree.evaluation.comparing.compare_outcomes import BY_STRATUM, compare
 from labeltree.evaluation.comparing.comparison import Comparison
-from labeltree.evaluation.comparing.gate import Verdict
+from labeltree.evaluation.comparing.gate import Gate, Verdict
 from labeltree.evaluation.comparing.result_text import comparison_csv, comparison_text
 from labeltree.evaluation.evaluate_table import evaluate
 from labeltree.evaluation.outcomes import Outcomes, load_outcomes
@@ -37,7 +38,8 @@ class Compared:
 
     Attributes:
         page: the page, if it was written.
-        verdicts: what a gate says, if there was one.
+        gate: the gate, if there was one.
+        verdicts: what it says.
     """
 
     result: Comparison
@@ -47,6 +49,7 @@ class Compared:
     table: Path
     results: dict[str, list[EvaluationResult]] = field(default_factory=dict)
     page: Path | None = None
+    gate: Gate | None = None
     verdicts: tuple[Verdict, ...] | None = None
 
 
@@ -143,8 +146,8 @@ def write_comparison(result: Comparison, out: str | Path) -> Compared:
     folder, text = RunFolder(out), comparison_text(result)
     with folder.locked():
         folder.write_json(folder.comparison, result.to_dict())
-        folder.write_text(folder.comparison_text, text)
-        folder.write_text(folder.comparison_table, comparison_csv(result))
+        write_text(folder.comparison_text, text)
+        write_text(folder.comparison_table, comparison_csv(result))
     return Compared(result, text, folder.comparison, folder.comparison_text, folder.comparison_table)
 
 

@@ -194,7 +194,7 @@ def draw_disk(
         name, colour = names.full(node), colours.colour(node) if node else "currentColor"
         with drawing.group(name, css="mean", fill=colour, data_name=name):
             drawing.add("path", d=marker(colours.shape(node), *at[node], size))
-    _names(drawing, disk, taxonomy, names)
+    _names(drawing, disk, taxonomy)
     return drawing.markup()
 
 
@@ -219,7 +219,7 @@ def _page_place(place: Array) -> tuple[float, float]:
     return _WIDTH / 2 + _RADIUS * float(place[0]), _HEIGHT / 2 - _RADIUS * float(place[1])
 
 
-def _names(drawing: Drawing, disk: Disk, taxonomy: Taxonomy, names: NodeNames) -> None:
+def _names(drawing: Drawing, disk: Disk, taxonomy: Taxonomy) -> None:
     """Write names beside the coarsest nodes, away from the centre, without overlap of names or marks."""
     marks = [_page_place(place) for place in disk.places]
     taken = [(x - 6.0, y - 6.0, x + 6.0, y + 6.0) for x, y in marks]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from labeltree.atomic import write_text
 from labeltree.evaluation import EvaluationResult
 from labeltree.evaluation.comparing.comparison import (
     Comparison,
@@ -33,7 +34,7 @@ from labeltree.report.comparison_words import (
     tested,
     verdict,
 )
-from labeltree.report.pages.template import read_script, render_page, write_page
+from labeltree.report.pages.template import read_script, render_page
 from labeltree.report.wording import metric_words
 from labeltree.runs.versions import versions
 from labeltree.taxonomy.naming import split_path
@@ -110,7 +111,8 @@ def write_comparison_page(
     Returns:
         the path of the file.
     """
-    return write_page(comparison_page(comparison, results, title=title), path)
+    write_text(path, comparison_page(comparison, results, title=title))
+    return Path(path)
 
 
 def _charted(comparison: Comparison) -> list[MetricComparison]:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from labeltree.atomic import write_text
 from labeltree.errors import DataError
 from labeltree.evaluation import EvaluationResult, choose_samples, read
 from labeltree.evaluation.chosen_samples import FEW_CASES, stratified_subsample
@@ -26,7 +27,7 @@ from labeltree.report.pages.first_screen import (
     question_panels,
     tested_sentence,
 )
-from labeltree.report.pages.template import read_script, render_page, write_page
+from labeltree.report.pages.template import read_script, render_page
 from labeltree.report.shown_samples.explanations import explain_samples, explanation_rows
 from labeltree.report.shown_samples.searches import choose_searches, search_legend, search_rows
 from labeltree.report.tables.confusions import confusion_rows, example_pictures, taken_for, wrong_pairs
@@ -58,7 +59,8 @@ def write_report(
     Returns:
         the path of the file.
     """
-    return write_page(render_report(result, table, taxonomy, **options), path)
+    write_text(path, render_report(result, table, taxonomy, **options))
+    return Path(path)
 
 
 def render_report(
@@ -154,7 +156,7 @@ def render_report(
         questions=questions,
         promise=promise_panel(result, samples),
         sentences=main_sentences(result, samples),
-        tiles=tiles(result, samples),
+        tiles=tiles(result),
         methods=list(result.methods),
         has_intervals=any(m.intervals for m in result.methods.values()),
         confidence=result.settings.confidence,

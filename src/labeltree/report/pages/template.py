@@ -6,7 +6,6 @@ import base64
 import hashlib
 from collections.abc import Callable, Mapping
 from importlib.resources import files
-from pathlib import Path
 from types import CodeType
 from typing import Any
 
@@ -14,11 +13,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from jinja2.bccache import Bucket, BytecodeCache
 from markupsafe import Markup
 
-from labeltree.atomic import atomic_write
 from labeltree.report.charts.svg import COLOURS, STYLES
 from labeltree.report.wording import percent
 
-__all__ = ["read_script", "render_page", "svg_file", "write_page"]
+__all__ = ["read_script", "render_page", "svg_file"]
 
 
 def render_page(
@@ -40,13 +38,6 @@ def render_page(
     """
     page = _templates(filters or {}).get_template(f"{kind}.html")
     return page.render(kind=kind, title=title, script=script, policy=_policy(script), **content) + "\n"
-
-
-def write_page(page: str, path: str | Path) -> Path:
-    """Write a page, or another text, as a file: as a whole or not at all. Returns its path."""
-    with atomic_write(path) as temporary:
-        temporary.write_text(page, encoding="utf-8")
-    return Path(path)
 
 
 def read_script() -> Markup:

@@ -276,7 +276,7 @@ def main_sentences(result: EvaluationResult, samples: str) -> list[str]:
     return sentences
 
 
-def tiles(result: EvaluationResult, samples: str) -> list[Tile]:
+def tiles(result: EvaluationResult) -> list[Tile]:
     """The four numbers to remember."""
     main = result.main
     others = [method for key, method in result.methods.items() if key != result.name]
