@@ -1,4 +1,4 @@
-"""The ridge head with all its settings chosen by folds, beside what scikit-learn takes (P23).
+"""The ridge head with all its settings chosen by folds, beside what scikit-learn takes.
 
     python benchmarks/ridge.py [--short]
 

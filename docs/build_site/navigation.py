@@ -15,7 +15,7 @@ NAVIGATION: dict[str, list[str]] = {
         "taxonomies",
         "taxonomy-changes",
         "photographs",
-        "Train in a second: the ridge head <ridge-head>",
+        "Vectors to answers: the ridge head <ridge-head>",
         "training",
         "no-better-than-raw",
         "encoders",

@@ -39,7 +39,7 @@ class TaxonomyClassifier(
         tree: how much the taxonomy counts in `transform`, from 0 to 1; None = chosen by folds.
         instance: how much the vectors count beside the classes in `transform`, from 0; None = chosen so, too.
         penalty: of the ridge regression, above 0; None = chosen by folds.
-        folds: that choose and calibrate.
+        folds: that choose the settings and fit the scale.
         random_state: seed of the folds.
 
     Attributes:
@@ -157,12 +157,12 @@ class TaxonomyClassifier(
         return find_paths(probabilities, self._class_nodes, "child").cut(bars)[0].numpy()
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Calibrated probabilities ``(n, c)`` of ``classes_``."""
+        """Probabilities ``(n, c)`` of ``classes_``; their scale is fitted on the folds."""
         vectors = self._vectors(X)
         return self.head_.probabilities(vectors).numpy()
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Outputs ``(n, c)`` of the head before calibration; of two classes, their difference ``(n,)``."""
+        """Outputs ``(n, c)`` of the head before the scale; of two classes, their difference ``(n,)``."""
         vectors = self._vectors(X)
         outputs = self.head_.outputs(vectors).numpy()
         return outputs[:, 1] - outputs[:, 0] if outputs.shape[1] == 2 else outputs

@@ -1,4 +1,4 @@
-"""The ridge head: a linear solve of vectors onto the classes of a taxonomy, with calibrated answers."""
+"""The ridge head: a linear solve of vectors onto the classes of a taxonomy, and how certain it is."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class TreeRidge:
         return unit_rows(vectors) @ self.weight + self.bias
 
     def probabilities(self, vectors: Tensor) -> Tensor:
-        """Calibrated probabilities ``(n, c)`` of the classes, softmax(s·F)."""
+        """Probabilities ``(n, c)`` of the classes, softmax(s·F), with s fitted on the folds."""
         return (self.scale * self.outputs(vectors)).softmax(1)
 
     def predict(self, vectors: Tensor) -> Tensor:
