@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 import torch
@@ -20,9 +20,8 @@ from labeltree.options.choices import Linkage
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 
-__all__ = ["LINKAGES", "ClassPoints", "Linkage", "TreeFit", "class_points", "judge_tree", "suggest_tree"]
+__all__ = ["ClassPoints", "Linkage", "TreeFit", "class_points", "judge_tree", "suggest_tree"]
 
-LINKAGES: tuple[Linkage, ...] = get_args(Linkage)
 IntArray = NDArray[np.int64]
 
 _MOST_CLASSES = 20_000  # the distances of all pairs of classes take 3 GB

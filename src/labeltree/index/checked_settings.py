@@ -10,18 +10,18 @@ import numpy as np
 
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.index.addresses import is_address
-from labeltree.index.store import GeometryName
+from labeltree.options.choices import IndexGeometry
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy
 
 __all__ = ["checked_curvature", "checked_geometry", "checked_tree", "model_path"]
 
 
-def checked_geometry(name: str) -> GeometryName:
+def checked_geometry(name: str) -> IndexGeometry:
     """The geometry of a name; ``sphere`` is ``cosine``."""
     if name == "sphere":  # as embeddings tables call it
         return "cosine"
-    if name not in get_args(GeometryName):
-        raise DataError(f"geometry is '{name}'; expected one of {', '.join(get_args(GeometryName))}")
+    if name not in get_args(IndexGeometry):
+        raise DataError(f"geometry is '{name}'; expected one of {', '.join(get_args(IndexGeometry))}")
     return name  # type: ignore[return-value]
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from labeltree.errors import DataError
-from labeltree.index.store import GeometryName
+from labeltree.options.choices import IndexGeometry
 
 __all__ = ["FastScores", "cosine_factors", "distances", "lorentz", "lorentz_queries", "outside_ball"]
 
@@ -25,7 +25,7 @@ _EPS = 2.0**-24  # of float32, to half of which every operation rounds
 _CHUNK = 2**22  # numbers of float64 at once
 
 
-def distances(geometry: GeometryName, query: Array, rows: Array, curvature: float = -1.0) -> Array:
+def distances(geometry: IndexGeometry, query: Array, rows: Array, curvature: float = -1.0) -> Array:
     """Distances ``(m,)`` float64 from a query ``(d,)`` to rows ``(m, d)``, by direct differences.
 
     A row has the same distance wherever it stands, so equal rows are ties. Cosine distance is 1 - cosine; a
@@ -37,7 +37,7 @@ def distances(geometry: GeometryName, query: Array, rows: Array, curvature: floa
     return np.concatenate(parts) if parts else np.zeros(0)
 
 
-def _distances(geometry: GeometryName, q: Array, rows: Array, curvature: float) -> Array:
+def _distances(geometry: IndexGeometry, q: Array, rows: Array, curvature: float) -> Array:
     x = np.ascontiguousarray(rows, np.float64)
     if geometry == "cosine":
         lengths = np.sqrt((x * x).sum(1)) * math.sqrt(float((q * q).sum()))
@@ -92,7 +92,7 @@ class FastScores:
         curvature: of the Poincaré ball.
     """
 
-    def __init__(self, geometry: GeometryName, queries: Array, curvature: float = -1.0) -> None:
+    def __init__(self, geometry: IndexGeometry, queries: Array, curvature: float = -1.0) -> None:
         self._geometry, self._c = geometry, -curvature
         q = queries.astype(np.float64)
         squares = (q * q).sum(1)

@@ -25,7 +25,9 @@ from labeltree.errors import WriteError
 from labeltree.index.distances import FastScores, cosine_factors, distances
 from labeltree.index.filters import Filter
 from labeltree.index.index_rows import vectors_from_arrow
-from labeltree.index.store import GeometryName, Store
+from labeltree.index.store import Store
+from labeltree.index.stored_columns import read_columns
+from labeltree.options.choices import IndexGeometry
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -66,7 +68,7 @@ class ExactMatrix:
 
     def nearest(
         self,
-        geometry: GeometryName,
+        geometry: IndexGeometry,
         queries: Array,
         k: int,
         *,
@@ -281,9 +283,7 @@ def _write_columns(store: Store, rows: Array, path: Path) -> None:
     import pyarrow as pa
 
     names = [name for name in store.schema.names if name not in _NOT_COPIED]
-    schema = pa.schema([store.schema.field(name).remove_metadata() for name in ("row", *names)])
-    batches = [batch.select(schema.names).cast(schema) for batch in store.scan(schema.names)]
-    table = pa.Table.from_batches(batches, schema)
+    table = read_columns(store, ["row", *names], None)
     order = np.argsort(table["row"].to_numpy())
     table = table.select(names)
     with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:

@@ -27,9 +27,10 @@ from labeltree.index.index_info import IndexInfo
 from labeltree.index.index_rows import IndexRows
 from labeltree.index.open_store import check_free, create_store, open_store
 from labeltree.index.searching import SearchOptions, search_ids, search_mean, search_vectors
-from labeltree.index.store import GeometryName, IndexSettings, Store
+from labeltree.index.store import IndexSettings, Store
 from labeltree.index.stored_columns import read_rows, with_typed_conditions
 from labeltree.index.upkeep import compact, tune
+from labeltree.options.choices import IndexGeometry
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy, TaxonomyMapping
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ class Index:
         rows: IndexRows,
         *,
         taxonomy: AnyTaxonomy,
-        geometry: GeometryName = "cosine",
+        geometry: IndexGeometry = "cosine",
         curvature: float = -1.0,
         model: str | Path | None = None,
         vectors: SpaceName = "embeddings",
@@ -129,7 +130,7 @@ class Index:
         return self._current.latest().settings.taxonomy
 
     @property
-    def geometry(self) -> GeometryName:
+    def geometry(self) -> IndexGeometry:
         """By which distance samples are near."""
         return self._store.settings.geometry
 

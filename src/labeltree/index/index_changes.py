@@ -145,7 +145,7 @@ def _with_old_values(table: pa.Table, store: Store, numbers: Array, new: Array, 
     """Rows that replace others, with the old values of the columns that are not given.
 
     Args:
-        table: rows as of `_table_of`.
+        table: rows as of `table_of`.
         store: with the old rows.
         numbers: of the rows ``(n,)``.
         new: ``(n,)`` bool, rows that the store does not have.

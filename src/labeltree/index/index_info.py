@@ -9,8 +9,9 @@ from typing import Any
 from labeltree.decisions.searched_space import SpaceName
 from labeltree.index.approximate import exact_up_to
 from labeltree.index.filters import Filter
-from labeltree.index.store import GeometryName, Store
+from labeltree.index.store import Store
 from labeltree.index.stored_columns import shown_columns
+from labeltree.options.choices import IndexGeometry
 
 __all__ = ["IndexInfo"]
 
@@ -40,7 +41,7 @@ class IndexInfo:
     size: int
     labelled: int
     dim: int
-    geometry: GeometryName
+    geometry: IndexGeometry
     vectors: SpaceName
     nodes: int
     release: str | None

@@ -17,10 +17,10 @@ from labeltree.errors import DataError, TaxonomyError, typed
 from labeltree.evaluation import translate
 from labeltree.index.index import Index
 from labeltree.index.index_rows import KNOWN_COLUMNS, RESERVED, IndexRows
-from labeltree.index.store import GeometryName
 from labeltree.inference.load_run import TrainedRun
 from labeltree.inference.run_classifiers import run_classifiers
 from labeltree.inference.run_embeddings import run_tables
+from labeltree.options.choices import IndexGeometry
 from labeltree.progress import Progress
 from labeltree.runs import EmbeddingTable, PartFolder, RunFolder
 from labeltree.runs.table_file_columns import as_texts, read_columns
@@ -36,7 +36,7 @@ def index_run(
     run: str | Path,
     out: str | Path | None = None,
     *,
-    geometry: GeometryName | None = None,
+    geometry: IndexGeometry | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> Index:
@@ -74,7 +74,7 @@ def index_embeddings(
     out: str | Path | None = None,
     *,
     taxonomy: str | Path | None = None,
-    geometry: GeometryName | None = None,
+    geometry: IndexGeometry | None = None,
     overwrite: bool = False,
 ) -> Index:
     """Make an index of embeddings of any model.
@@ -237,8 +237,8 @@ def _plain(values: Any) -> list[object]:
     return [None if value is None or value != value else value for value in np.asarray(values).tolist()]
 
 
-def _geometry(table: EmbeddingTable) -> GeometryName:
-    names: dict[str, GeometryName] = {"sphere": "cosine", "euclidean": "euclidean", "poincare": "poincare"}
+def _geometry(table: EmbeddingTable) -> IndexGeometry:
+    names: dict[str, IndexGeometry] = {"sphere": "cosine", "euclidean": "euclidean", "poincare": "poincare"}
     if table.geometry not in names:
         raise DataError(f"the embeddings have the geometry '{table.geometry}'; expected {', '.join(names)}")
     return names[table.geometry]

@@ -12,11 +12,11 @@ from typing import Any, Literal
 
 from labeltree.data.source import printable
 from labeltree.index.hits import Hits
+from labeltree.options.choices import Format
 from labeltree.taxonomy import Taxonomy
 
 __all__ = ["Answer", "Place", "likely_label", "place_of", "results_text"]
 
-Format = Literal["table", "csv", "json"]
 _VOTERS = 10
 _WIDEST = 44
 

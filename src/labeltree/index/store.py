@@ -17,15 +17,15 @@ from labeltree.decisions.searched_space import SpaceName
 from labeltree.errors import DataError, RunError
 from labeltree.geometry import Geometry, get_geometry
 from labeltree.index.filters import Filter
+from labeltree.options.choices import IndexGeometry
 from labeltree.taxonomy import Taxonomy
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["GeometryName", "IndexSettings", "Metric", "ServerStore", "Store", "StoreChangedError"]
+__all__ = ["IndexSettings", "Metric", "ServerStore", "Store", "StoreChangedError"]
 
 Array = np.ndarray[Any, Any]
-GeometryName = Literal["cosine", "euclidean", "poincare"]
 Metric = Literal["cosine", "l2", "dot"]
 _FORMAT = 1
 
@@ -46,7 +46,7 @@ class IndexSettings:
         key: tells this index from others that lay or will lie in the same place.
     """
 
-    geometry: GeometryName
+    geometry: IndexGeometry
     dim: int
     taxonomy: Taxonomy
     curvature: float = -1.0
@@ -64,7 +64,7 @@ class IndexSettings:
     @property
     def metric(self) -> Metric:
         """By what the vectors of `search_column` are ordered: ``dot`` = largest inner product first."""
-        metrics: dict[GeometryName, Metric] = {"cosine": "cosine", "euclidean": "l2", "poincare": "dot"}
+        metrics: dict[IndexGeometry, Metric] = {"cosine": "cosine", "euclidean": "l2", "poincare": "dot"}
         return metrics[self.geometry]
 
     @property

@@ -17,7 +17,7 @@ from labeltree.taxonomy.class_embeddings import cholesky_of_dag
 from labeltree.taxonomy.description import render, review, review_parents
 from labeltree.taxonomy.files.entries import entries_of_dag
 from labeltree.taxonomy.naming import some
-from labeltree.taxonomy.project_dag import PROJECTIONS, ProjectionRule, keep_parents, nearest_root, yolo9000
+from labeltree.taxonomy.project_dag import ProjectionRule, keep_parents, nearest_root, yolo9000
 from labeltree.taxonomy.taxonomy_graph import Graph
 from labeltree.taxonomy.tree import Taxonomy
 
@@ -117,7 +117,7 @@ class TaxonomyDAG(Graph):
         Raises:
             ValueError: for an unknown rule, or an argument that belongs to the other rule.
         """
-        check_choice("rule", rule, PROJECTIONS)
+        check_choice("rule", rule, ProjectionRule)
         other = ("classes", classes) if rule == "odir" else ("frequencies", frequencies)
         if other[1] is not None:
             raise ValueError(f"{other[0]} is given, which the rule {rule!r} does not use; leave it out")

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import get_args
 
 from labeltree.errors import TaxonomyError
 from labeltree.options.choices import Form
-from labeltree.taxonomy.dag import TaxonomyDAG
 from labeltree.taxonomy.files.breadcrumbs import breadcrumbs_of, google_taxonomy
 from labeltree.taxonomy.files.codes_of_classes import SCHEMES, CodeScheme, entries_from_codes
 from labeltree.taxonomy.files.edge_tables import edges_from_table, rf2_edges, rf2_names
 from labeltree.taxonomy.files.entries import Entries, entries_from_paths
 from labeltree.taxonomy.files.taxonomy_files import read_text, rows_of_table
-from labeltree.taxonomy.load_taxonomy_file import AnyTaxonomy
+from labeltree.taxonomy.load_taxonomy_file import AnyTaxonomy, tree_or_dag
 from labeltree.taxonomy.naming import nearest_hint
-from labeltree.taxonomy.tree import Taxonomy
 
-__all__ = ["FORMS", "Form", "code_scheme", "read_form"]
+__all__ = ["Form", "code_scheme", "read_form"]
 
-FORMS: tuple[Form, ...] = get_args(Form)
 _CODES = ("code", "codes", "icd", "icd10", "atc", "naics", "id", "class")
 _TITLES = ("description", "name", "title", "label", "term", "desc")
 
@@ -63,9 +59,9 @@ def read_form(
             google = google_taxonomy(text, certain=True)
             assert google is not None
             entries = entries_from_paths(google.paths, "root", lambda row: f"line {google.lines[row]}")
-            return _make(entries._replace(release=google.version))
+            return tree_or_dag(entries._replace(release=google.version))
         if form == "breadcrumbs":
-            return _make(_breadcrumbs(_cells(path, text, column, ()), separator))
+            return tree_or_dag(_breadcrumbs(_cells(path, text, column, ()), separator))
         if form == "codes":
             codes = _cells(path, text, column, _CODES)
             titles = (
@@ -75,12 +71,12 @@ def read_form(
             )
             if not _is_table(path):
                 codes = [code.split(maxsplit=1)[0] for code in codes]
-            return _make(entries_from_codes(codes, code_scheme(levels), titles))
+            return tree_or_dag(entries_from_codes(codes, code_scheme(levels), titles))
         if form == "rf2":
             terms = None if descriptions is None else _terms(descriptions)
-            return _make(rf2_edges(text, terms, several_parents=True))
+            return tree_or_dag(rf2_edges(text, terms, several_parents=True))
         header, rows, lines = rows_of_table(text)
-        return _make(
+        return tree_or_dag(
             edges_from_table(
                 header,
                 rows,
@@ -109,11 +105,6 @@ def code_scheme(levels: str | None) -> CodeScheme | None:
             f"--levels {levels!r} is neither lengths such as 1,3,4 nor one of {', '.join(SCHEMES)}"
         )
     return CodeScheme(tuple(sorted({int(part) for part in parts})))
-
-
-def _make(entries: Entries) -> AnyTaxonomy:
-    is_tree = len(entries.parents) < len(entries.names)
-    return Taxonomy._of(entries) if is_tree else TaxonomyDAG._of(entries)
 
 
 def _terms(file: str | os.PathLike[str]) -> dict[str, str]:

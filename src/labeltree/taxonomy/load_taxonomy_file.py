@@ -25,10 +25,11 @@ def load_taxonomy(path: str | os.PathLike[str], root_name: str | None = "root") 
     Raises:
         TaxonomyError: if the file is missing, unreadable or holds neither.
     """
+    return read_taxonomy(path, root_name, tree_or_dag, several_parents=True)
 
-    def make(entries: Entries) -> AnyTaxonomy:
-        # so many edges are those of a tree; or there are several roots, which both classes refuse
-        is_tree = len(entries.parents) < len(entries.names)
-        return Taxonomy._of(entries) if is_tree else TaxonomyDAG._of(entries)
 
-    return read_taxonomy(path, root_name, make, several_parents=True)
+def tree_or_dag(entries: Entries) -> AnyTaxonomy:
+    """A tree if every node has one parent, else a DAG."""
+    # so many edges are those of a tree; or there are several roots, which both classes refuse
+    is_tree = len(entries.parents) < len(entries.names)
+    return Taxonomy._of(entries) if is_tree else TaxonomyDAG._of(entries)

@@ -15,9 +15,7 @@ from labeltree.options.choices import ProjectionRule
 from labeltree.taxonomy.check_nodes import NodesLike, as_nodes
 from labeltree.taxonomy.taxonomy_graph import Graph
 
-__all__ = ["PROJECTIONS", "KeptTree", "ProjectionRule", "keep_parents", "nearest_root", "yolo9000"]
-
-PROJECTIONS: tuple[ProjectionRule, ...] = ("odir", "yolo9000")
+__all__ = ["KeptTree", "ProjectionRule", "keep_parents", "nearest_root", "yolo9000"]
 
 _OUT = -2
 

@@ -40,7 +40,7 @@ class KNNOptions:
     def __post_init__(self) -> None:
         if not self.ks or min(self.ks) < 1 or self.main_k < 1:
             raise ValueError(f"ks and main_k must be integers above 0, got {self.ks} and {self.main_k}")
-        check_choice("weights", self.weights, ("auto", "softmax", "distance", "uniform"))
+        check_choice("weights", self.weights, Weights)
         if not self.temperature > 0:
             raise ValueError(f"temperature must be above 0, got {self.temperature}")
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from labeltree.errors import DataError
 from labeltree.index.addresses import Address
 from labeltree.index.filters import Condition, Filter
+from labeltree.index.index_rows import vectors_from_arrow
 from labeltree.index.store import IndexSettings
 
 if TYPE_CHECKING:
@@ -162,10 +163,7 @@ class PostgresTables:
                 columns: list[Any] = []
                 for field, column in zip(batch.schema, batch.columns, strict=True):
                     if field.name in VECTORS:
-                        flat = column.flatten().to_numpy(zero_copy_only=False)
-                        columns.append(
-                            [Vector(one) for one in flat.reshape(len(batch), -1)] if len(batch) else []
-                        )
+                        columns.append([Vector(one) for one in vectors_from_arrow(column)])
                     elif field.name == "node":
                         columns.append([label_of.get(node) for node in column.to_pylist()])
                     else:

@@ -9,8 +9,9 @@ import numpy as np
 
 from labeltree.index.addresses import Address
 from labeltree.index.distances import distances
-from labeltree.index.index_rows import vectors_to_arrow
-from labeltree.index.store import GeometryName, IndexSettings
+from labeltree.index.index_rows import vectors_from_arrow, vectors_to_arrow
+from labeltree.index.store import IndexSettings
+from labeltree.options.choices import IndexGeometry
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -61,7 +62,7 @@ def make_collection(client: Any, name: str, address: Address, settings: IndexSet
 
 
 def points_of_rows(
-    batch: pa.RecordBatch, geometry: GeometryName, labels: Array, first: int, generation: int
+    batch: pa.RecordBatch, geometry: IndexGeometry, labels: Array, first: int, generation: int
 ) -> list[Any]:
     """Points of rows.
 
@@ -75,12 +76,12 @@ def points_of_rows(
     from qdrant_client import models
 
     further = [name for name in batch.schema.names if name not in OWN]
-    vectors = _matrix(batch.column("vector"))
+    vectors = vectors_from_arrow(batch.column("vector"))
     vectors_by_name = {"vector": vectors.tolist()}
     if geometry == "cosine":
         vectors_by_name["search"] = unit_vectors(vectors).tolist()
     elif geometry == "poincare":
-        vectors_by_name["search"] = _matrix(batch.column("lorentz")).tolist()
+        vectors_by_name["search"] = vectors_from_arrow(batch.column("lorentz")).tolist()
     numbers = batch.column("row").to_pylist()
     columns = {name: batch.column(name).to_pylist() for name in further}
     points = []
@@ -203,10 +204,6 @@ def unit_vectors(vectors: Array) -> Array:
     exact = vectors.astype(np.float64)
     lengths = np.sqrt((exact * exact).sum(1, keepdims=True))
     return np.asarray(exact / np.where(lengths > 0, lengths, 1.0), np.float32)
-
-
-def _matrix(column: Any) -> Array:
-    return np.asarray(column.flatten().to_numpy(zero_copy_only=False), np.float32).reshape(len(column), -1)
 
 
 def _is_value(value: Any) -> bool:

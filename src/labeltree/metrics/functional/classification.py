@@ -48,7 +48,7 @@ def truncate_predictions(
     check_nodes("predicted_nodes", predicted, taxonomy)
     check_nodes("target_nodes", target, taxonomy)
     check_same_length("predicted_nodes", predicted, "target_nodes", target)
-    check_choice("undecided", undecided, ("ignore", "negative"))
+    check_choice("undecided", undecided, Undecided)
     counted = target > 0
     without = counted & (predicted < 0)
     if bool(without.any()):

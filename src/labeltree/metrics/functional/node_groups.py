@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
+from labeltree.checks import check_choice
 from labeltree.metrics.metric_checks import check_labels, check_nodes, check_same_length
 from labeltree.taxonomy import AnyTaxonomy
 
@@ -60,9 +61,7 @@ def group_probabilities(
         tensor([0.3333, 0.6667], dtype=torch.float64)
 
     """
-    if aggregation not in get_args(Aggregation):
-        choices = ", ".join(map(repr, get_args(Aggregation)))
-        raise ValueError(f"aggregation is {aggregation!r}; expected one of {choices}")
+    check_choice("aggregation", aggregation, Aggregation)
     _check(probabilities, groups)
     names, place, sizes = _numbered(groups)
     given = probabilities.detach().double()

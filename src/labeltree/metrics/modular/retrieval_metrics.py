@@ -119,6 +119,7 @@ class RecallAtK(_Retrieval):
 
     needs_taxonomy = False
     function = Retrieval.recall
+    key = "recall_at_{}"
 
     def __init__(
         self,
@@ -206,6 +207,7 @@ class HierarchicalPrecisionAtK(_Retrieval):
     """
 
     function = Retrieval.hierarchical_precision
+    key = "hp_at_{}"
 
     def __init__(
         self, taxonomy: AnyTaxonomy, *, k: int = 1, geometry: Geometry | str | None = None, **kwargs: Any

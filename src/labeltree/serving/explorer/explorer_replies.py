@@ -22,7 +22,6 @@ __all__ = [
     "SampleList",
     "SampleMatch",
     "SampleReply",
-    "SearchAnswer",
     "SessionRequest",
     "SplitReply",
     "TreeReply",
@@ -107,10 +106,6 @@ class HitList(BaseModel):
     reference: int = Field(description="node that hits are compared with; −1: none")
     reference_is: Literal["label", "node", "nearest", "none"]
     hits: list[Hit]
-
-
-class SearchAnswer(HitList):
-    pass
 
 
 class NodeMatch(BaseModel):
