@@ -117,14 +117,15 @@ def run(page: str, seen: Callable[[Block, str, str], None]) -> None:
 def agrees(shown: str, printed: str) -> bool:
     """Whether what was printed has the shape that a page shows; ``…`` stands for anything or nothing.
 
-    Numbers, nodes, files, splits, spaces and the classifiers in a table's row are not compared: trained on
-    another processor, a model has other last digits, and so, in places, other neighbours.
+    Numbers (a dash is one that is not defined), nodes, files, splits, spaces and the classifiers in a table's
+    row are not compared: trained on another processor, a model has other last digits, and so, in places,
+    other neighbours and answers.
     """
 
     def shape(text: str) -> str:
         text = re.sub(r"\S*[/✓↑]\S*", "@", text)
         text = re.sub(r"(?<=  )(?:feature-means|prototypes|lda|probe|own)(?=\s)", "@", text)
-        text = re.sub(r"[+-]?\d+(?:[.,]\d+)*(?:e-\d+)?", "#", text)
+        text = re.sub(r"(?<=  )–(?=\s)|[+-]?\d+(?:[.,]\d+)*(?:e-\d+)?", "#", text)
         text = re.sub(r"# @|\b(?:train|val|test)\b(?= +@)", "@", text)
         return " ".join(re.sub(r"-{3,}|[+−]\*?(?= )", "-", text).split())
 

@@ -91,3 +91,5 @@ def test_what_agrees() -> None:
     assert tutorials.agrees("top1  0.91 [0.8, 1.0]\nfile: …/a", "top1 0.87 [0.81, 0.95]\nfile:  /tmp/x/a\n")
     assert not tutorials.agrees("top1  0.91\n", "top2 of 1  0.91\n")
     assert not tutorials.agrees("a\n", "a\nb\n")
+    assert tutorials.agrees("x.png  tits/…  0.99  tits/blue 0.9", "x.png  tits/?   –     tits/blue 0.8")
+    assert not tutorials.agrees("x.png  tits/…  0.99", "x.png  tits/?")

@@ -361,7 +361,7 @@ def test_a_depth_of_a_single_node_has_no_number(under_one: tuple[EmbeddingTable,
             if not column.startswith("answered"):  # says how many, not how good
                 assert math.isnan(depths[0]), (name, column)
         assert not any(math.isnan(result.by_depth[column][1]) for column in result.by_depth)
-    shown = {tile.title: tile.number for tile in tiles(found, "images")}
+    shown = {tile.title: tile.number for tile in tiles(found)}
     assert shown["get the right coarsest group"] == percent(found.main.answer_by_depth[1])
     assert "100% stay" not in " ".join(main_sentences(found, "images"))
 
