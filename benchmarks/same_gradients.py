@@ -70,7 +70,7 @@ def _word_vectors(file: Path, paths: list[tuple[str, ...]]) -> None:
 
 def _dense() -> Any:
     """The context in which the pair losses of this version use their dense implementation."""
-    for room in ("labeltree.pairs.pair_plan", "labeltree.pairs.implementation"):
+    for room in ("labeltree.pairs.pair_plan", "labeltree.pairs.plan"):  # now, before
         try:
             return importlib.import_module(room).implementation("dense")
         except (ModuleNotFoundError, AttributeError):
@@ -96,12 +96,12 @@ def first_gradients(arguments: list[str], dense: bool) -> np.ndarray[Any, Any]:
     try:
         with redirect_stdout(output), redirect_stderr(output), _dense() if dense else nullcontext():
             main(["train", *arguments])
-    except _Stepped:
-        return torch.cat(gradients).numpy()
-    except SystemExit:
+    except (_Stepped, SystemExit):  # some versions turn an exception into an exit code
         pass
     finally:
         hook.remove()
+    if gradients:
+        return torch.cat(gradients).numpy()
     raise RuntimeError(f"{' '.join(arguments)} took no step:\n{output.getvalue()[-2000:]}")
 
 
@@ -109,7 +109,7 @@ def write_gradients(out: Path, work: Path, objectives: list[str], dense: bool) -
     """Write the gradients of every objective, tree and size of batch."""
     from labeltree.training.registry import list_objectives
 
-    found = {}
+    gradients = {}
     for tree, paths in TREES.items():
         for size, samples in SIZES.items():
             data = work / tree / size
@@ -124,9 +124,9 @@ def write_gradients(out: Path, work: Path, objectives: list[str], dense: bool) -
                 step = ["--data", str(data), "--objective", name, "--batch_size", str(samples)]
                 for way in (False, True) if dense else (False,):
                     key = f"{name}|{tree}|{size}|{'dense' if way else 'auto'}"
-                    found[key] = first_gradients([*step, *SETTINGS, *own, "--out", f"{run}-{way}"], way)
+                    gradients[key] = first_gradients([*step, *SETTINGS, *own, "--out", f"{run}-{way}"], way)
                     print(".", end="", file=sys.stderr, flush=True)
-    np.savez(out, **found)  # type: ignore[arg-type]
+    np.savez(out, **gradients)  # type: ignore[arg-type]
 
 
 def _run(project: Path, out: Path, work: Path, objectives: list[str], dense: bool) -> dict[str, Any]:
