@@ -118,8 +118,8 @@ def write_gradients(out: Path, work: Path, objectives: list[str], dense: bool) -
                 _word_vectors(work / tree / "words.txt", paths)
             for name in objectives or [*(entry.name for entry in list_objectives()), "hwc+lam", "corr+cls"]:
                 own = ["--devise.vectors", str(work / tree / "words.txt")] if "devise" in name else []
-                if name == "cls" or (name.startswith("lam") and tree == "two leaves"):
-                    continue  # cls needs another objective beside it; one depth gives LAM no gradient
+                if name in ("cls", "image-text") or (name.startswith("lam") and tree == "two leaves"):
+                    continue  # cls needs another objective, image-text texts; one depth gives LAM no gradient
                 run = str(out.with_suffix("")) + f"-{tree}-{size}-{name}"
                 step = ["--data", str(data), "--objective", name, "--batch_size", str(samples)]
                 for way in (False, True) if dense else (False,):
