@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import difflib
 import io
-import json
 import os
 import re
 import shutil
