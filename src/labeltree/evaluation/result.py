@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from labeltree.decisions.classifiers import ChosenClassifier, ClassifierKind, Classifiers
@@ -17,7 +18,7 @@ from labeltree.evaluation.representations import Representation
 from labeltree.evaluation.sample_columns import Column, Number, Place
 from labeltree.evaluation.statistics import Statistic
 from labeltree.options.evaluation import EvaluationSettings
-from labeltree.safe_files import fits
+from labeltree.safe_files import Reader, fits, read_json
 
 __all__ = [
     "NOT_MEASURED",
@@ -32,6 +33,7 @@ __all__ = [
 ]
 
 FORMAT = 1
+_RESULT = Reader("the result of an evaluation", "run 'labeltree evaluate' again")
 
 PREFIX: dict[ClassifierKind, str] = {
     "probe": "",
@@ -381,6 +383,22 @@ class EvaluationResult:
     def main(self) -> MethodResult:
         """The evaluated method."""
         return self.methods[self.name]
+
+    def with_notes(
+        self, first: Sequence[str] = (), last: Sequence[str] = (), cautions: Sequence[str] = ()
+    ) -> EvaluationResult:
+        """The result with further notes before and after those that it has, and with further cautions."""
+        notes = [*first, *self.notes, *last]
+        return replace(self, notes=notes, cautions=[*self.cautions, *cautions])
+
+    @classmethod
+    def load(cls, path: Path) -> EvaluationResult:
+        """Read ``metrics.json``.
+
+        Raises:
+            DataError: if it is missing or damaged, or was written by a newer version.
+        """
+        return cls.from_dict(read_json(path, _RESULT))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dictionaries, lists, strings and numbers; NaN becomes None, as JSON has no NaN."""
