@@ -106,7 +106,12 @@ def evaluate(
         _check_nodes(key, given, taxonomy)
     judging = JudgingTaxonomy.of(taxonomy)
     tables = {key: _add_label_sets(judging.table(given), judging.tree) for key, given in tables.items()}
-    chosen = {key: _choose(key, given, judging, split, settings) for key, given in tables.items()}
+    chosen = {}
+    for key, given in tables.items():
+        try:
+            chosen[key] = choose_samples(given, judging.tree, split, settings)
+        except DataError as error:
+            raise DataError(f"table '{key}': {error}") from error
     samples = chosen[name]
     for attribute in settings.by:
         check_attribute(attribute, table.attribute(attribute)[samples.test.numpy()])
@@ -198,15 +203,6 @@ def _add_label_sets(table: EmbeddingTable, tree: Taxonomy) -> EmbeddingTable:
     return replace(table, nodes=nodes, label_sets=torch.where(several[:, None], sets, alone))
 
 
-def _choose(
-    name: str, table: EmbeddingTable, judging: JudgingTaxonomy, split: str, settings: EvaluationSettings
-) -> Samples:
-    try:
-        return choose_samples(table, judging.tree, split, settings)
-    except DataError as error:
-        raise DataError(f"table '{name}': {error}") from error
-
-
 def _prefixed(progress: Progress | None, name: str) -> Progress | None:
     """A progress callback whose messages begin with the name of the method."""
     if progress is None:
@@ -240,15 +236,13 @@ def _different_samples(
     tables: Mapping[str, EmbeddingTable], chosen: Mapping[str, Samples], name: str
 ) -> list[str]:
     """A note for every baseline whose test samples differ from those of the evaluated method."""
-    own = _tested(tables[name], chosen[name])
+    tested = {}
+    for key, table in tables.items():
+        rows = chosen[key].test
+        instances = rows if table.instances is None else table.instances[rows]
+        tested[key] = torch.stack([instances, table.nodes[rows]], dim=1)
     return [
         f"'{key}' was not tested on the same samples as '{name}': compare the two with care."
-        for key in tables
-        if key != name and not torch.equal(own, _tested(tables[key], chosen[key]))
+        for key, samples in tested.items()
+        if not torch.equal(tested[name], samples)
     ]
-
-
-def _tested(table: EmbeddingTable, samples: Samples) -> torch.Tensor:
-    rows = samples.test
-    instances = rows if table.instances is None else table.instances[rows]
-    return torch.stack([instances, table.nodes[rows]], dim=1)

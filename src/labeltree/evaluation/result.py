@@ -12,12 +12,13 @@ from labeltree.decisions.classifiers import ChosenClassifier, ClassifierKind, Cl
 from labeltree.errors import DataError
 from labeltree.evaluation.chosen_samples import Samples
 from labeltree.evaluation.error_tree import TreeErrors
-from labeltree.evaluation.json_numbers import Bounds, from_fields, without_nan
+from labeltree.evaluation.json_numbers import Bounds, from_fields
 from labeltree.evaluation.outcomes import Outcomes
 from labeltree.evaluation.representations import Representation
 from labeltree.evaluation.sample_columns import Column, Number, Place
 from labeltree.evaluation.statistics import Statistic
 from labeltree.options.evaluation import EvaluationSettings
+from labeltree.runs.run_folder import plain_json
 from labeltree.safe_files import Reader, fits, read_json
 
 __all__ = [
@@ -403,7 +404,7 @@ class EvaluationResult:
     def to_dict(self) -> dict[str, Any]:
         """Plain dictionaries, lists, strings and numbers; NaN becomes None, as JSON has no NaN."""
         bare = replace(self, outcomes={}, samples=None, classifiers=None)
-        content: dict[str, Any] = without_nan(asdict(bare))
+        content: dict[str, Any] = plain_json(asdict(bare))
         for not_saved in ("outcomes", "samples", "classifiers"):
             del content[not_saved]
         for name, method in self.methods.items():
