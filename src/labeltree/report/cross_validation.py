@@ -20,7 +20,7 @@ from labeltree.evaluation import (
 from labeltree.inference.finish import finish_run
 from labeltree.models import as_pinned
 from labeltree.options.evaluation import EvaluateOptions
-from labeltree.progress import Progress
+from labeltree.progress import add_prefix
 from labeltree.report.evaluate_run import evaluate_run
 from labeltree.report.evaluation_case import Evaluated, write_evaluation
 from labeltree.report.pages.document import Block, Cell, Heading, Notes, Table, Text, to_html
@@ -131,7 +131,7 @@ def evaluate_folds(options: EvaluateOptions) -> Evaluated:
     runs = fold_runs(options.place)
     results: list[EvaluationResult] = []
     for number, run in enumerate(runs, start=1):
-        shown = _number(options.progress, number, len(runs))
+        shown = add_prefix(options.progress, f"fold {number} of {len(runs)}")
         results.append(evaluate_run(replace(options, what=run, title=None, progress=shown)).result)
     pooled = pool_folds(results, [each.outcomes[each.name] for each in results])
 
@@ -143,12 +143,6 @@ def evaluate_folds(options: EvaluateOptions) -> Evaluated:
     folder = RunFolder(options.place)
     with folder.locked():
         return write_evaluation(pooled, folder, draw)
-
-
-def _number(progress: Progress | None, number: int, count: int) -> Progress | None:
-    if progress is None:
-        return None
-    return lambda message, done, total: progress(f"fold {number} of {count}: {message}", done, total)
 
 
 def _page(

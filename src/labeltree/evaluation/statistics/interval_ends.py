@@ -94,7 +94,7 @@ def interval_ends(
         bias = np.zeros_like(value) if acceleration is None else _bias(draws, value)
         skew = np.zeros_like(value) if acceleration is None else acceleration
         ends = [_quantiles(draws, _adjusted(bias, skew, side * reach)) for side in (-1.0, 1.0)]
-        error = widening * _deviation(draws)
+        error = widening * np.sqrt(_mean((draws - _mean(draws)) ** 2))
     low, high = np.minimum(ends[0], value), np.maximum(ends[1], value)
     low, high = _like_samples(low, high, value, error, groups, np.asarray(share), confidence)
     if np.any(share):
@@ -181,12 +181,6 @@ def acceleration_of(squares: Floats, cubes: Floats) -> Floats:
 def _mean(values: Floats) -> Floats:
     """Means ``(m,)`` of the values that are not NaN; NaN if there are none."""
     return divided(np.nansum(values, axis=0), (~np.isnan(values)).sum(axis=0).astype(np.float64))
-
-
-def _deviation(values: Floats) -> Floats:
-    """Standard deviations ``(m,)`` of the values that are not NaN."""
-    deviation: Floats = np.sqrt(_mean((values - _mean(values)) ** 2))
-    return deviation
 
 
 def _adjusted(bias: Floats, acceleration: Floats, reach: Floats) -> Floats:
