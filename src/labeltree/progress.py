@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from shutil import get_terminal_size
 from typing import TextIO
 
-__all__ = ["Progress", "ProgressLine", "progress_line", "silent"]
+__all__ = ["Progress", "ProgressLine", "add_prefix", "progress_line", "silent"]
 
 Progress = Callable[[str, int, int], None]
 """Callback ``progress(message, done, total)``; ``total`` is 0 if unknown."""
@@ -24,6 +24,13 @@ _BAR = 24
 
 def silent(message: str, done: int, total: int) -> None:
     """Report nothing."""
+
+
+def add_prefix(progress: Progress | None, prefix: str) -> Progress | None:
+    """A progress callback whose messages begin with ``prefix: ``; None for None."""
+    if progress is None:
+        return None
+    return lambda message, done, total: progress(f"{prefix}: {message}", done, total)
 
 
 @contextmanager

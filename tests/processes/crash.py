@@ -121,7 +121,8 @@ def load_libraries() -> None:
     import labeltree.cli.commands.train_command
     import labeltree.inference.calibrate_run
     import labeltree.inference.extend
-    import labeltree.report.evaluate_and_report
+    import labeltree.report.evaluate_embeddings
+    import labeltree.report.evaluate_run
     import labeltree.studies.execute
     import labeltree.training.fit  # noqa: F401
 

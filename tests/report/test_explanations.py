@@ -13,6 +13,7 @@ from report_inputs import SMALL, clinic_table
 from labeltree.evaluation import EvaluationResult, EvaluationSettings, evaluate
 from labeltree.report import render_report
 from labeltree.report.charts.shown_nodes import NodeNames
+from labeltree.report.shown_samples.encode_pictures import ShownSamples
 from labeltree.report.shown_samples.explanations import explain_samples, explanation_rows
 from labeltree.report.tables.node_table import node_table
 from labeltree.runs import EmbeddingTable
@@ -101,7 +102,7 @@ def test_names_stand_for_what_cannot_be_shown(
         asked.extend(instances.tolist())
         return torch.zeros(len(instances), 3, 4, 4, dtype=torch.uint8)
 
-    rows = explanation_rows(found, named, taxonomy, NodeNames(taxonomy), images, None, visible)
+    rows = explanation_rows(found, ShownSamples(named, images, None, visible), taxonomy, NodeNames(taxonomy))
     assert set(asked) <= set(table.instances[visible].tolist())
     assert all(row.source for row in rows)
     step = rows[0].steps[0]

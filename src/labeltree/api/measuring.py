@@ -13,7 +13,7 @@ from labeltree.options.schema import takes
 
 if TYPE_CHECKING:
     from labeltree.evaluation.comparing.compare_runs import Compared
-    from labeltree.report.evaluate_and_report import Evaluated
+    from labeltree.report.evaluation_case import Evaluated
 
 __all__ = ["compare", "evaluate"]
 
@@ -35,9 +35,9 @@ def evaluate(options: EvaluateOptions) -> Evaluated:
     elif subject == "folds":
         from labeltree.report.cross_validation import evaluate_folds as measure
     elif subject == "run":
-        from labeltree.report.evaluate_and_report import evaluate_run as measure
+        from labeltree.report.evaluate_run import evaluate_run as measure
     else:
-        from labeltree.report.evaluate_and_report import evaluate_embeddings as measure
+        from labeltree.report.evaluate_embeddings import evaluate_embeddings as measure
     return measure(options)
 
 
@@ -101,7 +101,7 @@ def _moved_to_taxonomy(
     methods: dict[str, list[str | Path]], options: CompareOptions
 ) -> dict[str, list[str | Path]]:
     """The evaluations of methods on one taxonomy: runs on another one are evaluated on it."""
-    from labeltree.report.evaluate_and_report import evaluate_run
+    from labeltree.report.evaluate_run import evaluate_run
     from labeltree.runs import RunFolder
     from labeltree.taxonomy import load_taxonomy
     from labeltree.taxonomy.versions.between_versions import check_version

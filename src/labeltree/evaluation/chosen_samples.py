@@ -525,7 +525,13 @@ def class_frequency(
             each group has a third of the classes, ordered by decreasing count; classes with equal counts
             stay together, in the group of the first of them.
     """
-    counts = _training_counts(table, samples, num_nodes)
+    rows = samples.train  # else all before any subsampling
+    if table.split is not None and samples.split not in ("half", "train"):
+        mask = _split_mask(table, "train", required=False)
+        if bool(mask.any()):
+            rows = mask.nonzero().squeeze(1)
+    labels = table.nodes[rows]
+    counts = torch.bincount(labels[labels > 0], minlength=num_nodes)
     if bounds:
         few, many = bounds
         return ClassFrequency(counts, few, many)
@@ -535,14 +541,3 @@ def class_frequency(
     bound = [present[3 * more >= part * len(present)] for part in (2, 1)]
     few, many = (int(group.max()) if len(group) else 0 for group in bound)
     return ClassFrequency(counts, few, many)
-
-
-def _training_counts(table: EmbeddingTable, samples: Samples, num_nodes: int) -> Tensor:
-    """Number ``(num_nodes,)`` of training samples labelled with each node, before any subsampling."""
-    rows = samples.train
-    if table.split is not None and samples.split not in ("half", "train"):
-        mask = torch.from_numpy(np.asarray(table.split == "train"))
-        if bool(mask.any()):
-            rows = mask.nonzero().squeeze(1)
-    nodes = table.nodes[rows]
-    return torch.bincount(nodes[nodes > 0], minlength=num_nodes)

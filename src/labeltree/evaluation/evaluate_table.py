@@ -19,7 +19,7 @@ from labeltree.evaluation.representations import ROLES
 from labeltree.evaluation.result import EvaluationResult, MethodResult
 from labeltree.evaluation.sample_columns import few_groups_note
 from labeltree.options.evaluation import EvaluationSettings
-from labeltree.progress import Progress
+from labeltree.progress import Progress, add_prefix
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy
 from labeltree.taxonomy.check_nodes import last_class_number
@@ -106,7 +106,12 @@ def evaluate(
         _check_nodes(key, given, taxonomy)
     judging = JudgingTaxonomy.of(taxonomy)
     tables = {key: _add_label_sets(judging.table(given), judging.tree) for key, given in tables.items()}
-    chosen = {key: _choose(key, given, judging, split, settings) for key, given in tables.items()}
+    chosen = {}
+    for key, given in tables.items():
+        try:
+            chosen[key] = choose_samples(given, judging.tree, split, settings)
+        except DataError as error:
+            raise DataError(f"table '{key}': {error}") from error
     samples = chosen[name]
     for attribute in settings.by:
         check_attribute(attribute, table.attribute(attribute)[samples.test.numpy()])
@@ -120,7 +125,7 @@ def evaluate(
             settings,
             split,
             second=second if key == name else None,
-            progress=_prefixed(progress, key),
+            progress=add_prefix(progress, key),
             name=key,
             evaluated=key == name,
             roles=roles,
@@ -166,23 +171,20 @@ def _class_numbers_note(table: EmbeddingTable) -> list[str]:
 
 
 def _check_nodes(name: str, table: EmbeddingTable, taxonomy: AnyTaxonomy) -> None:
-    if len(table) and not -1 <= int(table.nodes.min()) <= int(table.nodes.max()) < taxonomy.num_nodes:
-        raise DataError(
-            f"table '{name}' has labels from {int(table.nodes.min())} to {int(table.nodes.max())}, but the "
-            f"taxonomy's nodes are 0 to {taxonomy.num_nodes - 1} (-1 = no label); give the table's own"
-        )
-    sets = table.label_sets
-    if sets is not None and sets.numel() and not -1 <= sets.min() <= sets.max() < taxonomy.num_nodes:
-        raise DataError(
-            f"table '{name}' has label_sets from {int(sets.min())} to {int(sets.max())}, but the taxonomy's "
-            f"nodes are 0 to {taxonomy.num_nodes - 1} (-1 = no further label)"
-        )
-    answers = table.predictions
-    if answers is not None and len(answers) and not -1 <= answers.min() <= answers.max() < taxonomy.num_nodes:
-        raise DataError(
-            f"table '{name}' has predictions from {int(answers.min())} to {int(answers.max())}, but the "
-            f"taxonomy's nodes are 0 to {taxonomy.num_nodes - 1} (-1 = no answer)"
-        )
+    """Raise a `DataError` if a column of a table has nodes that the taxonomy does not have."""
+    for what, nodes, missing in (
+        ("labels", table.nodes, "no label); give the table's own"),
+        ("label_sets", table.label_sets, "no further label)"),
+        ("predictions", table.predictions, "no answer)"),
+    ):
+        if nodes is None or not nodes.numel():
+            continue
+        least, most = int(nodes.min()), int(nodes.max())
+        if not -1 <= least <= most < taxonomy.num_nodes:
+            raise DataError(
+                f"table '{name}' has {what} from {least} to {most}, but the taxonomy's nodes are 0 to "
+                f"{taxonomy.num_nodes - 1} (-1 = {missing}"
+            )
 
 
 def _add_label_sets(table: EmbeddingTable, tree: Taxonomy) -> EmbeddingTable:
@@ -196,22 +198,6 @@ def _add_label_sets(table: EmbeddingTable, tree: Taxonomy) -> EmbeddingTable:
     nodes = torch.where(several, common_ancestors(sets, tree), table.nodes)
     alone = torch.cat([nodes[:, None], sets.new_full(sets[:, 1:].shape, -1)], 1)
     return replace(table, nodes=nodes, label_sets=torch.where(several[:, None], sets, alone))
-
-
-def _choose(
-    name: str, table: EmbeddingTable, judging: JudgingTaxonomy, split: str, settings: EvaluationSettings
-) -> Samples:
-    try:
-        return choose_samples(table, judging.tree, split, settings)
-    except DataError as error:
-        raise DataError(f"table '{name}': {error}") from error
-
-
-def _prefixed(progress: Progress | None, name: str) -> Progress | None:
-    """A progress callback whose messages begin with the name of the method."""
-    if progress is None:
-        return None
-    return lambda message, done, total: progress(f"{name}: {message}", done, total)
 
 
 def _reading_notes(methods: Mapping[str, MethodResult], name: str, roles: tuple[str, ...]) -> list[str]:
@@ -240,15 +226,13 @@ def _different_samples(
     tables: Mapping[str, EmbeddingTable], chosen: Mapping[str, Samples], name: str
 ) -> list[str]:
     """A note for every baseline whose test samples differ from those of the evaluated method."""
-    own = _tested(tables[name], chosen[name])
+    tested = {}
+    for key, table in tables.items():
+        rows = chosen[key].test
+        instances = rows if table.instances is None else table.instances[rows]
+        tested[key] = torch.stack([instances, table.nodes[rows]], dim=1)
     return [
         f"'{key}' was not tested on the same samples as '{name}': compare the two with care."
-        for key in tables
-        if key != name and not torch.equal(own, _tested(tables[key], chosen[key]))
+        for key, samples in tested.items()
+        if not torch.equal(tested[name], samples)
     ]
-
-
-def _tested(table: EmbeddingTable, samples: Samples) -> torch.Tensor:
-    rows = samples.test
-    instances = rows if table.instances is None else table.instances[rows]
-    return torch.stack([instances, table.nodes[rows]], dim=1)

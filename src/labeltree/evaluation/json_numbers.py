@@ -1,4 +1,4 @@
-"""Conversion of results to and from JSON, in which None replaces NaN."""
+"""Results from JSON, in which None replaces NaN."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 from functools import cache
 from typing import Any, get_args, get_origin, get_type_hints
 
-__all__ = ["Bounds", "from_json", "without_nan"]
+__all__ = ["Bounds", "from_json"]
 
 Bounds = tuple[float, float]
 """Lower and upper end of a confidence interval; NaN if there is none."""
@@ -15,19 +15,8 @@ Bounds = tuple[float, float]
 _hints = cache(get_type_hints)
 
 
-def without_nan(value: Any) -> Any:
-    """A copy of the structure with None for every number that is not finite."""
-    if isinstance(value, dict):
-        return {key: without_nan(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [without_nan(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
-
-
 def from_json(kind: Any, value: Any) -> Any:
-    """Restore a value of the annotated type from the output of `without_nan` on `dataclasses.asdict`.
+    """Restore a value of the annotated type from the output of `plain_json` on `dataclasses.asdict`.
 
     None becomes NaN if a number is expected. Unknown fields of a dataclass, written by a newer version, are
     ignored; missing fields get their defaults.

@@ -6,7 +6,7 @@ import logging
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -23,7 +23,7 @@ from labeltree.evaluation.outcomes import Key, Outcomes
 from labeltree.evaluation.protocol_inputs import Inputs
 from labeltree.evaluation.protocol_registry import ProtocolEntry, get_protocol, run_protocol
 from labeltree.evaluation.result import NOT_MEASURED, AspectResult, MethodResult, ProtocolResult, aspect_means
-from labeltree.evaluation.sample_columns import Column, Floats, class_means
+from labeltree.evaluation.sample_columns import Column, class_means
 from labeltree.evaluation.statistics import Statistic
 from labeltree.options.evaluation import EvaluationSettings
 from labeltree.progress import Progress
@@ -58,7 +58,12 @@ def measure(
         given: fitted classifiers, or the choice of the one that answers. By default the classifiers are
             fitted to the training samples, and one is chosen on the validation samples.
     """
-    inputs = replace(inputs, given=_classifiers(inputs, given))
+    if not isinstance(given, Classifiers):
+        _say(inputs, "linear probe")
+        chosen = given
+        given = inputs.fit_classifiers(None if chosen is None else "auto")
+        given = given if chosen is None else replace(given, chosen=chosen)
+    inputs = replace(inputs, given=given)
     standard, further = dict[str, ProtocolResult](), dict[str, ProtocolResult]()
     for entry in entries:
         (standard if entry.standard else further)[entry.name] = _run(entry, inputs)
@@ -81,15 +86,6 @@ def measure(
         [note for each in standard.values() for note in each.notes],
         aspect_notes,
     )
-
-
-def _classifiers(inputs: Inputs, given: Classifiers | ChosenClassifier | None) -> Classifiers:
-    if isinstance(given, Classifiers):
-        return given
-    _say(inputs, "linear probe")
-    if given is None:
-        return inputs.fit_classifiers()
-    return replace(inputs.fit_classifiers("auto"), chosen=given)
 
 
 def _run(entry: ProtocolEntry, inputs: Inputs) -> ProtocolResult:
@@ -269,24 +265,7 @@ def _outcomes(
         instances=(rows if table.instances is None else table.instances[rows]).numpy(),
         nodes=nodes.numpy(),
         taxonomy=inputs.judging.tree,
-        values={key: _placed([c.values for c in of], of, place, len(rows)) for key, of in parts.items()},
-        weights={
-            key: np.nan_to_num(_placed([_weights(c, len(of)) for c in of], of, place, len(rows)))
-            for key, of in parts.items()
-            if len(of) > 1 or of[0].weights is not None
-        },
-        classes={
-            key: _place_integers([_labels(c, inputs.nodes) for c in of], of, place, len(rows))
-            for key, of in parts.items()
-            if of[0].class_mean
-        },
-        folds={
-            key: _place_integers(
-                [torch.full(c.values.shape, k) for k, c in enumerate(of)], of, place, len(rows)
-            )
-            for key, of in parts.items()
-            if len(of) > 1
-        },
+        **_placed_columns(parts, inputs.nodes, place, len(rows)),
         among=frozenset(key for key, of in parts.items() if of[0].among),
         without={
             key: of[0].without.placed(place[of[0].rows].numpy(), len(rows))
@@ -349,29 +328,37 @@ def _sort_by_role(statistics: Sequence[Statistic]) -> dict[str, list[Statistic]]
     return by_role
 
 
-def _weights(column: Column, parts: int) -> Tensor:
-    """Sample weights of a column; if a number has several parts, scaled so that all parts weigh the same."""
-    weights = torch.ones_like(column.values) if column.weights is None else column.weights.double()
-    return weights if parts == 1 else weights / weights[~column.values.isnan()].sum().clamp_min(1e-300)
+def _placed_columns(
+    parts: Mapping[Key, Sequence[Column]], nodes: Tensor, place: Tensor, count: int
+) -> dict[str, dict[Key, NDArray[Any]]]:
+    """The values ``(count,)`` of each metric by sample, and the weights, classes and folds that it has.
 
+    If a number has several parts, its weights are scaled so that all parts weigh the same.
 
-def _labels(column: Column, nodes: Tensor) -> Tensor:
-    """The class of each sample of a column."""
-    return nodes[column.rows] if column.labels is None else column.labels
-
-
-def _place_integers(
-    values: Sequence[Tensor], columns: Sequence[Column], place: Tensor, count: int
-) -> NDArray[np.int64]:
-    """Whole numbers of the columns' samples, as `_placed`, −1 elsewhere."""
-    placed = _placed([each.double() for each in values], columns, place, count)
-    return np.nan_to_num(placed, nan=-1.0).astype(np.int64)
-
-
-def _placed(values: Sequence[Tensor], columns: Sequence[Column], place: Tensor, count: int) -> Floats:
-    """Values of the columns at the places of their rows, NaN elsewhere: ``(count,)``."""
-    placed = torch.full((count,), torch.nan, dtype=torch.float64)
-    for part, column in zip(values, columns, strict=True):
-        assert column.rows is not None
-        placed[place[column.rows]] = part
-    return placed.numpy()
+    Args:
+        parts: the columns of each metric.
+        nodes: labels of all rows of the table.
+        place: ``(n,)`` the position of each row of the table.
+        count: number of positions.
+    """
+    placed: dict[str, dict[Key, NDArray[Any]]] = {"values": {}, "weights": {}, "classes": {}, "folds": {}}
+    for key, columns in parts.items():
+        several = len(columns) > 1
+        values, weights = np.full(count, np.nan), np.zeros(count)
+        classes, folds = np.full((2, count), -1)
+        for number, column in enumerate(columns):
+            assert column.rows is not None
+            at = place[column.rows].numpy()
+            weighed = torch.ones_like(column.values) if column.weights is None else column.weights.double()
+            if several:
+                weighed = weighed / weighed[~column.values.isnan()].sum().clamp_min(1e-300)
+            values[at], weights[at], folds[at] = column.values.numpy(), weighed.numpy(), number
+            classes[at] = (nodes[column.rows] if column.labels is None else column.labels).numpy()
+        placed["values"][key] = values
+        if several or columns[0].weights is not None:
+            placed["weights"][key] = np.nan_to_num(weights)
+        if columns[0].class_mean:
+            placed["classes"][key] = classes
+        if several:
+            placed["folds"][key] = folds
+    return placed

@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -189,13 +189,11 @@ def _question_counts(results: Sequence[EvaluationResult]) -> dict[str, int]:
 def _question_aurocs(results: Sequence[EvaluationResult], counts: Mapping[str, int]) -> dict[str, float]:
     """The AUROC of each named set of nodes: the mean over the folds in which it is defined."""
     names = {name.rpartition(": ")[0] for name in counts if name.endswith(f": {QUESTION_COUNTS[0]}")}
-    aurocs = {}
+    aurocs: dict[str, float] = {}
     for name in names:
         several = [each.main.protocols["node-scores"].scores for each in results if _has_nodes(each)]
         keys = [key for key in several[0] if key == f"{name}.auroc" or key.endswith(f".{name}.auroc")]
-        for key in keys:
-            known = [of[key] for of in several if not math.isnan(of.get(key, math.nan))]
-            aurocs[key] = sum(known) / len(known) if known else math.nan
+        aurocs |= {key: _mean_of_folds(several, key) for key in keys}
     return aurocs
 
 
@@ -206,11 +204,14 @@ def _node_aurocs(results: Sequence[EvaluationResult]) -> dict[str, float]:
         by_node = each.main.protocols["node-scores"].by_node
         key = next((key for key in by_node if key.rpartition(".")[2] == "auroc"), None)
         by_fold.append({} if key is None else by_node[key])
-    aurocs = {}
-    for node in dict.fromkeys(node for of in by_fold for node in of):
-        known = [of[node] for of in by_fold if not math.isnan(of.get(node, math.nan))]
-        aurocs[node] = sum(known) / len(known) if known else math.nan
-    return aurocs
+    nodes = dict.fromkeys(node for of in by_fold for node in of)
+    return {node: _mean_of_folds(by_fold, node) for node in nodes}
+
+
+def _mean_of_folds(folds: Sequence[Mapping[str, float]], key: str) -> float:
+    """The mean of a number over the folds in which it is defined; NaN without any."""
+    known = [of[key] for of in folds if not math.isnan(of.get(key, math.nan))]
+    return sum(known) / len(known) if known else math.nan
 
 
 def _has_nodes(result: EvaluationResult) -> bool:
@@ -304,15 +305,13 @@ def _one_classifier(results: Sequence[EvaluationResult]) -> ChosenClassifier:
     """The classifier that is best on the validation samples of all folds together."""
     choices = [each.main.classifier for each in results]
     samples = sum(choice.samples for choice in choices)
-    right = {
-        name: sum(choice.accuracies.get(name, 0.0) * choice.samples for choice in choices) / max(samples, 1)
-        for name in choices[0].accuracies
-    }
-    f1 = {
-        name: sum(choice.hierarchical_f1.get(name, 0.0) * choice.samples for choice in choices)
-        / max(samples, 1)
-        for name in choices[0].hierarchical_f1
-    }
+
+    def mean(kind: Literal["accuracies", "hierarchical_f1"]) -> dict[str, float]:
+        scores = [(getattr(choice, kind), choice.samples) for choice in choices]
+        weight = max(samples, 1)
+        return {name: sum(of.get(name, 0.0) * n for of, n in scores) / weight for name in scores[0][0]}
+
+    right, f1 = mean("accuracies"), mean("hierarchical_f1")
     scores, names = f1 or right, {choice.name for choice in choices}
     best = max(names, key=lambda name: (scores.get(name, 0.0), name)) if len(names) > 1 else choices[0].name
     return replace(choices[0], name=best, accuracies=right, hierarchical_f1=f1, samples=samples)

@@ -29,9 +29,9 @@ from labeltree.metrics.functional import (
     hierarchical_f1,
     mistake_severity,
     nearest_labels,
-    retrieval_metrics,
     tree_accuracy,
 )
+from labeltree.metrics.retrieval import Retrieval
 from labeltree.metrics.search.ranking import RankedChunk, ranked_chunks
 from labeltree.progress import Progress
 from labeltree.taxonomy.label_sets import shared_depth
@@ -178,10 +178,10 @@ class Inputs(TableInputs):
             among: dict[str, Any] = {"geometry": reading.geometry, "reduction": "none", **options}
             plain = (points, nodes, tree, of_keys, key_nodes)
             of_tree = plain if by_depth else (points, own, judge, of_keys, other)
-            one = retrieval_metrics
-            values = one(*of_tree, ks=ks, ahp_k=hp_k, depths=depths, graded=asked, **among)
+            values = Retrieval(*of_tree, **among).metrics(ks=ks, ahp_k=hp_k, depths=depths, graded=asked)
             if by_depth and tree is not judge:
-                of_judge = one(points, own, judge, of_keys, other, ks=(), ahp_k=hp_k, graded=asked, **among)
+                retrieval = Retrieval(points, own, judge, of_keys, other, **among)
+                of_judge = retrieval.metrics(ks=(), ahp_k=hp_k, graded=asked)
                 by_tree = ("ahp@", *_GRADED, "ap/")
                 values |= {name: score for name, score in of_judge.items() if name.startswith(by_tree)}
             return values

@@ -5,19 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from labeltree.decisions.classifiers import ChosenClassifier, ClassifierKind, Classifiers
 from labeltree.errors import DataError
 from labeltree.evaluation.chosen_samples import Samples
 from labeltree.evaluation.error_tree import TreeErrors
-from labeltree.evaluation.json_numbers import Bounds, from_fields, without_nan
+from labeltree.evaluation.json_numbers import Bounds, from_fields
 from labeltree.evaluation.outcomes import Outcomes
 from labeltree.evaluation.representations import Representation
 from labeltree.evaluation.sample_columns import Column, Number, Place
 from labeltree.evaluation.statistics import Statistic
 from labeltree.options.evaluation import EvaluationSettings
-from labeltree.safe_files import fits
+from labeltree.runs.run_folder import plain_json
+from labeltree.safe_files import Reader, fits, read_json
 
 __all__ = [
     "NOT_MEASURED",
@@ -32,6 +34,7 @@ __all__ = [
 ]
 
 FORMAT = 1
+_RESULT = Reader("the result of an evaluation", "run 'labeltree evaluate' again")
 
 PREFIX: dict[ClassifierKind, str] = {
     "probe": "",
@@ -382,10 +385,26 @@ class EvaluationResult:
         """The evaluated method."""
         return self.methods[self.name]
 
+    def with_notes(
+        self, first: Sequence[str] = (), last: Sequence[str] = (), cautions: Sequence[str] = ()
+    ) -> EvaluationResult:
+        """The result with further notes before and after those that it has, and with further cautions."""
+        notes = [*first, *self.notes, *last]
+        return replace(self, notes=notes, cautions=[*self.cautions, *cautions])
+
+    @classmethod
+    def load(cls, path: Path) -> EvaluationResult:
+        """Read ``metrics.json``.
+
+        Raises:
+            DataError: if it is missing or damaged, or was written by a newer version.
+        """
+        return cls.from_dict(read_json(path, _RESULT))
+
     def to_dict(self) -> dict[str, Any]:
         """Plain dictionaries, lists, strings and numbers; NaN becomes None, as JSON has no NaN."""
         bare = replace(self, outcomes={}, samples=None, classifiers=None)
-        content: dict[str, Any] = without_nan(asdict(bare))
+        content: dict[str, Any] = plain_json(asdict(bare))
         for not_saved in ("outcomes", "samples", "classifiers"):
             del content[not_saved]
         for name, method in self.methods.items():

@@ -365,31 +365,24 @@ class _Ratios:
         """The number at every place: one metric, or the mean over parts of the mean metric of each part."""
         if not self.count:
             return {place: Number(np.nan) for place in places}
-        single = {place: int(parts[0][0]) for place, parts in places.items() if _alone(parts)}
-        several = {place: parts for place, parts in places.items() if place not in single}
-        means = [
-            (np.concatenate(parts), np.concatenate([np.full(len(p), 1 / max(len(p), 1)) for p in parts]))
-            for parts in several.values()
-        ]
-        column, group, values, weights = (np.concatenate([e[i] for e in self.entries]) for i in range(4))
+        means: list[tuple[Integers, Floats]] = []
+        row_of: dict[Place, int] = {}  # of the metrics, followed by the means
+        for place, parts in places.items():
+            if len(parts) == 1 and len(parts[0]) == 1:
+                row_of[place] = int(parts[0][0])
+            else:
+                row_of[place] = self.count + len(means)
+                shares = np.concatenate([np.full(len(part), 1 / max(len(part), 1)) for part in parts])
+                means.append((np.concatenate(parts), shares))
+        column, group, values, weights = map(np.concatenate, zip(*self.entries, strict=True))
         shape = self.count, max(self.units.count, 1)
         ratios = RatioColumns.of(column, group, values, weights, shape, means)
-        value, mean = ratios.values
-        if self.units.resampling is None:
-            numbers = {place: Number(float(value[i])) for place, i in single.items()}
-            return _ordered(places, numbers | dict(zip(several, map(Number, mean.tolist()), strict=True)))
-        ends, of_means = ratios.ends(self.units.resampling, np.concatenate(self.shares))
-        numbers = {place: Number(float(value[i]), *ends[:, i].tolist()) for place, i in single.items()}
-        rows = zip(mean.tolist(), *of_means.tolist(), strict=True)
-        return _ordered(places, numbers | {p: Number(*row) for p, row in zip(several, rows, strict=True)})
-
-
-def _alone(parts: list[Integers]) -> bool:
-    return len(parts) == 1 and len(parts[0]) == 1
-
-
-def _ordered(places: dict[Place, list[Integers]], numbers: dict[Place, Number]) -> dict[Place, Number]:
-    return {place: numbers[place] for place in places}
+        table = np.full((4, self.count + len(means)), np.nan)
+        table[0] = np.concatenate(ratios.values)
+        if self.units.resampling is not None:
+            ends = ratios.ends(self.units.resampling, np.concatenate(self.shares))
+            table[1:] = np.concatenate(ends, axis=1)
+        return {place: Number(*table[:, row].tolist()) for place, row in row_of.items()}
 
 
 class ResamplingUnits:
@@ -416,18 +409,13 @@ class ResamplingUnits:
 
 def few_groups_note(table: EmbeddingTable, tested: Tensor) -> list[str]:
     """A note if there are too few groups for intervals; else an empty list."""
-    count = _count(table, tested)
+    if table.groups is None:
+        return []
+    groups = table.groups[tested]
+    count = len(torch.unique(groups[groups >= 0])) + int((groups < 0).sum())
     if not 0 < count < FEWEST_GROUPS:
         return []
     return [
         f"The test samples are of {count} group{'s' if count > 1 else ''}: too few for intervals, which need "
         f"{FEWEST_GROUPS}; and no test of them can fall below 0.05."
     ]
-
-
-def _count(table: EmbeddingTable, tested: Tensor) -> int:
-    if table.groups is None:
-        return 0
-    groups = table.groups[tested]
-    alone = int((groups < 0).sum())
-    return len(torch.unique(groups[groups >= 0])) + alone

@@ -81,7 +81,7 @@ class CorrectedLabels:
             said.append(self._test_labels_note())
             if without is not None:
                 said.append(_both(result, without))
-        return replace(result, notes=[*said, *result.notes], cautions=[*result.cautions, *said])
+        return result.with_notes(said, cautions=said)
 
     def _test_labels_note(self) -> str:
         touched, total = self._touched & self.measured, int(self.measured.sum())

@@ -16,16 +16,15 @@ from labeltree.evaluation import (
     attribute_rows,
     pool_folds,
     protocol_table,
-    save_outcomes,
 )
 from labeltree.inference.finish import finish_run
 from labeltree.models import as_pinned
 from labeltree.options.evaluation import EvaluateOptions
-from labeltree.progress import Progress
-from labeltree.report.evaluate_and_report import Evaluated, evaluate_run
+from labeltree.progress import add_prefix
+from labeltree.report.evaluate_run import evaluate_run
+from labeltree.report.evaluation_case import Evaluated, write_evaluation
 from labeltree.report.pages.document import Block, Cell, Heading, Notes, Table, Text, to_html
 from labeltree.report.pages.first_screen import group_word, question_panels
-from labeltree.report.tables.main_numbers import main_numbers_table
 from labeltree.report.wording import plural
 from labeltree.runs import ModelDescription, RunFolder
 from labeltree.safe_files import Reader, read_json
@@ -129,28 +128,21 @@ def evaluate_folds(options: EvaluateOptions) -> Evaluated:
         RunError: if a run is not finished.
         DataError: if two runs tested the same sample.
     """
-    path = options.place
-    runs = fold_runs(path)
+    runs = fold_runs(options.place)
     results: list[EvaluationResult] = []
     for number, run in enumerate(runs, start=1):
-        shown = _number(options.progress, number, len(runs))
+        shown = add_prefix(options.progress, f"fold {number} of {len(runs)}")
         results.append(evaluate_run(replace(options, what=run, title=None, progress=shown)).result)
-    outcomes = [each.outcomes[each.name] for each in results]
-    pooled, folder = pool_folds(results, outcomes), RunFolder(path)
-    with folder.locked():
-        folder.write_json(folder.metrics, pooled.to_dict())
-        save_outcomes(folder.outcomes, pooled.outcomes)
+    pooled = pool_folds(results, [each.outcomes[each.name] for each in results])
+
+    def draw(file: Path) -> None:
         recipe = ModelDescription.load(RunFolder(runs[0]).description).settings
         title = options.title or f"{Path(str(recipe['data'])).stem}: {pooled.name}, {len(runs)} folds"
-        page = _page(pooled, results, runs, title, group_word(recipe))
-        write_text(folder.report, to_html(page))
-    return Evaluated(pooled, main_numbers_table(pooled), folder.metrics, folder.report)
+        write_text(file, to_html(_page(pooled, results, runs, title, group_word(recipe))))
 
-
-def _number(progress: Progress | None, number: int, count: int) -> Progress | None:
-    if progress is None:
-        return None
-    return lambda message, done, total: progress(f"fold {number} of {count}: {message}", done, total)
+    folder = RunFolder(options.place)
+    with folder.locked():
+        return write_evaluation(pooled, folder, draw)
 
 
 def _page(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from torch import Tensor
 from labeltree.data import Source
 from labeltree.data.source import CALIB
 from labeltree.errors import DataError, LabeltreeError, RunError
-from labeltree.evaluation import EvaluationResult, evaluate
+from labeltree.evaluation import EvaluationResult
 from labeltree.inference.calibrate_run import Decider, open_decider
 from labeltree.inference.load_run import TrainedRun, load_run
 from labeltree.inference.named_samples import open_other, seen_in_training
@@ -23,14 +24,11 @@ from labeltree.inference.run_embeddings import OwnSamples, embed_source
 from labeltree.inference.training_samples import joined, training_samples
 from labeltree.options.evaluation import EvaluateOptions
 from labeltree.progress import Progress
-from labeltree.report.evaluate_and_report import Evaluated, data_notes, write_evaluation
+from labeltree.report.evaluation_case import Evaluated, EvaluationCase, data_notes, evaluate_case
 from labeltree.report.pages.first_screen import promise_sentence
 from labeltree.runs import EmbeddingTable, RunFolder
-from labeltree.safe_files import Reader, read_json
 
 __all__ = ["evaluate_on_data"]
-
-_RESULT = Reader("the result of an evaluation", "run 'labeltree evaluate' again")
 
 
 def evaluate_on_data(options: EvaluateOptions) -> Evaluated:
@@ -48,55 +46,53 @@ def evaluate_on_data(options: EvaluateOptions) -> Evaluated:
         TaxonomyError: if a label is not in the run's taxonomy.
         FolderInUseError: if another process writes where the files go.
     """
-    path, data, settings, progress = options.place, str(options.data), options.settings, options.progress
-    run = load_run(path, progress, own_data=False)
-    source = open_other(run, data, data_path=options.data_path, kept=settings.by)
+    run = load_run(options.place, options.progress, own_data=False)
+    source = open_other(run, str(options.data), data_path=options.data_path, kept=options.settings.by)
     if not bool((source.nodes >= 0).any()):
-        raise DataError(f"no sample of '{data}' has a label; 'labeltree predict' answers for samples without")
-    folder = RunFolder(options.out or run.folder.home.path / f"elsewhere-{Path(data).stem}")
-    with folder.locked():
-        classifiers = run_classifiers(run, options.classifier)
-        known = _known_samples(run, path, progress)
-        theirs = embed_source(run.network, source, answers=True, keep=False, progress=progress)
-        table = _add_reference(theirs, known)
-        name = run.recipe.objective
-        protocols = tuple(dict.fromkeys(("decisions", *settings.protocols)))
-        result = evaluate(
-            table,
-            run.taxonomy,
-            name=name,
-            split="test",
-            settings=replace(settings, protocols=protocols, classifier=classifiers.chosen.asked),
-            classifiers={name: classifiers},
-            progress=progress,
+        raise DataError(
+            f"no sample of '{options.data}' has a label; 'labeltree predict' answers for samples without"
         )
+    out = options.out or run.folder.home.path / f"elsewhere-{Path(str(options.data)).stem}"
+    return evaluate_case(partial(_open_case, run, source, options), RunFolder(out), options.progress)
+
+
+def _open_case(run: TrainedRun, source: Source, options: EvaluateOptions) -> EvaluationCase:
+    settings, data = options.settings, Path(str(options.data))
+    classifiers = run_classifiers(run, options.classifier)
+    known = _known_samples(run, options.place, options.progress)
+    theirs = embed_source(run.network, source, answers=True, keep=False, progress=options.progress)
+    table, name = _add_reference(theirs, known), run.recipe.objective
+
+    def remark(result: EvaluationResult) -> EvaluationResult:
         said = [
-            f"The samples are those of '{Path(data).name}', from which nothing was learned.",
+            f"The samples are those of '{data.name}', from which nothing was learned.",
             *_compare_with_own(result, run.folder),
-        ]
-        warned = [
             *_without_groups(source, run),
             *_drifted(open_decider(run), theirs),
             *_seen_before(source, run),
             *filter(None, [promise_sentence(result)]),
         ]
-        result = replace(
-            result,
-            notes=[*said, *warned, *result.notes, *data_notes(source)],
-            cautions=[*said, *warned, *result.cautions],
-        )
-        return write_evaluation(
-            result,
-            table,
-            run.taxonomy,
-            folder,
-            progress,
-            source,
-            visible=torch.arange(len(table)) < len(theirs),
-            title=options.title or f"{Path(data).stem}: {name}, trained on {Path(run.recipe.data).stem}",
-            recipe=run.recipe.to_dict(),
-            trained=run.folder.read_versions(),
-        )
+        return replace(result.with_notes(said, data_notes(source)), cautions=[*said, *result.cautions])
+
+    return EvaluationCase(
+        name=name,
+        table=table,
+        taxonomy=run.taxonomy,
+        settings=replace(
+            settings,
+            protocols=tuple(dict.fromkeys(("decisions", *settings.protocols))),
+            classifier=classifiers.chosen.asked,
+        ),
+        title=options.title or f"{data.stem}: {name}, trained on {Path(run.recipe.data).stem}",
+        classifiers={name: classifiers},
+        remarks=[remark],
+        source=source,
+        shown={
+            "visible": torch.arange(len(table)) < len(theirs),
+            "recipe": run.recipe.to_dict(),
+            "trained": run.folder.read_versions(),
+        },
+    )
 
 
 def _known_samples(run: TrainedRun, path: str | Path, progress: Progress | None) -> EmbeddingTable:
@@ -183,7 +179,7 @@ def _apart(first: Tensor, second: Tensor) -> Tensor:
 def _compare_with_own(result: EvaluationResult, folder: RunFolder) -> list[str]:
     """The accuracy on the run's own test samples, if it was evaluated."""
     try:
-        own = EvaluationResult.from_dict(read_json(folder.metrics, _RESULT))
+        own = EvaluationResult.load(folder.metrics)
     except LabeltreeError:
         return []
     if own.name not in own.methods or own.split != "test":

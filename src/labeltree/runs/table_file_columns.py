@@ -37,7 +37,7 @@ def read_nodes(path: Path, raw: dict[str, Any], taxonomy: AnyTaxonomy | None) ->
         return _check_nodes(path, as_integers(path, "nodes", raw["nodes"]), taxonomy)
     if taxonomy is None:
         raise DataError(f"'{path}' gives labels by name: a taxonomy is needed to read it")
-    return _encode(path, "labels", raw["labels"], taxonomy)
+    return nodes_of_labels(path, "labels", as_texts(path, "labels", raw["labels"]), taxonomy)
 
 
 def read_answers(path: Path, raw: dict[str, Any], taxonomy: AnyTaxonomy | None) -> Tensor | None:
@@ -46,7 +46,7 @@ def read_answers(path: Path, raw: dict[str, Any], taxonomy: AnyTaxonomy | None) 
         return None
     answers = np.asarray(raw["predictions"])
     if answers.dtype.kind in "UO" and taxonomy is not None:
-        return _encode(path, "predictions", answers, taxonomy)
+        return nodes_of_labels(path, "predictions", as_texts(path, "predictions", answers), taxonomy)
     return _check_nodes(path, as_integers(path, "predictions", answers), taxonomy)
 
 
@@ -93,10 +93,6 @@ def _whole(column: Any) -> np.ndarray[Any, Any]:
     numbers = values.astype(float)
     numbers[np.isnan(numbers)] = -1
     return numbers.astype(np.int64) if bool((numbers == np.floor(numbers)).all()) else values
-
-
-def _encode(path: Path, name: str, labels: Any, taxonomy: AnyTaxonomy) -> Tensor:
-    return nodes_of_labels(path, name, as_texts(path, name, labels), taxonomy)
 
 
 def _check_nodes(path: Path, nodes: Tensor, taxonomy: AnyTaxonomy | None) -> Tensor:

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from labeltree.atomic import atomic_write
-from labeltree.evaluation.json_numbers import from_json, without_nan
+from labeltree.evaluation.json_numbers import from_json
 from labeltree.links import refuse_links
+from labeltree.runs.run_folder import plain_json
 from labeltree.safe_files import Reader, read_json
 from labeltree.studies.run import Task, run_tasks_of, state_of, trial_tasks_of
 from labeltree.studies.score_names import missing_scores
@@ -201,7 +202,7 @@ class Book:
         if self.failures:
             content["failures"] = self.failures
         with atomic_write(self.path) as temporary:
-            text = json.dumps(without_nan(content), indent=1, allow_nan=False)
+            text = json.dumps(plain_json(content), indent=1, allow_nan=False)
             temporary.write_text(text + "\n", "utf-8")
 
 

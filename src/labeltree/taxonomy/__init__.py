@@ -1,8 +1,7 @@
 """The label taxonomy: build it, check it, number it, and ask it how labels are related."""
 
 from labeltree.errors import TaxonomyError
-from labeltree.taxonomy.dag import TaxonomyDAG
-from labeltree.taxonomy.load_taxonomy_file import AnyTaxonomy, load_taxonomy
+from labeltree.taxonomy.dag import AnyTaxonomy, TaxonomyDAG, load_taxonomy
 from labeltree.taxonomy.relations import RelationTable, num_relations, relation_code, relation_from_paths
 from labeltree.taxonomy.tree import Taxonomy
 from labeltree.taxonomy.version_history import Revision

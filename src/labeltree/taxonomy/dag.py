@@ -1,10 +1,10 @@
-"""A taxonomy whose nodes may have several parents."""
+"""A taxonomy whose nodes may have several parents, and a file of either kind of taxonomy."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from functools import cached_property
-from os import PathLike
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -15,7 +15,8 @@ from labeltree.lazy import torch
 from labeltree.taxonomy.check_nodes import NodesLike
 from labeltree.taxonomy.class_embeddings import cholesky_of_dag
 from labeltree.taxonomy.description import render, review, review_parents
-from labeltree.taxonomy.files.entries import entries_of_dag
+from labeltree.taxonomy.files.entries import Entries, entries_of_dag
+from labeltree.taxonomy.files.taxonomy_files import read_taxonomy
 from labeltree.taxonomy.naming import some
 from labeltree.taxonomy.project_dag import ProjectionRule, keep_parents, nearest_root, yolo9000
 from labeltree.taxonomy.taxonomy_graph import Graph
@@ -24,7 +25,7 @@ from labeltree.taxonomy.tree import Taxonomy
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["TaxonomyDAG", "check_tree"]
+__all__ = ["AnyTaxonomy", "TaxonomyDAG", "check_tree", "load_taxonomy"]
 
 
 class TaxonomyDAG(Graph):
@@ -185,5 +186,29 @@ def check_tree(what: str, taxonomy: object) -> Taxonomy:
             "depth; project the DAG, and give labels as nodes of the tree"
         )
     given = f"'{taxonomy}'" if isinstance(taxonomy, str) else type(taxonomy).__name__
-    file = "; load_taxonomy reads one from a file" if isinstance(taxonomy, str | PathLike) else ""
+    file = "; load_taxonomy reads one from a file" if isinstance(taxonomy, str | os.PathLike) else ""
     raise TypeError(f"{what} need a labeltree.Taxonomy, got {given}{file}")
+
+
+AnyTaxonomy = Taxonomy | TaxonomyDAG
+"""A tree or a DAG: what metrics accept."""
+
+
+def load_taxonomy(path: str | os.PathLike[str], root_name: str | None = "root") -> AnyTaxonomy:
+    """Read a taxonomy file: a `Taxonomy` if every node has one parent, else a `TaxonomyDAG`.
+
+    Args:
+        path: as for `Taxonomy.from_file` and `TaxonomyDAG.from_file`.
+        root_name: the name of the root above nested names or paths; None if they begin with the root.
+
+    Raises:
+        TaxonomyError: if the file is missing, unreadable or holds neither.
+    """
+    return read_taxonomy(path, root_name, tree_or_dag, several_parents=True)
+
+
+def tree_or_dag(entries: Entries) -> AnyTaxonomy:
+    """A tree if every node has one parent, else a DAG."""
+    # so many edges are those of a tree; or there are several roots, which both classes refuse
+    is_tree = len(entries.parents) < len(entries.names)
+    return Taxonomy._of(entries) if is_tree else TaxonomyDAG._of(entries)

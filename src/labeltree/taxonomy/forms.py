@@ -7,12 +7,12 @@ from pathlib import Path
 
 from labeltree.errors import TaxonomyError
 from labeltree.options.choices import Form
+from labeltree.taxonomy.dag import AnyTaxonomy, tree_or_dag
 from labeltree.taxonomy.files.breadcrumbs import breadcrumbs_of, google_taxonomy
 from labeltree.taxonomy.files.codes_of_classes import SCHEMES, CodeScheme, entries_from_codes
 from labeltree.taxonomy.files.edge_tables import edges_from_table, rf2_edges, rf2_names
 from labeltree.taxonomy.files.entries import Entries, entries_from_paths
 from labeltree.taxonomy.files.taxonomy_files import read_text, rows_of_table
-from labeltree.taxonomy.load_taxonomy_file import AnyTaxonomy, tree_or_dag
 from labeltree.taxonomy.naming import nearest_hint
 
 __all__ = ["Form", "code_scheme", "read_form"]

@@ -19,12 +19,9 @@ from labeltree.options.comparison_options import CompareOptions
 from labeltree.options.evaluation import EvaluationSettings
 from labeltree.progress import Progress
 from labeltree.runs import EmbeddingTable, RunFolder, SampleRecord
-from labeltree.safe_files import Reader, read_json
 from labeltree.taxonomy import AnyTaxonomy, load_taxonomy
 
 __all__ = ["Compared", "compare_paths", "write_comparison"]
-
-_RESULT = Reader("the result of an evaluation", "run 'labeltree evaluate' again")
 
 _HALF = (
     "There is no split: half of the samples was set aside for the classifiers to learn from, and answers and "
@@ -184,6 +181,6 @@ def _read(
 def _result(file: Path) -> EvaluationResult | None:
     """The result beside the outcomes; None if another version wrote it. The comparison does not need it."""
     try:
-        return EvaluationResult.from_dict(read_json(file, _RESULT))
+        return EvaluationResult.load(file)
     except DataError:
         return None

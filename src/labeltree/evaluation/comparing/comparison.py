@@ -8,7 +8,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from labeltree.errors import DataError
-from labeltree.evaluation.json_numbers import from_fields, without_nan
+from labeltree.evaluation.json_numbers import from_fields
+from labeltree.runs.run_folder import plain_json
 
 __all__ = ["Comparison", "Difference", "Estimate", "MetricComparison", "StratumComparison"]
 
@@ -175,7 +176,7 @@ class Comparison:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dictionaries, lists, strings and numbers; NaN becomes None, as JSON has no NaN."""
-        content: dict[str, Any] = without_nan(asdict(self))
+        content: dict[str, Any] = plain_json(asdict(self))
         return {"format": FORMAT, **content}
 
     @classmethod

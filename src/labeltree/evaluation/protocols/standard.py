@@ -25,7 +25,7 @@ from labeltree.metrics.functional import (
     parent_violations,
 )
 
-__all__ = ["feature_means", "lda", "own", "probe", "prototypes", "retrieval", "violations"]
+__all__ = ["own", "probe", "retrieval", "violations"]
 
 _OF_EMBEDDINGS = ("h_ap", "ndcg", "asi", "ap_at_depth")
 
@@ -43,37 +43,23 @@ def probe(inputs: Inputs, options: Any) -> ProtocolResult:
     return _answers(inputs, "probe", inputs.roles[0], notes if gap else [])
 
 
-@register(
+def _register_classifier(name: ClassifierKind, summary: str, source: str) -> None:
+    """Add a protocol: the scores of a classifier on the test samples."""
+
+    @register(name, summary=summary, source=source, standard=True)
+    def judge(inputs: Inputs, options: Any) -> ProtocolResult:
+        return _answers(inputs, name, "embeddings" if name == "prototypes" else inputs.roles[0])
+
+
+_register_classifier(
     "prototypes",
-    summary="nearest class mean of the embeddings, in their geometry",
-    source="Climbing the Label Tree, Section 4.4",
-    standard=True,
+    "nearest class mean of the embeddings, in their geometry",
+    "Climbing the Label Tree, Section 4.4",
 )
-def prototypes(inputs: Inputs, options: Any) -> ProtocolResult:
-    """Scores of the nearest class mean on the test samples."""
-    return _answers(inputs, "prototypes", "embeddings")
-
-
-@register(
-    "lda",
-    summary="linear discriminant analysis on the features, with shrinkage",
-    source="Ledoit & Wolf 2004",
-    standard=True,
+_register_classifier(
+    "lda", "linear discriminant analysis on the features, with shrinkage", "Ledoit & Wolf 2004"
 )
-def lda(inputs: Inputs, options: Any) -> ProtocolResult:
-    """Scores of the discriminants on the test samples."""
-    return _answers(inputs, "lda", inputs.roles[0])
-
-
-@register(
-    "feature-means",
-    summary="nearest class mean of the features, by cosine",
-    source="of labeltree",
-    standard=True,
-)
-def feature_means(inputs: Inputs, options: Any) -> ProtocolResult:
-    """Scores of the nearest class mean of the features on the test samples."""
-    return _answers(inputs, "feature-means", inputs.roles[0])
+_register_classifier("feature-means", "nearest class mean of the features, by cosine", "of labeltree")
 
 
 @register(

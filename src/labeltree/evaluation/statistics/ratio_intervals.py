@@ -13,12 +13,13 @@ from scipy.sparse import coo_array, csr_array, vstack
 from labeltree.evaluation.statistics.bootstrap import Resampling
 from labeltree.evaluation.statistics.interval_ends import (
     SAME,
+    Clusters,
     Floats,
     acceleration_of,
     divided,
     jackknife_acceleration,
+    proportion_interval,
 )
-from labeltree.evaluation.statistics.proportions import Clusters, proportion_interval
 
 __all__ = ["RatioColumns"]
 
@@ -85,11 +86,8 @@ class RatioColumns:
     def values(self) -> tuple[Floats, Floats]:
         """The metrics ``(m,)`` and the means ``(a,)``."""
         ratios = divided(_total(self.numerators), _total(self.denominators))
-        return ratios, self._averaged(ratios[:, None])[:, 0]
-
-    def _averaged(self, values: Floats) -> Floats:
-        """Means ``(a, b)`` over the metrics ``(m, b)`` that are not NaN."""
-        return divided(self.means @ np.nan_to_num(values), self.means @ (~np.isnan(values)).astype(float))
+        known = (~np.isnan(ratios)).astype(float)
+        return ratios, divided(self.means @ np.nan_to_num(ratios), self.means @ known)
 
     def draws(self, resampling: Resampling, rows: slice) -> Floats:
         """Values ``(k, resamples)`` of the metrics ``rows`` in each draw."""

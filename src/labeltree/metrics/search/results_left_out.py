@@ -11,7 +11,7 @@ from labeltree.checks import check_choice
 from labeltree.metrics.metric_checks import check_labels, check_same_length
 from labeltree.options.choices import LeaveGroupOut
 
-__all__ = ["LeaveGroupOut", "LeftOut", "check_leave_group_out", "have_partner", "leaves_group_out"]
+__all__ = ["LeaveGroupOut", "LeftOut", "have_partner", "leaves_group_out"]
 
 Integers = NDArray[np.int64]
 
@@ -141,11 +141,6 @@ def groups_of(name: str, groups: Tensor, nodes: Tensor) -> Integers:
     return numbers
 
 
-def check_leave_group_out(choice: str) -> None:
-    """Raise ``ValueError`` unless `choice` is valid."""
-    check_choice("leave_group_out", choice, LeaveGroupOut)
-
-
 def leaves_group_out(choice: LeaveGroupOut, nodes: Tensor, groups: Tensor | None) -> bool:
     """Whether a search leaves out the samples of the query's own group.
 
@@ -168,7 +163,7 @@ def leaves_group_out(choice: LeaveGroupOut, nodes: Tensor, groups: Tensor | None
         False
 
     """
-    check_leave_group_out(choice)
+    check_choice("leave_group_out", choice, LeaveGroupOut)
     if groups is None or choice == "never":
         return False
     known = (nodes >= 0) & (groups >= 0)

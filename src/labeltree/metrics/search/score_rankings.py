@@ -79,7 +79,7 @@ class Search:
         self.left_out: LeftOut | None = None
         if query_groups is not None or key_groups is not None:
             self.left_out = self._own_groups(query_nodes, query_groups, key_nodes, key_groups)
-        elif self.leave_one_out:
+        elif self.keys is None:  # the queries are the database
             self.left_out = LeftOut.rows(np.arange(self.size), self.size)
 
     def _own_groups(
@@ -113,11 +113,6 @@ class Search:
                 f"{query_embeddings.shape[1]}; expected the same"
             )
         self.keys, self.key_nodes = _labelled(key_embeddings, key_nodes)
-
-    @property
-    def leave_one_out(self) -> bool:
-        """Whether the queries are the database."""
-        return self.keys is None
 
     @property
     def size(self) -> int:

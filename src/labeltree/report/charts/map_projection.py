@@ -49,11 +49,14 @@ def project(reading: Reading, rows: Tensor, nodes: Tensor, *, method: str = "t-S
         seed: of t-SNE.
     """
     check_choice("method", method, ("t-SNE", "PCA"))
-    points = reading.vectors[rows]
-    points = torch.nn.functional.normalize(points, dim=1) if _is_on_sphere(reading) else points
+    points, geometry = reading.vectors[rows], reading.representation.geometry
+    points = torch.nn.functional.normalize(points, dim=1) if geometry == "sphere" else points
     vectors = points.double().numpy()
-    flat, share = _principal_plane(vectors)
-    where = " of the tangent space at the centre of the Poincaré ball" if _is_in_ball(reading) else ""
+    centred = vectors - vectors.mean(0)
+    axes, values = principal_axes(centred)
+    flat, total = centred @ axes.T, float((values**2).sum())
+    share = float((values[:2] ** 2).sum()) / total if total else 1.0
+    where = " of the tangent space at the centre of the Poincaré ball" if geometry == "poincare" else ""
     if method == "PCA" or len(vectors) < 30:
         return Plane(flat, nodes, f"PCA{where}; the two axes hold {100 * share:.0f} % of the variance")
     return Plane(
@@ -61,13 +64,6 @@ def project(reading: Reading, rows: Tensor, nodes: Tensor, *, method: str = "t-S
         nodes,
         f"t-SNE{where}; only neighbourhoods mean something, not axes or gaps",
     )
-
-
-def _principal_plane(vectors: Array) -> tuple[Array, float]:
-    centred = vectors - vectors.mean(0)
-    axes, values = principal_axes(centred)
-    total = float((values**2).sum())
-    return centred @ axes.T, float((values[:2] ** 2).sum()) / total if total else 1.0
 
 
 def principal_axes(vectors: Array) -> tuple[Array, Array]:
@@ -98,14 +94,6 @@ def _tsne(vectors: Array, start: Array, seed: int) -> Array:
     with threadpool_limits(limits=1):
         tsne = TSNE(perplexity=perplexity, init=init, random_state=seed, n_jobs=1, **fast)
         return np.asarray(tsne.fit_transform(vectors), dtype=np.float64)
-
-
-def _is_on_sphere(reading: Reading) -> bool:
-    return reading.representation.geometry == "sphere"
-
-
-def _is_in_ball(reading: Reading) -> bool:
-    return reading.representation.geometry == "poincare"
 
 
 def draw_plane(

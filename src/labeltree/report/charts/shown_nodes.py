@@ -147,7 +147,12 @@ def oklch(lightness: float, chroma: float, hue: float) -> str:
         chroma -= 0.005
     else:
         channels = _linear_rgb(lightness, 0.0, hue)
-    return "#" + "".join(f"{round(255 * _gamma(min(max(c, 0.0), 1.0))):02x}" for c in channels)
+    colour = "#"
+    for channel in channels:
+        linear = min(max(channel, 0.0), 1.0)
+        share = 12.92 * linear if linear <= 0.0031308 else 1.055 * linear ** (1 / 2.4) - 0.055
+        colour += f"{round(255 * share):02x}"
+    return colour
 
 
 def _linear_rgb(lightness: float, chroma: float, hue: float) -> tuple[float, float, float]:
@@ -160,7 +165,3 @@ def _linear_rgb(lightness: float, chroma: float, hue: float) -> tuple[float, flo
         -1.2684380046 * long + 2.6097574011 * medium - 0.3413193965 * short,
         -0.0041960863 * long - 0.7034186147 * medium + 1.7076147010 * short,
     )
-
-
-def _gamma(value: float) -> float:
-    return 12.92 * value if value <= 0.0031308 else float(1.055 * value ** (1 / 2.4) - 0.055)

@@ -28,6 +28,7 @@ from labeltree.report.pages.first_screen import (
     tested_sentence,
 )
 from labeltree.report.pages.template import read_script, render_page
+from labeltree.report.shown_samples.encode_pictures import ShownSamples
 from labeltree.report.shown_samples.explanations import explain_samples, explanation_rows
 from labeltree.report.shown_samples.searches import choose_searches, search_legend, search_rows
 from labeltree.report.tables.confusions import confusion_rows, example_pictures, taken_for, wrong_pairs
@@ -132,6 +133,7 @@ def render_report(
         )
     questions = question_panels(result, sample, group)
     explained = explain_samples(result, table, chosen, taxonomy)
+    shown_samples = ShownSamples(table, images, texts, visible)
     disk = None
     if embeddings.representation.geometry == "poincare":
         some = stratified_subsample(shown, table.nodes[shown], _DISK_POINTS, result.settings.seed)
@@ -171,7 +173,7 @@ def render_report(
         few_cases=FEW_CASES if any(entry.samples < FEW_CASES for entry in errors.nodes) else 0,
         confusions=confusion_rows(errors, taxonomy, names, examples),
         confused=outcomes is not None and answering in outcomes.predicted,
-        attributes=attribute_tables(result),
+        attributes=attribute_tables(result) if result.main.by_attribute else [],
         protocols=protocol_blocks(result),
         curve=curve_figure(result),
         plane=draw_plane(
@@ -188,9 +190,9 @@ def render_report(
         branch_marks=[legend_mark(b.shape, colour=b.colour) for b in colours.branches],
         method_marks=[method_mark(style) for style in range(len(result.methods))],
         other_branches=colours.others,
-        searches=search_rows(searches, table, taxonomy, names, images, texts, visible),
+        searches=search_rows(searches, shown_samples, taxonomy, names),
         cautions=[said for said in result.cautions if said != promise_sentence(result)],
-        explained=explanation_rows(explained, table, taxonomy, names, images, texts, visible),
+        explained=explanation_rows(explained, shown_samples, taxonomy, names),
         promised=explained is not None and explained.promised,
         searched=len(plan.queries if plan.gallery is None else plan.gallery),
         searched_words=("" if plan.gallery is None else "training ")
@@ -199,13 +201,13 @@ def render_report(
         search_reads=embeddings.representation,
         legend=search_legend(taxonomy),
         search_style="pictures" if images is not None else "words texts" if texts is not None else "words",
-        history=history_groups(history or []),
+        history=history_groups(history) if history else [],
         epochs=len(history or []),
         notes=result.notes,
         counts=result.counts,
         settings=list(_flat(result.to_dict()["settings"])),
         recipe=list(_flat(recipe or {})),
-        trained=trained_with(trained or []),
+        trained=trained_with(trained) if trained else [],
         versions=versions(),
         split="half of each class, the table has no splits" if result.split == "half" else result.split,
     )

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from labeltree.index.search_results import Answer, Place, place_of
 from labeltree.report.charts.shown_nodes import NodeNames, nearness_colour
 from labeltree.report.pages.template import render_page
+from labeltree.report.shown_samples.encode_pictures import shorten
 from labeltree.report.wording import plural
 from labeltree.taxonomy import Taxonomy
 
 __all__ = ["Pictures", "search_page"]
 
 Pictures = Callable[[Sequence[str]], Mapping[str, str]]
-_LONGEST = 160  # characters of a text
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ def _wall(
             cards.append(
                 _Card(
                     source=pictures.get(one),
-                    text=None if texts[rank] is None else _shortened(str(texts[rank])),
+                    text=None if texts[rank] is None else shorten(str(texts[rank])),
                     id=one,
                     name=names.short(node) if node >= 0 else "no label",
                     path=names.full(node) if node >= 0 else "no label",
@@ -168,8 +168,3 @@ def _summary(cards: Sequence[_Card]) -> str:
         return plural(len(cards), "result")
     alike = sum(card.place.steps == 0 for card in known)
     return f"{alike} of {plural(len(cards), 'result')} with the same label"
-
-
-def _shortened(text: str) -> str:
-    words = " ".join(text.split())
-    return words if len(words) <= _LONGEST else f"{words[:_LONGEST].rsplit(' ', 1)[0]} …"

@@ -3,14 +3,51 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from io import BytesIO
 from typing import Any
 
 import torch
 from torch import Tensor
 
-__all__ = ["fetch", "picture"]
+from labeltree.runs import EmbeddingTable
+
+__all__ = ["ShownSamples", "fetch", "picture", "shorten"]
+
+_LONGEST = 160  # characters of a text
+
+
+@dataclass(frozen=True)
+class ShownSamples:
+    """The samples of a table as a page can show them.
+
+    Attributes:
+        table: gives labels, names and instances.
+        images: from ``(m,)`` instances to ``(m, c, h, w)`` uint8 images; None for no pictures.
+        texts: from ``(m,)`` instances to their texts; None for none.
+        visible: ``(n,)`` bool, the rows whose images and texts can be had; None = all.
+    """
+
+    table: EmbeddingTable
+    images: Callable[[Tensor], Tensor] | None = None
+    texts: Callable[[Tensor], list[str]] | None = None
+    visible: Tensor | None = None
+
+    def draw(self, rows: Iterable[int], largest: int = 160) -> tuple[dict[int, str], dict[int, str]]:
+        """Pictures as data URIs, and the beginnings of texts, of the rows of which they can be had."""
+        there = [row for row in sorted(set(rows)) if self.visible is None or bool(self.visible[row])]
+        instances = self.table.instances
+        images = {} if self.images is None else fetch(there, instances, self.images, "images")
+        texts = {} if self.texts is None else fetch(there, instances, self.texts, "texts")
+        pictures = {row: picture(image, largest) for row, image in images.items()}
+        return pictures, {row: shorten(text) for row, text in texts.items()}
+
+
+def shorten(text: str) -> str:
+    """The beginning of a text, up to a word's end."""
+    words = " ".join(text.split())
+    return words if len(words) <= _LONGEST else f"{words[:_LONGEST].rsplit(' ', 1)[0]} …"
 
 
 def fetch(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,8 +16,7 @@ from labeltree.errors import DataError
 from labeltree.evaluation import EvaluationResult
 from labeltree.evaluation.chosen_samples import Samples, promise_rows, stratified_subsample
 from labeltree.report.charts.shown_nodes import NodeNames
-from labeltree.report.shown_samples.encode_pictures import fetch, picture
-from labeltree.report.shown_samples.searches import shortened
+from labeltree.report.shown_samples.encode_pictures import ShownSamples
 from labeltree.report.wording import percent, plural
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
@@ -214,34 +212,24 @@ _VERDICTS = {"wrong": "wrong", "coarse": "answered coarsely", "right": "right"}
 
 
 def explanation_rows(
-    explanation: Explanation | None,
-    table: EmbeddingTable,
-    taxonomy: Taxonomy,
-    names: NodeNames,
-    images: Callable[[Tensor], Tensor] | None,
-    texts: Callable[[Tensor], list[str]] | None,
-    visible: Tensor | None = None,
+    explanation: Explanation | None, samples: ShownSamples, taxonomy: Taxonomy, names: NodeNames
 ) -> list[ExplainedRow]:
     """Describe the explained samples.
 
     Args:
-        found: the samples.
-        table: gives labels, names and instances.
+        explanation: the samples.
+        samples: of the table.
         taxonomy: of the labels.
         names: what to call the nodes.
-        images: from ``(m,)`` instances to ``(m, c, h, w)`` uint8 images; None for no pictures.
-        texts: from ``(m,)`` instances to their texts; None for none.
-        visible: ``(n,)`` bool, the rows whose images and texts can be had; None = all.
     """
     if explanation is None:
         return []
-    near = {int(explanation.training[n.row]) for e in explanation.samples for s in e.steps for n in _both(s)}
-    rows = sorted({e.row for e in explanation.samples} | near)
-    rows = [row for row in rows if visible is None or bool(visible[row])]
-    shown = {} if images is None else fetch(rows, table.instances, images, "images")
-    pictures = {row: picture(image, 64) for row, image in shown.items()}
-    read = {} if texts is None else fetch(rows, table.instances, texts, "texts")
-    written = {row: shortened(text) for row, text in read.items()}
+    table, visible = samples.table, samples.visible
+    rows = [each.row for each in explanation.samples]
+    for step in (step for each in explanation.samples for step in each.steps):
+        near = filter(None, (step.speaks_for, step.speaks_against))
+        rows += [int(explanation.training[neighbour.row]) for neighbour in near]
+    pictures, written = samples.draw(rows, 64)
 
     def name(row: int) -> str:
         if table.paths is not None and str(table.paths[row]):
@@ -298,7 +286,3 @@ def explanation_rows(
             )
         )
     return described
-
-
-def _both(step: Step) -> Sequence[Neighbour]:
-    return [near for near in (step.speaks_for, step.speaks_against) if near is not None]

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from labeltree.evaluation import Reading
 from labeltree.report.charts.shown_nodes import NodeNames, nearness_colour
-from labeltree.report.shown_samples.encode_pictures import fetch, picture
+from labeltree.report.shown_samples.encode_pictures import ShownSamples
 from labeltree.report.wording import plural
-from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 
-__all__ = ["Card", "Search", "SearchRow", "choose_searches", "search_legend", "search_rows", "shortened"]
+__all__ = ["Card", "Search", "SearchRow", "choose_searches", "search_legend", "search_rows"]
 
 _CANDIDATES = 40
 
@@ -137,9 +135,6 @@ def _badness(search: Search) -> float:
     return float(search.dissimilarity.mean())
 
 
-_LONGEST = 160  # characters
-
-
 @dataclass(frozen=True)
 class Card:
     """A query or a result: its picture or text if any, its class, and how far that is from the query's."""
@@ -170,29 +165,18 @@ class SearchRow:
 
 
 def search_rows(
-    searches: Sequence[Search],
-    table: EmbeddingTable,
-    taxonomy: Taxonomy,
-    names: NodeNames,
-    images: Callable[[Tensor], Tensor] | None,
-    texts: Callable[[Tensor], list[str]] | None = None,
-    visible: Tensor | None = None,
+    searches: Sequence[Search], samples: ShownSamples, taxonomy: Taxonomy, names: NodeNames
 ) -> list[SearchRow]:
     """Describe the searches.
 
     Args:
         searches: queries and results as rows of the table.
-        table: gives labels and instances.
+        samples: of the table.
         taxonomy: of the labels.
         names: what to call them.
-        images: from ``(m,)`` instances to ``(m, c, h, w)`` uint8 images; None for no pictures.
-        texts: from ``(m,)`` instances to their texts; None for none.
-        visible: ``(n,)`` bool, the rows whose images and texts can be had; None = all.
     """
-    seen = _shown(searches, table, images, "images", visible)
-    pictures = {row: picture(image) for row, image in seen.items()}
-    read = _shown(searches, table, texts, "texts", visible)
-    shown = {row: shortened(text) for row, text in read.items()}
+    nodes = samples.table.nodes
+    pictures, texts = samples.draw(row for each in searches for row in (each.query, *each.results.tolist()))
 
     @cache  # a few pairs of classes are asked for again and again
     def meeting(node: int, wanted: int) -> tuple[int, int]:
@@ -200,13 +184,13 @@ def search_rows(
         return int(taxonomy.lca(*pair)), int(taxonomy.lca_height(*pair))
 
     def card(row: int, query: int) -> Card:
-        node, wanted = int(table.nodes[row]), int(table.nodes[query])
+        node, wanted = int(nodes[row]), int(nodes[query])
         meet, height = meeting(node, wanted)
         steps = height if node != wanted else 0
         words = "same class" if node == wanted else f"meets the query at {names.short(meet)}"
         return Card(
             source=pictures.get(row),
-            text=shown.get(row),
+            text=texts.get(row),
             name=names.short(node),
             path=names.full(node),
             colour=nearness_colour(steps / max(taxonomy.max_height, 1)),
@@ -239,24 +223,3 @@ def search_legend(taxonomy: Taxonomy) -> list[tuple[str, str, str]]:
         words = f"{plural(steps, 'step')} off: nothing in common" if steps == tallest else words
         legend.append((nearness_colour(steps / tallest), f"{steps}\u2009↑", words))
     return legend
-
-
-def _shown(
-    searches: Sequence[Search],
-    table: EmbeddingTable,
-    samples: Callable[[Tensor], Any] | None,
-    what: str,
-    visible: Tensor | None,
-) -> dict[int, Any]:
-    """The sample of every row that is a query or a result, as far as it can be had."""
-    if samples is None or not searches:
-        return {}
-    rows = sorted({row for s in searches for row in (s.query, *s.results.tolist())})
-    rows = [row for row in rows if visible is None or bool(visible[row])]
-    return fetch(rows, table.instances, samples, what)
-
-
-def shortened(text: str) -> str:
-    """The beginning of a text, up to a word's end."""
-    words = " ".join(text.split())
-    return words if len(words) <= _LONGEST else f"{words[:_LONGEST].rsplit(' ', 1)[0]} …"

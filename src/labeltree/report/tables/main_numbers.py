@@ -367,9 +367,11 @@ def _half(method: MethodResult) -> float:
 def _differences(result: EvaluationResult) -> dict[str, Difference]:
     """Key of another method → its share of right answers minus that of the model, on the same samples.
 
-    Empty without the outcomes of all methods, without intervals, or if a method was tested on other samples.
+    Empty without another method or the outcomes of all, without intervals, or if a method was tested on
+    other samples.
     """
-    if result.settings.resamples == 0 or not result.methods.keys() <= result.outcomes.keys():
+    alone = len(result.methods) == 1
+    if alone or result.settings.resamples == 0 or not result.methods.keys() <= result.outcomes.keys():
         return {}
     try:
         compared = compare(

@@ -61,7 +61,8 @@ def metric_table(result: EvaluationResult, sample: str, samples: str) -> list[Ta
         "samples": samples,
         "hp_k": result.settings.hp_k,
         "search_words": _searched(result, samples),
-        "embedding_words": _embedding(result),
+        "embedding_words": f"{result.main.representations['embeddings'].dim} numbers that the loss is "
+        "computed from",
     }
     groups = []
     one_role = len(result.main.representations) == 1
@@ -118,11 +119,6 @@ def _searched(result: EvaluationResult, samples: str) -> str:
     """The samples that each query is compared with."""
     whole = f"all training {samples}" if result.search.get("searched") == "train" else f"all other {samples}"
     return f"{whole} except those of its own group" if result.search.get("own_group") == "left out" else whole
-
-
-def _embedding(result: EvaluationResult) -> str:
-    representation = result.main.representations["embeddings"]
-    return f"{representation.dim} numbers that the loss is computed from"
 
 
 def aspect_table(result: EvaluationResult, sample: str, samples: str) -> list[TableGroup]:

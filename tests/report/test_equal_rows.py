@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from labeltree.api import evaluate
-from labeltree.evaluation.equal_rows import group_equal_rows
+from labeltree.report.evaluate_embeddings import group_equal_rows
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 

@@ -1,0 +1,132 @@
+"""Evaluation of a table of embeddings of any model."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from labeltree.data.copies import connected_groups
+from labeltree.data.correction_rounds import CorrectionRounds
+from labeltree.evaluation import EvaluationResult
+from labeltree.evaluation.chosen_samples import with_usual_splits
+from labeltree.index.index_sources import rows_of_embeddings
+from labeltree.metrics.search.ranking import repeated_rows
+from labeltree.options.evaluation import EvaluateOptions
+from labeltree.report.evaluation_case import Evaluated, EvaluationCase, evaluate_case
+from labeltree.report.other_taxonomy import OtherTaxonomy
+from labeltree.runs import EmbeddingTable, PartFolder, RunFolder
+from labeltree.taxonomy import Taxonomy, load_taxonomy
+
+__all__ = ["evaluate_embeddings", "group_equal_rows"]
+
+
+def evaluate_embeddings(options: EvaluateOptions) -> Evaluated:
+    """Evaluate a table of embeddings of any model, or a folder of parts.
+
+    The files go to a folder beside it. Without a mapping what is certain is used, where the taxonomy of the
+    labels is known: a folder of parts holds it, and for a file it lies beside it, as ``FILE.taxonomy.json``.
+
+    Raises:
+        OptionError: if there is no taxonomy.
+        LabeltreeError: if the table or the taxonomy is missing, unreadable or invalid.
+    """
+    case = _open_case(options)
+    out = options.out or _folder_beside(options.place, corrected=options.corrections is not None)
+    return evaluate_case(lambda: case, RunFolder(out), options.progress)
+
+
+def _open_case(options: EvaluateOptions) -> EvaluationCase:
+    embeddings, split = options.place, options.split
+    parts = PartFolder(embeddings)
+    file = options.taxonomy or (parts.taxonomy if parts.exists() else None)
+    if file is None:
+        raise options.refusal(
+            f"'{embeddings}' holds embeddings: name the taxonomy file of their labels, `taxonomy` FILE; "
+            "'labeltree taxonomy convert LABELS.txt FILE.json' makes one of a text file with a path a/b/c or "
+            "A > B > C on each line"
+        )
+    judge = load_taxonomy(file)
+    own, other = _taxonomy_of(embeddings), None
+    if options.mapping is not None or (own is not None and own != judge):
+        other = OtherTaxonomy.between(own, judge, options.mapping, file)
+    labels = judge if other is None else other.labels
+    by_name = own is None and other is not None
+    table = EmbeddingTable.load(embeddings, labels, by_name=by_name, group_column=options.group_column)
+    table, copies = group_equal_rows(with_usual_splits(table, split), split)
+    corrections = None
+    if options.corrections is not None:
+        rows, _ = rows_of_embeddings(embeddings, labels)
+        corrections = CorrectionRounds.load(options.corrections).resolve(rows.ids, table.nodes, labels)
+    said = [copies] if copies else []
+    return EvaluationCase(
+        name=embeddings.stem,
+        table=table,
+        taxonomy=judge,
+        settings=options.settings,
+        title=options.title or embeddings.stem,
+        split=split,
+        corrections=corrections,
+        other=other,
+        remarks=[partial(EvaluationResult.with_notes, last=said, cautions=said)],
+        shown={"group_column": options.group_column},
+    )
+
+
+def group_equal_rows(table: EmbeddingTable, split: str) -> tuple[EmbeddingTable, str]:
+    """The table with its equal rows in one group each, joined with its groups, and a sentence about them.
+
+    Rows are equal if their embeddings are, and their features where the table has some. The sentence is empty
+    without equal rows. If fewer than half of the rows are different, the groups stay: such embeddings have
+    collapsed, rather than that samples occur twice.
+
+    Args:
+        table: the table.
+        split: that is measured, where the table has splits.
+    """
+    equal = repeated_rows(table.embeddings)
+    if equal is None:
+        return table, ""
+    repeated, first = equal
+    if table.features is not None:
+        alike = (table.features[repeated] == table.features[first]).all(dim=1)
+        repeated, first = repeated[alike], first[alike]
+    if not len(repeated):
+        return table, ""
+    rows, different = len(table), len(table) - len(repeated)
+    told = f"{rows:,} rows, {different:,} different"
+    if 2 * different < rows:
+        return table, f"{told}: the embeddings have collapsed, or samples occur many times"
+    same = np.full(rows, -1)
+    same[repeated.numpy()] = same[first.numpy()] = first.numpy()
+    groups = connected_groups(same, *([] if table.groups is None else [table.groups.numpy()]))
+    assert groups is not None
+    told += ": equal rows are one group, whose rows are drawn together and are no results of each other"
+    if table.split is not None:
+        mine = np.asarray(table.split) == split
+        others = np.isin(same, same[(same >= 0) & (np.asarray(table.split) == "train")])
+        torn = int((mine & others & (same >= 0)).sum()) if split != "train" else 0
+        if torn:
+            told += (
+                f". {torn:,} of {int(mine.sum()):,} rows of {split} equal a training row: what is right for "
+                "them says little about new samples"
+            )
+    return replace(table, groups=torch.from_numpy(groups)), told
+
+
+def _folder_beside(embeddings: Path, *, corrected: bool) -> Path:
+    """Where the evaluation of a table goes, unless a folder is named."""
+    if PartFolder(embeddings).exists():
+        return embeddings.with_name(f"{embeddings.name}-evaluation")
+    return embeddings.with_name(f"{embeddings.stem}-corrected") if corrected else embeddings.with_suffix("")
+
+
+def _taxonomy_of(embeddings: Path) -> Taxonomy | None:
+    """The taxonomy that a table's numbers of nodes belong to, where it is known."""
+    parts, beside = PartFolder(embeddings), embeddings.with_suffix(".taxonomy.json")
+    if parts.exists():
+        return Taxonomy.from_file(parts.taxonomy)
+    return Taxonomy.from_file(beside) if beside.is_file() else None

@@ -1,0 +1,215 @@
+"""Evaluation of a trained run: its tables and references, on another taxonomy if asked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from labeltree.data import Source
+from labeltree.data.correction_rounds import CorrectionFiles
+from labeltree.decisions.classifiers import ChosenClassifier, Classifiers, classifiers_of_features
+from labeltree.errors import DataError, RunError
+from labeltree.evaluation import EvaluationResult, EvaluationSettings
+from labeltree.inference.calibrate_run import open_decider
+from labeltree.inference.facts import model_sentence
+from labeltree.inference.load_run import TrainedRun
+from labeltree.inference.other_version import run_on
+from labeltree.inference.run_classifiers import own_scores, run_classifiers
+from labeltree.inference.run_embeddings import RAW_NAMES, run_tables, start_name
+from labeltree.options.evaluation import EvaluateOptions
+from labeltree.report.corrected_labels import already_corrected, correct_run
+from labeltree.report.evaluation_case import Evaluated, EvaluationCase, Remark, data_notes, evaluate_case
+from labeltree.report.other_taxonomy import OtherTaxonomy, compare_with_before
+from labeltree.runs import EmbeddingTable, RunFolder
+from labeltree.taxonomy import load_taxonomy
+from labeltree.taxonomy.versions.between_versions import check_version
+
+__all__ = ["evaluate_run"]
+
+
+def evaluate_run(options: EvaluateOptions) -> Evaluated:
+    """Evaluate a trained run beside the raw samples, the encoder before training and, if asked, other runs.
+
+    The files go to the run folder; for another taxonomy to the folder ``on-NAME`` in it, or
+    ``on-NAME-DIGEST`` if that holds a result on another taxonomy or by another mapping; with corrections to
+    ``corrected-NAME``, with the names of all tables. Corrections come after those that the run was trained
+    with, which may be named before them.
+
+    Raises:
+        RunError: if a run is not finished, its samples have changed since it was trained, or another run
+            has other samples or another taxonomy.
+        DataError: if no label, or for a DAG one of them, is not in the other taxonomy.
+        TaxonomyError: if the mapping cannot be read, or is between other taxonomies.
+        ValueError: if there is a mapping without a taxonomy, or to a DAG.
+        FolderInUseError: if another process writes where the files go.
+    """
+    folder = RunFolder(options.place).require()
+    check_version(options.taxonomy, options.mapping)
+    if not folder.encoder.is_file():
+        folder.load_weights()  # raises: the training has not finished
+    own, other = folder.load_taxonomy(), None
+    if options.taxonomy is not None:
+        judge = load_taxonomy(options.taxonomy)
+        other = OtherTaxonomy.between(own, judge, options.mapping, options.taxonomy)
+    out = RunFolder(options.out or _folder_in(folder, other, options.corrections))
+    return evaluate_case(partial(_open_case, folder, options, other), out, options.progress)
+
+
+def _folder_in(run: RunFolder, other: OtherTaxonomy | None, corrections: CorrectionFiles | None) -> Path:
+    """The folder in a run for its evaluation; one on another taxonomy holds no other one."""
+    name = "" if other is None else Path(other.file).stem
+    if corrections is not None:
+        files = [corrections] if isinstance(corrections, str | Path) else corrections
+        corrected = "+".join(Path(file).stem for file in files)
+        return run.path / (f"corrected-{corrected}" + (f"-on-{name}" if name else ""))
+    if other is None:
+        return run.path
+    usual = RunFolder(run.path / f"on-{name}")
+    if not usual.metrics.is_file():
+        return usual.path
+    try:
+        known = json.loads(usual.measured_on.read_text("utf-8"))["digest"]
+    except (OSError, ValueError, KeyError, TypeError):
+        known = None  # damaged, or of an earlier version
+    return usual.path if known == other.digest else run.path / f"on-{name}-{other.digest[:8]}"
+
+
+def _open_case(folder: RunFolder, options: EvaluateOptions, other: OtherTaxonomy | None) -> EvaluationCase:
+    run, tables = run_tables(options.place, progress=options.progress, verify=options.verify)
+    recipe, name = run.recipe, run.recipe.objective
+    runs, methods = _load_beside(run, tables["trained"], options)
+    classifiers = {
+        key: run_classifiers(
+            each,
+            options.classifier if key == name else None,
+            own_samples=partial(methods.__getitem__, key),
+        )
+        for key, each in runs.items()
+    }
+    references = {key: table for key, table in methods.items() if key != name}
+    if "untrained" in tables:
+        references[start_name(recipe)] = tables["untrained"]
+    if "raw" in tables:
+        references[RAW_NAMES[run.network.modality]] = tables["raw"]
+    if other is not None:
+        other = replace(other, labels=run.taxonomy)
+        if other.change is not None:
+            chosen = _chosen_on(run, options, classifiers[name].chosen)
+            classifiers[name] = replace(classifiers[name], chosen=chosen)
+    corrections = None
+    if options.corrections is not None:
+        corrections = correct_run(folder, options.corrections, run.source)
+    settings = replace(options.settings, classifier=classifiers[name].chosen.asked)
+    given: dict[str, Classifiers | ChosenClassifier]
+    given = {key: known.chosen for key, known in classifiers.items()}
+    # on another taxonomy, or with other settings of the probe, all learn anew: only the choice is kept
+    if other is None and _are_usual(settings):
+        given = {**classifiers}
+        kept = "feature-means" in classifiers[name].fitted  # not in runs of earlier versions
+        if corrections is None and kept and _same_features(tables):
+            given[start_name(recipe)] = classifiers_of_features(classifiers[name])
+    title = f"{Path(recipe.data).stem}: {name}"
+    if other is not None:
+        title += f", measured on {Path(other.file).stem}"
+    return EvaluationCase(
+        name=name,
+        table=tables["trained"],
+        taxonomy=run.taxonomy if other is None else other.judge,
+        settings=settings,
+        title=options.title or title,
+        split=options.split,
+        references=references,
+        classifiers=given,
+        corrections=corrections,
+        other=other,
+        own_scores={key: own_scores(each.network) for key, each in runs.items()} if other is not None else {},
+        remarks=[lambda result: result.with_notes([model_sentence(run)], data_notes(run.source))],
+        label_remarks=_label_remarks(folder, run, options, other),
+        measured_on=None if other is None else other.digest,
+        source=run.source,
+        shown={
+            "history": folder.read_history(),
+            "recipe": recipe.to_dict(),
+            "trained": folder.read_versions(),
+        },
+    )
+
+
+def _load_beside(
+    run: TrainedRun, table: EmbeddingTable, options: EvaluateOptions
+) -> tuple[dict[str, TrainedRun], dict[str, EmbeddingTable]]:
+    """The run and those that stand beside it, by name, and the table of each."""
+    name = run.recipe.objective
+    runs, tables = {name: run}, {name: table}
+    for place in options.beside:
+        other, others = run_tables(place, ["trained"], options.progress, verify=options.verify)
+        if not _same_samples(run.source, other.source, table, others["trained"]):
+            raise RunError(
+                f"'{place}' cannot stand beside '{options.place}': its samples or its taxonomy differ"
+            )
+        label = other.recipe.objective
+        label = label if label not in runs else f"{label} ({Path(place).name})"
+        runs[label], tables[label] = other, others["trained"]
+    return runs, tables
+
+
+def _label_remarks(
+    folder: RunFolder, run: TrainedRun, options: EvaluateOptions, other: OtherTaxonomy | None
+) -> list[Remark]:
+    """What is said of labels that changed with the taxonomy, or were corrected before the training."""
+
+    def say_before_and_after(result: EvaluationResult) -> EvaluationResult:
+        both = compare_with_before(folder, result)
+        return result if both is None else result.with_notes(last=[both], cautions=[both])
+
+    def say_corrected(result: EvaluationResult) -> EvaluationResult:
+        corrected = already_corrected(folder, run.source, options.split)
+        return result if corrected is None else result.with_notes([corrected], cautions=[corrected])
+
+    changed = other is not None and other.change is not None and options.corrections is None
+    return [*([say_before_and_after] if changed else []), say_corrected]
+
+
+def _same_features(tables: Mapping[str, EmbeddingTable]) -> bool:
+    """Whether training has left the features as they were, so that their classifiers are known."""
+    before = tables["untrained"].features if "untrained" in tables else None
+    now = tables["trained"].features
+    return before is not None and now is not None and torch.equal(before, now)
+
+
+def _chosen_on(run: TrainedRun, options: EvaluateOptions, before: ChosenClassifier) -> ChosenClassifier:
+    """The classifier with which the run answers on another version, as `predict` chooses it.
+
+    Where it cannot answer there, the one with which it answers on its own taxonomy.
+    """
+    assert options.taxonomy is not None
+    there = run_on(run, options.taxonomy, options.mapping)
+    if there.base is None:
+        return before
+    try:
+        return open_decider(there).chosen
+    except (DataError, RunError):
+        return before
+
+
+def _are_usual(settings: EvaluationSettings) -> bool:
+    """Whether the settings of the classifiers are those that a run uses."""
+    usual = EvaluationSettings()
+    return all(
+        getattr(settings, k) == getattr(usual, k) for k in ("standardize", "max_probe_samples", "seed")
+    )
+
+
+def _same_samples(first: Source, second: Source, ours: EmbeddingTable, theirs: EmbeddingTable) -> bool:
+    """Whether two sources and their tables hold the same samples, one by one, with the same taxonomy."""
+    return (
+        first.taxonomy == second.taxonomy
+        and torch.equal(ours.instances, theirs.instances)  # type: ignore[arg-type]
+        and bool(np.array_equal(first.sample_digests(), second.sample_digests()))
+    )

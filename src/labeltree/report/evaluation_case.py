@@ -1,0 +1,182 @@
+"""The one way of every evaluation: tables, measured; what must be said of the numbers; the files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from torch import Tensor, searchsorted
+
+from labeltree.data import Source
+from labeltree.data.corrections import Applied
+from labeltree.decisions.classifiers import ChosenClassifier, Classifiers, ClassScores
+from labeltree.evaluation import (
+    EvaluationResult,
+    EvaluationSettings,
+    JudgingTaxonomy,
+    evaluate,
+    save_outcomes,
+)
+from labeltree.progress import Progress, silent
+from labeltree.report.corrected_labels import CorrectedLabels
+from labeltree.report.other_taxonomy import OtherTaxonomy
+from labeltree.report.pages.report_page import write_report
+from labeltree.report.tables.main_numbers import main_numbers_table
+from labeltree.runs import EmbeddingTable, RunFolder
+from labeltree.taxonomy import AnyTaxonomy
+
+__all__ = ["Evaluated", "EvaluationCase", "Remark", "data_notes", "evaluate_case", "write_evaluation"]
+
+Remark = Callable[[EvaluationResult], EvaluationResult]
+"""Adds to the notes and cautions of a result."""
+
+Shown = TypeVar("Shown")
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """Where an evaluation was written, and its main numbers as text."""
+
+    result: EvaluationResult
+    headline: str
+    metrics: Path
+    report: Path
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationCase:
+    """What a subject hands to the evaluation: its tables, and what is said and shown of them.
+
+    Attributes:
+        name: name of the evaluated method.
+        table: its table.
+        taxonomy: taxonomy that judges.
+        settings: what is measured, and how.
+        title: title of the report.
+        split: the split that is measured.
+        references: name → tables to stand beside it: raw samples, the encoder before training, other runs.
+        classifiers: as for `labeltree.evaluation.evaluate`.
+        corrections: corrected labels of the samples, which are those of all tables; None = labels are as
+            they are.
+        other: the step to ``taxonomy`` from that of the labels; None if it is the same.
+        own_scores: name → the classifier that gave the answers of the table, for ``other``.
+        remarks: on the model and the data.
+        label_remarks: on the labels; they come after what is said of the step to another taxonomy.
+        measured_on: the digest that is written beside the result, see `OtherTaxonomy.digest`; None = none is.
+        source: the samples, by the ids of the table; None = the report does not show them.
+        shown: further arguments of `write_report`.
+    """
+
+    name: str
+    table: EmbeddingTable
+    taxonomy: AnyTaxonomy
+    settings: EvaluationSettings
+    title: str
+    split: str = "test"
+    references: Mapping[str, EmbeddingTable] = field(default_factory=dict)
+    classifiers: Mapping[str, Classifiers | ChosenClassifier] = field(default_factory=dict)
+    corrections: Applied | None = None
+    other: OtherTaxonomy | None = None
+    own_scores: Mapping[str, ClassScores | None] = field(default_factory=dict)
+    remarks: Sequence[Remark] = ()
+    label_remarks: Sequence[Remark] = ()
+    measured_on: str | None = None
+    source: Source | None = None
+    shown: Mapping[str, Any] = field(default_factory=dict)
+
+
+def evaluate_case(
+    open_case: Callable[[], EvaluationCase], folder: RunFolder, progress: Progress | None
+) -> Evaluated:
+    """Open a case, measure it and write the files into a folder, which is locked from the beginning.
+
+    Raises:
+        FolderInUseError: if another process writes there.
+    """
+    with folder.locked():
+        case = open_case()
+        result, table = _measure(case, progress)
+        if case.measured_on is not None:
+            folder.write_json(folder.measured_on, {"digest": case.measured_on})
+
+        def draw(page: Path) -> None:
+            (progress or silent)("drawing the report", 0, 0)
+            judging = JudgingTaxonomy.of(case.taxonomy)
+            shown = {"title": case.title, **case.shown, **_samples_shown(case.source)}
+            write_report(result, judging.table(table), judging.tree, page, **shown)
+
+        return write_evaluation(result, folder, draw)
+
+
+def _measure(case: EvaluationCase, progress: Progress | None) -> tuple[EvaluationResult, EmbeddingTable]:
+    """The result of a case, and its table as it was measured."""
+    tables, corrected, plain = {case.name: case.table, **case.references}, None, None
+    if case.corrections is not None:
+        corrected = CorrectedLabels.of(case.corrections, case.table, case.split)
+        plain = corrected.table(case.table, test=False) if corrected.in_test else None
+        tables = {name: corrected.table(table) for name, table in tables.items()}
+    before = tables[case.name]
+    if case.other is not None:
+        scores = case.own_scores
+        tables = {name: case.other.table(table, scores.get(name)) for name, table in tables.items()}
+        plain = None if plain is None else case.other.table(plain, scores.get(case.name))
+    table = tables.pop(case.name)
+    asked: dict[str, Any] = {"name": case.name, "split": case.split}
+    result = evaluate(
+        table,
+        case.taxonomy,
+        baselines=tables,
+        settings=case.settings,
+        classifiers=case.classifiers,
+        progress=progress,
+        **asked,
+    )
+    for remark in case.remarks:
+        result = remark(result)
+    if case.other is not None:
+        result = case.other.said(result, before)
+    for remark in case.label_remarks:
+        result = remark(result)
+    if corrected is not None:
+        short = replace(case.settings, protocols=(), options={}, resamples=0)
+        own = {name: given for name, given in case.classifiers.items() if name == case.name}
+        without = None
+        if plain is not None:
+            without = evaluate(plain, case.taxonomy, settings=short, classifiers=own, **asked)
+        result = corrected.said(result, without)
+    return result, table
+
+
+def write_evaluation(
+    result: EvaluationResult, folder: RunFolder, draw: Callable[[Path], object]
+) -> Evaluated:
+    """Write the result, the outcomes of its samples, and the page that ``draw(path)`` draws."""
+    folder.write_json(folder.metrics, result.to_dict())
+    save_outcomes(folder.outcomes, result.outcomes)
+    draw(folder.report)
+    return Evaluated(result, main_numbers_table(result), folder.metrics, folder.report)
+
+
+def data_notes(source: Source) -> list[str]:
+    """What was decided when the data were read, and what was left out, as notes of a result."""
+    return [f"Of the data: {note}." for note in source.notes]
+
+
+def _samples_shown(source: Source | None) -> dict[str, Callable[[Tensor], Any]]:
+    """The arguments of `write_report` that give the images and the texts of instances."""
+    if source is None:
+        return {}
+    order = source.instances.argsort()
+    ids = source.instances[order]
+
+    def by_instance(get: Callable[[Tensor], Shown]) -> Callable[[Tensor], Shown]:
+        return lambda instances: get(order[searchsorted(ids, instances)])
+
+    shown: dict[str, Callable[[Tensor], Any]] = {}
+    if source.store is not None:
+        shown["images"] = by_instance(source.load)
+    if source.texts is not None:
+        shown["texts"] = by_instance(source.read)
+    return shown
