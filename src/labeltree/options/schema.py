@@ -56,6 +56,7 @@ __all__ = [
     "argument",
     "as_place",
     "describe_fields",
+    "describes",
     "list_options",
     "takes",
 ]
@@ -70,6 +71,7 @@ P = ParamSpec("P")
 Given = TypeVar("Given", contravariant=True)
 Result = TypeVar("Result", covariant=True)
 Schema = TypeVar("Schema")
+Documented = TypeVar("Documented", bound=Callable[..., Any])
 
 
 def as_place(run: RunPlace) -> Place:
@@ -300,15 +302,36 @@ def describe_fields(schema: type[Schema]) -> type[Schema]:
     return schema
 
 
+def describes(schema: Any) -> Callable[[Documented], Documented]:
+    """Add to a docstring what a schema says of arguments that it leaves out.
+
+    For functions that have some options of a command beside arguments of their own: the text of an option
+    stands in its schema alone.
+    """
+
+    def decorated(thing: Documented) -> Documented:
+        text = inspect.cleandoc(thing.__doc__ or "")
+        said = set(re.findall(r"^    \**(\w+): ", text, re.MULTILINE))
+        given = inspect.signature(thing).parameters
+        left = [one for one in list_options(schema) if one.name in given and one.name not in said]
+        thing.__doc__ = _documented(text, "Args", left)
+        return thing
+
+    return decorated
+
+
 def _documented(text: str, section: str, known: Sequence[OptionField]) -> str:
-    """A docstring with the texts of options, before its section of what is returned or raised."""
+    """A docstring with the texts of options, in its section or before that of what is returned or raised."""
     text = inspect.cleandoc(text)
-    lines = [f"{section}:"]
+    lines: list[str] = []
     for one in known:
         words = ". ".join(filter(None, [one.option.help, one.option.more]))
         lines += textwrap.wrap(
             f"{one.name}: {words}.", 106, initial_indent="    ", subsequent_indent="        "
         )
+    begun = re.search(rf"^{section}:\n(?:[ \t]+.*\n?)+", text, re.MULTILINE)
+    if begun is not None:
+        return "\n".join([text[: begun.end()].rstrip(), *lines, text[begun.end() :]]).rstrip()
     place = re.search(r"^(Returns|Raises|Example):", text, re.MULTILINE)
     at = place.start() if place else len(text)
-    return "\n\n".join(filter(None, [text[:at].rstrip(), "\n".join(lines), text[at:]]))
+    return "\n\n".join(filter(None, [text[:at].rstrip(), "\n".join([f"{section}:", *lines]), text[at:]]))
