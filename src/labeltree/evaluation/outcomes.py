@@ -66,6 +66,8 @@ class Outcomes:
         search: the retrieval search, as in `EvaluationResult.search`; empty in older files.
         whole: metrics that are meaningful only over all samples; they are omitted from tables by subtree.
         smaller_is_better: metrics that are better when smaller, in addition to those of the catalogue.
+        directions: metric → whether larger is better, None for neither, where that was given and is not what
+            its name says.
         protocols: roles that are further protocols; their metrics are compared only on request.
         no_share: metrics that do not lie between 0 and 1 (costs, depths), see `Column`.
         statistics: protocol → its numbers that are not means over samples; their rows index these columns.
@@ -84,6 +86,7 @@ class Outcomes:
     whole: frozenset[Key] = frozenset()
     search: dict[str, str] = field(default_factory=dict)
     smaller_is_better: frozenset[Key] = frozenset()
+    directions: dict[Key, bool | None] = field(default_factory=dict)
     protocols: tuple[str, ...] = ()
     no_share: frozenset[Key] = frozenset()
     statistics: dict[str, list[Statistic]] = field(default_factory=dict)
@@ -232,9 +235,11 @@ class Outcomes:
         own = self.search.get("own_group") == "left out"
         return f"{where}, {'without' if own else 'with'} the query's own group"
 
-    def larger_is_better(self, key: Key) -> bool:
-        """Whether a larger value of the metric is better."""
-        return key not in self.smaller_is_better and is_larger_better(key[1])
+    def larger_is_better(self, key: Key) -> bool | None:
+        """Whether a larger value of the metric is better; None: neither is."""
+        if key in self.directions:
+            return self.directions[key]
+        return False if key in self.smaller_is_better else is_larger_better(key[1])
 
 
 def of_retrieval(metric: str) -> bool:
@@ -284,6 +289,8 @@ def _packed(outcomes: Outcomes, prefix: str, columns: dict[str, Any]) -> dict[st
         "protocols": outcomes.protocols,
         **{kind: sorted("/".join(key) for key in getattr(outcomes, kind)) for kind in _KEYS},
     }
+    if outcomes.directions:
+        head["directions"] = {"/".join(key): better for key, better in outcomes.directions.items()}
     if outcomes.statistics:
         head["statistics"] = []
     for role, several in outcomes.statistics.items():
@@ -352,10 +359,11 @@ def _unpacked(
                 raise ValueError(f"without/{name} is of {values.shape[1]} blocks")
             without[_key(key)] = WithoutBlocks(whole[0], whole[1], values, whole[2])
     smaller = frozenset(map(_key, entry.get("smaller_is_better", ())))
+    directions = {_key(key): better for key, better in entry.get("directions", {}).items()}
     statistics: dict[str, list[Statistic]] = {}
     for number, given in enumerate(entry.get("statistics", ())):
         of, role, names = _below(f"statistics/{number}/", mine), str(given["role"]), tuple(given["names"])
-        better = (role, names[0]) not in smaller
+        better = directions.get((role, names[0]), (role, names[0]) not in smaller)
         data = of["rows"], _below("samples/", of), _below("fixed/", of)
         try:
             statistic = Statistic(given["kind"], names, *data, larger_is_better=better)
@@ -375,6 +383,7 @@ def _unpacked(
         protocols=tuple(entry.get("protocols", ())),
         whole=frozenset(map(_key, entry.get("whole", ()))),
         smaller_is_better=smaller,
+        directions=directions,
         no_share=frozenset(map(_key, entry.get("no_share", ()))),
         among=frozenset(map(_key, entry.get("among", ()))),
         without=without,
