@@ -24,6 +24,7 @@ from labeltree.errors import DataError
 from labeltree.geometry import get_geometry
 from labeltree.metrics.functional import class_prototypes, hierarchical_f1
 from labeltree.metrics.probe import LinearProbe
+from labeltree.metrics.standardisation import column_scale
 from labeltree.options.choices import ClassifierChoice
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy
@@ -162,9 +163,7 @@ def fit_linear(
     mean = torch.zeros(vectors.shape[1], dtype=vectors.dtype)
     scale = torch.ones(vectors.shape[1], dtype=vectors.dtype)
     if standardize:
-        mean, deviation = vectors.mean(0), vectors.std(0, correction=0)
-        flat = deviation <= 1e-6 * deviation.max()  # dividing such a column would blow up its rounding noise
-        scale = torch.where(flat, 0.0, 1 / deviation.masked_fill(flat, 1.0))
+        mean, scale = column_scale(vectors)
     probe = LinearProbe(C, balanced=balanced).fit((vectors - mean) * scale, labels[rows])
     weight = probe.weight * scale.double()[:, None]
     scores = LinearScores(probe.classes, weight, probe.bias - mean.double() @ weight)

@@ -25,7 +25,7 @@ from labeltree.errors import WriteError
 from labeltree.index.distances import FastScores, cosine_factors, distances
 from labeltree.index.filters import Filter
 from labeltree.index.index_rows import vectors_from_arrow
-from labeltree.index.store import Store
+from labeltree.index.store import VECTOR_COLUMNS, Store
 from labeltree.index.stored_columns import read_columns
 from labeltree.options.choices import IndexGeometry
 
@@ -41,7 +41,7 @@ _GATHERED = 2**18  # numbers of vectors that are copied at a time
 _ARRAYS = ("vectors", "rows", "nodes", "squares")
 _COLUMNS = "columns.arrow"
 _FILES = (*(f"{name}.npy" for name in _ARRAYS), _COLUMNS)
-_NOT_COPIED = ("row", "node", "vector", "lorentz")
+_NOT_COPIED = ("row", "node", *VECTOR_COLUMNS)
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from labeltree.index.current_store import CurrentStore
 from labeltree.index.distances import check_inside, lorentz
 from labeltree.index.filters import Filter
 from labeltree.index.index_rows import IndexRows, vectors_to_arrow
-from labeltree.index.store import IndexSettings, Store
-from labeltree.index.stored_columns import FEW_IDS, HIDDEN, known_ids, next_row, read_columns, shown_columns
+from labeltree.index.store import OWN_COLUMNS, VECTOR_COLUMNS, IndexSettings, Store
+from labeltree.index.stored_columns import FEW_IDS, known_ids, next_row, read_columns, shown_columns
 from labeltree.index.upkeep import keep_tuned
 from labeltree.taxonomy import Taxonomy, TaxonomyMapping
 
@@ -121,14 +121,14 @@ def table_of(
     if new:
         raise DataError(
             f"the index has no column '{new[0]}'; it has "
-            f"{', '.join(name for name in schema.names if name not in HIDDEN)}"
+            f"{', '.join(name for name in schema.names if name not in OWN_COLUMNS)}"
         )
     columns = []
     for field in schema:
         if field.name not in table.column_names:
             columns.append(pa.nulls(len(rows), field.type))
             continue
-        if field.name in ("vector", "lorentz") and not len(rows):
+        if field.name in VECTOR_COLUMNS and not len(rows):
             columns.append(pa.array([], field.type))
             continue
         try:

@@ -17,7 +17,7 @@ from labeltree.index.approximate import Tuning
 from labeltree.index.filters import Filter
 from labeltree.index.index_rows import count_texts
 from labeltree.index.lance_store.lance_search import LanceSearch
-from labeltree.index.store import IndexSettings, Store
+from labeltree.index.store import IndexSettings, Store, index_exists, no_index
 from labeltree.links import refuse_links
 from labeltree.lock import lock_folder
 
@@ -83,7 +83,7 @@ class LanceStore:
             DataError: if there is none, it cannot be read, or a file in it is a link.
         """
         if not cls.exists(folder):
-            raise DataError(f"there is no index at '{folder}'; make one with 'labeltree index'")
+            raise no_index(folder)
         refuse_links(folder)
         state = _state(folder)
         try:
@@ -110,9 +110,7 @@ class LanceStore:
         rows = rows.cast(_with_settings(rows.schema, settings))
         if cls.exists(folder):
             if not overwrite:
-                raise DataError(
-                    f"there is an index at '{folder}' already; overwrite it, or name another folder"
-                )
+                raise index_exists(folder, "name another folder")
             with _writer(folder):
                 _check_ours(folder)
                 _connect(folder).create_table(_TABLE, data=rows, mode="overwrite")

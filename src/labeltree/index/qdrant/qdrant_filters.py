@@ -10,7 +10,7 @@ import numpy as np
 
 from labeltree.errors import DataError
 from labeltree.index.filters import Condition, Filter
-from labeltree.index.qdrant.qdrant_points import OWN
+from labeltree.index.store import OWN_COLUMNS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -64,7 +64,7 @@ def _add_condition(condition: Condition, kind: pa.DataType, must: list[Any], mus
     import pyarrow as pa
     from qdrant_client import models
 
-    key = condition.column if condition.column in OWN else f"columns.{condition.column}"
+    key = condition.column if condition.column in OWN_COLUMNS else f"columns.{condition.column}"
     floating = pa.types.is_floating(kind)
     sign, values = condition.operator, condition.values
 
