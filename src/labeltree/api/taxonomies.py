@@ -121,7 +121,7 @@ def convert_taxonomy(options: ConvertOptions) -> AnyTaxonomy:
     if options.form is None:
         taxonomy = open_taxonomy(options.taxonomy, options.names, options.synonyms)[0]
     else:
-        taxonomy = read_form(options.taxonomy, options.form, **options.of_form)
+        taxonomy = read_form(options.taxonomy, options.form, **options.form_settings)
     if options.release is not None:
         taxonomy = taxonomy.with_release(options.release)
     taxonomy.save(options.out)

@@ -21,7 +21,7 @@ from labeltree.runs.table_file_columns import number_groups
 from labeltree.safe_files import Reader, read_arrays, value_from_json
 from labeltree.taxonomy import Taxonomy, TaxonomyDAG
 
-__all__ = ["Key", "Outcomes", "load_outcomes", "of_retrieval", "save_outcomes"]
+__all__ = ["Key", "Outcomes", "is_retrieval", "load_outcomes", "save_outcomes"]
 
 FORMAT = 4  # format 1 lacks further protocols, format 2 statistics, format 3 what results add
 _BY_METRIC = ("values", "weights", "classes", "folds")
@@ -173,7 +173,7 @@ class Outcomes:
 
         Without a split, classifiers are tested on half of the samples, and retrieval searches all of them.
         """
-        return key[0] if key[0] in self.protocols else "retrieval" if of_retrieval(key[1]) else "answers"
+        return key[0] if key[0] in self.protocols else "retrieval" if is_retrieval(key[1]) else "answers"
 
     def in_block(self, block: str) -> NDArray[np.bool_]:
         """Mask ``(n,)`` of the samples that count in any metric of a block."""
@@ -242,7 +242,7 @@ class Outcomes:
         return False if key in self.smaller_is_better else is_larger_better(key[1])
 
 
-def of_retrieval(metric: str) -> bool:
+def is_retrieval(metric: str) -> bool:
     """Whether a metric is a retrieval metric, which depends on the search gallery."""
     name = metric.rpartition(".")[2]
     return name in ("h_ap", "h_ap_map", "ndcg", "asi") or name.startswith(
@@ -402,7 +402,7 @@ def _searched_among(outcomes: Outcomes) -> Outcomes:
     among = {
         key
         for key in outcomes.values
-        if of_retrieval(key[1]) and (own if key[0] not in outcomes.protocols else key[0] != "query-gallery")
+        if is_retrieval(key[1]) and (own if key[0] not in outcomes.protocols else key[0] != "query-gallery")
     }
     return replace(outcomes, among=frozenset(among))
 

@@ -137,7 +137,7 @@ class ExactMatrix:
     def labelled(self, chosen: Filter) -> Array:
         """Positions of the rows whose labels pass a filter, ascending."""
         if chosen.within is not None and not chosen.not_within:
-            order, nodes = self._by_node
+            order, nodes = self._node_order
             parts = [order[slice(*np.searchsorted(nodes, ends))] for ends in chosen.within]
             if sum(map(len, parts)) <= len(self) // 8:  # else a look at all labels takes no longer
                 return (
@@ -150,7 +150,7 @@ class ExactMatrix:
         return cosine_factors(self.squares)
 
     @cached_property
-    def _by_node(self) -> tuple[Array, Array]:
+    def _node_order(self) -> tuple[Array, Array]:
         """Positions in the order of labels, and these labels."""
         order = np.argsort(self.nodes, kind="stable")
         return order, self.nodes[order]

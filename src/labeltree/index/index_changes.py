@@ -65,7 +65,7 @@ def replace_rows(current: CurrentStore, rows: IndexRows) -> tuple[int, int]:
         new = numbers < 0
         numbers[new] = np.arange(new.sum()) + next_row(store)
         table = table_of(rows, store.settings, numbers, store.schema)
-        store.replace(_with_old_values(table, store, numbers, new, rows.given()))
+        store.replace(_fill_old_values(table, store, numbers, new, rows.given()))
     return len(rows) - int(new.sum()), int(new.sum())
 
 
@@ -141,7 +141,7 @@ def table_of(
     return pa.table(columns, schema=schema)
 
 
-def _with_old_values(table: pa.Table, store: Store, numbers: Array, new: Array, given: set[str]) -> pa.Table:
+def _fill_old_values(table: pa.Table, store: Store, numbers: Array, new: Array, given: set[str]) -> pa.Table:
     """Rows that replace others, with the old values of the columns that are not given.
 
     Args:

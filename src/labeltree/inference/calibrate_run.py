@@ -44,7 +44,7 @@ from labeltree.decisions.classifiers import (
     choose_by_accuracy,
     classify,
     merging_temperature,
-    on_nodes,
+    remap_classes,
 )
 from labeltree.decisions.drift import DriftRule, fit_drift
 from labeltree.decisions.groups import GroupRule, fit_group_rule
@@ -263,7 +263,7 @@ class Decider:
                 "makes them; an exported model keeps them with --with-reference)"
             )
         if self.run.change is not None:
-            known = replace(known, nodes=self.run.change.on_new(known.nodes))
+            known = replace(known, nodes=self.run.change.to_new(known.nodes))
         held = torch.from_numpy(np.asarray(known.split) != "train")
         if (on := self.record.get("calibrated_on", _VALIDATION)) != _VALIDATION:
             theirs = load_calibration(self.run)
@@ -401,8 +401,8 @@ def _decider_on(run: TrainedRun, base: TrainedRun, asked: ClassifierChoice | Non
         # classes that were merged before keep the temperature of then
         merged = isinstance(single, MergedScores)
         temperature = 1.0 if merged else merging_temperature(single, validation, base.taxonomy)
-        scorers[name] = on_nodes(single, change.places[single.classes], temperature)
-    held = replace(held, nodes=change.on_new(held.nodes))
+        scorers[name] = remap_classes(single, change.places[single.classes], temperature)
+    held = replace(held, nodes=change.to_new(held.nodes))
     validation = held.rows(torch.from_numpy(np.asarray(held.split) == "val"))
     finest = validation.rows(
         finest_labels(validation.nodes, run.taxonomy)[validation.nodes.clamp(min=0)] & (validation.nodes > 0)

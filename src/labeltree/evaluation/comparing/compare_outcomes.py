@@ -29,7 +29,7 @@ from labeltree.evaluation.comparing.paired_estimates import (
     tested_in_all,
 )
 from labeltree.evaluation.comparing.result_text import comparison_notes
-from labeltree.evaluation.outcomes import Key, Outcomes, of_retrieval
+from labeltree.evaluation.outcomes import Key, Outcomes, is_retrieval
 from labeltree.evaluation.reported_nodes import MOST_PROBABILITIES
 from labeltree.evaluation.result import PREFIX
 from labeltree.evaluation.statistics import holm
@@ -414,7 +414,7 @@ def _searched_alike(
 ) -> tuple[list[Key], list[str]]:
     """The metrics that can be compared (no retrieval if runs searched in different ways), and notes."""
     ways = {name: {run.search_words for run in runs} for name, runs in methods.items()}
-    kept = [key for key in keys if not of_retrieval(key[1])]
+    kept = [key for key in keys if not is_retrieval(key[1])]
     if len(set().union(*ways.values())) == 1 or len(kept) == len(keys):
         return keys, []
     how = "; ".join(f"'{name}' {' or '.join(sorted(kinds))}" for name, kinds in ways.items())

@@ -107,7 +107,7 @@ class LanceStore:
             DataError: if there is one already and ``overwrite`` is False, or the folder holds other files.
         """
         folder = folder.absolute()
-        rows = rows.cast(_with_settings(rows.schema, settings))
+        rows = rows.cast(_add_settings(rows.schema, settings))
         if cls.exists(folder):
             if not overwrite:
                 raise index_exists(folder, "name another folder")
@@ -240,7 +240,7 @@ class LanceStore:
     def _overwrite(self, settings: IndexSettings, new_nodes: Array, names: Mapping[str, str | None]) -> None:
         import pyarrow as pa
 
-        schema = _with_settings(self._schema, settings)
+        schema = _add_settings(self._schema, settings)
         place = self._schema.get_field_index("node")
         look_up = np.append(new_nodes, -1)  # -1, no label, stays
         answers = self._schema.get_field_index("prediction")
@@ -308,7 +308,7 @@ def _writer(folder: Path) -> Iterator[None]:
         lock.__exit__(None, None, None)
 
 
-def _with_settings(schema: pa.Schema, settings: IndexSettings) -> pa.Schema:
+def _add_settings(schema: pa.Schema, settings: IndexSettings) -> pa.Schema:
     place = schema.get_field_index("id")
     return schema.set(place, schema.field(place).with_metadata({_SETTINGS: settings.to_text().encode()}))
 
