@@ -297,8 +297,9 @@ def takes(schema: Callable[P, Given]) -> Callable[[Callable[[Given], Result]], F
 
 
 def describe_fields(schema: type[Schema]) -> type[Schema]:
-    """Add the texts of options to the docstring of their class."""
-    schema.__doc__ = _documented(schema.__doc__ or "", "Attributes", list_options(schema))
+    """Add to the docstring of a class the texts of those of its fields that it leaves out."""
+    left = [one for one in _unsaid(schema.__doc__, schema) if one.option.help]
+    schema.__doc__ = _documented(schema.__doc__ or "", "Attributes", left)
     return schema
 
 
@@ -310,14 +311,18 @@ def describes(schema: Any) -> Callable[[Documented], Documented]:
     """
 
     def decorated(thing: Documented) -> Documented:
-        text = inspect.cleandoc(thing.__doc__ or "")
-        said = set(re.findall(r"^    \**(\w+): ", text, re.MULTILINE))
         given = inspect.signature(thing).parameters
-        left = [one for one in list_options(schema) if one.name in given and one.name not in said]
-        thing.__doc__ = _documented(text, "Args", left)
+        left = [one for one in _unsaid(thing.__doc__, schema) if one.name in given]
+        thing.__doc__ = _documented(thing.__doc__ or "", "Args", left)
         return thing
 
     return decorated
+
+
+def _unsaid(text: str | None, schema: Any) -> list[OptionField]:
+    """The options of a schema that a docstring says nothing of."""
+    said = set(re.findall(r"^    \**(\w+): ", inspect.cleandoc(text or ""), re.MULTILINE))
+    return [one for one in list_options(schema) if one.name not in said]
 
 
 def _documented(text: str, section: str, known: Sequence[OptionField]) -> str:
