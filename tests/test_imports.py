@@ -46,6 +46,7 @@ STEPS = {
         "for line in {commands!r}.splitlines(): assert m.main(line.split()) == 0",
         {"torch", *TRAINING},
     ),
+    "the catalogue of metrics": ("assert labeltree.metrics.list_metrics()", {"torch", *TRAINING}),
     "parts of the package": (
         "[getattr(labeltree, name) for name in ('Taxonomy', 'losses', 'metrics', 'geometry', 'pairs',"
         " 'sampling', 'data', 'models', 'runs')]",

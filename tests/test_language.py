@@ -17,7 +17,7 @@ ROOT = Path(labeltree.__file__).parent
 FOUND = {"curation": 2, "evaluation": 1, "inference": 1, "metrics": 3, "serving": 1}
 
 # Functions are verbs: `_of_x` and its like say what something belongs to; the name shall say what is done.
-NAMED_BY_PREPOSITION = {"index": 9, "metrics": 2}
+NAMED_BY_PREPOSITION: dict[str, int] = {}
 PREPOSITIONS = re.compile(r"_(?:as|at|below|beside|by|from|in|of|on|over|with)_[a-z]")
 
 # "'x' is none" leaves open what x is not. "None where there is none" is fine.

@@ -4,6 +4,7 @@ import argparse
 import ast
 import importlib
 import inspect
+import re
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ import labeltree as lt
 from labeltree.cli.main import main
 from labeltree.cli.parser import make_parser, read_options
 from labeltree.options.evaluation import EvaluateOptions, EvaluationSettings
-from labeltree.options.schema import Option, OptionError, Options, list_options, takes
+from labeltree.options.schema import Option, OptionError, Options, describes, list_options, takes
 from labeltree.plugins import own_parts
 
 SOURCE = Path(lt.__file__).parent
@@ -184,3 +185,54 @@ def test_a_command_refuses_in_its_own_words(capsys: pytest.CaptureFixture[str], 
 
 def test_parsers_are_plain() -> None:
     assert type(make_parser("show", ShowOptions, description="Show.")) is argparse.ArgumentParser
+
+
+def test_arguments_that_are_options_have_the_text_of_their_schema() -> None:
+    from labeltree.curation.suspects import find_suspects
+    from labeltree.inference.bulk import BulkJob
+    from labeltree.inference.calibrate_run import open_decider
+    from labeltree.inference.export.export_folder import export_model
+    from labeltree.inference.model import Model
+    from labeltree.options.answer_options import PredictOptions
+    from labeltree.options.curation import SuspectsOptions
+    from labeltree.options.model_options import CalibrateOptions, ExportOptions, LoadOptions
+
+    for thing, schema, names in (
+        (Model, LoadOptions, ("classifier", "taxonomy", "mapping", "device")),
+        (Model.predict, PredictOptions, ("coverage", "unknown", "per", "top")),
+        (open_decider, CalibrateOptions, ("classifier", "verify")),
+        (export_model, ExportOptions, ("formats", "with_reference", "replace")),
+        (find_suspects, SuspectsOptions, ("ranking", "least_score", "folds", "seed")),
+        (BulkJob, PredictOptions, ("classifier", "taxonomy", "coverage")),
+    ):
+        text = " ".join((inspect.getdoc(thing) or "").split())
+        help_of = {one.name: one.option.help for one in list_options(schema)}
+        for name in names:
+            assert f"{name}: {' '.join(help_of[name].split())}" in text, (thing, name)
+        assert len(set(re.findall(r"\b(Args|Attributes):", text))) == 1
+
+
+def test_what_a_docstring_says_of_an_argument_is_kept() -> None:
+    @describes(ShowOptions)
+    def show(run: str, depth: int, top_rows: int = 20) -> None:
+        """Show it.
+
+        Args:
+            depth: how deep.
+            run: the run, or what is like one.
+
+        Raises:
+            ValueError: always.
+        """
+
+    assert (inspect.getdoc(show) or "").splitlines() == [
+        "Show it.",
+        "",
+        "Args:",
+        "    depth: how deep.",
+        "    run: the run, or what is like one.",
+        "    top_rows: rows.",
+        "",
+        "Raises:",
+        "    ValueError: always.",
+    ]

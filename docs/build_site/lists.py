@@ -48,7 +48,7 @@ def list_numbers() -> str:
         sentence = metric.sentence
         for name, word in words.items():
             sentence = sentence.replace(f"{{{name}}}", word)
-        better = "more" if metric.larger_is_better else "less"
+        better = {True: "more", False: "less", None: "–"}[metric.larger_is_better]
         lines.append(
             f"| {metric.name} | `{metric.key}` | {better} | {metric.unit} | {sentence} | {metric.paper} |"
         )

@@ -191,7 +191,7 @@ def test_settings_and_data_that_are_refused() -> None:
     for given, message in (
         ({"budget": 0}, "budget"),
         ({"budget": math.nan}, "budget"),
-        ({"strategy": "magic"}, "there are random"),
+        ({"strategy": "magic"}, "expected one of .random"),
         ({"depth": 3}, "depths 1 to 2"),
         ({"depth": "deep"}, "expected finest, gain"),
         ({"reliability": [1.0]}, "each of 2 depths"),

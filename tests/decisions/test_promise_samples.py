@@ -22,6 +22,7 @@ from labeltree.errors import DataError
 from labeltree.inference.calibrate_run import calibrate_run, open_decider
 from labeltree.inference.load_run import load_run
 from labeltree.inference.reference import load_reference
+from labeltree.options.answer_options import AnswerOptions
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.taxonomy import Taxonomy
 
@@ -238,12 +239,12 @@ def test_decisions_of_before_answer_as_they_did(runs: tuple[Path, Path]) -> None
     folder = RunFolder(runs[1])
     decider = open_decider(folder.path)
     table = decider.embed(load_run(folder.path).source.of_split("test"))
-    before = decider.answer(table, Promise(0.8), unknown=0)
+    before = decider.answer(table, AnswerOptions(coverage=0.8, unknown=0))
     record = json.loads(folder.decisions.read_text())
     del record["set_aside"]  # as written by versions without the split
     folder.decisions.write_text(json.dumps(record))
     old = open_decider(folder.path)
-    assert torch.equal(old.answer(table, Promise(0.8), unknown=0).nodes, before.nodes)
+    assert torch.equal(old.answer(table, AnswerOptions(coverage=0.8, unknown=0)).nodes, before.nodes)
     assert "validation samples" in old.promise_samples.sentence
     calibrate_run(folder.path)
     assert json.loads(folder.decisions.read_text())["set_aside"] is True

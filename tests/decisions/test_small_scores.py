@@ -5,7 +5,7 @@ import torch
 
 from labeltree.decisions import ClassNodes
 from labeltree.decisions.calibrators import fit_calibrator, smoothed_temperature
-from labeltree.decisions.classifiers import PrototypeScores, classify, merging_temperature, on_nodes
+from labeltree.decisions.classifiers import PrototypeScores, classify, merging_temperature, remap_classes
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 
@@ -33,7 +33,7 @@ def test_a_merged_class_does_not_take_the_samples_of_others(scale):
     right = (classify(scores, table) == nodes).double().mean()
     places = TREE.leaves.clone()
     places[1] = places[0]
-    merged = on_nodes(scores, places, merging_temperature(scores, table, TREE))
+    merged = remap_classes(scores, places, merging_temperature(scores, table, TREE))
     truth = torch.where(nodes == TREE.leaves[1], TREE.leaves[0], nodes)
     assert (classify(merged, table) == truth).double().mean() >= right
 

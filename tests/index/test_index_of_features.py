@@ -15,7 +15,6 @@ import labeltree as lt
 from labeltree.cli.main import main
 from labeltree.evaluation import EvaluationResult
 from labeltree.index import Index
-from labeltree.index.index_sources import index_run
 from labeltree.inference.model import Model
 from labeltree.runs import RunFolder
 from labeltree.serving import ServiceSettings
@@ -47,7 +46,7 @@ def test_index_search_and_report_use_the_features(
     }  # fmt: skip
     folder.chosen_classifier.write_text(json.dumps(content))
 
-    index = index_run(folder.path)
+    index = lt.make_index(folder.path)
     model = Model(folder.path)
     picture = next(photos.rglob("*.png"))
     table = model.embed([picture])

@@ -18,7 +18,6 @@ from fastapi.testclient import TestClient
 import labeltree as lt
 from labeltree.errors import DataError
 from labeltree.index import Index, IndexRows
-from labeltree.index.index_sources import index_run
 from labeltree.serving import ServiceSettings
 from labeltree.serving.explorer.explorer_app import create_explorer
 from labeltree.serving.explorer.open_explorer import open_collection, open_show
@@ -152,7 +151,7 @@ def test_a_run_on_images_and_texts_is_searched_by_either(tmp_path: Path) -> None
         progress_bar=False,
         **settings,
     )
-    index = index_run(trained.path)
+    index = lt.make_index(trained.path)
     show, engine = open_show(index.where, settings=ServiceSettings(), devices=["cpu"])
     assert engine is not None
     model = engine.model

@@ -204,8 +204,8 @@ def test_processes_are_bounded_and_their_ends_are_told(
     monkeypatch.setattr(worker_module, "available_cores", lambda: 6)
     assert worker_module.default_jobs() == 1
     tasks = tasks_of(file, 4)
-    study, runs = read_study(file), tmp_path / "runs"
-    ends = {task.name: error for task, error in worker_module.do_tasks(file, study, tasks, runs, 2)}
+    study = read_study(file)
+    ends = {task.name: error for task, error in worker_module.do_tasks(file, study, tasks, 2)}
     assert ends == {
         "a-seed0": None,
         "a-seed1": "ValueError: two",
@@ -236,7 +236,7 @@ sys.exit(130)
     scripts = {"a-seed0": waits, "a-seed1": stops}
     monkeypatch.setattr(worker_module, "_command", lambda _, task: [sys.executable, "-c", scripts[task.name]])
     with pytest.raises(TrainingInterrupted):
-        list(worker_module.do_tasks(file, read_study(file), tasks_of(file, 2), tmp_path / "runs", 2))
+        list(worker_module.do_tasks(file, read_study(file), tasks_of(file, 2), 2))
     assert saved.exists()
 
 

@@ -36,13 +36,17 @@ def suspects(options: SuspectsOptions) -> Suspects:
     """
     from labeltree.curation.suspects import check_free, find_suspects, write_suspects
     from labeltree.index import open_table
+    from labeltree.runs import PartFolder
 
     if options.out is not None:
         check_free(options.out)  # before samples are embedded
     if options.embeddings is not None and not Path(options.embeddings).exists():
         raise options.refusal(f"`embeddings`: there is no file '{options.embeddings}'")
+    place = as_place(options.embeddings or options.what or "")
+    if options.taxonomy is not None and not (Path(place).is_file() or PartFolder(place).exists()):
+        raise options.refusal("`taxonomy` is that of embeddings; a run and an index have their own")
     table = open_table(
-        as_place(options.embeddings or options.what or ""),
+        place,
         taxonomy=options.taxonomy,
         progress=options.progress,
         verify=options.verify,

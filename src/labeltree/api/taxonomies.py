@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from labeltree.taxonomy import AnyTaxonomy, Taxonomy
 
 __all__ = [
+    "as_tree",
     "convert_taxonomy",
     "labelled_table",
     "open_taxonomy",
@@ -92,10 +93,14 @@ def open_tree(name: str, column: str | None = None) -> Taxonomy:
     Raises:
         TaxonomyError: if it is a DAG.
     """
+    return as_tree(name, open_taxonomy(name, column=column)[0])
+
+
+def as_tree(name: str, taxonomy: AnyTaxonomy) -> Taxonomy:
+    """A taxonomy that was read; raises a TaxonomyError, with its name, if it is a DAG."""
     from labeltree.errors import TaxonomyError
     from labeltree.taxonomy import Taxonomy
 
-    taxonomy, _ = open_taxonomy(name, column=column)
     if not isinstance(taxonomy, Taxonomy):
         raise TaxonomyError(
             f"'{name}' is a DAG, and versions of taxonomies are compared as trees; make a tree of it with "
@@ -116,7 +121,7 @@ def convert_taxonomy(options: ConvertOptions) -> AnyTaxonomy:
     if options.form is None:
         taxonomy = open_taxonomy(options.taxonomy, options.names, options.synonyms)[0]
     else:
-        taxonomy = read_form(options.taxonomy, options.form, **options.of_form)
+        taxonomy = read_form(options.taxonomy, options.form, **options.form_settings)
     if options.release is not None:
         taxonomy = taxonomy.with_release(options.release)
     taxonomy.save(options.out)

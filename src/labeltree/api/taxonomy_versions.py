@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from labeltree.api.taxonomies import open_taxonomy, open_tree
+from labeltree.api.taxonomies import as_tree, open_taxonomy, open_tree
 from labeltree.options.schema import takes
 from labeltree.options.taxonomy_options import (
     ApplyOptions,
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from labeltree.taxonomy import Change, Guess, Taxonomy, TaxonomyMapping
+    from labeltree.taxonomy import AnyTaxonomy, Change, Guess, Taxonomy, TaxonomyMapping
     from labeltree.taxonomy.review_names import Review
 
 __all__ = [
@@ -79,7 +79,7 @@ def diff_taxonomies(options: DiffOptions) -> VersionDifference:
         mapping, guesses = _between(options.synonyms, old, new)
     else:
         mapping, guesses = TaxonomyMapping.load(options.mapping, old=old, new=new), []
-    touched = None if options.data is None else Touched(options.data, old)
+    touched = None if options.data is None else Touched.of_data(options.data, old)
     return VersionDifference(mapping, guesses, touched)
 
 
@@ -160,12 +160,13 @@ def review_taxonomy(options: ReviewOptions) -> ReviewedTaxonomy:
 
     if options.out is not None:
         check_unedited(options.out, replace=options.replace)
-    tree = open_tree(options.taxonomy, options.column)
+    taxonomy, labels = open_taxonomy(options.taxonomy, column=options.column)
+    tree = as_tree(options.taxonomy, taxonomy)
     touched = None
     if options.data is not None:
-        touched = Touched(options.data, tree)
-    elif options.column is None and open_taxonomy(options.taxonomy)[1] is not None:
-        touched = Touched(options.taxonomy, tree)
+        touched = Touched.of_data(options.data, tree)
+    elif labels is not None:
+        touched = Touched(tree, tree, labels)
     cleaner = Cleaner("scientific")
     if options.scientific:
         cleaner.learn(tree.names[1:])
@@ -241,19 +242,19 @@ def version_text(taxonomy: Taxonomy) -> str:
 
 
 class Touched:
-    """The samples of data that are labelled with the old version, to be counted by change."""
+    """The samples of data that are labelled with the old version, to be counted by change.
 
-    def __init__(self, data: str, old: Taxonomy) -> None:
+    Args:
+        old: the old version.
+        taxonomy: the taxonomy of the labels.
+        nodes: ``(n,)`` labels, -1 where missing.
+    """
+
+    def __init__(self, old: Taxonomy, taxonomy: AnyTaxonomy, nodes: Tensor) -> None:
         import torch
 
-        from labeltree.errors import DataError
         from labeltree.taxonomy import match_nodes
 
-        taxonomy, nodes = open_taxonomy(data)
-        if nodes is None:
-            raise DataError(
-                f"--data '{data}' is a taxonomy without samples; name a folder, a table, a run or a data set"
-            )
         labels = nodes[nodes >= 0]
         places = match_nodes(taxonomy, old).nodes[labels]
         self._old, self.samples = old, len(nodes)
@@ -261,6 +262,18 @@ class Touched:
         self.unmatched = int((places < 0).sum())
         self._own: Tensor = torch.bincount(places[places >= 0], minlength=old.num_nodes)
         self._before = torch.cat([torch.zeros(1, dtype=torch.int64), self._own.cumsum(0)])
+
+    @classmethod
+    def of_data(cls, data: str, old: Taxonomy) -> Touched:
+        """The samples of a folder, a table, a run or a data set."""
+        from labeltree.errors import DataError
+
+        taxonomy, nodes = open_taxonomy(data)
+        if nodes is None:
+            raise DataError(
+                f"--data '{data}' is a taxonomy without samples; name a folder, a table, a run or a data set"
+            )
+        return cls(old, taxonomy, nodes)
 
     def _below(self, change: Change) -> tuple[int, int]:
         node = self._old.follow(change.old)

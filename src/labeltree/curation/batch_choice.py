@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import get_args
 
 import numpy as np
@@ -11,7 +12,7 @@ from torch import Tensor
 
 from labeltree.options.choices import Strategy
 
-__all__ = ["STRATEGIES", "choose", "copies_apart"]
+__all__ = ["STRATEGIES", "Pool", "choose", "copies_apart"]
 
 STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
 
@@ -22,22 +23,32 @@ _COPY = 1e-3  # of the median distance of two samples
 _ROWS = 2048
 
 
-def choose(
-    strategy: Strategy,
-    wanted: int,
-    *,
-    points: Tensor,
-    labelled: Tensor,
-    candidates: Tensor,
-    doubt: Tensor,
-    guesses: Tensor,
-    confidence: Tensor,
-    seed: int,
-) -> Tensor:
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """Samples to choose from, and what is known of them.
+
+    Attributes:
+        points: ``(n, d)`` all samples.
+        labelled: ``(m,)`` rows with a label.
+        candidates: ``(c,)`` rows to choose from.
+        doubt: ``(c,)`` how uncertain each candidate is, larger = less certain.
+        guesses: ``(c,)`` most probable leaf of each candidate.
+        confidence: ``(c,)`` its probability.
+    """
+
+    points: Tensor
+    labelled: Tensor
+    candidates: Tensor
+    doubt: Tensor
+    guesses: Tensor
+    confidence: Tensor
+
+
+def choose(strategy: Strategy, wanted: int, pool: Pool, seed: int) -> Tensor:
     """Candidates in the order in which a strategy asks for them.
 
     - ``random``: by chance.
-    - ``entropy``, ``margin``, ``gain``: by ``doubt`` alone (which doubt, the caller decides).
+    - ``entropy``, ``margin``, ``gain``: by ``doubt`` alone.
     - ``margin+clusters``: the ten times as many most doubtful are clustered, and each cluster gives its most
       doubtful (Zhdanov 2019, Diverse mini-batch active learning).
     - ``coreset``: always the one farthest from all labelled and chosen ones (Sener & Savarese 2018).
@@ -49,17 +60,13 @@ def choose(
     Args:
         strategy: which.
         wanted: how many are needed; the order may hold fewer.
-        points: ``(n, d)`` all samples.
-        labelled: ``(m,)`` rows with a label.
-        candidates: ``(c,)`` rows to choose from.
-        doubt: ``(c,)`` how uncertain each candidate is, larger = less certain.
-        guesses: ``(c,)`` most probable leaf of each candidate.
-        confidence: ``(c,)`` its probability.
+        pool: the samples; ``doubt`` as the strategy means it.
         seed: of whatever is drawn.
 
     Returns:
         rows, the first to ask for first.
     """
+    points, candidates, doubt = pool.points, pool.candidates, pool.doubt
     wanted = min(wanted, len(candidates))
     draw = np.random.default_rng(seed)
     if strategy == "random":
@@ -71,17 +78,17 @@ def choose(
         return candidates[by_doubt]
     here = points[candidates]
     if strategy == "margin+clusters":
-        pool = by_doubt[: max(_PRESELECTED * wanted, 1)]
-        cluster = _clusters(here[pool], wanted, seed)
-        _, first = np.unique(cluster, return_index=True)  # the pool is ordered, so the first is most doubtful
-        order = pool[torch.from_numpy(np.sort(first))]
+        unsure = by_doubt[: max(_PRESELECTED * wanted, 1)]
+        cluster = _clusters(here[unsure], wanted, seed)
+        _, first = np.unique(cluster, return_index=True)  # the first of each cluster is most doubtful
+        order = unsure[torch.from_numpy(np.sort(first))]
         rest = by_doubt[~torch.isin(by_doubt, order)]
         return candidates[torch.cat([order, rest])]
     if strategy == "coreset":
-        return candidates[_farthest(here, points[labelled], wanted, draw)]
+        return candidates[_farthest(here, points[pool.labelled], wanted, draw)]
     if strategy == "typiclust":
-        return candidates[_typical(points, labelled, candidates, wanted, seed)]
-    return candidates[_plus_plus(here, guesses, confidence, wanted, draw)]
+        return candidates[_typical(points, pool.labelled, candidates, wanted, seed)]
+    return candidates[_plus_plus(here, pool.guesses, pool.confidence, wanted, draw)]
 
 
 def _clusters(points: Tensor, count: int, seed: int) -> NDArray[np.int64]:

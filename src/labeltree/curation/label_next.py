@@ -10,8 +10,9 @@ from typing import get_args
 import torch
 from torch import Tensor
 
+from labeltree.checks import check_choice
 from labeltree.curation.answer_costs import answer_costs
-from labeltree.curation.batch_choice import STRATEGIES, choose, copies_apart
+from labeltree.curation.batch_choice import STRATEGIES, Pool, choose, copies_apart
 from labeltree.curation.partial_labels import DepthProbes, fit_depth_probes
 from labeltree.data.stratified import group_numbers
 from labeltree.errors import DataError
@@ -25,6 +26,11 @@ DEPTH_RULES: tuple[DepthRule, ...] = get_args(DepthRule)
 
 _FREE = 1e-9  # an answer that costs less, as a share of the dearest one, costs nothing
 _CLEAR = 0.8  # a guess at least so probable is called clear
+_UNLABELLED = "typical of samples like it; nothing is labelled yet"
+_REASONS: dict[Strategy, str] = {
+    "typiclust": "typical of samples with few labels; ",
+    "coreset": "far from all samples with a label; ",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +131,10 @@ def label_next(
         >>> asked.rows.tolist(), asked.depths.tolist()
         ([3], [2])
     """
-    _check(vectors, nodes, taxonomy, budget, strategy, depth, reliability)
+    check_embeddings("vectors", vectors)
+    check_same_length("vectors", vectors, "nodes", nodes)
+    check_nodes("nodes", nodes, taxonomy)
+    _check_settings(taxonomy, budget, strategy, depth, reliability)
     cost_of = answer_costs(taxonomy, costs)
     labels = torch.where(nodes > 0, nodes, -1)
     open_ = (labels < 0) | ~taxonomy.is_leaf[labels.clamp(min=0)]
@@ -162,25 +171,28 @@ def label_next(
             f"{float(paid.min()):.3g}; give a larger budget, or ask at a coarser depth"
         )
     wanted = max(1, math.ceil(min(budget / float(paid.min()), len(within))))
-    order = choose(
-        strategy,
-        min(len(within), wanted + wanted // 4 + 1),
-        points=points,
-        labelled=labelled,
-        candidates=rows[within],
-        doubt=doubt[within],
-        guesses=doubts.leaf[within],
-        confidence=doubts.confidence[within],
-        seed=seed,
-    )
+    pool = Pool(points, labelled, rows[within], doubt[within], doubts.leaf[within], doubts.confidence[within])
+    order = choose(strategy, min(len(within), wanted + wanted // 4 + 1), pool, seed)
     if strategy != "random":
         numbers = torch.from_numpy(group_numbers(groups, len(nodes)))
         order = copies_apart(points, order, numbers, wanted)
     place = torch.full((len(nodes),), -1, dtype=torch.int64)
     place[rows] = each
     chosen = _paid_for(place[order], paid, budget)
-    return _requests(
-        probes, vectors, labels, rows[chosen], at[chosen], paid[chosen], gained[chosen], strategy, len(rows)
+    requested = rows[chosen]
+    known, depths = labels[requested], at[chosen]
+    likely, probabilities, reasons = _guesses(probes, vectors[requested], known, depths, strategy)
+    return LabelRequests(
+        requested,
+        known,
+        depths,
+        paid[chosen],
+        gained[chosen],
+        likely,
+        probabilities,
+        reasons,
+        strategy,
+        len(rows),
     )
 
 
@@ -194,22 +206,16 @@ def _paid_for(order: Tensor, paid: Tensor, budget: float) -> Tensor:
     return torch.tensor(chosen, dtype=torch.int64)
 
 
-def _check(
-    vectors: Tensor,
-    nodes: Tensor,
+def _check_settings(
     taxonomy: Taxonomy,
     budget: float,
     strategy: str,
     depth: DepthRule | int,
     reliability: Sequence[float] | None,
 ) -> None:
-    check_embeddings("vectors", vectors)
-    check_same_length("vectors", vectors, "nodes", nodes)
-    check_nodes("nodes", nodes, taxonomy)
     if not (math.isfinite(budget) and budget > 0):
         raise ValueError(f"budget is {budget}; expected a number above 0")
-    if strategy not in STRATEGIES:
-        raise ValueError(f"strategy is {strategy!r}; there are {', '.join(STRATEGIES)}")
+    check_choice("strategy", strategy, STRATEGIES)
     if isinstance(depth, int):
         if not 1 <= depth <= taxonomy.max_depth:
             raise ValueError(f"depth is {depth}; this taxonomy has depths 1 to {taxonomy.max_depth}")
@@ -281,42 +287,29 @@ def _depths(information: Tensor, doubts: _Doubts, depth: DepthRule | int) -> Ten
     return deepest - per_cost.flip(1).argmax(1)
 
 
-def _requests(
-    probes: DepthProbes,
-    vectors: Tensor,
-    labels: Tensor,
-    rows: Tensor,
-    depths: Tensor,
-    costs: Tensor,
-    gains: Tensor,
-    strategy: Strategy,
-    candidates: int,
-) -> LabelRequests:
+def _guesses(
+    probes: DepthProbes, vectors: Tensor, known: Tensor, depths: Tensor, strategy: Strategy
+) -> tuple[Tensor, Tensor, tuple[str, ...]]:
+    """The likeliest answer for each sample, its probability, and why the sample was chosen."""
     taxonomy = probes.taxonomy
-    known = labels[rows]
-    likely = torch.zeros(len(rows), dtype=torch.int64)
-    probabilities = torch.zeros(len(rows), dtype=torch.float64)
+    likely = torch.zeros(len(known), dtype=torch.int64)
+    probabilities = torch.zeros(len(known), dtype=torch.float64)
     reasons: list[str] = []
-    for part, by_node in probes.chunks(vectors[rows], known):
+    for part, by_node in probes.chunks(vectors, known):
         for share, depth, label in zip(by_node, depths[part].tolist(), known[part].tolist(), strict=True):
             answers = _answers(taxonomy, depth)
             order = share[answers].argsort(descending=True, stable=True)
             best = answers[order[:2]].tolist()
             place = len(reasons)
             likely[place], probabilities[place] = best[0], share[best[0]]
-            reasons.append(_reason(probes, share, depth, label, best, strategy))
-    return LabelRequests(
-        rows, known, depths, costs, gains, likely, probabilities, tuple(reasons), strategy, candidates
-    )
+            reason = _reason(probes, share, depth, label, best)
+            reasons.append(_REASONS.get(strategy, "") + reason if bool(probes.samples.any()) else _UNLABELLED)
+    return likely, probabilities, tuple(reasons)
 
 
-def _reason(
-    probes: DepthProbes, share: Tensor, depth: int, known: int, best: list[int], strategy: Strategy
-) -> str:
-    """Why a sample was chosen, and why it is asked at this depth."""
+def _reason(probes: DepthProbes, share: Tensor, depth: int, known: int, best: list[int]) -> str:
+    """What is likely of a sample, and why it is asked at this depth."""
     taxonomy = probes.taxonomy
-    if not int(probes.samples.sum()):
-        return "typical of samples like it; nothing is labelled yet"
     words = [f"{taxonomy.path_name(node)} ({float(share[node]):.0%})" for node in best]
     if float(share[best[0]]) >= _CLEAR:
         said = f"probably {words[0]}"
@@ -329,12 +322,6 @@ def _reason(
         said += ", which has no labelled sample"
     elif few < 3:
         said += f", which has {few} labelled sample{'s' if few > 1 else ''}"
-    if strategy in ("typiclust", "coreset"):
-        said = (
-            ("typical of samples" if strategy == "typiclust" else "far from all samples")
-            + (" with few labels; " if strategy == "typiclust" else " with a label; ")
-            + said
-        )
     if known > 0:
         said += f"; known so far: {taxonomy.path_name(known)}"
     start = int(taxonomy.depth[known]) if known > 0 else 0

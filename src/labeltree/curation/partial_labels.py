@@ -11,6 +11,7 @@ from torch import Tensor
 
 from labeltree.data.stratified import stratified_subsample
 from labeltree.metrics.probe import LinearProbe
+from labeltree.metrics.standardisation import column_scale
 from labeltree.taxonomy import Taxonomy
 
 __all__ = ["DepthProbes", "fit_depth_probes"]
@@ -160,9 +161,7 @@ def fit_depth_probes(
         tensor(True)
     """
     vectors = vectors.float()
-    mean, deviation = vectors.mean(0), vectors.std(0, correction=0)
-    flat = deviation <= 1e-6 * deviation.max()
-    scale = torch.where(flat, 0.0, 1 / deviation.masked_fill(flat, 1.0))
+    mean, scale = column_scale(vectors)
     labels = torch.where(nodes > 0, nodes, -1)
     known = (labels >= 0).nonzero()[:, 0]
     samples = torch.zeros(taxonomy.num_nodes, dtype=torch.int64)

@@ -18,12 +18,14 @@ from labeltree.atomic import atomic_write
 from labeltree.checks import check_choice
 from labeltree.curation.contradicted import Contradicted, count_contradicted
 from labeltree.curation.neighbour_evidence import Evidence, Neighbours, nearest_labelled, weigh, winnable
-from labeltree.curation.out_of_fold import OutOfFold, out_of_fold
+from labeltree.curation.out_of_fold import out_of_fold
 from labeltree.data.corrections import CONTENT, is_decided
 from labeltree.errors import DataError
 from labeltree.geometry import Geometry
 from labeltree.metrics.search.results_left_out import leaves_group_out
 from labeltree.options.choices import Ranking
+from labeltree.options.curation import SuspectsOptions
+from labeltree.options.schema import describes
 from labeltree.progress import Progress
 from labeltree.taxonomy import Taxonomy
 
@@ -182,6 +184,7 @@ def check_free(path: str | Path) -> None:
         )
 
 
+@describes(SuspectsOptions)
 def find_suspects(
     features: Tensor,
     points: Tensor,
@@ -225,16 +228,9 @@ def find_suspects(
         paths: file of each sample; None if there are none.
         contents: fingerprint of each sample that is named by its row, see `sample_contents`; None if unknown.
         groups: ``(n,)`` groups, −1 for a sample without one.
-        ranking: ``labels`` or ``branches``.
-        k: number of neighbours.
-        folds: number of folds.
-        fewest: number of samples (or groups) that a label needs to be judged by itself.
-        least_score: suspects have a higher score.
         within: only labels at or below this node are listed; None = all.
         split: split of each sample; None if there are none.
         only_split: only samples of this split are listed; None = all.
-        seed: seed of the folds.
-        progress: called as ``progress(message, done, total)``.
 
     Raises:
         DataError: if there are fewer than two classes with enough samples.
@@ -268,15 +264,14 @@ def find_suspects(
     contradicted = count_contradicted(predictions, evidence)
     if rare := predictions.sentence():
         notes.append(rare)
-    listed = _choose_rows(scores.where(rivalled, 0.0), evidence, taxonomy, least_score, nodes, within)
+    listed = _choose_rows(scores.where(rivalled, 0.0), evidence, taxonomy, least_score)
+    if within is not None:
+        listed = listed[(nodes[listed] >= within) & (nodes[listed] < taxonomy.subtree_end[within])]
     if only_split is not None:
         listed = listed[torch.from_numpy(np.asarray(split)[listed.numpy()] == only_split)]
-    suspects = [
-        _suspect(row, float(scores[row]), predictions, neighbours, evidence, nodes, ids, paths, contents)
-        for row in listed.tolist()
-    ]
+    judged = _Judged(nodes, ids, paths, contents, neighbours, evidence, taxonomy)
     return Suspects(
-        tuple(suspects),
+        tuple(judged.suspect(row, float(scores[row])) for row in listed.tolist()),
         scores,
         evidence.suggested,
         contradicted,
@@ -295,93 +290,91 @@ def score_labels(evidence: Evidence, ranking: Ranking) -> Tensor:
     return torch.sigmoid(evidence.at_label(odds))
 
 
-def _choose_rows(
-    scores: Tensor, evidence: Evidence, taxonomy: Taxonomy, least: float, nodes: Tensor, within: int | None
-) -> Tensor:
+def _choose_rows(scores: Tensor, evidence: Evidence, taxonomy: Taxonomy, least: float) -> Tensor:
     """The rows of the suspects, most suspicious first, equal ones in the order of the samples."""
     label = evidence.judged.clamp(min=0)
     confirmed = taxonomy.lca(evidence.suggested, label) == label
     chosen = (scores > least) & ~confirmed & (evidence.judged > 0)
-    if within is not None:
-        chosen &= (nodes >= within) & (nodes < taxonomy.subtree_end[within])
     rows = chosen.nonzero()[:, 0]
     return rows[scores[rows].argsort(descending=True, stable=True)]
 
 
-def _suspect(
-    row: int,
-    score: float,
-    predictions: OutOfFold,
-    neighbours: Neighbours,
-    evidence: Evidence,
-    nodes: Tensor,
-    ids: Sequence[str],
-    paths: Sequence[str] | None,
-    contents: Sequence[str] | None,
-) -> Suspect:
-    taxonomy = predictions.taxonomy
-    label, suggested = int(evidence.judged[row]), int(evidence.suggested[row])
-    odds = _lead(evidence, row)
-    finest = int(taxonomy.depth[label])
-    losing = np.flatnonzero(odds[:finest] > 0)
-    depth = int(losing[0]) + 1 if len(losing) else finest
-    rival = int(evidence.rival[row, depth - 1])
-    common = int(taxonomy.lca(label, suggested if suggested > 0 else rival))
-    kind: Kind
-    if common == suggested and suggested > 0:
-        kind = "too fine"
-    else:
-        kind = "wrong leaf" if int(taxonomy.depth[common]) == finest - 1 else "wrong branch"
-    near = neighbours.nodes[row]
-    near = near[near > 0]
-    reason = _reason(taxonomy, evidence, row, depth, rival, near, suggested)
-    if label != int(nodes[row]):
-        reason += f"; too few samples to judge more than '{taxonomy.path_name(label)}'"
-    return Suspect(
-        row,
-        ids[row],
-        "" if paths is None else str(paths[row]),
-        taxonomy.path_name(int(nodes[row])),
-        taxonomy.path_name(suggested) if suggested > 0 else "",
-        kind,
-        depth,
-        score,
-        reason,
-        "" if contents is None else contents[row],
-    )
+@dataclass(frozen=True, eq=False)
+class _Judged:
+    """The labels of n samples, and what speaks for and against them; see `find_suspects`."""
 
+    nodes: Tensor
+    ids: Sequence[str]
+    paths: Sequence[str] | None
+    contents: Sequence[str] | None
+    neighbours: Neighbours
+    evidence: Evidence
+    taxonomy: Taxonomy
 
-def _lead(evidence: Evidence, row: int) -> np.ndarray[Any, Any]:
-    own = (evidence.probe[row] + evidence.votes[row]) / 2
-    lead: np.ndarray[Any, Any] = np.nan_to_num((evidence.rival_weight[row] - own).numpy(), nan=-1.0)
-    return lead
-
-
-def _reason(
-    taxonomy: Taxonomy, evidence: Evidence, row: int, depth: int, rival: int, near: Tensor, suggested: int
-) -> str:
-    """Why a label looks wrong: where it parts from the evidence, and what the evidence says."""
-    label = int(taxonomy.ancestors[evidence.judged[row], depth])
-    name = taxonomy.names[label]
-
-    def below(node: int) -> int:
-        return int(((near >= node) & (near < taxonomy.subtree_end[node])).sum())
-
-    said = []
-    if len(near):
-        said.append(
-            f"{below(rival)} of the {len(near)} nearest are '{taxonomy.names[rival]}' and {below(label)} "
-            f"'{name}'"
+    def suspect(self, row: int, score: float) -> Suspect:
+        """The suspect of a row."""
+        taxonomy, evidence = self.taxonomy, self.evidence
+        label, suggested = int(evidence.judged[row]), int(evidence.suggested[row])
+        finest = int(taxonomy.depth[label])
+        losing = np.flatnonzero(self._lead(row)[:finest] > 0)
+        depth = int(losing[0]) + 1 if len(losing) else finest
+        rival = int(evidence.rival[row, depth - 1])
+        common = int(taxonomy.lca(label, suggested if suggested > 0 else rival))
+        kind: Kind
+        if common == suggested and suggested > 0:
+            kind = "too fine"
+        else:
+            kind = "wrong leaf" if int(taxonomy.depth[common]) == finest - 1 else "wrong branch"
+        reason = self._reason(row, depth)
+        if label != int(self.nodes[row]):
+            reason += f"; too few samples to judge more than '{taxonomy.path_name(label)}'"
+        return Suspect(
+            row,
+            self.ids[row],
+            "" if self.paths is None else str(self.paths[row]),
+            taxonomy.path_name(int(self.nodes[row])),
+            taxonomy.path_name(suggested) if suggested > 0 else "",
+            kind,
+            depth,
+            score,
+            reason,
+            "" if self.contents is None else self.contents[row],
         )
-    own = float(evidence.probe[row, depth - 1])
-    said.append(f"the classifier gives '{name}' {own:.2f}")
-    if suggested > 0 and int(taxonomy.lca(suggested, label)) != suggested:
-        said[-1] += f" and '{taxonomy.names[suggested]}' {float(evidence.suggested_probe[row]):.2f}"
-    if depth > 1:
-        above = int(taxonomy.parent[label])
-        share = float((evidence.probe[row, depth - 2] + evidence.votes[row, depth - 2]) / 2)
-        said.append(f"'{taxonomy.names[above]}' is likely right ({share:.2f})" if share > 0.5 else "")
-    return "; ".join(part for part in said if part)
+
+    def _lead(self, row: int) -> np.ndarray[Any, Any]:
+        """By how much the rival leads at each depth."""
+        evidence = self.evidence
+        own = (evidence.probe[row] + evidence.votes[row]) / 2
+        lead: np.ndarray[Any, Any] = np.nan_to_num((evidence.rival_weight[row] - own).numpy(), nan=-1.0)
+        return lead
+
+    def _reason(self, row: int, depth: int) -> str:
+        """Why a label looks wrong: where it parts from the evidence, and what the evidence says."""
+        taxonomy, evidence = self.taxonomy, self.evidence
+        rival, suggested = int(evidence.rival[row, depth - 1]), int(evidence.suggested[row])
+        near = self.neighbours.nodes[row]
+        near = near[near > 0]
+        label = int(taxonomy.ancestors[evidence.judged[row], depth])
+        name = taxonomy.names[label]
+
+        def below(node: int) -> int:
+            return int(((near >= node) & (near < taxonomy.subtree_end[node])).sum())
+
+        said = []
+        if len(near):
+            said.append(
+                f"{below(rival)} of the {len(near)} nearest are '{taxonomy.names[rival]}' and {below(label)} "
+                f"'{name}'"
+            )
+        own = float(evidence.probe[row, depth - 1])
+        said.append(f"the classifier gives '{name}' {own:.2f}")
+        if suggested > 0 and int(taxonomy.lca(suggested, label)) != suggested:
+            said[-1] += f" and '{taxonomy.names[suggested]}' {float(evidence.suggested_probe[row]):.2f}"
+        if depth > 1:
+            above = int(taxonomy.parent[label])
+            share = float((evidence.probe[row, depth - 2] + evidence.votes[row, depth - 2]) / 2)
+            said.append(f"'{taxonomy.names[above]}' is likely right ({share:.2f})" if share > 0.5 else "")
+        return "; ".join(part for part in said if part)
 
 
 def _shorten(text: str, width: int) -> str:

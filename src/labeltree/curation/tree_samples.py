@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from labeltree.data.stratified import group_numbers
+from labeltree.metrics.standardisation import column_scale
 from labeltree.options.choices import SuspectKind as Kind
 from labeltree.taxonomy import Taxonomy
 
@@ -56,9 +57,8 @@ class TreeSamples:
     def __init__(self, vectors: Tensor, nodes: Tensor, taxonomy: Taxonomy, groups: Tensor | None) -> None:
         self.raw, self.nodes, self.taxonomy, self.groups = vectors, nodes, taxonomy, groups
         points = vectors.double()
-        deviation = points.std(0, correction=0)
-        flat = deviation <= 1e-6 * deviation.max()
-        points = (points - points.mean(0)) * torch.where(flat, 0.0, 1 / deviation.masked_fill(flat, 1.0))
+        mean, scale = column_scale(points)
+        points = (points - mean) * scale
         self.points = torch.nn.functional.normalize(points, dim=1)
         self.numbers = torch.from_numpy(group_numbers(groups, len(nodes)))
         self.order = nodes.argsort(stable=True)

@@ -12,6 +12,8 @@ from labeltree.curation.leaf_suspects import leaves_to_merge, leaves_to_split
 from labeltree.curation.tree_samples import KINDS, Kind, TreeSamples, TreeSuspect
 from labeltree.errors import DataError
 from labeltree.metrics.metric_checks import check_embeddings, check_nodes, check_same_length
+from labeltree.options.schema import describes
+from labeltree.options.taxonomy_options import TreeSuspectsOptions
 from labeltree.progress import Progress, silent
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.versions.changes import Change, Guess
@@ -66,6 +68,7 @@ class TreeSuspects:
         return [guess for one in some if (guess := _guess(self.taxonomy, one)) is not None]
 
 
+@describes(TreeSuspectsOptions)
 def find_tree_suspects(
     vectors: Tensor,
     nodes: Tensor,
@@ -106,10 +109,6 @@ def find_tree_suspects(
         nodes: ``(n,)`` int64 labels, leaves or inner nodes; −1 where missing.
         taxonomy: the tree.
         groups: ``(n,)`` int64 group of each sample, −1 for none.
-        kinds: what is looked for.
-        level: largest corrected p value of what is called significant.
-        apart: AUC below which two leaves count as not told apart.
-        seed: of folds, clusters and draws.
         progress: called as ``progress(message, done, total)``.
 
     Raises:

@@ -206,7 +206,7 @@ def _open_named_on(
         else VersionChange.of(source.taxonomy, new, mapping)
     )
     said = change.sentence(source.nodes, "the new taxonomy").removesuffix(".")
-    nodes = change.on_new(source.nodes)
+    nodes = change.to_new(source.nodes)
     unused = source.unused or UnusedRows.none()
     for node in torch.unique(source.nodes[source.nodes > 0]).tolist():
         if why := why_coarser(change.mapping, node):

@@ -24,6 +24,7 @@ from labeltree.errors import DataError
 from labeltree.geometry import get_geometry
 from labeltree.metrics.functional import class_prototypes, hierarchical_f1
 from labeltree.metrics.probe import LinearProbe
+from labeltree.metrics.standardisation import column_scale
 from labeltree.options.choices import ClassifierChoice
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy
@@ -52,7 +53,7 @@ __all__ = [
     "fit_prototypes",
     "merge_columns",
     "merging_temperature",
-    "on_nodes",
+    "remap_classes",
 ]
 
 ClassifierKind = Literal["feature-means", "prototypes", "lda", "probe", "own"]
@@ -162,9 +163,7 @@ def fit_linear(
     mean = torch.zeros(vectors.shape[1], dtype=vectors.dtype)
     scale = torch.ones(vectors.shape[1], dtype=vectors.dtype)
     if standardize:
-        mean, deviation = vectors.mean(0), vectors.std(0, correction=0)
-        flat = deviation <= 1e-6 * deviation.max()  # dividing such a column would blow up its rounding noise
-        scale = torch.where(flat, 0.0, 1 / deviation.masked_fill(flat, 1.0))
+        mean, scale = column_scale(vectors)
     probe = LinearProbe(C, balanced=balanced).fit((vectors - mean) * scale, labels[rows])
     weight = probe.weight * scale.double()[:, None]
     scores = LinearScores(probe.classes, weight, probe.bias - mean.double() @ weight)
@@ -340,7 +339,7 @@ def merging_temperature(scores: ClassScores, held: EmbeddingTable, taxonomy: Tax
     return smoothed_temperature(scores(held), held.nodes, ClassNodes(scores.classes, taxonomy))
 
 
-def on_nodes(scores: ClassScores, nodes: Tensor | None = None, temperature: float = 1.0) -> ClassScores:
+def remap_classes(scores: ClassScores, nodes: Tensor | None = None, temperature: float = 1.0) -> ClassScores:
     """The classifier with other nodes for its classes, each node one class; see `MergedScores`.
 
     Args:
@@ -350,7 +349,7 @@ def on_nodes(scores: ClassScores, nodes: Tensor | None = None, temperature: floa
 
     Example:
         >>> means = PrototypeScores(torch.tensor([1, 2, 3]), torch.eye(3).double(), "euclidean")
-        >>> merged = on_nodes(means, torch.tensor([5, 4, 4]))
+        >>> merged = remap_classes(means, torch.tensor([5, 4, 4]))
         >>> merged.classes
         tensor([4, 5])
         >>> table = EmbeddingTable(torch.eye(3), torch.full((3,), -1), geometry="euclidean")
@@ -360,7 +359,7 @@ def on_nodes(scores: ClassScores, nodes: Tensor | None = None, temperature: floa
     """
     given = scores.classes if nodes is None else nodes
     if isinstance(scores, MergedScores):
-        return on_nodes(scores.scores, given[scores.columns], scores.temperature)
+        return remap_classes(scores.scores, given[scores.columns], scores.temperature)
     classes, columns = torch.unique(given, return_inverse=True)
     if len(classes) == len(given) and (nodes is None or is_dataclass(scores)):
         return scores if nodes is None else replace(scores, classes=nodes)
@@ -618,7 +617,7 @@ class Classifiers:
         chosen = self.own if name == "own" else self.fitted.get(name)
         if chosen is None:
             raise DataError(f"classifier '{name}' gives answers alone, and no scores of the classes")
-        return on_nodes(chosen, temperature=self.temperatures.get(name, 1.0))
+        return remap_classes(chosen, temperature=self.temperatures.get(name, 1.0))
 
 
 def fit_classifiers(

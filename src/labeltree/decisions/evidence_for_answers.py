@@ -99,7 +99,19 @@ def find_evidence(
         for row, near, chances in zip(rows.tolist(), distances, of_nodes, strict=True):
             answer = int(answers[row])
             path = _path(paths[row], answer, taxonomy)
-            evidence.append(_steps(path, answer, chances, near, training.nodes, names, taxonomy))
+            taken = [node for node in path if int(taxonomy.depth[node]) <= int(taxonomy.depth[answer])]
+            untaken = path[len(taken) : len(taken) + 1]
+            evidence.append(
+                [
+                    Step(
+                        node,
+                        float(chances[node]),
+                        node in taken,
+                        *_nearest_two(near, training.nodes, (parent, node), names, taxonomy),
+                    )
+                    for parent, node in pairwise([*taken, *untaken])
+                ]
+            )
     return evidence
 
 
@@ -111,32 +123,16 @@ def _path(likely: Tensor, answer: int, taxonomy: Taxonomy) -> list[int]:
     return [node for node in taxonomy.ancestors[answer].tolist() if node >= 0]  # chosen by its cost
 
 
-def _steps(
-    path: list[int],
-    answer: int,
-    probabilities: Tensor,
+def _nearest_two(
     distances: Tensor,
     labels: Tensor,
+    step: tuple[int, int],
     names: Sequence[str | None] | None,
     taxonomy: Taxonomy,
-) -> list[Step]:
-    steps = []
-    for parent, node in pairwise(path):
-        above = _below(labels, parent, taxonomy)
-        inside = _below(labels, node, taxonomy)
-        taken = int(taxonomy.depth[node]) <= int(taxonomy.depth[answer])
-        steps.append(
-            Step(
-                node,
-                float(probabilities[node]),
-                taken,
-                _nearest(distances, inside, labels, names),
-                _nearest(distances, above & ~inside, labels, names),
-            )
-        )
-        if not taken:
-            break
-    return steps
+) -> tuple[Neighbour | None, Neighbour | None]:
+    """The nearest sample within a node, and that within its parent and not within it."""
+    above, inside = (_below(labels, node, taxonomy) for node in step)
+    return _nearest(distances, inside, labels, names), _nearest(distances, above & ~inside, labels, names)
 
 
 def _below(labels: Tensor, node: int, taxonomy: Taxonomy) -> Tensor:

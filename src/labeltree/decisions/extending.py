@@ -68,8 +68,12 @@ def extend_classifiers(
     labels = torch.full_like(table.nodes, -1)
     labels[learned] = table.nodes[learned]
     labels = torch.where(torch.isin(labels, classes), labels, -1)
-    prototypes = _prototypes(known.prototypes, moved, table, labels, taxonomy, classes, added)
-    probe, gap = _probe(known, table, labels, classes, places, anew=bool(len(added)))
+    stays = torch.isin(moved, classes) & ~torch.isin(moved, added)
+    prototypes = _add_prototypes(replace(known.prototypes, classes=moved), stays, table, labels, taxonomy)
+    if len(added):
+        probe, gap = _learn_probe(table, labels)
+    else:
+        probe, gap = _keep_columns(known.probe, classes, places), known.gap
     both: dict[ClassifierKind, LinearScores | PrototypeScores] = {"probe": probe, "prototypes": prototypes}
     offered = {name: each for name, each in both.items() if torch.equal(each.classes, classes)}
     if not offered:
@@ -87,19 +91,13 @@ def extend_classifiers(
     return Classifiers(both, chosen, None, gap)
 
 
-def _prototypes(
-    known: PrototypeScores,
-    moved: Tensor,
-    table: EmbeddingTable,
-    labels: Tensor,
-    taxonomy: Taxonomy,
-    classes: Tensor,
-    added: Tensor,
+def _add_prototypes(
+    known: PrototypeScores, stays: Tensor, table: EmbeddingTable, labels: Tensor, taxonomy: Taxonomy
 ) -> PrototypeScores:
-    stays = torch.isin(moved, classes) & ~torch.isin(moved, added)
-    if len(torch.unique(moved[stays])) < int(stays.sum()):  # classes that another version made one
+    """The known prototypes that stay, and the means of the classes of labels that have none of them."""
+    if len(torch.unique(known.classes[stays])) < int(stays.sum()):  # classes that another version made one
         stays = torch.zeros_like(stays)
-    means, nodes = known.prototypes[stays], moved[stays]
+    means, nodes = known.prototypes[stays], known.classes[stays]
     fresh = torch.where(torch.isin(labels, nodes), -1, labels)
     if bool((fresh >= 0).any()):
         new = fit_prototypes(table, fresh, taxonomy)
@@ -108,23 +106,17 @@ def _prototypes(
     return replace(known, classes=nodes[order], prototypes=means[order])
 
 
-def _probe(
-    known: Classifiers,
-    table: EmbeddingTable,
-    labels: Tensor,
-    classes: Tensor,
-    places: Tensor | None,
-    *,
-    anew: bool,
-) -> tuple[LinearScores, float]:
-    if anew:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="LinearProbe stopped")  # the gap says it
-            return fit_linear(table, labels)
-    moved = known.probe.classes if places is None else places[known.probe.classes]
+def _learn_probe(table: EmbeddingTable, labels: Tensor) -> tuple[LinearScores, float]:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="LinearProbe stopped")  # the gap says it
+        return fit_linear(table, labels)
+
+
+def _keep_columns(probe: LinearScores, classes: Tensor, places: Tensor | None) -> LinearScores:
+    """The probe with those of its classes alone that are still classes."""
+    moved = probe.classes if places is None else places[probe.classes]
     stays = torch.isin(moved, classes)
-    probe = LinearScores(moved[stays], known.probe.weight[:, stays], known.probe.bias[stays])
-    return probe, known.gap
+    return LinearScores(moved[stays], probe.weight[:, stays], probe.bias[stays])
 
 
 def _choose(

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from labeltree.decisions.classifiers import ClassScores, classify, merging_temperature, on_nodes
+from labeltree.decisions.classifiers import ClassScores, classify, merging_temperature, remap_classes
 from labeltree.errors import DataError
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy, match_nodes
@@ -132,7 +132,7 @@ def carry_over(
         return moved
     split = np.full(len(table), "") if table.split is None else np.asarray(table.split)
     held = table.rows(torch.from_numpy(np.flatnonzero(split == "val")))
-    merged = on_nodes(own, places, merging_temperature(own, held, change.mapping.old))
+    merged = remap_classes(own, places, merging_temperature(own, held, change.mapping.old))
     answers = torch.where(table.predictions >= 0, classify(merged, table), -1)
     return replace(moved, predictions=answers)
 

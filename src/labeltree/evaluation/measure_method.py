@@ -25,6 +25,7 @@ from labeltree.evaluation.protocol_registry import ProtocolEntry, get_protocol, 
 from labeltree.evaluation.result import NOT_MEASURED, AspectResult, MethodResult, ProtocolResult, aspect_means
 from labeltree.evaluation.sample_columns import Column, class_means
 from labeltree.evaluation.statistics import Statistic
+from labeltree.metrics.catalogue import is_larger_better
 from labeltree.options.evaluation import EvaluationSettings
 from labeltree.progress import Progress
 from labeltree.runs import EmbeddingTable
@@ -252,14 +253,14 @@ def _outcomes(
     for name, predicted in inputs.predicted.items() if standard else ():
         answers[name] = torch.full_like(nodes, -1)
         answers[name][place[samples.test]] = predicted
-    worse = {key for key, of in parts.items() if not of[0].larger_is_better}
-    worse |= {
-        (role, name)
+    directions = {key: of[0].larger_is_better for key, of in parts.items()}
+    directions |= {
+        (role, name): each.larger_is_better
         for role, several in statistics.items()
         for each in several
         for name in each.names
-        if not each.larger_is_better
     }
+    worse = {key for key, better in directions.items() if better is False}
     judge = inputs.judging.judge
     return Outcomes(
         instances=(rows if table.instances is None else table.instances[rows]).numpy(),
@@ -280,6 +281,11 @@ def _outcomes(
         predicted={name: column.numpy() for name, column in answers.items()},
         whole=frozenset(key for key, of in parts.items() if of[0].whole),
         smaller_is_better=frozenset(worse),
+        directions={
+            key: better
+            for key, better in directions.items()
+            if key not in worse and better is not is_larger_better(key[1])
+        },
         no_share=frozenset(key for key, of in parts.items() if not of[0].share),
         protocols=tuple(name for name, result in further.items() if result.columns or result.statistics),
         search=samples.plan.described(),

@@ -21,7 +21,7 @@ from labeltree.runs.table_file_columns import number_groups
 from labeltree.safe_files import Reader, read_arrays, value_from_json
 from labeltree.taxonomy import Taxonomy, TaxonomyDAG
 
-__all__ = ["Key", "Outcomes", "load_outcomes", "of_retrieval", "save_outcomes"]
+__all__ = ["Key", "Outcomes", "is_retrieval", "load_outcomes", "save_outcomes"]
 
 FORMAT = 4  # format 1 lacks further protocols, format 2 statistics, format 3 what results add
 _BY_METRIC = ("values", "weights", "classes", "folds")
@@ -66,6 +66,8 @@ class Outcomes:
         search: the retrieval search, as in `EvaluationResult.search`; empty in older files.
         whole: metrics that are meaningful only over all samples; they are omitted from tables by subtree.
         smaller_is_better: metrics that are better when smaller, in addition to those of the catalogue.
+        directions: metric → whether larger is better, None for neither, where that was given and is not what
+            its name says.
         protocols: roles that are further protocols; their metrics are compared only on request.
         no_share: metrics that do not lie between 0 and 1 (costs, depths), see `Column`.
         statistics: protocol → its numbers that are not means over samples; their rows index these columns.
@@ -84,6 +86,7 @@ class Outcomes:
     whole: frozenset[Key] = frozenset()
     search: dict[str, str] = field(default_factory=dict)
     smaller_is_better: frozenset[Key] = frozenset()
+    directions: dict[Key, bool | None] = field(default_factory=dict)
     protocols: tuple[str, ...] = ()
     no_share: frozenset[Key] = frozenset()
     statistics: dict[str, list[Statistic]] = field(default_factory=dict)
@@ -170,7 +173,7 @@ class Outcomes:
 
         Without a split, classifiers are tested on half of the samples, and retrieval searches all of them.
         """
-        return key[0] if key[0] in self.protocols else "retrieval" if of_retrieval(key[1]) else "answers"
+        return key[0] if key[0] in self.protocols else "retrieval" if is_retrieval(key[1]) else "answers"
 
     def in_block(self, block: str) -> NDArray[np.bool_]:
         """Mask ``(n,)`` of the samples that count in any metric of a block."""
@@ -232,12 +235,14 @@ class Outcomes:
         own = self.search.get("own_group") == "left out"
         return f"{where}, {'without' if own else 'with'} the query's own group"
 
-    def larger_is_better(self, key: Key) -> bool:
-        """Whether a larger value of the metric is better."""
-        return key not in self.smaller_is_better and is_larger_better(key[1])
+    def larger_is_better(self, key: Key) -> bool | None:
+        """Whether a larger value of the metric is better; None: neither is."""
+        if key in self.directions:
+            return self.directions[key]
+        return False if key in self.smaller_is_better else is_larger_better(key[1])
 
 
-def of_retrieval(metric: str) -> bool:
+def is_retrieval(metric: str) -> bool:
     """Whether a metric is a retrieval metric, which depends on the search gallery."""
     name = metric.rpartition(".")[2]
     return name in ("h_ap", "h_ap_map", "ndcg", "asi") or name.startswith(
@@ -284,6 +289,8 @@ def _packed(outcomes: Outcomes, prefix: str, columns: dict[str, Any]) -> dict[st
         "protocols": outcomes.protocols,
         **{kind: sorted("/".join(key) for key in getattr(outcomes, kind)) for kind in _KEYS},
     }
+    if outcomes.directions:
+        head["directions"] = {"/".join(key): better for key, better in outcomes.directions.items()}
     if outcomes.statistics:
         head["statistics"] = []
     for role, several in outcomes.statistics.items():
@@ -352,10 +359,11 @@ def _unpacked(
                 raise ValueError(f"without/{name} is of {values.shape[1]} blocks")
             without[_key(key)] = WithoutBlocks(whole[0], whole[1], values, whole[2])
     smaller = frozenset(map(_key, entry.get("smaller_is_better", ())))
+    directions = {_key(key): better for key, better in entry.get("directions", {}).items()}
     statistics: dict[str, list[Statistic]] = {}
     for number, given in enumerate(entry.get("statistics", ())):
         of, role, names = _below(f"statistics/{number}/", mine), str(given["role"]), tuple(given["names"])
-        better = (role, names[0]) not in smaller
+        better = directions.get((role, names[0]), (role, names[0]) not in smaller)
         data = of["rows"], _below("samples/", of), _below("fixed/", of)
         try:
             statistic = Statistic(given["kind"], names, *data, larger_is_better=better)
@@ -375,6 +383,7 @@ def _unpacked(
         protocols=tuple(entry.get("protocols", ())),
         whole=frozenset(map(_key, entry.get("whole", ()))),
         smaller_is_better=smaller,
+        directions=directions,
         no_share=frozenset(map(_key, entry.get("no_share", ()))),
         among=frozenset(map(_key, entry.get("among", ()))),
         without=without,
@@ -393,7 +402,7 @@ def _searched_among(outcomes: Outcomes) -> Outcomes:
     among = {
         key
         for key in outcomes.values
-        if of_retrieval(key[1]) and (own if key[0] not in outcomes.protocols else key[0] != "query-gallery")
+        if is_retrieval(key[1]) and (own if key[0] not in outcomes.protocols else key[0] != "query-gallery")
     }
     return replace(outcomes, among=frozenset(among))
 

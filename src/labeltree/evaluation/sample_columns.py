@@ -26,7 +26,7 @@ from labeltree.evaluation.statistics import (
     Statistic,
     mean_of_parts,
 )
-from labeltree.metrics.catalogue import find_metric
+from labeltree.metrics.catalogue import find_metric, is_larger_better
 from labeltree.runs import EmbeddingTable
 from labeltree.runs.table_file_columns import number_groups
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy
@@ -84,7 +84,8 @@ class Column:
         rows: ``(m,)`` the samples' rows in the table; None = the test samples, ``inputs.samples.test``.
         labels: ``(m,)`` nodes of the tree, for means by node and class; None = the labels of the table.
         weights: ``(m,)`` non-negative sample weights; None = 1 for every sample.
-        larger_is_better: whether a larger number is better; None = as the catalogue of metrics has it.
+        larger_is_better: whether a larger number is better; None = as the name has it, see
+            `is_larger_better`: a number that is neither is registered as such.
         share: whether the number lies between 0 and 1; None = likewise. If so, its interval is exact where
             every value is 0 or 1 and all weigh the same; a number that is no share has no interval where all
             samples agree.
@@ -106,7 +107,7 @@ class Column:
     rows: Tensor | None = None
     labels: Tensor | None = field(default=None, repr=False)
     weights: Tensor | None = field(default=None, repr=False)
-    larger_is_better: bool = None  # type: ignore[assignment]
+    larger_is_better: bool | None = None
     share: bool = None  # type: ignore[assignment]
     kind: Literal["scores", "by_depth", "curves"] | None = "scores"
     at: int = 0
@@ -121,10 +122,11 @@ class Column:
     def __post_init__(self) -> None:
         values = torch.as_tensor(self.values).double()
         object.__setattr__(self, "values", values)
-        known = find_metric(self.name)
-        for fact in ("larger_is_better", "share"):
-            if getattr(self, fact) is None:
-                object.__setattr__(self, fact, known is None or getattr(known, fact))
+        if self.larger_is_better is None:
+            object.__setattr__(self, "larger_is_better", is_larger_better(self.name))
+        if self.share is None:
+            known = find_metric(self.name)
+            object.__setattr__(self, "share", known is None or known.share)
         for name in ("rows", "labels", "weights"):
             given = getattr(self, name)
             if values.ndim != 1 or (given is not None and given.shape != values.shape):

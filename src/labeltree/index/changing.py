@@ -37,22 +37,7 @@ def make_index(options: MakeIndexOptions) -> Index:
         RunError: if the folder is no finished run, or its samples have changed.
         DataError: if the file cannot be read, or there is an index already.
     """
-    geometry, overwrite = options.geometry, options.overwrite
-    if options.embeddings is not None:
-        return index_embeddings(
-            options.embeddings,
-            options.out,
-            taxonomy=options.taxonomy,
-            geometry=geometry,
-            overwrite=overwrite,
-        )
-    return index_run(
-        as_place(options.what or ""),
-        options.out,
-        geometry=geometry,
-        overwrite=overwrite,
-        progress=options.progress,
-    )
+    return index_run(options) if options.embeddings is None else index_embeddings(options)
 
 
 def change_index(options: ChangeIndexOptions, new: Taxonomy | None = None) -> ChangedIndex:

@@ -25,7 +25,7 @@ from labeltree.errors import WriteError
 from labeltree.index.distances import FastScores, cosine_factors, distances
 from labeltree.index.filters import Filter
 from labeltree.index.index_rows import vectors_from_arrow
-from labeltree.index.store import Store
+from labeltree.index.store import VECTOR_COLUMNS, Store
 from labeltree.index.stored_columns import read_columns
 from labeltree.options.choices import IndexGeometry
 
@@ -41,7 +41,7 @@ _GATHERED = 2**18  # numbers of vectors that are copied at a time
 _ARRAYS = ("vectors", "rows", "nodes", "squares")
 _COLUMNS = "columns.arrow"
 _FILES = (*(f"{name}.npy" for name in _ARRAYS), _COLUMNS)
-_NOT_COPIED = ("row", "node", "vector", "lorentz")
+_NOT_COPIED = ("row", "node", *VECTOR_COLUMNS)
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ class ExactMatrix:
     def labelled(self, chosen: Filter) -> Array:
         """Positions of the rows whose labels pass a filter, ascending."""
         if chosen.within is not None and not chosen.not_within:
-            order, nodes = self._by_node
+            order, nodes = self._node_order
             parts = [order[slice(*np.searchsorted(nodes, ends))] for ends in chosen.within]
             if sum(map(len, parts)) <= len(self) // 8:  # else a look at all labels takes no longer
                 return (
@@ -150,7 +150,7 @@ class ExactMatrix:
         return cosine_factors(self.squares)
 
     @cached_property
-    def _by_node(self) -> tuple[Array, Array]:
+    def _node_order(self) -> tuple[Array, Array]:
         """Positions in the order of labels, and these labels."""
         order = np.argsort(self.nodes, kind="stable")
         return order, self.nodes[order]

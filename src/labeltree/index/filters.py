@@ -66,9 +66,9 @@ class Condition:
                 raise DataError(f"column '{self.column}' holds {kind}, and is compared with {value!r}")
         if pa.types.is_floating(kind):
             return replace(self, values=tuple(self._finite(value) for value in self.values))
-        return self._of_whole_numbers(kind) if pa.types.is_integer(kind) else self
+        return self._check_whole_numbers(kind) if pa.types.is_integer(kind) else self
 
-    def _of_whole_numbers(self, kind: pa.DataType) -> Condition:
+    def _check_whole_numbers(self, kind: pa.DataType) -> Condition:
         import pyarrow as pa
 
         signed = bool(pa.types.is_signed_integer(kind))
@@ -162,8 +162,8 @@ class Filter:
         """The filter as the condition of an SQL query, for LanceDB; None if every row passes."""
         parts = []
         if self.within is not None:
-            parts.append(_any(_in_range(first, end) for first, end in self.within))
-        parts += [f"NOT {_in_range(first, end)}" for first, end in self.not_within]
+            parts.append(_any(_range_sql(first, end) for first, end in self.within))
+        parts += [f"NOT {_range_sql(first, end)}" for first, end in self.not_within]
         parts += [_condition_sql(condition) for condition in self.conditions]
         if self.rows is not None:
             parts.append(_in("row", self.rows.tolist()))
@@ -278,7 +278,7 @@ def _any(parts: Any) -> str:
     return f"({' OR '.join(several)})" if several else "false"
 
 
-def _in_range(first: int, end: int) -> str:
+def _range_sql(first: int, end: int) -> str:
     return f"(node >= {first} AND node < {end})"
 
 

@@ -14,8 +14,8 @@ from labeltree.index.current_store import CurrentStore
 from labeltree.index.distances import check_inside, lorentz
 from labeltree.index.filters import Filter
 from labeltree.index.index_rows import IndexRows, vectors_to_arrow
-from labeltree.index.store import IndexSettings, Store
-from labeltree.index.stored_columns import FEW_IDS, HIDDEN, known_ids, next_row, read_columns, shown_columns
+from labeltree.index.store import OWN_COLUMNS, VECTOR_COLUMNS, IndexSettings, Store
+from labeltree.index.stored_columns import FEW_IDS, known_ids, next_row, read_columns, shown_columns
 from labeltree.index.upkeep import keep_tuned
 from labeltree.taxonomy import Taxonomy, TaxonomyMapping
 
@@ -65,7 +65,7 @@ def replace_rows(current: CurrentStore, rows: IndexRows) -> tuple[int, int]:
         new = numbers < 0
         numbers[new] = np.arange(new.sum()) + next_row(store)
         table = table_of(rows, store.settings, numbers, store.schema)
-        store.replace(_with_old_values(table, store, numbers, new, rows.given()))
+        store.replace(_fill_old_values(table, store, numbers, new, rows.given()))
     return len(rows) - int(new.sum()), int(new.sum())
 
 
@@ -121,14 +121,14 @@ def table_of(
     if new:
         raise DataError(
             f"the index has no column '{new[0]}'; it has "
-            f"{', '.join(name for name in schema.names if name not in HIDDEN)}"
+            f"{', '.join(name for name in schema.names if name not in OWN_COLUMNS)}"
         )
     columns = []
     for field in schema:
         if field.name not in table.column_names:
             columns.append(pa.nulls(len(rows), field.type))
             continue
-        if field.name in ("vector", "lorentz") and not len(rows):
+        if field.name in VECTOR_COLUMNS and not len(rows):
             columns.append(pa.array([], field.type))
             continue
         try:
@@ -141,7 +141,7 @@ def table_of(
     return pa.table(columns, schema=schema)
 
 
-def _with_old_values(table: pa.Table, store: Store, numbers: Array, new: Array, given: set[str]) -> pa.Table:
+def _fill_old_values(table: pa.Table, store: Store, numbers: Array, new: Array, given: set[str]) -> pa.Table:
     """Rows that replace others, with the old values of the columns that are not given.
 
     Args:

@@ -12,6 +12,7 @@ import numpy as np
 
 from labeltree.decisions.searched_space import SpaceName, searched_vectors
 from labeltree.errors import DataError
+from labeltree.index.store import OWN_COLUMNS
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 
@@ -23,7 +24,7 @@ __all__ = ["KNOWN_COLUMNS", "RESERVED", "IndexRows"]
 Array = np.ndarray[Any, Any]
 KNOWN_COLUMNS = ("path", "text", "split", "group")
 """Columns of texts that every index has; empty where nothing is known."""
-RESERVED = ("id", "row", "node", "vector", "lorentz", *KNOWN_COLUMNS)
+RESERVED = (*OWN_COLUMNS, *KNOWN_COLUMNS)
 _PLURALS = {"paths": "path", "texts": "text", "splits": "split", "groups": "group"}
 _COLUMN = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 

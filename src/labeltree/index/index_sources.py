@@ -21,6 +21,7 @@ from labeltree.inference.load_run import TrainedRun
 from labeltree.inference.run_classifiers import run_classifiers
 from labeltree.inference.run_embeddings import run_tables
 from labeltree.options.choices import IndexGeometry
+from labeltree.options.search import MakeIndexOptions
 from labeltree.progress import Progress
 from labeltree.runs import EmbeddingTable, PartFolder, RunFolder
 from labeltree.runs.table_file_columns import as_texts, read_columns
@@ -32,76 +33,45 @@ _NO_COLUMNS = {"sample", "problem", "geometry", "curvature", "id", "ids", "label
 """Columns of an embeddings file that do not become columns of an index."""
 
 
-def index_run(
-    run: str | Path,
-    out: str | Path | None = None,
-    *,
-    geometry: IndexGeometry | None = None,
-    overwrite: bool = False,
-    progress: Progress | None = None,
-) -> Index:
-    """Make an index of all samples of a finished run, of all its splits.
-
-    Args:
-        run: the run folder.
-        out: a new folder, or the URL of another store; None: ``index`` in the run folder.
-        geometry: None: that of the run's embeddings.
-        overwrite: replace an index that lies there.
-        progress: called while samples are embedded.
-
-    Raises:
-        RunError: if the folder is no finished run, or its samples have changed.
-        DataError: if there is an index already.
-    """
-    folder = RunFolder(run).require()
-    where = folder.path / "index" if out is None else out
-    Index.check_free(where, overwrite=overwrite)
-    rows, table, space = rows_of_run(run, progress)
+def index_run(options: MakeIndexOptions) -> Index:
+    """Make an index of all samples of a finished run, of all its splits; see `labeltree.make_index`."""
+    folder = RunFolder(options.what or "").require()
+    where = folder.path / "index" if options.out is None else options.out
+    Index.check_free(where, overwrite=options.overwrite)
+    rows, table, space = rows_of_run(folder.path, options.progress)
     return Index.create(
         where,
         rows,
         taxonomy=folder.load_taxonomy(),
-        geometry=geometry or ("cosine" if space == "features" else _geometry(table)),
+        geometry=options.geometry or ("cosine" if space == "features" else _geometry(table)),
         curvature=table.curvature,
         model=folder.path,
         vectors=space,
-        overwrite=overwrite,
+        overwrite=options.overwrite,
     )
 
 
-def index_embeddings(
-    embeddings: str | Path,
-    out: str | Path | None = None,
-    *,
-    taxonomy: str | Path | None = None,
-    geometry: IndexGeometry | None = None,
-    overwrite: bool = False,
-) -> Index:
-    """Make an index of embeddings of any model.
+def index_embeddings(options: MakeIndexOptions) -> Index:
+    """Make an index of embeddings of any model; see `labeltree.make_index`.
 
-    Args:
-        embeddings: a file or folder, see `rows_of_embeddings`.
-        out: a new folder, or the URL of another store; None: beside the file, ``NAME.index``.
-        taxonomy: file of the tree of the labels; None: the one that `labeltree embed` has written beside.
-        geometry: None: that of the file, by default cosine.
-        overwrite: replace an index that lies there.
+    Without an ``out`` it lies beside the file, and without a taxonomy the one is read that `labeltree embed`
+    has written beside.
 
     Raises:
-        DataError: if the file cannot be read, or there is an index already.
         TaxonomyError: if a label is not in the taxonomy.
     """
-    path = Path(embeddings)
-    where = path.absolute().with_suffix(".index") if out is None else out
-    Index.check_free(where, overwrite=overwrite)
-    tree = _taxonomy_beside(path) if taxonomy is None else load_taxonomy(taxonomy)
+    path = Path(options.embeddings or "")
+    where = path.absolute().with_suffix(".index") if options.out is None else options.out
+    Index.check_free(where, overwrite=options.overwrite)
+    tree = _taxonomy_beside(path) if options.taxonomy is None else load_taxonomy(options.taxonomy)
     rows, table = rows_of_embeddings(path, tree)
     return Index.create(
         where,
         rows,
         taxonomy=tree,
-        geometry=geometry or _geometry(table),
+        geometry=options.geometry or _geometry(table),
         curvature=table.curvature,
-        overwrite=overwrite,
+        overwrite=options.overwrite,
     )
 
 

@@ -10,7 +10,7 @@ from labeltree.cache import data_home
 from labeltree.errors import DataError
 from labeltree.index.addresses import Address, is_address
 from labeltree.index.lance_store.lance_store import LanceStore
-from labeltree.index.store import IndexSettings, Store
+from labeltree.index.store import IndexSettings, Store, index_exists
 from labeltree.plugins import named_parts
 
 if TYPE_CHECKING:
@@ -66,15 +66,13 @@ def check_free(where: str | Path, *, overwrite: bool) -> None:
     if is_address(where):
         address = Address.parse(str(where))
         if not overwrite and _stores(address).exists(address):
-            raise DataError(
-                f"there is an index at '{address.shown}' already; overwrite it, or take another name"
-            )
+            raise index_exists(address.shown)
         return
     _check_folder(where)
     folder = Path(where).absolute()
     if LanceStore.exists(folder):
         if not overwrite:
-            raise DataError(f"there is an index at '{where}' already; overwrite it, or name another folder")
+            raise index_exists(where, "name another folder")
     elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise DataError(f"'{where}' exists and is no index; name a folder that is new or empty")
 

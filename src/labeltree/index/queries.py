@@ -170,7 +170,7 @@ def _answers(
             answers[place] = _answer(queries[place], view.of(of_id), view.node(own[name]))
     for place, query in enumerate(queries):
         if query.kind == "node":
-            answers[place] = _of_node(index, query, view, options)
+            answers[place] = _answer_node(index, query, view, options)
     return [answers[place] for place in range(len(queries))]
 
 
@@ -231,7 +231,7 @@ def _own_labels(index: Index, names: Sequence[str]) -> dict[str, int]:
     return labels
 
 
-def _of_node(index: Index, query: Query, view: _View, options: dict[str, Any]) -> Answer:
+def _answer_node(index: Index, query: Query, view: _View, options: dict[str, Any]) -> Answer:
     """The search of a node; on another taxonomy, around the samples whose labels lie there."""
     node = _node(view.taxonomy, query.value)
     if not view.changed:

@@ -195,7 +195,7 @@ def _hits(
         raise DataError(f"the index has no column '{unknown[0]}'; it has {', '.join(shown)}")
     read = [name for name in dict.fromkeys(["id", *wanted]) if name != "node"]
     rows, nodes = [one.rows for one in ranked], [one.nodes.tolist() for one in ranked]
-    values = _from_store(store, rows, read) if matrix is None else _from_matrix(matrix, rows, read)
+    values = _read_store(store, rows, read) if matrix is None else _read_matrix(matrix, rows, read)
     taxonomy, geometry = store.settings.taxonomy, store.settings.geometry
     hits = []
     for query, one in enumerate(ranked):
@@ -215,14 +215,14 @@ def _hits(
     return hits
 
 
-def _from_matrix(matrix: ExactMatrix, rows: list[Array], columns: list[str]) -> list[dict[str, list[Any]]]:
+def _read_matrix(matrix: ExactMatrix, rows: list[Array], columns: list[str]) -> list[dict[str, list[Any]]]:
     """Columns of rows, given by their numbers, for each query."""
     places = [np.searchsorted(matrix.rows, one).tolist() for one in rows]
     chosen = {name: matrix.columns[name] for name in columns}
     return [{name: [column[at].as_py() for at in some] for name, column in chosen.items()} for some in places]
 
 
-def _from_store(store: Store, rows: list[Array], columns: list[str]) -> list[dict[str, list[Any]]]:
+def _read_store(store: Store, rows: list[Array], columns: list[str]) -> list[dict[str, list[Any]]]:
     """The same, read from the store."""
     numbers = np.unique(np.concatenate(rows)) if rows else np.zeros(0, np.int64)
     read = read_columns(store, ["row", *columns], Filter(rows=numbers)).sort_by("row")

@@ -23,7 +23,24 @@ from labeltree.taxonomy import Taxonomy
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["IndexSettings", "Metric", "ServerStore", "Store", "StoreChangedError"]
+__all__ = [
+    "OWN_COLUMNS",
+    "VECTOR_COLUMNS",
+    "IndexSettings",
+    "Metric",
+    "ServerStore",
+    "Store",
+    "StoreChangedError",
+    "changed_meanwhile",
+    "hnsw_parameters",
+    "index_exists",
+    "no_index",
+]
+
+VECTOR_COLUMNS = ("vector", "lorentz")
+"""The columns of vectors: as given, and on the hyperboloid for the Poincaré ball."""
+OWN_COLUMNS = ("id", "row", "node", *VECTOR_COLUMNS)
+"""The columns that every store keeps for itself, beside those of its samples."""
 
 Array = np.ndarray[Any, Any]
 Metric = Literal["cosine", "l2", "dot"]
@@ -110,6 +127,32 @@ _PLAIN = ("geometry", "dim", "curvature", "model", "model_digest", "vectors", "a
 
 class StoreChangedError(RunError):
     """A store that shows only its newest version was changed while it was read."""
+
+
+def changed_meanwhile(name: str) -> StoreChangedError:
+    """The error of a reader whose version of an index is gone."""
+    return StoreChangedError(f"the index '{name}' was changed meanwhile; run it again")
+
+
+def index_exists(where: object, instead: str = "take another name") -> DataError:
+    """The error of who would make an index where there is one."""
+    return DataError(f"there is an index at '{where}' already; overwrite it, or {instead}")
+
+
+def no_index(where: object) -> DataError:
+    """The error of who would open an index where there is none."""
+    return DataError(f"there is no index at '{where}'; make one with 'labeltree index'")
+
+
+def hnsw_parameters(given: Mapping[str, int], usual: Mapping[str, int]) -> dict[str, int]:
+    """The parameters of an HNSW index: those that are given, and the usual ones.
+
+    Raises:
+        DataError: if there is no such parameter.
+    """
+    if unknown := set(given) - set(usual):
+        raise DataError(f"HNSW has no parameter '{min(unknown)}'; it has {', '.join(usual)}")
+    return {**usual, **given}
 
 
 class Store(Protocol):

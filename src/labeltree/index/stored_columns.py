@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from labeltree.errors import DataError
 from labeltree.index.filters import Filter
-from labeltree.index.store import ServerStore, Store
+from labeltree.index.store import OWN_COLUMNS, ServerStore, Store
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,7 +23,6 @@ __all__ = [
     "with_typed_conditions",
 ]
 
-HIDDEN = ("id", "row", "node", "vector", "lorentz")
 FEW_IDS = 1000
 """As many ids are looked up one by one."""
 
@@ -56,7 +55,7 @@ def read_rows(store: Store, columns: Sequence[str] | None, filter: Filter | None
 
 def shown_columns(store: Store) -> list[str]:
     """Names of the columns that hits and rows show: all but ids, labels and vectors."""
-    return [name for name in store.schema.names if name not in HIDDEN]
+    return [name for name in store.schema.names if name not in OWN_COLUMNS]
 
 
 def with_typed_conditions(store: Store, chosen: Filter) -> Filter:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -20,11 +21,9 @@ from labeltree.data import Source
 from labeltree.decisions import (
     CALIBRATIONS,
     Answers,
-    Calibration,
     ClassNodes,
     DecisionRule,
     NoveltyRule,
-    Promise,
     TreeCost,
     calibration_by_depth,
     fit_novelty,
@@ -45,11 +44,10 @@ from labeltree.decisions.classifiers import (
     choose_by_accuracy,
     classify,
     merging_temperature,
-    on_nodes,
+    remap_classes,
 )
 from labeltree.decisions.drift import DriftRule, fit_drift
 from labeltree.decisions.groups import GroupRule, fit_group_rule
-from labeltree.decisions.novelty import FALSE_ALARMS, check_false_alarms
 from labeltree.decisions.promise_samples import PromiseSamples, for_promises, kept_for_probabilities
 from labeltree.decisions.rule import rule_from_dict, rule_to_dict
 from labeltree.errors import DataError, RunError, typed
@@ -65,8 +63,9 @@ from labeltree.inference.reference import (
 from labeltree.inference.run_classifiers import run_classifiers
 from labeltree.inference.run_embeddings import OwnSamples, embed_source
 from labeltree.metrics.functional import hierarchical_f1
+from labeltree.options.answer_options import AnswerOptions
 from labeltree.options.model_options import CalibrateOptions
-from labeltree.options.schema import takes
+from labeltree.options.schema import describes, takes
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.safe_files import Reader, read_json
 from labeltree.taxonomy.label_sets import finest_labels
@@ -75,7 +74,10 @@ from labeltree.taxonomy.versions.between_versions import mapping_digest
 __all__ = ["Decider", "about_run", "calibrate_run", "open_decider"]
 
 _VALIDATION = "validation samples"
-_USUAL = {"share": 0.3, "seed": 0}
+USUAL_ANSWERS = AnswerOptions()
+_USUAL: dict[str, Any] = {
+    name: getattr(CalibrateOptions, name) for name in ("calibration", "descent", "share", "seed")
+}
 
 
 @dataclass(frozen=True)
@@ -261,7 +263,7 @@ class Decider:
                 "makes them; an exported model keeps them with --with-reference)"
             )
         if self.run.change is not None:
-            known = replace(known, nodes=self.run.change.on_new(known.nodes))
+            known = replace(known, nodes=self.run.change.to_new(known.nodes))
         held = torch.from_numpy(np.asarray(known.split) != "train")
         if (on := self.record.get("calibrated_on", _VALIDATION)) != _VALIDATION:
             theirs = load_calibration(self.run)
@@ -278,38 +280,37 @@ class Decider:
     def answer(
         self,
         table: EmbeddingTable,
-        promise: Promise | None = None,
-        *,
-        by_depth: int | None = None,
-        cost: TreeCost | Tensor | None = None,
-        top: int = 3,
-        unknown: float = FALSE_ALARMS,
+        options: AnswerOptions = USUAL_ANSWERS,
+        price: TreeCost | Tensor | None = None,
     ) -> Answers:
         """Answers for the samples of a table.
 
         Args:
             table: n samples of the run's encoder.
-            promise: the required coverage, see `DecisionRule.answer`.
-            by_depth: keep it within every node at this depth.
-            cost: choose the answer of least expected cost instead; see `DecisionRule.cheapest`.
-            top: number of most probable classes to list beside each answer.
-            unknown: the share of samples of known classes that may be called unknown; see `mark_unknown`.
+            options: what is asked of each; ``per`` and ``explained`` are about more than one answer, and not
+                read.
+            price: costs of answers, if the one of least expected cost is chosen: what the ``cost`` of the
+                options says.
         """
-        check_false_alarms(unknown)
         scores = self.scores(table) if len(table) else torch.empty(0, len(self.rule.classes)).double()
-        if cost is None:
-            answers = self.rule.answer(scores, promise, by_depth=by_depth, top=top)
-        else:
-            answers = self.rule.cheapest(scores, cost, top)
-        answers = self.marked(answers)
+        answers = self.marked(answer_scores_by(self.rule, scores, options, price))
         if self.novelty is None:
             return answers
         paths = self.rule.paths(scores)
-        return mark_unknown(answers, paths, self.novelty.fit(table, paths.nodes), unknown)
+        return mark_unknown(answers, paths, self.novelty.fit(table, paths.nodes), options.unknown)
 
     def embed(self, source: Source) -> EmbeddingTable:
         """The embeddings of samples."""
         return embed_source(self.run.network, source, keep=False)
+
+
+def answer_scores_by(
+    rule: DecisionRule, scores: Tensor, options: AnswerOptions, price: TreeCost | Tensor | None
+) -> Answers:
+    """Answers of a rule for class scores, by the required coverage or, with a price, by cost."""
+    if price is not None:
+        return rule.cheapest(scores, price, options.top)
+    return rule.answer(scores, options.promise, by_depth=options.by_depth, top=options.top)
 
 
 def about_run(run: TrainedRun, asked: str) -> dict[str, str]:
@@ -323,6 +324,7 @@ def about_run(run: TrainedRun, asked: str) -> dict[str, str]:
     }
 
 
+@describes(CalibrateOptions)
 def open_decider(
     path: str | Path | TrainedRun,
     classifier: ClassifierChoice | None = None,
@@ -335,11 +337,8 @@ def open_decider(
     Args:
         path: the run folder, or the run if it is loaded already. A run that is seen on another version of its
             taxonomy is calibrated anew in memory, on the reference samples in its folder.
-        classifier: the classifier to answer with from now on; None: the one chosen before, see
-            `run_classifiers`.
         own_data: open the run's own samples, to answer for them. Otherwise they may be absent, unless the
             classifiers must be learned from them first.
-        verify: read all files of the run's own samples again instead of trusting the cache.
 
     Raises:
         RunError: if the folder is not a finished run, the decision rule cannot be read, or it was calibrated
@@ -402,8 +401,8 @@ def _decider_on(run: TrainedRun, base: TrainedRun, asked: ClassifierChoice | Non
         # classes that were merged before keep the temperature of then
         merged = isinstance(single, MergedScores)
         temperature = 1.0 if merged else merging_temperature(single, validation, base.taxonomy)
-        scorers[name] = on_nodes(single, change.places[single.classes], temperature)
-    held = replace(held, nodes=change.on_new(held.nodes))
+        scorers[name] = remap_classes(single, change.places[single.classes], temperature)
+    held = replace(held, nodes=change.to_new(held.nodes))
     validation = held.rows(torch.from_numpy(np.asarray(held.split) == "val"))
     finest = validation.rows(
         finest_labels(validation.nodes, run.taxonomy)[validation.nodes.clamp(min=0)] & (validation.nodes > 0)
@@ -449,7 +448,7 @@ def _record_of(
     run: TrainedRun,
     chosen: ChosenClassifier,
     on: str,
-    choices: dict[str, Any],
+    choices: Mapping[str, Any],
     held: EmbeddingTable,
 ) -> dict[str, Any]:
     """The content of the decisions file, but for the calibration by depth."""
@@ -461,7 +460,7 @@ def _record_of(
         "classifier_choice": chosen.to_dict(),
         "calibrated_on": on,
         **({"set_aside": True} if on == _VALIDATION and kept_for_probabilities(held) is not None else {}),
-        "choices": choices,
+        "choices": dict(choices),
         "calibration_check": rule.check.to_dict(),
     }
 
@@ -523,10 +522,7 @@ def calibrate_run(options: CalibrateOptions) -> Decider:
             classifiers,
             held,
             on=_VALIDATION if source is None else source.name,
-            calibration=options.calibration,
-            descent=options.descent,
-            share=options.share,
-            seed=options.seed,
+            choices={name: getattr(options, name) for name in _USUAL},
         )
         record = decider.record
         try:
@@ -548,10 +544,7 @@ def fit_decider(
     held: EmbeddingTable,
     *,
     on: str = _VALIDATION,
-    calibration: Calibration = "temperature",
-    descent: Descent = "child",
-    share: float = 0.3,
-    seed: int = 0,
+    choices: Mapping[str, Any] = _USUAL,
 ) -> Decider:
     """Fit the decision rule of a run on held-out samples; nothing is written.
 
@@ -560,15 +553,11 @@ def fit_decider(
         classifiers: its classifiers, one of which was chosen to answer.
         held: labelled samples that the classifier has not learned from.
         on: what these samples are, for the record.
-        calibration: see `calibrate_run`, as are the others.
-        descent: kind of path.
-        share: share of the samples that the calibrator is fitted to.
-        seed: random seed of the choice of these samples.
+        choices: ``calibration``, ``descent``, ``share`` and ``seed``, see `CalibrateOptions`.
 
     Raises:
         DataError: if there are no samples to calibrate on.
     """
-    choices: dict[str, Any] = {"calibration": calibration, "descent": descent, "share": share, "seed": seed}
     scorer = classifiers.scores()
     scores = scorer(held)
     rule = fit_rule(

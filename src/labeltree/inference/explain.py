@@ -59,7 +59,7 @@ def _training(decider: Decider) -> tuple[EmbeddingTable, list[str | None]]:
     assert table.paths is not None
     names = [str(path) or None for path in table.paths]
     if decider.run.change is not None:
-        table = replace(table, nodes=decider.run.change.on_new(table.nodes))
+        table = replace(table, nodes=decider.run.change.to_new(table.nodes))
     return table, names
 
 

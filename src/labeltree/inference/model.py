@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 from torch import Tensor
 
-from labeltree.decisions import Answers, Promise
+from labeltree.decisions import Answers
 from labeltree.errors import DataError
 from labeltree.inference.named_samples import open_other
 from labeltree.inference.opened_model import OpenedModel
@@ -17,8 +17,10 @@ from labeltree.inference.predict import Answered, Request, answer_with
 from labeltree.inference.run_classifiers import other_report
 from labeltree.inference.run_embeddings import embed_source
 from labeltree.models.encoder import Modality
-from labeltree.options.answer_options import FALSE_ALARMS, AnswerOptions
+from labeltree.options.answer_options import FALSE_ALARMS, AnswerOptions, PredictOptions
 from labeltree.options.choices import ExportFormat
+from labeltree.options.model_options import LoadOptions
+from labeltree.options.schema import describes
 from labeltree.runs import EmbeddingTable
 from labeltree.training.input_batches import Inputs
 
@@ -30,22 +32,16 @@ __all__ = ["Model"]
 _AT_ONCE = 256  # samples that the network reads at once
 
 
+@describes(LoadOptions)
 class Model(OpenedModel):
     """A finished run, for embedding and prediction of new samples.
 
     The run folder alone is needed: neither the samples that the run was trained on, nor Lightning. Threads
-    can share a model. Runs of versions before 0.1.0 need their data once, see `Model.predict`.
+    can share a model. Runs of versions before 0.1.0 need their data once, see `Model.predict`. On another
+    version of its taxonomy a run is calibrated anew in memory, and its folder stays as it is.
 
     Args:
         run: the run folder, or the folder of an exported model.
-        classifier: the classifier to answer with from now on: ``feature-means``, ``prototypes``, ``lda``,
-            ``probe`` or ``own``; None: the one chosen before, see `run_classifiers`.
-        taxonomy: file of another version of the run's taxonomy, a tree, on which it answers; None = its own.
-            The run is calibrated anew on it in memory, and its folder stays as it is.
-        mapping: file that says what became of each node of the run's taxonomy; None = what is certain, see
-            `TaxonomyMapping.between`.
-        device: device of the network, such as ``cuda:1``; None = a GPU if there is one, unless the recipe
-            says ``accelerator: cpu``.
 
     Raises:
         RunError: if the folder is not a finished run.
@@ -91,6 +87,7 @@ class Model(OpenedModel):
         assert named.source is not None
         return embed_source(self.network, named.source, keep=False, modality=modality)
 
+    @describes(PredictOptions)
     def predict(
         self,
         samples: Any = (),
@@ -110,14 +107,6 @@ class Model(OpenedModel):
             samples: as in `embed`; unreadable ones are listed in ``skipped`` of the result.
             texts: texts, instead of samples or beside them, as in `embed`.
             data: a folder, a table or a data set, instead of samples.
-            labelled: compare the answers with the labels of ``data``.
-            coverage: the share of answers that must hold the truth, for new samples of the same kind.
-            top: number of most probable classes to list beside each answer.
-            unknown: the share of samples of known classes that may be called unknown; 0: none is. See
-                `labeltree.decisions.mark_unknown`.
-            explained: name the nearest training samples for and against each step of an answer, as ``why``.
-            per: one answer for all samples of ``data`` with the same value here: ``group`` (a patient's
-                images), or a column that the run keeps, such as ``lesion``.
 
         Raises:
             LabeltreeError: if the run or the samples are missing, unreadable or unsuitable. A run that has
@@ -244,7 +233,7 @@ class Model(OpenedModel):
             geometry=geometry,
             curvature=self.recipe.curvature,
         )
-        return decider.answer(table, Promise(coverage), top=top, unknown=unknown)
+        return decider.answer(table, AnswerOptions(coverage=coverage, top=top, unknown=unknown))
 
     def export(
         self,

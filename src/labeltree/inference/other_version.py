@@ -37,7 +37,7 @@ def run_on(run: TrainedRun, taxonomy: str | Path, mapping: str | Path | None = N
         return run
     trust_labels(new)
     change = VersionChange.of(run.taxonomy, new, mapping)
-    nodes = change.on_new(run.network.from_training)
+    nodes = change.to_new(run.network.from_training)
     network = copy.copy(run.network)  # the same modules and weights
     network.taxonomy, network.from_training = new, nodes
     return TrainedRun(
@@ -52,4 +52,4 @@ def run_on(run: TrainedRun, taxonomy: str | Path, mapping: str | Path | None = N
 
 
 def _source_on(source: Source, change: VersionChange) -> Source:
-    return source.on_taxonomy(change.mapping.new, change.on_new(source.nodes), change.places)
+    return source.on_taxonomy(change.mapping.new, change.to_new(source.nodes), change.places)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from labeltree.decisions.drift import FEWEST, Drift
 from labeltree.decisions.evidence_for_answers import Step
 from labeltree.decisions.promise_samples import PromiseSamples
 from labeltree.errors import DataError, typed
-from labeltree.inference.calibrate_run import Decider, open_decider
+from labeltree.inference.calibrate_run import Decider, answer_scores_by, open_decider
 from labeltree.inference.explain import explain, explain_text
 from labeltree.inference.format_answers import answer_rows, show_rows, skipped_row
 from labeltree.inference.load_run import TrainedRun, load_run
@@ -209,82 +209,106 @@ def answer_with(
         options: what is asked of the answers.
         warning: a warning to include in the result.
     """
-    promise, by_depth, top, unknown = options.promise, options.by_depth, options.top, options.unknown
-    per = options.per
-    rule = decider.rule
+    rule, per = decider.rule, options.per
     # check all options before the samples are read
     if per is not None:
         per = "group" if per in _group_columns(decider) else per
+        options = replace(options, per=per)
         rule = decider.group_rule(per).rule
     wanted, price = _asked(rule, decider, options)
-    asked = asked_text(decider, wanted, unknown) if per is None else f"{wanted}, one answer for each {per}"
+    asked = asked_text(decider, wanted, options.unknown)
+    if per is not None:
+        asked = f"{wanted}, one answer for each {per}"
     known = decider.promise_samples
     rests_on = PromiseSamples.of(
         rule, known.kind, source=known.source, chose=known.chose, unit=per or "sample"
     )
-    cannot = "" if per else decider.cannot_tell(unknown)
     said: dict[str, Any] = {
+        "asked": asked,
         "classifier": decider.chosen.sentence,
         "rests_on": "" if price is not None else rests_on.sentence,
-        "warning": "\n".join(part for part in (warning, cannot) if part) or None,
+        "warning": _lines(warning, "" if per else decider.cannot_tell(options.unknown)),
         "about": decider.about(asked),
     }
-
-    def answers_of(table: EmbeddingTable) -> Answers:
-        if price is not None:
-            return decider.answer(table, cost=price, top=top, unknown=unknown)
-        return decider.answer(table, promise, by_depth=by_depth, top=top, unknown=unknown)
-
     named = _open(decider, request, per)
-    source = named.source
-    if source is None:
+    if named.source is None:
         objective = decider.run.network.objective
-        nothing = answers_of(EmbeddingTable(torch.empty(0, objective.dim), torch.empty(0, dtype=torch.int64)))
-        taxonomy = decider.run.taxonomy
-        return Answered(named.names, nothing, taxonomy, asked, skipped=named.skipped, **said)
-    table = decider.embed(source)
-    if per:
-        return _answer_groups(
-            decider,
-            table,
-            source,
-            named.skipped_names(),
-            request,
-            asked,
-            price,
-            options,
-            said,
-            per,
-        )
-    answers = answers_of(table)
-    said = _add_advice(said, decider, answers)
-    labels = table.nodes if request.labelled else None
+        empty = EmbeddingTable(torch.empty(0, objective.dim), torch.empty(0, dtype=torch.int64))
+        nothing = decider.answer(empty, options, price)
+        return Answered(named.names, nothing, decider.run.taxonomy, skipped=named.skipped, **said)
+    task = _Task(decider, request, options, price, named, named.source, decider.embed(named.source))
+    return _answer_samples(task, said) if per is None else _answer_groups(task, said, per)
+
+
+def _lines(*parts: str | None) -> str | None:
+    """Sentences that there are, one a line; None without any."""
+    return "\n".join(part for part in parts if part) or None
+
+
+@dataclass(frozen=True)
+class _Task:
+    """Samples that are embedded, and what is asked of their answers.
+
+    Attributes:
+        decider: the run.
+        request: the samples.
+        options: what is asked of the answers.
+        price: their costs, if these are to be small.
+        named: the names of the samples.
+        source: those that could be read.
+        table: their embeddings.
+    """
+
+    decider: Decider
+    request: Request
+    options: AnswerOptions
+    price: TreeCost | Tensor | None
+    named: NamedSamples
+    source: Source
+    table: EmbeddingTable
+
+    def drift(self) -> Drift | str | None:
+        """The drift test of the batch; why it cannot be made.
+
+        None for few samples, without references, or for the run's own samples.
+        """
+        table, rule = self.table, self.decider.drift
+        if self.request.split is not None or len(table) < FEWEST or rule is None:
+            return None
+        seen = rule.seen(table, self.decider.rule.probabilities(self.decider.scores(table)))
+        return rule.cannot_test(seen) or rule.test(seen)
+
+
+def _answer_samples(task: _Task, said: dict[str, Any]) -> Answered:
+    """One answer for each sample."""
+    decider, options, table, taxonomy = task.decider, task.options, task.table, task.source.taxonomy
+    rule, unknown = decider.rule, options.unknown
+    answers = decider.answer(table, options, task.price)
+    labels = table.nodes if task.request.labelled else None
     coverage, called = None, None
-    if labels is not None and answers.unknown is not None and unknown and not cannot:
+    if labels is not None and answers.unknown is not None and unknown and not decider.cannot_tell(unknown):
         from labeltree.inference.coverage import count_called_unknown
 
-        known_classes = rule.classes.nodes
-        called = count_called_unknown(answers.unknown, labels, known_classes, source.taxonomy, unknown)
-    if labels is not None and price is None:
+        called = count_called_unknown(answers.unknown, labels, rule.classes.nodes, taxonomy, unknown)
+    if labels is not None and task.price is None:
         from labeltree.inference.coverage import measure_coverage  # only labelled samples need it
 
         judged = rule.classes.judges(labels)
         coverage = measure_coverage(
-            answers.nodes, table, judged, source.taxonomy, promise, rule.fitted.num_groups
+            answers.nodes, table, judged, taxonomy, options.promise, rule.fitted.num_groups
         )
     return Answered(
-        named.names,
+        task.named.names,
         answers,
-        source.taxonomy,
-        asked,
-        labels,
-        None if labels is None else rule.classes.judges(labels),
-        named.skipped,
-        drift=_drift_of(decider, table) if request.split is None else None,
+        taxonomy,
+        labels=labels,
+        judged=None if labels is None else rule.classes.judges(labels),
+        skipped=task.named.skipped,
+        drift=task.drift(),
         why=explain(decider, table, answers) if options.explained else None,
         coverage=coverage,
         called_unknown=called,
-        **said,
+        **_add_advice(said, decider, answers),
     )
 
 
@@ -299,70 +323,48 @@ def _add_advice(said: dict[str, Any], decider: Decider, answers: Answers) -> dic
     advice = run.change.split_advice(
         classes[torch.isin(places, answers.nodes[at])], str(run.folder.home.path)
     )
-    return said | {"warning": "\n".join(part for part in (said["warning"], advice) if part) or None}
+    return said | {"warning": _lines(said["warning"], advice)}
 
 
-def _answer_groups(
-    decider: Decider,
-    table: EmbeddingTable,
-    source: Source,
-    unread: Sequence[tuple[str, str]],
-    request: Request,
-    asked: str,
-    price: TreeCost | Tensor | None,
-    options: AnswerOptions,
-    said: dict[str, Any],
-    per: str,
-) -> Answered:
+def _answer_groups(task: _Task, said: dict[str, Any], per: str) -> Answered:
     """One answer for each group of samples, named as in the table; samples without a group answer alone.
 
-    The images ``unread``, with the reasons, come last: their groups are answered by the others.
+    Images that could not be read, with the reasons, come last: their groups are answered by the others.
     """
+    decider, options, table = task.decider, task.options, task.table
     if per == "group" and table.groups is None:
         raise DataError(
-            f"'{source.name}' has no groups to answer for; name their column as in training, "
+            f"'{task.source.name}' has no groups to answer for; name their column as in training, "
             "table.group_column"
         )
     chosen, units = decider.group_rule(per), table.units(per)
     groups, scores = chosen.combine(decider.rule.probabilities(decider.scores(table)), units)
-    if price is None:
-        answers = chosen.rule.answer(scores, options.promise, by_depth=options.by_depth, top=options.top)
-    else:
-        answers = chosen.rule.cheapest(scores, price, options.top)
-    answers = decider.marked(answers)
+    answers = decider.marked(answer_scores_by(chosen.rule, scores, options, task.price))
     said = _add_advice(said, decider, answers)
-    names = _unit_names(groups, units, source, per)
+    names = _unit_names(groups, units, task.source, per)
     labels = None
-    if request.labelled:
+    if task.request.labelled:
         conflicted = torch.zeros(len(table), dtype=torch.bool)
         known = table.nodes >= 0
         conflicted[known] = in_conflict(table.nodes[known], units[known], decider.run.taxonomy)
         labels = group_labels(table.nodes.masked_fill(conflicted, -1), units, decider.run.taxonomy)
         if bool(conflicted.any()):
             many = len(torch.unique(units[conflicted]))
-            said = said | {
-                "warning": "\n".join(
-                    part
-                    for part in (
-                        said["warning"],
-                        f"{many} group{'s' * (many > 1)} with labels that contradict each other: answered, "
-                        "and compared with no label",
-                    )
-                    if part
-                )
-            }
-    classifier = f"{said['classifier']} {chosen.sentence}"
-    skipped = {len(names) + place: reason for place, (_, reason) in enumerate(unread)}
+            contradiction = (
+                f"{many} group{'s' * (many > 1)} with labels that contradict each other: answered, and "
+                "compared with no label"
+            )
+            said = said | {"warning": _lines(said["warning"], contradiction)}
+    unread = task.named.skipped_names()
     return Answered(
         [*names, *(name for name, _ in unread)],
         answers,
-        source.taxonomy,
-        asked,
-        labels,
-        None if labels is None else chosen.rule.classes.judges(labels),
-        skipped,
-        drift=_drift_of(decider, table) if request.split is None else None,
-        **(said | {"classifier": classifier}),
+        task.source.taxonomy,
+        labels=labels,
+        judged=None if labels is None else chosen.rule.classes.judges(labels),
+        skipped={len(names) + place: reason for place, (_, reason) in enumerate(unread)},
+        drift=task.drift(),
+        **(said | {"classifier": f"{said['classifier']} {chosen.sentence}"}),
     )
 
 
@@ -389,15 +391,6 @@ def _unit_names(units: Tensor, of_samples: Tensor, source: Source, per: str) -> 
     return [samples[next(alone)] if unit < 0 else name(unit) for unit in units.tolist()]
 
 
-def _drift_of(decider: Decider, table: EmbeddingTable) -> Drift | str | None:
-    """The drift test of a batch; why it cannot be made, or None for few samples or without references."""
-    if len(table) < FEWEST or decider.drift is None:
-        return None
-    rule = decider.drift
-    seen = rule.seen(table, decider.rule.probabilities(decider.scores(table)))
-    return rule.cannot_test(seen) or rule.test(seen)
-
-
 def way_of_answering(
     decider: Decider, options: AnswerOptions
 ) -> tuple[str, Callable[[EmbeddingTable], Answers]]:
@@ -409,12 +402,7 @@ def way_of_answering(
     """
     asked, price = _asked(decider.rule, decider, options)
     asked = asked_text(decider, asked, options.unknown)
-    top, unknown = options.top, options.unknown
-    if price is not None:
-        return asked, lambda table: decider.answer(table, cost=price, top=top, unknown=unknown)
-    return asked, lambda table: decider.answer(
-        table, options.promise, by_depth=options.by_depth, top=top, unknown=unknown
-    )
+    return asked, lambda table: decider.answer(table, options, price)
 
 
 def asked_text(decider: Decider, wanted: str, unknown: float) -> str:
@@ -432,7 +420,7 @@ def _asked(
 ) -> tuple[str, TreeCost | Tensor | None]:
     """What is asked of answers in words, and their costs if these are to be small."""
     if options.cost is not None:
-        return f"least expected cost by {options.cost}", _cost(decider, options.cost, options.coarse)
+        return f"least expected cost by {options.cost}", _read_price(decider, options.cost, options.coarse)
     rule.bars(options.promise, options.by_depth)
     return promise_text(options.promise), None
 
@@ -499,7 +487,7 @@ def _add_unread(source: Source) -> NamedSamples:
     return NamedSamples(names, source, skipped)
 
 
-def _cost(decider: Decider, cost: str, coarse: float | None) -> TreeCost | Tensor:
+def _read_price(decider: Decider, cost: str, coarse: float | None) -> TreeCost | Tensor:
     if cost in ("tree", "edges"):
         return TreeCost("height" if cost == "tree" else "edges", coarse)
     return read_costs(cost, decider.rule.classes)

@@ -167,7 +167,7 @@ def save_unordered(run: TrainedRun, folder: RunFolder) -> None:
 
 def _save_unordered(run: TrainedRun, table: EmbeddingTable, path: Path) -> None:
     if run.change is not None:
-        table = replace(table, nodes=run.change.on_new(table.nodes))
+        table = replace(table, nodes=run.change.to_new(table.nodes))
     points = table.embeddings.numpy()
     order = np.lexsort((*points.T[::-1], table.nodes.numpy(), _split_codes(table)))
     sorted_table = table.rows(torch.from_numpy(order))

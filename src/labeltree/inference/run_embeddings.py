@@ -27,7 +27,7 @@ from labeltree.progress import Progress
 from labeltree.runs import EmbeddingTable
 from labeltree.training.features.frozen import encode_rows
 from labeltree.training.input_batches import open_inputs
-from labeltree.training.network import Network, on_usual_device
+from labeltree.training.network import Network, move_to_usual_device
 from labeltree.training.recipe import Recipe
 
 __all__ = [
@@ -304,7 +304,7 @@ def _make_table(name: TableName, run: TrainedRun, progress: Progress | None) -> 
 
         try:
             with only_cached():
-                start = on_usual_device(prepare(read_recipe(run.folder.recipe), run.source).network)
+                start = move_to_usual_device(prepare(read_recipe(run.folder.recipe), run.source).network)
         except (DataError, ImportError) as error:
             raise _StartIsGone(error) from error
         # its head is random: what it searches with, and has class means of, are its features

@@ -16,7 +16,16 @@ from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.check_nodes import trusted, warn_of_class_numbers
 from labeltree.taxonomy.dag import check_tree
 
-__all__ = ["LabelSets", "Loss", "check_batch", "describe", "follow_device", "shown_settings"]
+__all__ = [
+    "LabelSets",
+    "Loss",
+    "check_batch",
+    "check_dim",
+    "check_width",
+    "describe",
+    "follow_device",
+    "shown_settings",
+]
 
 LabelSets = Literal["relation", "rows"]
 _MOST = 16  # entries of a tensor that are shown
@@ -133,6 +142,31 @@ def check_batch(
         if loss is not None:
             warn_of_class_numbers(loss, "nodes", nodes.flatten())
     return nodes, instances
+
+
+def check_width(embeddings: Tensor, dim: int, why: str = "", *, name: str = "embeddings") -> None:
+    """Raise a ValueError unless `embeddings` is a floating-point tensor `(n, dim)`.
+
+    Args:
+        embeddings: what was given.
+        dim: d.
+        why: where the width comes from, for the message; empty: it is the argument `dim`.
+        name: of the argument.
+    """
+    if not isinstance(embeddings, Tensor) or embeddings.dim() != 2 or not embeddings.is_floating_point():
+        raise ValueError(
+            f"{name} must be a floating-point tensor of shape (n, {dim}); got {describe(embeddings)}"
+        )
+    if embeddings.shape[1] != dim:
+        raise ValueError(
+            f"{name} must have shape (n, {dim}), {why or f'as dim={dim}'}; got {tuple(embeddings.shape)}"
+        )
+
+
+def check_dim(dim: int) -> None:
+    """Raise a ValueError unless it can be the dimension of the embeddings."""
+    if not (isinstance(dim, int) and dim > 0):
+        raise ValueError(f"dim must be the dimension of the embeddings, a whole number above 0; got {dim!r}")
 
 
 def follow_device(loss: nn.Module, buffer: Tensor, device: torch.device) -> None:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from labeltree.checks import check_choice
 from labeltree.geometry import Euclidean, Geometry, as_geometry
 from labeltree.geometry.precision import answer_dtype, widen
-from labeltree.losses.batch import describe
+from labeltree.losses.batch import check_dim, check_width
 from labeltree.losses.classifiers.classifier import ClassifierLoss
 from labeltree.taxonomy import Taxonomy
 
@@ -103,10 +103,7 @@ class GuidedPrototypeLoss(ClassifierLoss):
         geometry: Geometry | str | None = None,
     ) -> None:
         super().__init__(taxonomy, depth)
-        if not (isinstance(dim, int) and dim > 0):
-            raise ValueError(
-                f"dim must be the dimension of the embeddings, a whole number above 0; got {dim!r}"
-            )
+        check_dim(dim)
         if not distortion_weight >= 0:
             raise ValueError(f"distortion_weight must not be negative; got {distortion_weight}")
         check_choice("metric", metric, TreeMetric)
@@ -126,7 +123,7 @@ class GuidedPrototypeLoss(ClassifierLoss):
         In Euclidean space, −distance² comes without the term |f|², which is the same for all classes. It does
         not change probabilities, and for long vectors it would cost the other terms their precision.
         """
-        self._check_embeddings(embeddings)
+        check_width(embeddings, self.prototypes.shape[1])
         dtype = answer_dtype(embeddings, self.prototypes)
         if self.squared and isinstance(self.geometry, Euclidean):
             return _relative_squares(embeddings, self._points()).to(dtype)
@@ -155,15 +152,6 @@ class GuidedPrototypeLoss(ClassifierLoss):
 
     def _points(self) -> Tensor:
         return self.geometry.embed(self.prototypes)
-
-    def _check_embeddings(self, embeddings: Tensor) -> None:
-        dim = self.prototypes.shape[1]
-        fits = isinstance(embeddings, Tensor) and embeddings.dim() == 2 and embeddings.shape[1] == dim
-        if not fits or not embeddings.is_floating_point():
-            raise ValueError(
-                f"embeddings must be a floating-point tensor of shape (n, {dim}), as dim={dim}; "
-                f"got {describe(embeddings)}"
-            )
 
 
 def _relative_squares(x: Tensor, y: Tensor) -> Tensor:

@@ -1,18 +1,17 @@
 """Metrics of hierarchy-faithfulness, retrieval, clustering and classification.
 
-`labeltree.metrics.functional` has the metrics as functions, this module as torchmetrics classes. torchmetrics
-is imported on first use of a class.
+`labeltree.metrics.functional` has the metrics as functions, this module as torchmetrics classes. The
+catalogue of metrics is read without torch; torch and torchmetrics are imported on first use of what needs
+them.
 """
 
+import importlib
 from typing import TYPE_CHECKING
 
-from labeltree.metrics import functional
 from labeltree.metrics.catalogue import Metric, find_metric, list_metrics, register_metric
-from labeltree.metrics.probe import LinearProbe
-from labeltree.metrics.probe_by_sgd import SGDProbe
-from labeltree.metrics.retrieval import Retrieval
 
 if TYPE_CHECKING:
+    from labeltree.metrics import functional
     from labeltree.metrics.modular import (
         HAP,
         NDCG,
@@ -37,6 +36,9 @@ if TYPE_CHECKING:
         RetrievalMetrics,
         TreeAccuracy,
     )
+    from labeltree.metrics.probe import LinearProbe
+    from labeltree.metrics.probe_by_sgd import SGDProbe
+    from labeltree.metrics.retrieval import Retrieval
 
 __all__ = [
     "HAP",
@@ -72,11 +74,14 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> object:
-    if name in __all__:
-        from labeltree.metrics import modular
+_MODULES = {"LinearProbe": "probe", "SGDProbe": "probe_by_sgd", "Retrieval": "retrieval"}
 
-        return getattr(modular, name)
+
+def __getattr__(name: str) -> object:
+    if name == "functional":
+        return importlib.import_module("labeltree.metrics.functional")
+    if name in __all__:
+        return getattr(importlib.import_module(f"labeltree.metrics.{_MODULES.get(name, 'modular')}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -34,7 +34,8 @@ class Metric:
         title: in plain words, for readers who know the data but not the mathematics; empty if it is only
             shown by name.
         sentence: what it says; ``{sample}`` and ``{samples}`` stand for what the samples are.
-        larger_is_better: which direction is good.
+        larger_is_better: which direction is good; None: neither, as of a depth: such a number is shown, and
+            never ranked, tested or coloured.
         unit: ``share`` for a number from 0 to 1, shown in percent; ``correlation`` from −1 to 1; or
             ``number``.
         paper: where it is defined; empty if everybody knows it.
@@ -48,7 +49,7 @@ class Metric:
     name: str
     title: str = ""
     sentence: str = ""
-    larger_is_better: bool = True
+    larger_is_better: bool | None = True
     unit: Unit = "share"
     paper: str = ""
 
@@ -179,7 +180,7 @@ _NODES = (
 )
 _DECISIONS = (
     Metric("coverage", "coverage", sentence="Share of answers that are the true node or lie above it."),
-    Metric("depth", "depth of the answers", unit="number"),
+    Metric("depth", "depth of the answers", larger_is_better=None, unit="number"),
     Metric("information", "information", sentence="Share of the uncertainty about the leaf that is removed."),
     Metric("right_leaf", "right leaf"),
     Metric("root", "no answer", sentence="Share of {samples} for which nothing is certain enough.",
@@ -193,7 +194,7 @@ _DECISIONS = (
     Metric("nll", "log loss", larger_is_better=False, unit="number"),
     Metric("ece", "calibration error", larger_is_better=False, paper="Guo et al. 2017"),
     Metric("brier", "Brier score", larger_is_better=False, unit="number"),
-    Metric("confidence", "mean confidence"),
+    Metric("confidence", "mean confidence", larger_is_better=None),
     Metric("false_alarms", "false alarms",
            sentence="Share of {samples} of known classes that are called unknown.", larger_is_better=False),
     Metric("right", "answers that hold a label"),
@@ -222,6 +223,9 @@ QUALIFIERS = {
     "point_": ("at the chosen threshold", "at the chosen threshold"),
 }
 """What stands before a key → what it is measured of, as an addition to the name, and in plain words."""
+
+_NEUTRAL = ("sd", "by_chance")
+"""Ends of keys of numbers that say of a metric what is neither good nor bad."""
 
 _ENDS = (
     (re.compile(r"_at_(\d*\.\d+)$"), "at {}"),
@@ -285,8 +289,15 @@ def _find(key: str) -> Metric | None:
     for pattern, words in _ENDS:
         match = pattern.search(key)
         if match and (base := _find(key[: match.start()])) is not None:
-            return _qualify(base, key, *[words.format(match[1])] * 2)
+            return _qualify(_turned(base, match[1]), key, *[words.format(match[1])] * 2)
     return None
+
+
+def _turned(metric: Metric, end: str) -> Metric:
+    """A metric with the direction of what its key ends in: a fall is good where the metric is bad."""
+    if end == "less_than_seen" and metric.larger_is_better is not None:
+        return replace(metric, larger_is_better=not metric.larger_is_better)
+    return replace(metric, larger_is_better=None) if end in _NEUTRAL else metric
 
 
 def _qualify(metric: Metric, key: str, words: str, plain: str) -> Metric:
@@ -310,8 +321,15 @@ def metric_name(key: str) -> str:
     return f"{name}, {lead.replace('.', ' ')}" if lead else name
 
 
-def is_larger_better(key: str) -> bool:
-    """The better direction of a key of results; of an unknown one, by the words in it."""
+def is_larger_better(key: str) -> bool | None:
+    """The better direction of a key of results, None for neither; of an unknown one, by the words in it.
+
+    Whoever has a key and no direction asks here, so that a number has one direction everywhere.
+
+    Example:
+        >>> is_larger_better("top1"), is_larger_better("my_errors"), is_larger_better("decisions.depth")
+        (True, False, None)
+    """
     metric = find_metric(key)
     if metric is None:
         return not any(word in key for word in ("violations", "severity", "error", "cost", "false_alarms"))

@@ -56,6 +56,7 @@ __all__ = [
     "argument",
     "as_place",
     "describe_fields",
+    "describes",
     "list_options",
     "takes",
 ]
@@ -70,6 +71,7 @@ P = ParamSpec("P")
 Given = TypeVar("Given", contravariant=True)
 Result = TypeVar("Result", covariant=True)
 Schema = TypeVar("Schema")
+Documented = TypeVar("Documented", bound=Callable[..., Any])
 
 
 def as_place(run: RunPlace) -> Place:
@@ -295,20 +297,46 @@ def takes(schema: Callable[P, Given]) -> Callable[[Callable[[Given], Result]], F
 
 
 def describe_fields(schema: type[Schema]) -> type[Schema]:
-    """Add the texts of options to the docstring of their class."""
-    schema.__doc__ = _documented(schema.__doc__ or "", "Attributes", list_options(schema))
+    """Add to the docstring of a class the texts of those of its fields that it leaves out."""
+    left = [one for one in _unsaid(schema.__doc__, schema) if one.option.help]
+    schema.__doc__ = _documented(schema.__doc__ or "", "Attributes", left)
     return schema
 
 
+def describes(schema: Any) -> Callable[[Documented], Documented]:
+    """Add to a docstring what a schema says of arguments that it leaves out.
+
+    For functions that have some options of a command beside arguments of their own: the text of an option
+    stands in its schema alone.
+    """
+
+    def decorated(thing: Documented) -> Documented:
+        given = inspect.signature(thing).parameters
+        left = [one for one in _unsaid(thing.__doc__, schema) if one.name in given]
+        thing.__doc__ = _documented(thing.__doc__ or "", "Args", left)
+        return thing
+
+    return decorated
+
+
+def _unsaid(text: str | None, schema: Any) -> list[OptionField]:
+    """The options of a schema that a docstring says nothing of."""
+    said = set(re.findall(r"^    \**(\w+): ", inspect.cleandoc(text or ""), re.MULTILINE))
+    return [one for one in list_options(schema) if one.name not in said]
+
+
 def _documented(text: str, section: str, known: Sequence[OptionField]) -> str:
-    """A docstring with the texts of options, before its section of what is returned or raised."""
+    """A docstring with the texts of options, in its section or before that of what is returned or raised."""
     text = inspect.cleandoc(text)
-    lines = [f"{section}:"]
+    lines: list[str] = []
     for one in known:
         words = ". ".join(filter(None, [one.option.help, one.option.more]))
         lines += textwrap.wrap(
             f"{one.name}: {words}.", 106, initial_indent="    ", subsequent_indent="        "
         )
+    begun = re.search(rf"^{section}:\n(?:[ \t]+.*\n?)+", text, re.MULTILINE)
+    if begun is not None:
+        return "\n".join([text[: begun.end()].rstrip(), *lines, text[begun.end() :]]).rstrip()
     place = re.search(r"^(Returns|Raises|Example):", text, re.MULTILINE)
     at = place.start() if place else len(text)
-    return "\n\n".join(filter(None, [text[:at].rstrip(), "\n".join(lines), text[at:]]))
+    return "\n\n".join(filter(None, [text[:at].rstrip(), "\n".join([f"{section}:", *lines]), text[at:]]))

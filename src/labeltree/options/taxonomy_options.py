@@ -134,8 +134,8 @@ class ConvertOptions(Options):
                 f"only a .json file keeps a release, not '{self.out}'; name a file that ends in .json"
             )
         used = () if self.form is None else _USED[self.form]
-        if idle := [f"`{name}`" for name in self.of_form if name not in used]:
-            fits = [form for form, names in _USED.items() if set(self.of_form) <= set(names)]
+        if idle := [f"`{name}`" for name in self.form_settings if name not in used]:
+            fits = [form for form, names in _USED.items() if set(self.form_settings) <= set(names)]
             what = "" if self.form is None else f" to `form` {self.form}"
             raise self.refusal(
                 f"{' and '.join(idle)} does not apply{what}; "
@@ -145,7 +145,7 @@ class ConvertOptions(Options):
             raise self.refusal("`names` and `synonyms` are for tables of samples, and do not apply to `form`")
 
     @property
-    def of_form(self) -> dict[str, Any]:
+    def form_settings(self) -> dict[str, Any]:
         """What is said of the form of the file."""
         return {name: getattr(self, name) for name in _OF_FORM if self.is_given(name)}
 

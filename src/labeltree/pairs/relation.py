@@ -267,7 +267,7 @@ class PairRelation:
 
     def view_codes(self, codes: Tensor) -> Tensor:
         """The codes of views of one sample, from the codes of their labels."""
-        return self.space.of_views.to(codes.device)[codes]
+        return self.space.view_codes.to(codes.device)[codes]
 
 
 def _distinct(nodes: Tensor) -> tuple[Tensor, Tensor]:

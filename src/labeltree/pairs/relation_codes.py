@@ -40,7 +40,7 @@ class RelationCodes:
     refined: bool
 
     @cached_property
-    def of_views(self) -> Tensor:
+    def view_codes(self) -> Tensor:
         """The code of two views of one sample, for each code of their labels, `(size,)`."""
         with torch.inference_mode(False):  # cached, and used in training as well
             width = self.relations.max_depth + 1

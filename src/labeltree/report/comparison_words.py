@@ -38,12 +38,19 @@ def metric_of_entry(entry: Compared) -> Metric:
 
 
 def better_by(entry: Compared, part: Difference) -> float:
-    """The difference, with its sign chosen so that values above 0 mean better than the baseline."""
+    """The difference, with its sign chosen so that values above 0 mean better than the baseline.
+
+    It is NaN for a metric of which neither direction is better.
+    """
+    if entry.larger_is_better is None:
+        return math.nan
     return part.value if entry.larger_is_better else -part.value
 
 
 def verdict(entry: Compared, part: Difference) -> str:
-    """``better``, ``worse``, or ``not sure`` if the corrected p-value is not significant."""
+    """``better``, ``worse``, ``not sure`` if that is not significant, or ``neither`` if neither is better."""
+    if entry.larger_is_better is None:
+        return "neither"
     if math.isnan(part.value) or math.isnan(part.corrected) or part.corrected >= ALPHA or part.value == 0:
         return "not sure"
     return "better" if better_by(entry, part) > 0 else "worse"
@@ -80,7 +87,11 @@ def summary(comparison: Comparison) -> str:
     """
     clauses = []
     for name in comparison.methods:
-        says = [verdict(e, e.differences[name]) for e in comparison.distinct if name in e.differences]
+        says = [
+            verdict(entry, entry.differences[name])
+            for entry in comparison.distinct
+            if name in entry.differences and entry.larger_is_better is not None
+        ]
         if says:
             better, worse = says.count("better"), says.count("worse")
             clauses.append(
@@ -128,6 +139,8 @@ def _part(entry: MetricComparison, name: str, part: Difference) -> str:
     value = entry.estimates[name].value
     shown = percent(value) if metric.share else f"{value:.2f}"
     says = verdict(entry, part)
+    if says == "neither":
+        return f"{name} {shown}"
     if says == "not sure":
         return f"{name} {shown}, not significantly different"
     text = difference_text(entry, part)[0].lstrip("+−")

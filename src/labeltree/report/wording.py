@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from labeltree.metrics.catalogue import Metric, find_metric
+from labeltree.metrics.catalogue import Metric, find_metric, is_larger_better
 
 __all__ = [
     "ASPECTS",
@@ -82,7 +82,7 @@ CHARTED = frozenset(key for group in GROUPS for key in group.metrics)
 def metric_words(key: str) -> Metric:
     """The metric of a key of results, as the report shows it: one without a title has its name as title."""
     words = key.rpartition(".")[2].replace("_", " ")
-    metric = find_metric(key) or Metric(key, words)
+    metric = find_metric(key) or Metric(key, words, larger_is_better=is_larger_better(key))
     if metric.title:
         return metric
     return replace(metric, title=metric.name[:1].upper() + metric.name[1:], name="")

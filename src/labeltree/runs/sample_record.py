@@ -282,7 +282,7 @@ class Changes:
         return bool(self._kinds)
 
     @property
-    def of_content(self) -> bool:
+    def has_new_content(self) -> bool:
         """Whether the content of some samples has changed."""
         return _CONTENT in self._kinds
 

@@ -70,23 +70,23 @@ def nodes_of_labels(path: Path, column: str, labels: np.ndarray[Any, Any], taxon
         nodes[place] = candidates[0] if candidates else -1
     if unknown.any():
         rows = np.flatnonzero(unknown[codes.reshape(-1)])
+        where = f"'{path}', column '{column}': {len(rows):,} of {len(labels):,} samples"
+        some_rows = ", ".join(map(str, rows[:_SHOWN].tolist())) + (" …" if len(rows) > _SHOWN else "")
         raise TaxonomyError(
-            _sentences(path, column, distinct.tolist(), counts, unknown, rows, len(labels), taxonomy)
+            f"{where} have a label that is not in the taxonomy (row{'s' * (len(rows) > 1)} {some_rows}, "
+            f"counted from 0): {_unknown_labels(column, distinct.tolist(), counts, unknown, taxonomy)}"
         )
     return torch.from_numpy(nodes[codes.reshape(-1)])
 
 
-def _sentences(
-    path: Path,
+def _unknown_labels(
     column: str,
     distinct: list[str],
     counts: np.ndarray[Any, Any],
     unknown: np.ndarray[Any, Any],
-    rows: np.ndarray[Any, Any],
-    total: int,
     taxonomy: AnyTaxonomy,
 ) -> str:
-    """What the error says: how many samples, in which rows, which labels, and what to do."""
+    """What the error says of the labels: which and how often, and what to do."""
     order = np.flatnonzero(unknown)[np.argsort(-counts[unknown], kind="stable")]
     lost = [distinct[place] for place in order.tolist()]
     repair = _repair(distinct, lost, taxonomy)
@@ -100,11 +100,7 @@ def _sentences(
         for place, hint in zip(first, hints, strict=True)
     ]
     more = f" and {len(lost) - _SHOWN} more" if len(lost) > _SHOWN else ""
-    some_rows = ", ".join(map(str, rows[:_SHOWN].tolist())) + (" …" if len(rows) > _SHOWN else "")
-    said = (
-        f"'{path}', column '{column}': {len(rows):,} of {total:,} samples have a label that is not in the "
-        f"taxonomy (row{'s' * (len(rows) > 1)} {some_rows}, counted from 0): {', '.join(shown)}{more}."
-    )
+    said = f"{', '.join(shown)}{more}."
     if repair is not None:
         return f"{said} {repair.words}: {column} = {repair.code.format(column)}"
     leaves = [taxonomy.path_name(int(leaf)) for leaf in taxonomy.leaves[:_SHOWN].tolist()]

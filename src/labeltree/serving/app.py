@@ -15,13 +15,13 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
-from labeltree.decisions import Promise
 from labeltree.decisions.novelty import FALSE_ALARMS
 from labeltree.errors import DataError
 from labeltree.inference.predict import asked_text, promise_text
+from labeltree.options.answer_options import AnswerOptions
 from labeltree.serving.bodies import Admission, busy, gone, problem_of, read_samples
 from labeltree.serving.drift_watch import WINDOW
-from labeltree.serving.engine import Engine, Question, TooLargeError
+from labeltree.serving.engine import Engine, TooLargeError
 from labeltree.serving.service_replies import (
     About,
     Answer,
@@ -96,9 +96,9 @@ def create_app(engine: Engine, *, token: str | None = None) -> FastAPI:
         ] = FALSE_ALARMS,
     ) -> Response:
         """Answer each sample with a node of the taxonomy, at the finest depth that keeps the coverage."""
-        promise = Promise(coverage)
-        rows = await service.answer(request, Question(promise, top, unknown))
-        about = engine.about(asked_text(engine.decider, promise_text(promise), unknown))
+        asked = AnswerOptions(coverage=coverage, top=top, unknown=unknown)
+        rows = await service.answer(request, asked)
+        about = engine.about(asked_text(engine.decider, promise_text(asked.promise), unknown))
         reply = Predictions(
             about=About.model_validate(about), answers=[Answer.model_validate(row) for row in rows]
         )
@@ -107,7 +107,7 @@ def create_app(engine: Engine, *, token: str | None = None) -> FastAPI:
     @app.post("/embed", response_model=Embeddings, **posted)
     async def embed(request: Request) -> Response:
         """The embedding (of the head) and the features (of the encoder) of each sample."""
-        rows = await service.answer(request, Question())
+        rows = await service.answer(request, None)
         reply = Embeddings(
             about=About.model_validate(engine.about("embeddings")),
             geometry=engine.model.network.objective.geometry.name,
@@ -190,7 +190,7 @@ class Service:
         self.admission = Admission(engine.settings)
         self.answered = 0
 
-    async def answer(self, request: Request, question: Question) -> list[dict[str, Any]]:
+    async def answer(self, request: Request, asked: AnswerOptions | None) -> list[dict[str, Any]]:
         """A row for each sample of the request.
 
         Raises:
@@ -198,7 +198,7 @@ class Service:
         """
         engine, settings = self.engine, self.engine.settings
         try:
-            engine.check(question)
+            engine.check(asked)
         except DataError as error:
             raise HTTPException(422, str(error)) from None
         with self.admission.lease() as lease:
@@ -215,17 +215,18 @@ class Service:
             rows: list[dict[str, Any] | None] = [None] * len(samples)
             problems: dict[int, str] = {}
             too_large = 0
-            asked: dict[int, Future[dict[str, Any]]] = {}
+            waiting: dict[int, Future[dict[str, Any]]] = {}
             for place, (name, content) in enumerate(samples):
                 if isinstance(content, str) and not content.strip():
                     problems[place] = "the text is empty"
                 else:
                     lease.hold()  # of a client that goes, too, until its sample is out of the queue
-                    asked[place] = engine.ask(name, content, question, lease.let_go)
+                    waiting[place] = engine.ask(name, content, asked, lease.let_go)
             names = [name for name, _ in samples]
             del samples, content  # what is decoded is not held
             left = settings.timeout - (asyncio.get_running_loop().time() - began)
-            for place, result in zip(asked, await _finish(request, list(asked.values()), left), strict=True):
+            results = await _finish(request, list(waiting.values()), left)
+            for place, result in zip(waiting, results, strict=True):
                 if isinstance(result, DataError):
                     problems[place] = str(result)
                     too_large += isinstance(result, TooLargeError)

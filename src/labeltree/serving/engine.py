@@ -22,12 +22,11 @@ from labeltree.data.images.decode import (
     pixels_of,
 )
 from labeltree.data.images.dicom import dicom_bytes, dicom_head, dicom_pixels, is_dicom
-from labeltree.decisions import Promise
-from labeltree.decisions.novelty import FALSE_ALARMS
 from labeltree.errors import DataError, RunError
 from labeltree.inference.format_answers import answer_rows
 from labeltree.inference.model import Model
 from labeltree.models import ImagesAndTexts
+from labeltree.options.answer_options import AnswerOptions
 from labeltree.preprocessing import Preprocessing
 from labeltree.processes import available_cores
 from labeltree.runs import EmbeddingTable
@@ -37,7 +36,7 @@ from labeltree.serving.memory import MemoryLimit
 from labeltree.serving.service_settings import ServiceSettings
 from labeltree.training.input_batches import Inputs
 
-__all__ = ["Engine", "Question", "TooLargeError", "measure_upload", "read_upload"]
+__all__ = ["Engine", "TooLargeError", "measure_upload", "read_upload"]
 
 
 class TooLargeError(DataError):
@@ -45,25 +44,10 @@ class TooLargeError(DataError):
 
 
 @dataclass(frozen=True)
-class Question:
-    """What is asked of a sample: its embedding or, with a promise, an answer.
-
-    Attributes:
-        promise: the required coverage; None: the embedding.
-        top: number of most probable classes to list.
-        unknown: the share of samples of known classes that may be called unknown.
-    """
-
-    promise: Promise | None = None
-    top: int = 3
-    unknown: float = FALSE_ALARMS
-
-
-@dataclass(frozen=True)
 class _Sample:
     name: str
     content: Any  # pixels (c, h, w) uint8, or a text
-    question: Question
+    asked: AnswerOptions | None
 
 
 class Engine:
@@ -138,16 +122,16 @@ class Engine:
         """Whether the inference threads run."""
         return self._batcher.alive
 
-    def check(self, question: Question) -> None:
+    def check(self, asked: AnswerOptions | None) -> None:
         """Raise a DataError unless the calibration suffices for what is asked."""
-        if question.promise is not None:
-            self.decider.rule.bars(question.promise)
+        if asked is not None:
+            self.decider.rule.bars(asked.promise)
 
     def ask(
         self,
         name: str,
         content: bytes | str,
-        question: Question,
+        asked: AnswerOptions | None,
         on_end: Callable[[], None] = lambda: None,
     ) -> Future[dict[str, Any]]:
         """Decode a sample, and compute it in one of the next batches.
@@ -155,7 +139,7 @@ class Engine:
         Args:
             name: of the sample, for its row.
             content: that of an image file, or a text.
-            question: what is asked of it.
+            asked: what is asked of its answer; None: its embedding is wanted.
             on_end: called, in any thread, once the sample is no longer held: it has been computed, cannot be
                 read, or was cancelled and has left the queue.
 
@@ -164,7 +148,7 @@ class Engine:
             ``embedding`` and ``features``. Its exception is a DataError if the sample cannot be read, a
             TooLargeError if that takes too much memory. Cancel it to drop the sample.
         """
-        job: Job[_Sample, dict[str, Any]] = Job(_Sample(name, content, question), on_end=on_end)
+        job: Job[_Sample, dict[str, Any]] = Job(_Sample(name, content, asked), on_end=on_end)
         if isinstance(content, str):
             self._batcher.submit(job)
         else:
@@ -203,7 +187,7 @@ class Engine:
                     job.end()
                     return
                 pixels = read_upload(sample.content, shape[1], shape[0], self.settings.max_pixels, how)
-            job.sample = _Sample(sample.name, pixels, sample.question)
+            job.sample = _Sample(sample.name, pixels, sample.asked)
             self._batcher.submit(job)
         except Exception as error:
             job.end()
@@ -224,12 +208,12 @@ class _Compute:
         inputs = _inputs(model, [sample.content for sample in samples])
         features, embeddings = model.embed_inputs(inputs)
         rows: list[dict[str, Any]] = [{} for _ in samples]
-        places: dict[Question, list[int]] = {}
+        places: dict[AnswerOptions | None, list[int]] = {}
         for place, sample in enumerate(samples):
-            places.setdefault(sample.question, []).append(place)
-        for question, which in places.items():
+            places.setdefault(sample.asked, []).append(place)
+        for asked, which in places.items():
             names = [samples[place].name for place in which]
-            if question.promise is None:
+            if asked is None:
                 made = [
                     {
                         "sample": name,
@@ -247,9 +231,7 @@ class _Compute:
                     geometry=geometry,
                     curvature=model.recipe.curvature,
                 )
-                answers = self._decider.answer(
-                    table, question.promise, top=question.top, unknown=question.unknown
-                )
+                answers = self._decider.answer(table, asked)
                 if self._drift is not None:
                     self._drift.add(table, self._decider.rule.probabilities(self._decider.scores(table)))
                 made = answer_rows(answers, names, model.taxonomy)

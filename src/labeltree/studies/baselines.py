@@ -16,7 +16,7 @@ from labeltree.studies.book import Book
 from labeltree.studies.run import METRICS, is_measured, measure, scores_of
 from labeltree.studies.study_plan import Study, slug
 from labeltree.training.experiment import prepare
-from labeltree.training.network import on_usual_device
+from labeltree.training.network import move_to_usual_device
 from labeltree.training.recipe_data import open_recipe_source
 from labeltree.training.resolution import resolve_recipe
 
@@ -51,7 +51,7 @@ def measure_baselines(study: Study, runs: Path, book: Book) -> list[dict[str, An
         for kind, digest in settings.items():
             folder = RunFolder(runs / f"{slug(names[kind])}-seed{seed}")
             if not is_measured(folder, digest, defaults) or not folder.recipe.is_file():
-                network = None if kind == "raw" else on_usual_device(prepare(recipe, source).network)
+                network = None if kind == "raw" else move_to_usual_device(prepare(recipe, source).network)
                 table = (
                     raw_table(source, modality)
                     if network is None

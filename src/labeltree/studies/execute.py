@@ -67,7 +67,7 @@ def _execute(path: Path, study: Study, methods: Sequence[Method], jobs: int, pro
 
     def do(tasks: list[Task]) -> None:
         left = [task for task in tasks if not book.known(task)]
-        for task, error in do_tasks(path, study, left, runs, jobs, progress_bar=progress_bar):
+        for task, error in do_tasks(path, study, left, jobs, progress_bar=progress_bar):
             if error is None:
                 _keep(book, study, task, runs)
             else:

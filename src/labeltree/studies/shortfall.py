@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from labeltree.report.pages.document import Block, Cell, Heading, Table, Text
-from labeltree.studies.study_summary import Summary, lower_is_better, metric_title
+from labeltree.studies.study_summary import Summary, is_larger_better_in, metric_title
 
 __all__ = ["Shortfall", "pareto_set", "shortfall_blocks", "shortfalls"]
 
@@ -60,12 +60,15 @@ def shortfalls(
     """
     by_method: dict[str, list[Shortfall]] = {name: [] for name in methods}
     for column, margin in margins.items():
+        better = is_larger_better_in(column)
+        if better is None:
+            continue
         measured = {name: summary.by_seed(name, column) for name in methods}
         values = {name: by_seed for name, by_seed in measured.items() if by_seed}
         # In a study that is half done, a method with easy seeds alone would be the best.
         most = max(map(len, values.values()), default=0)
         whole = [name for name, by_seed in values.items() if len(by_seed) == most]
-        sign = -1.0 if lower_is_better(column) else 1.0
+        sign = 1.0 if better else -1.0
         order = sorted(whole, key=lambda name: -sign * statistics.mean(values[name].values()))
         for name in values:
             best = next((other for other in order if other != name), None)
@@ -83,11 +86,12 @@ def shortfalls(
 def pareto_set(summary: Summary, methods: Sequence[str], columns: Sequence[str]) -> list[str]:
     """The methods to which no other one is at least equal in every column's mean and better in one."""
     places = {}
+    signs = {column: {True: 1, False: -1, None: 0}[is_larger_better_in(column)] for column in columns}
     for name in methods:
         signed = []
         for column in columns:
             mean = summary.mean(name, column)
-            signed.append(-math.inf if mean is None else -mean if lower_is_better(column) else mean)
+            signed.append(-math.inf if mean is None else signs[column] * mean)
         places[name] = signed
     return [
         name

@@ -17,7 +17,7 @@ from labeltree.studies.score_names import find_score, missing_scores
 from labeltree.studies.settings_blocks import listed, settings_blocks
 from labeltree.studies.shortfall import shortfall_blocks
 from labeltree.studies.study_plan import Axis, PaperTable, Study, slug
-from labeltree.studies.study_summary import Entry, Summary, lower_is_better, metric_title, significance
+from labeltree.studies.study_summary import Entry, Summary, is_larger_better_in, metric_title, significance
 
 __all__ = ["study_blocks", "study_figures"]
 
@@ -291,7 +291,7 @@ def _cells(study: Study, summary: Summary, column: str, family: str, title: str)
         title=title,
         x_label=across.name,
         y_label=down.name,
-        lower_is_better=lower_is_better(column),
+        larger_is_better=is_larger_better_in(column),
     )
 
 
@@ -401,7 +401,7 @@ def _agreement(table: PaperTable, ours: dict[str, Entry]) -> str:
         return ""
     from scipy.stats import kendalltau
 
-    sign = 1 if table.lower == lower_is_better(table.column) else -1
+    sign = 1 if table.lower == (is_larger_better_in(table.column) is False) else -1
     tau = sign * float(kendalltau([table.rows[n] for n in names], [ours[n].mean for n in names]).statistic)
     if tau != tau:
         return ""

@@ -18,7 +18,7 @@ __all__ = [
     "Entry",
     "Summary",
     "differences",
-    "lower_is_better",
+    "is_larger_better_in",
     "metric_title",
     "p_against_best",
     "significance",
@@ -44,15 +44,16 @@ def significance(seeds: int) -> str:
     )
 
 
-def lower_is_better(column: str) -> bool:
-    """Whether smaller values of this metric are better."""
-    return not is_larger_better(column.rpartition("/")[2].replace("@", "_at_"))
+def is_larger_better_in(column: str) -> bool | None:
+    """Whether larger values of a column's metric are better; None: neither are."""
+    return is_larger_better(column.rpartition("/")[2].replace("@", "_at_"))
 
 
 def metric_title(column: str) -> str:
-    """A column's metric as a table heading, with an arrow for the better direction."""
+    """A column's metric as a table heading, with an arrow for the better direction, if it has one."""
     name = metric_name(column.split("/", 1)[1].replace("@", "_at_"))
-    return f"{name} {'↓' if lower_is_better(column) else '↑'}"
+    arrow = {True: " ↑", False: " ↓", None: ""}[is_larger_better_in(column)]
+    return f"{name}{arrow}"
 
 
 @dataclass(frozen=True)
@@ -121,16 +122,21 @@ class Summary:
         return ours.keys() == theirs.keys() and all(abs(ours[s] - theirs[s]) < _ROUNDING for s in ours)
 
     def entries(self, column: str, methods: Iterable[str]) -> dict[str, Entry]:
-        """The table cells of the methods that have a value, compared with the best of these methods."""
+        """The table cells of the methods that have a value, compared with the best of these methods.
+
+        There is no best one in a column of which neither direction is better.
+        """
         known = {name: self.values(name, column) for name in methods if self.values(name, column)}
         if not known:
             return {}
-        lower = lower_is_better(column)
+        better = is_larger_better_in(column)
+        lower = better is False
         p = p_against_best(known, lower=lower)
         means = {name: round(statistics.mean(values), 4) for name, values in known.items()}
         best = (min if lower else max)(means.values())
         leads = min(len(values) for name, values in known.items() if means[name] == best)
         told = len(known) == 1 or len({value for values in known.values() for value in values}) > 1
+        told = told and better is not None
         return {
             name: Entry(
                 means[name],
@@ -167,12 +173,15 @@ class Difference:
 
 
 def differences(summary: Summary, column: str, first: str) -> dict[str, Difference]:
-    """The lead of one method over each other one in a column; empty if it has no values there."""
+    """The lead of one method over each other one in a column; empty if it has no values there, or no lead."""
+    better = is_larger_better_in(column)
+    if better is None:
+        return {}
     ours = summary.values(first, column)
     others = {name: summary.values(name, column) for name in summary.methods if name != first}
     known = {name: values for name, values in others.items() if values and ours}
     corrected = holm([welch(ours, values) for values in known.values()]).tolist() if known else []
-    sign = -1 if lower_is_better(column) else 1
+    sign = 1 if better else -1
     return {
         name: Difference(
             sign * (statistics.mean(ours) - statistics.mean(values)),

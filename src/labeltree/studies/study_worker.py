@@ -59,7 +59,7 @@ def jobs_for(study: Study, methods: Sequence[Method], jobs: int | None) -> tuple
 
 
 def do_tasks(
-    path: Path, study: Study, tasks: Sequence[Task], runs: Path, jobs: int, *, progress_bar: bool = False
+    path: Path, study: Study, tasks: Sequence[Task], jobs: int, *, progress_bar: bool = False
 ) -> Iterator[tuple[Task, str | None]]:
     """Perform all tasks, and yield each when it is finished.
 
@@ -69,6 +69,7 @@ def do_tasks(
     Yields:
         Each task with None, or with its error. An interruption is raised.
     """
+    runs = path.parent / "runs"
     if jobs > 1:
         yield from _run_in_processes(path, tasks, runs, jobs)
         return

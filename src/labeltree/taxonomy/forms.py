@@ -10,10 +10,9 @@ from labeltree.options.choices import Form
 from labeltree.taxonomy.dag import AnyTaxonomy, tree_or_dag
 from labeltree.taxonomy.files.breadcrumbs import breadcrumbs_of, google_taxonomy
 from labeltree.taxonomy.files.codes_of_classes import SCHEMES, CodeScheme, entries_from_codes
-from labeltree.taxonomy.files.edge_tables import edges_from_table, rf2_edges, rf2_names
+from labeltree.taxonomy.files.edge_tables import column_place, edges_from_table, rf2_edges, rf2_names
 from labeltree.taxonomy.files.entries import Entries, entries_from_paths
 from labeltree.taxonomy.files.taxonomy_files import read_text, rows_of_table
-from labeltree.taxonomy.naming import nearest_hint
 
 __all__ = ["Form", "code_scheme", "read_form"]
 
@@ -120,11 +119,9 @@ def _is_table(path: str | os.PathLike[str]) -> bool:
 
 def _column(header: list[str], column: str | None, usual: tuple[str, ...]) -> int | None:
     """The place of a column; None if none is asked for and there is no usual one."""
-    folded = [name.casefold() for name in header]
     if column is not None:
-        if column.casefold() not in folded:
-            raise TaxonomyError(f"there is no column {column!r} ({nearest_hint(column, header)})")
-        return folded.index(column.casefold())
+        return column_place(header, column)
+    folded = [name.casefold() for name in header]
     return next((folded.index(name) for name in usual if name in folded), None)
 
 

@@ -32,7 +32,7 @@ from labeltree.training.objective import Objective
 from labeltree.training.recipe import Recipe
 from labeltree.training.registry import ObjectiveEntry
 
-__all__ = ["Network", "build_network", "on_usual_device", "recipe_encoder", "usual_device"]
+__all__ = ["Network", "build_network", "move_to_usual_device", "recipe_encoder", "usual_device"]
 
 _CPU_PIXELS = 128 * 64 * 64  # of a batch on a CPU, whose activations then fit in its caches
 _SMALLEST_BATCH = 8
@@ -203,7 +203,7 @@ def usual_device(recipe: Recipe) -> torch.device:
     return torch.device("cuda" if torch.cuda.is_available() and recipe.accelerator != "cpu" else "cpu")
 
 
-def on_usual_device(network: Network) -> Network:
+def move_to_usual_device(network: Network) -> Network:
     """The network on its `usual_device`."""
     return network.to(usual_device(network.recipe))
 

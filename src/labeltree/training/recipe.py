@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from labeltree.atomic import atomic_write
+from labeltree.options.choices import ClassifierChoice
 from labeltree.training.recipe_settings import check_idle, check_kinds, flatten, numbers, value_of
 
 __all__ = [
@@ -405,7 +406,7 @@ class Recipe:
     schedules: dict[str, list[list[float]]] = field(default_factory=dict)
     ema: float = 0.0
     ema_evaluate: bool = False
-    classifier: Literal["auto", "feature-means", "prototypes", "lda", "probe", "own"] = "auto"
+    classifier: ClassifierChoice = "auto"
     monitor: str = "auto"
     leave_group_out: Literal["auto", "always", "never"] = "auto"
     patience: int | None = None

@@ -10,12 +10,12 @@ from typing import Annotated
 
 from labeltree.cli.parser import Display, make_parser, read_options
 from labeltree.options.curation import SuspectsOptions
-from labeltree.options.schema import Option
+from labeltree.options.schema import Option, Options
 
 
 @dataclass(frozen=True)
-class _Display:
-    top: Annotated[int, Option("rows to print", metavar="N")] = 20
+class _Display(Options):
+    top: Annotated[int, Option("rows to print", metavar="N", least=0, unit="rows")] = 20
     json: Annotated[bool, Option("print the JSON instead of the table")] = False
 
 
@@ -40,10 +40,7 @@ def run(arguments: list[str]) -> None:
     )
     words = parser.parse_args(arguments)
     options = read_options(SuspectsOptions, words)
-    if options.taxonomy is not None and options.embeddings is None:
-        raise ValueError("--taxonomy is that of --embeddings; a run and an index have their own")
-    if words.top < 0:
-        raise ValueError(f"--top is {words.top}; it must be 0 or more rows")
+    display = read_options(_Display, words)
 
     from labeltree.api import suspects
     from labeltree.progress import progress_line
@@ -53,10 +50,10 @@ def run(arguments: list[str]) -> None:
     out = Path(options.out or ("suspects.csv" if run is None else run.path / "suspects.csv"))
     with progress_line(not words.quiet, only_terminal=True) as progress:
         suspected = suspects(replace(options, out=out, progress=progress))
-    if words.json:
+    if display.json:
         print(json.dumps(suspected.to_dict(), indent=2, ensure_ascii=False))
         return
-    print(f"{suspected.table(words.top)}\n\n{suspected.summary()}\n")
+    print(f"{suspected.table(display.top)}\n\n{suspected.summary()}\n")
     print(f"table: {out}\njson:  {out.with_suffix('.json')}")
     if suspected.found:
         tables = " ".join(map(shlex.quote, map(str, [*(run.correction_files if run else []), out])))

@@ -17,17 +17,19 @@ from labeltree.errors import DataError
 from labeltree.evaluation.chosen_samples import GROUPS
 from labeltree.evaluation.comparing.comparison import (
     Comparison,
+    Difference,
     MetricComparison,
     StratumComparison,
 )
 from labeltree.evaluation.comparing.paired_estimates import (
+    Found,
     PairedEstimates,
     common_samples,
     strata,
     tested_in_all,
 )
 from labeltree.evaluation.comparing.result_text import comparison_notes
-from labeltree.evaluation.outcomes import Key, Outcomes, of_retrieval
+from labeltree.evaluation.outcomes import Key, Outcomes, is_retrieval
 from labeltree.evaluation.reported_nodes import MOST_PROBABILITIES
 from labeltree.evaluation.result import PREFIX
 from labeltree.evaluation.statistics import holm
@@ -123,13 +125,14 @@ def compare(
     how = PairedEstimates(baseline, confidence, resamples, permutations, seed)
     tables = _tables(common, left_out, keys, apart)
     runs = [run for table in tables for of_method in table.methods.values() for run in of_method]
-    worse = {key for key in keys if not all(run.larger_is_better(key) for run in runs)}
+    better = {key: _direction([run.larger_is_better(key) for run in runs]) for key in keys}
     no_share = frozenset[Key]().union(*(run.no_share for run in runs))
     whole, same = list[MetricComparison](), dict[Key, Key]()
     for table in tables:
-        same |= duplicate_metrics(table.methods, table.keys)
+        same |= {key: key for key in table.keys}
+        same |= duplicate_metrics(table.methods, [key for key in table.keys if better[key] is not None])
         for key, measured in how.measure(table.methods, table.keys).items():
-            of_key = *key, key not in worse, measured.samples, measured.estimates, measured.differences
+            of_key = *key, better[key], measured.samples, measured.estimates, _tested(measured, better[key])
             share, units = key not in no_share, measured.units
             whole.append(MetricComparison(*of_key, share=share, units=units, counted=measured.counted))
     whole.sort(key=lambda entry: keys.index(_key(entry)))
@@ -148,7 +151,8 @@ def compare(
         for key, measured in how.measure(rows_of, chosen).items():
             if measured.samples >= min_samples:
                 where = stratum.kind, stratum.name, stratum.node
-                of_key = *key, key not in worse, measured.samples, measured.estimates, measured.differences
+                differences = _tested(measured, better[key])
+                of_key = *key, better[key], measured.samples, measured.estimates, differences
                 share, units = key not in no_share, measured.units
                 parts.append(
                     StratumComparison(*of_key, *where, share=share, units=units, counted=measured.counted)
@@ -184,6 +188,18 @@ def compare(
     return replace(result, notes=comparison_notes(result) + apart)
 
 
+def _direction(given: Sequence[bool | None]) -> bool | None:
+    """The direction of a metric by all runs: smaller if one says so, and None, neither, likewise."""
+    return False if False in given else None if None in given else True
+
+
+def _tested(measured: Found, better: bool | None) -> dict[str, Difference]:
+    """The differences of a number; without their tests if neither direction is better."""
+    if better is not None:
+        return measured.differences
+    return {name: Difference(part.value, part.low, part.high) for name, part in measured.differences.items()}
+
+
 def _add_answers(run: Outcomes, classifier: ClassifierKind | None) -> Outcomes:
     """The outcomes, preceded by a copy of the given classifier's metrics under the role ``answers``."""
     if classifier is None:
@@ -205,6 +221,8 @@ def _add_answers(run: Outcomes, classifier: ClassifierKind | None) -> Outcomes:
         weights=run.weights | {new: run.weights[old] for new, old in answers.items() if old in run.weights},
         whole=also(run.whole),
         smaller_is_better=also(run.smaller_is_better),
+        directions=run.directions
+        | {new: run.directions[old] for new, old in answers.items() if old in run.directions},
         no_share=also(run.no_share),
     )
 
@@ -396,7 +414,7 @@ def _searched_alike(
 ) -> tuple[list[Key], list[str]]:
     """The metrics that can be compared (no retrieval if runs searched in different ways), and notes."""
     ways = {name: {run.search_words for run in runs} for name, runs in methods.items()}
-    kept = [key for key in keys if not of_retrieval(key[1])]
+    kept = [key for key in keys if not is_retrieval(key[1])]
     if len(set().union(*ways.values())) == 1 or len(kept) == len(keys):
         return keys, []
     how = "; ".join(f"'{name}' {' or '.join(sorted(kinds))}" for name, kinds in ways.items())

@@ -73,7 +73,7 @@ class MetricComparison:
     Attributes:
         role: representation or classifier measured, as in `MethodResult.scores`.
         metric: name of the metric.
-        larger_is_better: whether a larger value is better.
+        larger_is_better: whether a larger value is better; None: neither is, and nothing is tested.
         samples: number of samples that count in the metric, in the first run of the baseline.
         estimates: method → the estimate of the metric.
         differences: method → its difference from the baseline, for every other method.
@@ -87,7 +87,7 @@ class MetricComparison:
 
     role: str
     metric: str
-    larger_is_better: bool
+    larger_is_better: bool | None
     samples: int
     estimates: dict[str, Estimate]
     differences: dict[str, Difference]

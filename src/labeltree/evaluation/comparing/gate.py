@@ -200,6 +200,11 @@ def check_gate(gate: Gate, comparison: Comparison, new: str) -> list[Verdict]:
             place = entry.name if isinstance(entry, StratumComparison) else "all samples"
             units = comparison.groups if not isinstance(entry, StratumComparison) else entry.units
             part = entry.differences[new]
+            if entry.larger_is_better is None:
+                raise DataError(
+                    f"rule '{rule.metric}' is about a number of which neither a fall nor a rise is a loss; "
+                    "take a metric with a better direction"
+                )
             passed = _holds(rule, part, entry.larger_is_better)
             verdicts.append(Verdict(rule, place, units, part, passed))
     return verdicts

@@ -351,7 +351,7 @@ def _estimate(estimate: Estimate | None) -> str:
 def _difference(entry: MetricComparison, part: Difference) -> list[str]:
     if math.isnan(part.value):
         return ["–", "", "", "", ""]
-    better = part.value if entry.larger_is_better else -part.value
+    better = 0.0 if entry.larger_is_better is None else part.value if entry.larger_is_better else -part.value
     sure = "*" if part.corrected < ALPHA else ""
     mark = "" if better == 0 else ("+" if better > 0 else "−") + sure
     ends = "" if math.isnan(part.low) else f" [{part.low:+.4f}, {part.high:+.4f}]"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import get_args
 
 import torch
 from torch import Tensor
 
+from labeltree.checks import check_choice
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.evaluation.chosen_samples import labelled_rows
 from labeltree.evaluation.fitted_probe import ClassProbabilities, fit_probe
@@ -80,9 +80,7 @@ class NodeScoresOptions:
             name, equals, nodes = question.partition("=")
             if not (equals and name.strip() and all(node.strip() for node in nodes.split("+"))):
                 raise ValueError(f"a question is '{question}', expected NAME=NODE+NODE")
-        if self.aggregation not in get_args(Aggregation):
-            known = " or ".join(get_args(Aggregation))
-            raise ValueError(f"aggregation is '{self.aggregation}', expected {known}")
+        check_choice("aggregation", self.aggregation, Aggregation)
         wanted = self.sensitivity
         if wanted is not None and not 0 < wanted <= 1:
             raise ValueError(f"operating_point is {wanted}, expected 'youden' or a share above 0, at most 1")

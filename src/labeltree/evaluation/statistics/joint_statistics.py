@@ -19,7 +19,7 @@ from scipy.special import xlogy
 from labeltree.errors import DataError
 from labeltree.evaluation.statistics.interval_ends import SAME, Floats, Interval, divided
 from labeltree.evaluation.statistics.jackknife import block_counts, jackknife, only_where_present
-from labeltree.metrics.catalogue import find_metric
+from labeltree.metrics.catalogue import is_larger_better
 from labeltree.metrics.functional.node_resampling import ranked_nodes
 from labeltree.taxonomy import AnyTaxonomy
 
@@ -81,7 +81,8 @@ class Statistic:
         rows: ``(m,)`` the samples' rows in the table.
         samples: name → ``(m, …)`` array with one entry for each sample.
         fixed: name → array that does not depend on the samples.
-        larger_is_better: whether a larger number is better; None = as the catalogue has the first name.
+        larger_is_better: whether a larger number is better; None = as the first name has it, see
+            `is_larger_better`.
     """
 
     kind: StatisticKind
@@ -89,12 +90,11 @@ class Statistic:
     rows: Integers
     samples: dict[str, NDArray[Any]] = field(repr=False)
     fixed: dict[str, NDArray[Any]] = field(default_factory=dict, repr=False)
-    larger_is_better: bool = None  # type: ignore[assignment]
+    larger_is_better: bool | None = None
 
     def __post_init__(self) -> None:
         if self.larger_is_better is None:
-            known = find_metric(self.names[0])
-            object.__setattr__(self, "larger_is_better", known is None or known.larger_is_better)
+            object.__setattr__(self, "larger_is_better", is_larger_better(self.names[0]))
         wanted = {
             "agreement": {"labels", "clusters"},
             "node_ranking": {"target", "probabilities"},

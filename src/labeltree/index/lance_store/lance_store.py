@@ -17,7 +17,7 @@ from labeltree.index.approximate import Tuning
 from labeltree.index.filters import Filter
 from labeltree.index.index_rows import count_texts
 from labeltree.index.lance_store.lance_search import LanceSearch
-from labeltree.index.store import IndexSettings, Store
+from labeltree.index.store import IndexSettings, Store, index_exists, no_index
 from labeltree.links import refuse_links
 from labeltree.lock import lock_folder
 
@@ -83,7 +83,7 @@ class LanceStore:
             DataError: if there is none, it cannot be read, or a file in it is a link.
         """
         if not cls.exists(folder):
-            raise DataError(f"there is no index at '{folder}'; make one with 'labeltree index'")
+            raise no_index(folder)
         refuse_links(folder)
         state = _state(folder)
         try:
@@ -107,12 +107,10 @@ class LanceStore:
             DataError: if there is one already and ``overwrite`` is False, or the folder holds other files.
         """
         folder = folder.absolute()
-        rows = rows.cast(_with_settings(rows.schema, settings))
+        rows = rows.cast(_add_settings(rows.schema, settings))
         if cls.exists(folder):
             if not overwrite:
-                raise DataError(
-                    f"there is an index at '{folder}' already; overwrite it, or name another folder"
-                )
+                raise index_exists(folder, "name another folder")
             with _writer(folder):
                 _check_ours(folder)
                 _connect(folder).create_table(_TABLE, data=rows, mode="overwrite")
@@ -242,7 +240,7 @@ class LanceStore:
     def _overwrite(self, settings: IndexSettings, new_nodes: Array, names: Mapping[str, str | None]) -> None:
         import pyarrow as pa
 
-        schema = _with_settings(self._schema, settings)
+        schema = _add_settings(self._schema, settings)
         place = self._schema.get_field_index("node")
         look_up = np.append(new_nodes, -1)  # -1, no label, stays
         answers = self._schema.get_field_index("prediction")
@@ -310,7 +308,7 @@ def _writer(folder: Path) -> Iterator[None]:
         lock.__exit__(None, None, None)
 
 
-def _with_settings(schema: pa.Schema, settings: IndexSettings) -> pa.Schema:
+def _add_settings(schema: pa.Schema, settings: IndexSettings) -> pa.Schema:
     place = schema.get_field_index("id")
     return schema.set(place, schema.field(place).with_metadata({_SETTINGS: settings.to_text().encode()}))
 

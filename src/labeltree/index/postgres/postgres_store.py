@@ -28,8 +28,15 @@ from labeltree.index.postgres.postgres_distances import (
     indexed_query,
     score_query,
 )
-from labeltree.index.postgres.postgres_tables import VECTORS, PostgresTables, check_columns, storable
-from labeltree.index.store import IndexSettings, StoreChangedError
+from labeltree.index.postgres.postgres_tables import PostgresTables, check_columns, storable
+from labeltree.index.store import (
+    VECTOR_COLUMNS,
+    IndexSettings,
+    changed_meanwhile,
+    hnsw_parameters,
+    index_exists,
+    no_index,
+)
 
 if TYPE_CHECKING:
     import psycopg
@@ -106,9 +113,7 @@ class PostgresStore:
                     "take another name"
                 )
             if existing and not overwrite:
-                raise DataError(
-                    f"there is an index at '{self.name}' already; overwrite it, or take another name"
-                )
+                raise index_exists(self.name)
             version = 0
             if existing:
                 version = self._tables.one(connection, "SELECT version FROM {settings} FOR UPDATE")
@@ -197,7 +202,7 @@ class PostgresStore:
             cursor.execute(query, values)
             while batch := cursor.fetchmany(_BATCH):
                 arrays = [
-                    _vectors(column) if field.name in VECTORS else pa.array(column, field.type)
+                    _vectors(column) if field.name in VECTOR_COLUMNS else pa.array(column, field.type)
                     for field, column in zip(schema, zip(*batch, strict=True), strict=True)
                 ]
                 yield pa.RecordBatch.from_arrays(arrays, schema=schema)
@@ -328,15 +333,13 @@ class PostgresStore:
         """
         from psycopg import sql
 
-        if unknown := set(parameters) - set(_HNSW):
-            raise DataError(f"HNSW has no parameter '{min(unknown)}'; it has {', '.join(_HNSW)}")
+        chosen = hnsw_parameters(parameters, _HNSW)
         settings = self._settings
         if settings.dim + (settings.geometry == "poincare") > LONGEST[settings.geometry]:
             raise DataError(
                 f"pgvector indexes {settings.geometry} vectors of at most {LONGEST[settings.geometry]} "
                 f"dimensions, and these have {settings.dim}; search exactly, or shorten them"
             )
-        chosen = {**_HNSW, **parameters}
         expression, operators = indexed(settings)
         with self._change() as connection:
             self._tables.run(connection, "DROP INDEX IF EXISTS {nearest}")
@@ -366,7 +369,7 @@ class PostgresStore:
         with self._connections.one() as connection, connection.transaction():
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
             if check and self._version_there(connection) != (self._version, self._settings.key):
-                raise StoreChangedError(f"the index '{self.name}' was changed meanwhile; run it again")
+                raise changed_meanwhile(self.name)
             yield connection
 
     @contextmanager
@@ -388,7 +391,7 @@ class PostgresStore:
 
         with self._reading(check=False) as connection:
             if "settings" not in self._tables.existing(connection):
-                raise DataError(f"there is no index at '{self.name}'; make one with 'labeltree index'")
+                raise no_index(self.name)
             row = self._tables.run(connection, "SELECT version, document, columns FROM {settings}").fetchone()
         if row is None:
             raise DataError(

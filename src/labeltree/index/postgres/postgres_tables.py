@@ -16,15 +16,14 @@ from labeltree.errors import DataError
 from labeltree.index.addresses import Address
 from labeltree.index.filters import Condition, Filter
 from labeltree.index.index_rows import vectors_from_arrow
-from labeltree.index.store import IndexSettings
+from labeltree.index.store import VECTOR_COLUMNS, IndexSettings
 
 if TYPE_CHECKING:
     import psycopg
     import pyarrow as pa
 
-__all__ = ["VECTORS", "PostgresTables", "check_columns", "storable"]
+__all__ = ["PostgresTables", "check_columns", "storable"]
 
-VECTORS = ("vector", "lorentz")
 _BATCH = 10_000  # rows written at once
 
 
@@ -93,7 +92,7 @@ class PostgresTables:
             self.sql("CREATE TABLE {rows} (") + columns + sql.SQL(", PRIMARY KEY (id), UNIQUE (row))")
         )
         for name in set(schema.names) & set(
-            VECTORS
+            VECTOR_COLUMNS
         ):  # outside the row only if they are long; never compressed
             connection.execute(
                 self.sql("ALTER TABLE {rows} ALTER COLUMN ")
@@ -162,7 +161,7 @@ class PostgresTables:
             for batch in rows.to_batches(_BATCH):
                 columns: list[Any] = []
                 for field, column in zip(batch.schema, batch.columns, strict=True):
-                    if field.name in VECTORS:
+                    if field.name in VECTOR_COLUMNS:
                         columns.append([Vector(one) for one in vectors_from_arrow(column)])
                     elif field.name == "node":
                         columns.append([label_of.get(node) for node in column.to_pylist()])
@@ -217,7 +216,7 @@ def _column_type(field: pa.Field) -> str:
     """The type of a column of PostgreSQL."""
     import pyarrow as pa
 
-    if field.name in VECTORS:
+    if field.name in VECTOR_COLUMNS:
         return f"vector({field.type.list_size}) NOT NULL"
     if field.name == "row":
         return "bigint NOT NULL"
@@ -231,7 +230,7 @@ def _column_type(field: pa.Field) -> str:
 def _copy_type(field: pa.Field) -> str:
     import pyarrow as pa
 
-    if field.name in VECTORS:
+    if field.name in VECTOR_COLUMNS:
         return "vector"
     if pa.types.is_string(field.type):
         return "text"

@@ -10,7 +10,7 @@ import numpy as np
 
 from labeltree.errors import DataError
 from labeltree.index.filters import Condition, Filter
-from labeltree.index.qdrant.qdrant_points import OWN
+from labeltree.index.store import OWN_COLUMNS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,9 +36,9 @@ def qdrant_filter(filter: Filter | None, generation: int, nodes: Array, schema: 
     must_not: list[Any] = [models.FieldCondition(key="died", range=models.Range(lte=now))]
     if filter is not None:
         if filter.within is not None:
-            must.append(_in_nodes(filter.within, nodes))
+            must.append(_labels_condition(filter.within, nodes))
         if filter.not_within:
-            must_not.append(_in_nodes(filter.not_within, nodes))
+            must_not.append(_labels_condition(filter.not_within, nodes))
         if filter.rows is not None:
             must.append(models.FieldCondition(key="row", match=models.MatchAny(any=filter.rows.tolist())))
         if filter.ids is not None:
@@ -48,7 +48,7 @@ def qdrant_filter(filter: Filter | None, generation: int, nodes: Array, schema: 
     return models.Filter(must=must, must_not=must_not)
 
 
-def _in_nodes(ranges: Sequence[tuple[int, int]], nodes: Array) -> Any:
+def _labels_condition(ranges: Sequence[tuple[int, int]], nodes: Array) -> Any:
     """Ranges of nodes as ranges of labels: the same ones, until the taxonomy has moved."""
     from qdrant_client import models
 
@@ -64,7 +64,7 @@ def _add_condition(condition: Condition, kind: pa.DataType, must: list[Any], mus
     import pyarrow as pa
     from qdrant_client import models
 
-    key = condition.column if condition.column in OWN else f"columns.{condition.column}"
+    key = condition.column if condition.column in OWN_COLUMNS else f"columns.{condition.column}"
     floating = pa.types.is_floating(kind)
     sign, values = condition.operator, condition.values
 

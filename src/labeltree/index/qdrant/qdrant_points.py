@@ -10,15 +10,13 @@ import numpy as np
 from labeltree.index.addresses import Address
 from labeltree.index.distances import distances
 from labeltree.index.index_rows import vectors_from_arrow, vectors_to_arrow
-from labeltree.index.store import IndexSettings
+from labeltree.index.store import OWN_COLUMNS, VECTOR_COLUMNS, IndexSettings
 from labeltree.options.choices import IndexGeometry
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = [
-    "OWN",
-    "VECTORS",
     "is_certain",
     "make_collection",
     "points_of_rows",
@@ -30,8 +28,6 @@ __all__ = [
 ]
 
 Array = np.ndarray[Any, Any]
-VECTORS = ("vector", "lorentz")
-OWN = ("id", "row", "node", *VECTORS)
 _EPS = 2.0**-24
 
 
@@ -75,7 +71,7 @@ def points_of_rows(
     """
     from qdrant_client import models
 
-    further = [name for name in batch.schema.names if name not in OWN]
+    further = [name for name in batch.schema.names if name not in OWN_COLUMNS]
     vectors = vectors_from_arrow(batch.column("vector"))
     vectors_by_name = {"vector": vectors.tolist()}
     if geometry == "cosine":
@@ -101,8 +97,10 @@ def points_of_rows(
 def scroll_points(client: Any, name: str, filter: Any, columns: Sequence[str], batch: int) -> Iterator[Any]:
     """The points of a collection that pass a filter of Qdrant, with what columns of rows are made of."""
     labels = {"node": "label"}
-    keys = [labels.get(n, n if n in OWN else f"columns.{n}") for n in columns if n not in VECTORS]
-    vectors = [{"lorentz": "search"}.get(name, name) for name in columns if name in VECTORS]
+    keys = [
+        labels.get(n, n if n in OWN_COLUMNS else f"columns.{n}") for n in columns if n not in VECTOR_COLUMNS
+    ]
+    vectors = [{"lorentz": "search"}.get(name, name) for name in columns if name in VECTOR_COLUMNS]
     offset = None
     while True:
         points, offset = client.scroll(
@@ -124,7 +122,7 @@ def rows_of_points(points: list[Any], columns: list[str], nodes: Array, schema: 
 
     arrays = []
     for name in columns:
-        if name in VECTORS:
+        if name in VECTOR_COLUMNS:
             key = {"lorentz": "search"}.get(name, name)
             arrays.append(vectors_to_arrow(np.array([point.vector[key] for point in points], np.float32)))
             continue
@@ -133,7 +131,7 @@ def rows_of_points(points: list[Any], columns: list[str], nodes: Array, schema: 
             arrays.append(pa.array(np.append(nodes, -1)[labels], pa.int64()))
             continue
         payloads = [point.payload or {} for point in points]
-        if name not in OWN:
+        if name not in OWN_COLUMNS:
             payloads = [payload.get("columns", {}) for payload in payloads]
         arrays.append(pa.array([payload.get(name) for payload in payloads], schema.field(name).type))
     return pa.RecordBatch.from_arrays(arrays, names=columns)

@@ -43,7 +43,14 @@ from labeltree.index.qdrant.qdrant_points import (
     scroll_points,
     unit_vectors,
 )
-from labeltree.index.store import IndexSettings, StoreChangedError
+from labeltree.index.store import (
+    IndexSettings,
+    StoreChangedError,
+    changed_meanwhile,
+    hnsw_parameters,
+    index_exists,
+    no_index,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -70,7 +77,7 @@ class QdrantStore:
         self._bind(address, client)
         with as_sentences(address):
             if not self._client.collection_exists(address.name):
-                raise DataError(f"there is no index at '{self.name}'; make one with 'labeltree index'")
+                raise no_index(self.name)
             self._point.head = self._point.read()
             if not self._head.document:
                 raise DataError(
@@ -128,9 +135,7 @@ class QdrantStore:
                 self._point.make()
             self._point.head = self._point.read()
             if self._head.document and not overwrite:
-                raise DataError(
-                    f"there is an index at '{self.name}' already; overwrite it, or take another name"
-                )
+                raise index_exists(self.name)
             with self._locked():
                 ours = re.compile(rf"{re.escape(name)}\.[0-9a-f]{{32}}")
                 older = [c.name for c in client.get_collections().collections if ours.fullmatch(c.name)]
@@ -298,9 +303,7 @@ class QdrantStore:
         """
         from qdrant_client import models
 
-        if unknown := set(parameters) - set(_HNSW):
-            raise DataError(f"HNSW has no parameter '{min(unknown)}'; it has {', '.join(_HNSW)}")
-        chosen = {**_HNSW, **parameters}
+        chosen = hnsw_parameters(parameters, _HNSW)
         with self._change():
             config = models.HnswConfigDiff(m=chosen["m"], ef_construct=chosen["ef_construction"])
             self._client.update_collection(
@@ -439,7 +442,7 @@ class QdrantStore:
         return self._writer is None and self._point.read().generation != self._head.generation
 
     def _changed(self) -> StoreChangedError:
-        return StoreChangedError(f"the index '{self.name}' was changed meanwhile; run it again")
+        return changed_meanwhile(self.name)
 
     def _points(self, filter: Filter | None, columns: Sequence[str]) -> Iterator[Any]:
         return scroll_points(self._client, self._rows, self._shown(filter), columns, _BATCH)

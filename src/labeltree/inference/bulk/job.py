@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from labeltree.options.answer_options import AnswerOptions, EmbedOptions, PredictOptions
-from labeltree.options.schema import Option
-from labeltree.options.shared import Classifier
+from labeltree.options.schema import Option, describe_fields
+from labeltree.options.shared import AnswerMapping, AnswerTaxonomy, Classifier
 
 __all__ = ["BulkDone", "BulkJob", "writes_folder"]
 
@@ -17,6 +17,7 @@ PART_SIZE = 10_000
 _MOST_WORKERS = 16  # threads of one process: more wait for Python's lock
 
 
+@describe_fields
 @dataclass(frozen=True)
 class BulkJob(AnswerOptions):
     """The embedding or prediction of a folder, a table or shards into a folder of parts.
@@ -31,9 +32,6 @@ class BulkJob(AnswerOptions):
         labelled: read the labels of the samples, if there are any.
         features: embed: write the encoder's features, too.
         dtype: embed: type of the embeddings and features in the files.
-        classifier: predict: the classifier that answers from now on; None: the one chosen before.
-        taxonomy: predict: file of another version of the run's taxonomy, to answer on.
-        mapping: predict: file that says what became of each node of the run's taxonomy.
         part_size: number of samples of a file.
         workers: threads that read and decode images, in each process; None = one per core, at most 16.
 
@@ -50,8 +48,8 @@ class BulkJob(AnswerOptions):
     features: bool = False
     dtype: Literal["float32", "float16"] = "float32"
     classifier: Classifier = None
-    taxonomy: str | None = None
-    mapping: str | None = None
+    taxonomy: AnswerTaxonomy = None
+    mapping: AnswerMapping = None
     part_size: Annotated[int, Option("", least=1, most=10_000_000, unit="samples")] = PART_SIZE
     workers: Annotated[int | None, Option("", least=1, most=1024, unit="threads")] = None
 

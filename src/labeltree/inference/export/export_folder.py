@@ -21,6 +21,8 @@ from labeltree.inference.public_settings import EXPORTED, public_description, pu
 from labeltree.inference.reference import save_unordered
 from labeltree.inference.run_classifiers import run_classifiers, save_classifiers
 from labeltree.options.choices import ExportFormat
+from labeltree.options.model_options import ExportOptions
+from labeltree.options.schema import describes
 from labeltree.runs import RunFolder
 from labeltree.runs.run_folder import plain_json
 
@@ -31,6 +33,7 @@ FORMATS: tuple[ExportFormat, ...] = get_args(ExportFormat)
 _VERSION = 1
 
 
+@describes(ExportOptions)
 def export_model(
     decider: Decider,
     out: str | Path,
@@ -47,13 +50,6 @@ def export_model(
     Args:
         decider: the run with its classifier and decision rule.
         out: the folder.
-        formats: ``onnx``: ``model.onnx``, ``labels.json``, ``preprocess.json`` and ``predict.py``;
-            ``safetensors``: weights and settings, which `labeltree.load` and the commands read; ``torch``:
-            ``model.pt2``, a program that `torch.export.load` reads.
-        name: name of the model on its card; None = the name of the folder.
-        with_reference: also write the reference samples, embeddings of validation and training samples, with
-            which the model can be calibrated again without their data.
-        replace: replace the folder if it holds an exported model.
 
     Returns:
         the folder.

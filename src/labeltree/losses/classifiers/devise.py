@@ -15,7 +15,7 @@ from torch import Tensor
 from labeltree.atomic import atomic_write
 from labeltree.checks import check_choice
 from labeltree.geometry.precision import answer_dtype
-from labeltree.losses.batch import Loss, check_batch, follow_device
+from labeltree.losses.batch import Loss, check_batch, check_width, follow_device
 from labeltree.losses.classifiers.classes import class_members, class_nodes, class_ranges
 from labeltree.losses.reduction import labelled_mean
 from labeltree.safe_files import Reader, read_arrays
@@ -274,7 +274,6 @@ class DeViSELoss(Loss):
 
         A class without a vector gets a score far below all others.
         """
-        check_batch(embeddings, None, None, None)
         self._check_width(embeddings)
         of_classes = self.targets[self.classes]
         with torch.autocast(embeddings.device.type, enabled=False):
@@ -283,11 +282,7 @@ class DeViSELoss(Loss):
             return torch.where(of_classes.any(1), scores, scores.amin(1, keepdim=True) - 1e3)
 
     def _check_width(self, embeddings: Tensor) -> None:
-        if embeddings.shape[1] != self.dim:
-            raise ValueError(
-                f"embeddings must have shape (n, {self.dim}), the width of the word vectors; got "
-                f"{tuple(embeddings.shape)}"
-            )
+        check_width(embeddings, self.dim, "the width of the word vectors")
         follow_device(self, self.targets, embeddings.device)
 
 

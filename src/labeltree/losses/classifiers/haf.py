@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from labeltree.geometry import Sphere
 from labeltree.geometry.precision import answer_dtype
-from labeltree.losses.batch import check_batch
+from labeltree.losses.batch import check_width
 from labeltree.losses.classifiers.classes import class_nodes, class_ranges
 from labeltree.losses.classifiers.classifier import ClassifierLoss
 from labeltree.losses.reduction import labelled_mean, propagate_nan
@@ -108,12 +108,7 @@ class HAFLoss(ClassifierLoss):
 
     def logits_of_depths(self, features: Tensor) -> list[Tensor]:
         """The logits of every depth that has a classifier, coarse → fine, `(n, C_l)` in float32 or better."""
-        check_batch(features, None, None, None)
-        if features.shape[1] != self.feature_dim:
-            raise ValueError(
-                f"features must have shape (n, {self.feature_dim}), as feature_dim={self.feature_dim}; "
-                f"got {tuple(features.shape)}"
-            )
+        check_width(features, self.feature_dim, f"as feature_dim={self.feature_dim}", name="features")
         with torch.autocast(features.device.type, enabled=False):
             return [self._logits(features, place) for place in range(len(self.classifiers))]
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from labeltree.checks import check_choice
 from labeltree.geometry import Sphere
-from labeltree.losses.batch import check_batch
+from labeltree.losses.batch import check_width
 from labeltree.losses.classifiers.classifier import ClassifierLoss
 from labeltree.losses.reduction import propagate_nan
 from labeltree.taxonomy import Taxonomy
@@ -94,12 +94,7 @@ class HAFrameLoss(ClassifierLoss):
 
     def logits(self, embeddings: Tensor) -> Tensor:
         """The logits x·W_c of embeddings `(n, dim)`, `(n, C)`, float32 or better."""
-        check_batch(embeddings, None, None, None)
-        if embeddings.shape[1] != self.dim:
-            raise ValueError(
-                f"embeddings must have shape (n, {self.dim}), as dim={self.dim}; "
-                f"got {tuple(embeddings.shape)}"
-            )
+        check_width(embeddings, self.dim)
         points = embeddings.to(torch.promote_types(embeddings.dtype, torch.float32))
         with torch.autocast(points.device.type, enabled=False):
             return points @ self.frame.to(points.dtype).T

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from labeltree.geometry import Sphere
 from labeltree.geometry.precision import answer_dtype
-from labeltree.losses.batch import Loss, check_batch, follow_device
+from labeltree.losses.batch import Loss, check_batch, check_width, follow_device
 from labeltree.losses.reduction import labelled_mean
 from labeltree.taxonomy import Taxonomy
 
@@ -103,16 +103,11 @@ class CorrelationLoss(Loss):
     @torch.no_grad()
     def logits(self, embeddings: Tensor) -> Tensor:
         """The inner product of each row with every class embedding, `(n, C)`: scores of the `classes`."""
-        check_batch(embeddings, None, None, None)
         self._check_width(embeddings)
         points = embeddings.to(answer_dtype(embeddings))
         with torch.autocast(points.device.type, enabled=False):
             return points @ self.targets[self.classes].to(points.dtype).T
 
     def _check_width(self, embeddings: Tensor) -> None:
-        if embeddings.shape[1] != self.dim:
-            raise ValueError(
-                f"embeddings must have shape (n, {self.dim}), the width of the class embeddings; got "
-                f"{tuple(embeddings.shape)}"
-            )
+        check_width(embeddings, self.dim, "the width of the class embeddings")
         follow_device(self, self.targets, embeddings.device)

@@ -11,7 +11,7 @@ from torch import Tensor
 from labeltree.checks import check_choice
 from labeltree.geometry import Euclidean, Geometry, Sphere, as_geometry
 from labeltree.geometry.precision import answer_dtype
-from labeltree.losses.batch import check_batch, follow_device
+from labeltree.losses.batch import check_batch, check_width, follow_device
 from labeltree.losses.proxies.prototypes import NodePrototypes
 from labeltree.losses.reduction import propagate_nan
 from labeltree.losses.relation_table import depth_weights
@@ -110,11 +110,7 @@ class LevelAwareMarginLoss(NodePrototypes):
         """Evaluate the loss of a batch and, in training mode, update the prototypes; see the class."""
         nodes, _ = check_batch(embeddings, nodes, instances, len(self.seen), self)
         follow_device(self, self.prototypes, embeddings.device)
-        dim = self.prototypes.shape[1]
-        if embeddings.shape[1] != dim:
-            raise ValueError(
-                f"embeddings must have shape (n, {dim}), as dim={dim}; got {tuple(embeddings.shape)}"
-            )
+        check_width(embeddings, self.dim)
         if nodes is None:
             nodes = torch.full((len(embeddings),), -1, device=embeddings.device)
         with torch.autocast(embeddings.device.type, enabled=False):

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from labeltree.geometry import Sphere
 from labeltree.geometry.hand_written import differentiable_once
-from labeltree.losses.batch import check_batch, follow_device
+from labeltree.losses.batch import check_batch, check_width, follow_device
 from labeltree.losses.classifiers.classes import node_log_likelihood
 from labeltree.losses.proxies.unit_proxies import ProxyLoss
 from labeltree.losses.reduction import propagate_nan
@@ -100,7 +100,7 @@ class NormalisedSoftmaxLoss(ProxyLoss):
 
     def checked(self, embeddings: Tensor, nodes: Tensor) -> Tensor:
         """The nodes of a batch on the device of the embeddings; errors as of the class."""
-        self.check_width(embeddings)
+        check_width(embeddings, self.dim)
         rows, _ = check_batch(embeddings, nodes, None, len(self.ranges) - 1, self)
         if rows is None:
             raise ValueError(f"nodes must be an integer tensor of shape ({len(embeddings)},); got None")

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from labeltree.geometry import Euclidean, Geometry, Sphere, as_geometry
-from labeltree.losses.batch import Loss, shown_settings
+from labeltree.losses.batch import Loss, check_dim, shown_settings
 from labeltree.taxonomy import Taxonomy
 
 __all__ = ["NodePrototypes"]
@@ -55,10 +55,7 @@ class NodePrototypes(Loss):
         renormalise: bool = False,
     ) -> None:
         super().__init__()
-        if not (isinstance(dim, int) and dim > 0):
-            raise ValueError(
-                f"dim must be the dimension of the embeddings, a whole number above 0; got {dim!r}"
-            )
+        check_dim(dim)
         if not 0 < eta <= 1:
             raise ValueError(f"eta must lie above 0 and not above 1; got {eta}")
         self.dim = dim

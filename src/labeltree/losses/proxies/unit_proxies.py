@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from labeltree.geometry import Sphere
-from labeltree.losses.batch import check_batch
+from labeltree.losses.batch import check_dim, check_width
 from labeltree.losses.classifiers.classifier import ClassifierLoss
 from labeltree.taxonomy import Taxonomy
 
@@ -30,26 +30,14 @@ class ProxyLoss(ClassifierLoss):
 
     def __init__(self, taxonomy: Taxonomy, dim: int, depth: int | None = None) -> None:
         super().__init__(taxonomy, depth)
-        if not (isinstance(dim, int) and dim > 0):
-            raise ValueError(
-                f"dim must be the dimension of the embeddings, a whole number above 0; got {dim!r}"
-            )
+        check_dim(dim)
         self.dim = dim
         self.proxies = nn.Parameter(nn.functional.normalize(torch.randn(len(self.classes), dim)))
 
     def logits(self, embeddings: Tensor) -> Tensor:
         """The cosine of each embedding and each proxy, `(n, C)`, float32 or better: scores of the classes."""
-        self.check_width(embeddings)
+        check_width(embeddings, self.dim)
         return Sphere().pairwise_similarity(embeddings, self.proxies)
-
-    def check_width(self, embeddings: Tensor) -> None:
-        """Raise a ValueError unless the embeddings are a floating-point tensor `(n, dim)`."""
-        check_batch(embeddings, None, None, None)
-        if embeddings.shape[1] != self.dim:
-            raise ValueError(
-                f"embeddings must have shape (n, {self.dim}), as dim={self.dim}; "
-                f"got {tuple(embeddings.shape)}"
-            )
 
     @torch.no_grad()
     def predict(self, embeddings: Tensor) -> Tensor:

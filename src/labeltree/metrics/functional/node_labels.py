@@ -67,7 +67,7 @@ class NodeLabels:
             ValueError: for a wrong shape or dtype, or entries outside the taxonomy.
         """
         if target_nodes.ndim == 2:
-            return cls._of_sets(name, target_nodes, taxonomy)
+            return cls._read_sets(name, target_nodes, taxonomy)
         check_nodes(name, target_nodes, taxonomy)
         target = target_nodes.detach().cpu().numpy().astype(np.int64)
         known = np.flatnonzero(target > 0)
@@ -79,7 +79,7 @@ class NodeLabels:
         return cls(taxonomy.num_nodes, known, labels, label.reshape(-1), positive, undecided)
 
     @classmethod
-    def _of_sets(cls, name: str, label_sets: Tensor, taxonomy: AnyTaxonomy) -> NodeLabels:
+    def _read_sets(cls, name: str, label_sets: Tensor, taxonomy: AnyTaxonomy) -> NodeLabels:
         """Read several labels (n, k) a sample; a set of labels then takes the place of a label."""
         check_nodes(name, label_sets.flatten(), taxonomy)
         sets = np.sort(label_sets.detach().cpu().numpy().astype(np.int64), axis=1)

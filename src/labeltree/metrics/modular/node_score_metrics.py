@@ -76,6 +76,7 @@ class NodeAUROC(_CollectedProbabilities):
     """
 
     function = staticmethod(functional.node_auroc)
+    key = "auroc"
 
     def __init__(self, taxonomy: AnyTaxonomy, *, classes: Tensor | None = None, **kwargs: Any) -> None:
         super().__init__(taxonomy, classes=classes, **kwargs)
@@ -102,6 +103,7 @@ class NodeAveragePrecision(_CollectedProbabilities):
     """
 
     function = staticmethod(functional.node_average_precision)
+    key = "average_precision"
 
     def __init__(self, taxonomy: AnyTaxonomy, *, classes: Tensor | None = None, **kwargs: Any) -> None:
         super().__init__(taxonomy, classes=classes, **kwargs)

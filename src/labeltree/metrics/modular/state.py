@@ -21,7 +21,7 @@ from torch import Tensor
 from torchmetrics import Metric
 from torchmetrics.utilities.distributed import gather_all_tensors
 
-from labeltree.metrics.catalogue import find_metric
+from labeltree.metrics.catalogue import find_metric, is_larger_better
 from labeltree.metrics.metric_checks import check_embeddings, check_labels, check_same_length
 from labeltree.metrics.search.ranking import repeated_rows
 from labeltree.taxonomy import AnyTaxonomy
@@ -51,9 +51,9 @@ class FunctionMetric(Metric):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        known = find_metric(cls.key or getattr(getattr(cls, "function", None), "__name__", ""))
-        if known is not None:
-            cls.higher_is_better = known.larger_is_better
+        key = cls.key or getattr(getattr(cls, "function", None), "__name__", "")
+        if find_metric(key) is not None or (key and "higher_is_better" not in vars(cls)):
+            cls.higher_is_better = is_larger_better(key)
 
     def __init__(self, settings: Mapping[str, Any], **kwargs: Any) -> None:
         super().__init__(**kwargs)

@@ -120,6 +120,7 @@ class CopheneticCorrelation(CollectedSamples):
     """
 
     function = staticmethod(functional.cophenetic_correlation)
+    key = "cpcc"
 
     def __init__(
         self,
@@ -189,6 +190,7 @@ class NormalizedMutualInformation(Collected):
     """
 
     function = staticmethod(functional.normalized_mutual_information)
+    key = "nmi"
     labels: list[Tensor]
     clusters: list[Tensor]
 

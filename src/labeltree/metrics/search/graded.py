@@ -56,9 +56,9 @@ class _Hits(NamedTuple):
     def numbers(self) -> Integers:
         """Which of its query's hits each one is, from 1."""
         before: Integers = self.counts.cumsum() - self.counts
-        return np.arange(1, len(self.rank) + 1) - self.of_query(before)
+        return np.arange(1, len(self.rank) + 1) - self.per_hit(before)
 
-    def of_query(self, values: NDArray[_Number]) -> NDArray[_Number]:
+    def per_hit(self, values: NDArray[_Number]) -> NDArray[_Number]:
         """(h,) the value of each hit's query, of values (b,)."""
         return np.repeat(values, self.counts)
 
@@ -198,8 +198,8 @@ class GradedScores:
             rank = own.rank - (place[here] - index) - self._undecided(at + 1, own, codes)
             with np.errstate(invalid="ignore"):
                 at_depth[at] = own.totals(index * self._inverse[rank]) / own.counts
-            since = np.maximum(own.rank, own.of_query(finer.counts) + index)
-            last = own.of_query(reach)
+            since = np.maximum(own.rank, own.per_hit(finer.counts) + index)
+            last = own.per_hit(reach)
             shares = self._harmonic[last] - self._harmonic[np.minimum(since - 1, last)]
             overlap += own.totals(shares)
             left = finer
@@ -225,7 +225,7 @@ class GradedScores:
         if depth <= self._least_decided or not len(hits.rank):
             return 0
         before = (self._decided.take(codes) < depth).cumsum(axis=1)
-        ranks: Integers = before[hits.of_query(np.arange(len(codes))), hits.rank - 1]
+        ranks: Integers = before[hits.per_hit(np.arange(len(codes))), hits.rank - 1]
         return ranks
 
     def _pop(self, hits: _Hits, precision: Floats, exact: Integers) -> Floats:
@@ -241,7 +241,7 @@ class GradedScores:
         if mixed.any():
             order = np.argsort(relevance, axis=0, kind="stable")
             places = np.argsort(order, axis=0, kind="stable").astype(self._dtype)
-            query = hits.of_query(np.arange(len(mixed)))
+            query = hits.per_hit(np.arange(len(mixed)))
             some = hits._replace(depth=places[hits.depth - 1, query]).where(mixed[query])
             rising = np.diff(np.take_along_axis(relevance, order, axis=0), axis=0, prepend=0.0)
             sums = np.zeros_like(precision_sums)

@@ -66,7 +66,7 @@ class RelevanceScores:
         self._eligible = len(key_codes)
         self._left_out = left_out
         if left_out is not None:
-            relevant = relevant - left_out.of_class(self.query_classes, self.code_classes[key_codes])
+            relevant = relevant - left_out.count_own_class(self.query_classes, self.code_classes[key_codes])
         self.relevant = torch.from_numpy(np.where(counted, relevant, 0))
         self.first = torch.zeros(len(counted), dtype=torch.int64)
         nothing = torch.where(self.relevant > 0, 0.0, torch.nan).double()
@@ -176,7 +176,7 @@ class RelevantRanks:
 
     def _near_relevant(self, row: int, scores: NDArray[np.float32], out: NDArray[np.int64] | None) -> _Found:
         relevant = np.concatenate(
-            [members[first[row] : stop[row]] for members, (first, stop) in self._of_each()]
+            [members[first[row] : stop[row]] for members, (first, stop) in self._spans()]
         )
         if out is not None:
             relevant = relevant[relevant != out[0] if len(out) == 1 else ~np.isin(relevant, out)]
@@ -200,7 +200,7 @@ class RelevantRanks:
         better = counts.cumsum()[marked] - inside.cumsum()
         return _Found(columns, np.repeat(better, inside))
 
-    def _of_each(self) -> Iterator[tuple[NDArray[np.int64], tuple[NDArray[np.int64], NDArray[np.int64]]]]:
+    def _spans(self) -> Iterator[tuple[NDArray[np.int64], tuple[NDArray[np.int64], NDArray[np.int64]]]]:
         return zip(self._members, self._ranges, strict=True)
 
     def _bucket(self, scores: NDArray[np.float32]) -> NDArray[np.int64]:

@@ -119,7 +119,9 @@ class LeftOut:
             return 0, -1
         return int(self._members[self._first[some]].min()), int(self._members[self._stop[some] - 1].max())
 
-    def of_class(self, query_classes: NDArray[np.integer], item_classes: NDArray[np.integer]) -> Integers:
+    def count_own_class(
+        self, query_classes: NDArray[np.integer], item_classes: NDArray[np.integer]
+    ) -> Integers:
         """(n,) number of items left out of each query that have the query's class."""
         if self.single or not self._shared:
             queries, items = self.pairs()
@@ -206,7 +208,7 @@ def have_partner(
     partners = np.bincount(theirs, minlength=len(classes))[mine] if len(classes) else mine
     if groups is not None:
         others = None if key_groups is None else key_groups.numpy()
-        partners = partners - LeftOut.groups(groups.numpy(), others).of_class(mine, theirs)
+        partners = partners - LeftOut.groups(groups.numpy(), others).count_own_class(mine, theirs)
     elif key_nodes is None:
         partners = partners - 1
     return torch.from_numpy(partners > 0) & (nodes >= 0)

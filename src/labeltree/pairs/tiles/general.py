@@ -148,7 +148,7 @@ class _Chunked(torch.autograd.Function):
         grad_scale = slopes.grad_scale
         if walk.shard is not None and grad_scale is not None:
             grad_scale = grad_scale * num_ranks()  # of this rank's share, as DDP takes the mean over ranks
-        wanted = (sums.of_queries, sums.of_keys, grad_scale, sums.grad_temperature)
+        wanted = (sums.grad_queries, sums.grad_keys, grad_scale, sums.grad_temperature)
         needed = zip(wanted, ctx.needs_input_grad[:4], strict=True)
         inputs = (*grads, queries, keys, scale)
         return *(single_backward(g, *inputs) if g is not None and need else None for g, need in needed), None

@@ -107,7 +107,13 @@ class _Bounded(torch.autograd.Function):
                 if walk.shard is not None:
                     slope += slopes(s.detach().T, codes.T, cols).T
                 sums.add(s, slope, rows, cols)
-            wanted = (sums.of_queries, sums.of_keys, grad * own, (grad * held).sum(0), sums.grad_temperature)
+            wanted = (
+                sums.grad_queries,
+                sums.grad_keys,
+                grad * own,
+                (grad * held).sum(0),
+                sums.grad_temperature,
+            )
         needed = zip(wanted, ctx.needs_input_grad[:5], strict=True)
         inputs = grad, queries, keys, offset
         return *(single_backward(g, *inputs) if g is not None and need else None for g, need in needed), None

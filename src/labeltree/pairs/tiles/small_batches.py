@@ -165,7 +165,7 @@ class _LabelPairs:
         i, k = _view_pairs(None if rows.instances is None else rows.instances.cpu().numpy())
         self.views = np.concatenate([[i, k], [k, i]], axis=1)
         self.view_labels = self.codes[self.of_row[self.views[0]], self.of_row[self.views[1]]]
-        self.view_codes: _Ints = relation.space.of_views.numpy()[self.view_labels]
+        self.view_codes: _Ints = relation.space.view_codes.numpy()[self.view_labels]
 
     @cached_property
     def present(self) -> NDArray[np.bool_]:

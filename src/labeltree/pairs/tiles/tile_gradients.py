@@ -56,12 +56,12 @@ class TileGradients:
         self._both = shard is None
 
     @property
-    def of_queries(self) -> Tensor:
+    def grad_queries(self) -> Tensor:
         """The gradient of the queries, `(n, d)`."""
         return self._sums[0].to(self._of[0])
 
     @property
-    def of_keys(self) -> Tensor | None:
+    def grad_keys(self) -> Tensor | None:
         """The gradient of the keys, `(m, d)`; None with a shard."""
         return self._sums[1].to(self._of[1]) if self._both else None
 

@@ -386,7 +386,7 @@ def cell_chart(
     title: str,
     x_label: str,
     y_label: str,
-    lower_is_better: bool = False,
+    larger_is_better: bool | None = True,
 ) -> Markup:
     """Draw a grid of numbers, shaded by their size, with a frame around the best.
 
@@ -397,12 +397,15 @@ def cell_chart(
         title: title of the chart.
         x_label: label of the column axis.
         y_label: label of the row axis.
-        lower_is_better: the smallest number is the best; if all numbers are equal, none is framed.
+        larger_is_better: whether the largest number is the best, or the smallest; None: none is, and none is
+            framed. Nor is one if all numbers are equal.
     """
     drawing = Drawing(_WIDTH, _HEIGHT, title)
     known = [value for row in values for value in row if value is not None]
     low, high = min(known, default=0.0), max(known, default=1.0)
-    best = math.nan if low == high and len(known) > 1 else low if lower_is_better else high
+    best = high if larger_is_better else low
+    if larger_is_better is None or (low == high and len(known) > 1):
+        best = math.nan
     width = (_WIDTH - _LEFT - 40) / len(across)
     height = (_HEIGHT - _TOP - _BOTTOM) / len(down)
     for i, (label, row) in enumerate(zip(down, values, strict=True)):

@@ -122,7 +122,10 @@ def _charted(comparison: Comparison) -> list[MetricComparison]:
         entry = next((e for e in comparison.distinct if e.metric == metric and role in ("", e.role)), None)
         if entry is not None and entry.estimates and entry not in charted:
             charted.append(entry)
-    return charted or [e for e in comparison.distinct if e.estimates and metric_of_entry(e).share][:8]
+    if charted:
+        return charted
+    shares = [e for e in comparison.distinct if e.estimates and metric_of_entry(e).share]
+    return [entry for entry in shares if entry.larger_is_better is not None][:8]
 
 
 def _dots(entries: list[MetricComparison], order: list[str]) -> Any:
@@ -177,7 +180,7 @@ class DifferenceCell:
     Attributes:
         text: the difference as text.
         ends: the ends of its interval as text.
-        verdict: ``better``, ``worse`` or ``not sure``.
+        verdict: ``better``, ``worse``, ``not sure`` or ``neither``.
         share: length of the bar relative to the largest difference, 0 to 1.
         right: True if the bar points to the right: the method is better.
     """
@@ -250,7 +253,7 @@ def _unfold(node: DifferenceNode, everything: bool) -> bool:
     """Unfold the path to every significant difference; returns whether there is one at or below the node."""
     inside = [_unfold(child, everything) for child in node.children]
     node.open = everything or any(inside)
-    return any(inside) or any(cell.verdict != "not sure" for cell in node.cells)
+    return any(inside) or any(cell.verdict in ("better", "worse") for cell in node.cells)
 
 
 def _strata(comparison: Comparison, order: list[str]) -> list[dict[str, Any]]:

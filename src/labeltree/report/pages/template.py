@@ -74,6 +74,13 @@ class _Compiled(BytecodeCache):
 _COMPILED = _Compiled()
 
 
+def _direction(larger_is_better: bool | None) -> Markup:
+    """An arrow and a word for the better direction of a metric; nothing if it has none."""
+    if larger_is_better is None:
+        return Markup("")
+    return Markup("↑<span> more</span>" if larger_is_better else "↓<span> less</span>")
+
+
 def _templates(filters: Mapping[str, Callable[..., Any]]) -> Environment:
     environment = Environment(
         loader=PackageLoader("labeltree.report"),
@@ -84,7 +91,7 @@ def _templates(filters: Mapping[str, Callable[..., Any]]) -> Environment:
         bytecode_cache=_COMPILED,
     )
     environment.globals |= {"colours": COLOURS, "styles": STYLES}
-    environment.filters |= {"percent": percent, **filters}
+    environment.filters |= {"percent": percent, "direction": _direction, **filters}
     return environment
 
 

@@ -99,7 +99,8 @@ def table_cells(
     texts = [format_score(value, share=metric.share) for value in values]
     known = [value for value in values if not math.isnan(value)]
     best = ""
-    if len({format_score(value, share=metric.share) for value in known}) > 1:  # else none is best
+    several = len({format_score(value, share=metric.share) for value in known}) > 1
+    if several and metric.larger_is_better is not None:  # else none is best
         best = format_score((max if metric.larger_is_better else min)(known), share=metric.share)
     bounds = bounds or [(math.nan, math.nan)] * len(values)
     return [

@@ -15,7 +15,7 @@ from fastapi.responses import JSONResponse, Response
 from labeltree.errors import DataError, LabeltreeError
 from labeltree.serving.app import Service, add_errors
 from labeltree.serving.bodies import read_json
-from labeltree.serving.engine import Engine, Question
+from labeltree.serving.engine import Engine
 from labeltree.serving.explorer.explorer_pictures import SIZES
 from labeltree.serving.explorer.explorer_replies import (
     Changed,
@@ -225,7 +225,7 @@ def _add_search(app: FastAPI, show: Show, engine: Engine | None) -> None:
         if service is None:
             raise HTTPException(422, show.why_no_model)
         below, compared = _find_node(collection, within), _find_node(collection, reference)
-        rows = await service.answer(request, Question())
+        rows = await service.answer(request, None)
         if len(rows) != 1:
             raise HTTPException(422, "send one image or one text at a time")
         searched = "features" if collection.space == "features" else "embedding"

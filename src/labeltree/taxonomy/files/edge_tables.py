@@ -97,7 +97,7 @@ def edges_from_table(
         if {end.casefold() for end in ends} == {"source", "target"}:
             ends = _direct(columns, rows, *ends)
         child, parent = child or ends[0], parent or ends[1]
-    at = [_index(columns, column) for column in (child, parent)]
+    at = [column_place(columns, column) for column in (child, parent)]
     edges = [(row[at[0]], row[at[1]]) for row in rows]
     children = {end for end, _ in edges}
     pairs = [
@@ -120,7 +120,7 @@ def _direct(
     columns: Sequence[str], rows: Sequence[Sequence[str]], source: str, target: str
 ) -> tuple[str, str]:
     """The columns of child and parent of two of which either may be: in a tree each child stands once."""
-    ends = [[row[_index(columns, column)] for row in rows] for column in (source, target)]
+    ends = [[row[column_place(columns, column)] for row in rows] for column in (source, target)]
     once = [len(set(column)) == len(column) for column in ends]
     if once[0] == once[1]:
         raise TaxonomyError(
@@ -130,7 +130,8 @@ def _direct(
     return (source, target) if once[0] else (target, source)
 
 
-def _index(columns: Sequence[str], column: str) -> int:
+def column_place(columns: Sequence[str], column: str) -> int:
+    """The place of a column, in whatever case it is written; a TaxonomyError names the nearest one."""
     folded = [name.casefold() for name in columns]
     if column.casefold() not in folded:
         raise TaxonomyError(f"there is no column {column!r} ({nearest_hint(column, columns)})")
@@ -147,7 +148,7 @@ def _names_of(
         if not free:
             return None
         name = free[0]
-    at = _index(columns, name)
+    at = column_place(columns, name)
     return {row[ends[0]]: row[at] or row[ends[0]] for row in rows}
 
 

@@ -83,7 +83,7 @@ class VersionChange:
         """``(N_old,)`` int64: the new node of a label that is an old node."""
         return self.mapping.nodes
 
-    def on_new(self, nodes: Tensor) -> Tensor:
+    def to_new(self, nodes: Tensor) -> Tensor:
         """Labels ``(n,)`` of the old taxonomy, −1 where missing, as nodes of the new one."""
         return moved_nodes(nodes, self.places)
 

@@ -473,7 +473,7 @@ _REMEDY = (
 
 
 def _changed_error(folder: RunFolder, recipe: Recipe, what: Changes | str) -> RunError:
-    kind = ContentChangedError if isinstance(what, Changes) and what.of_content else RunError
+    kind = ContentChangedError if isinstance(what, Changes) and what.has_new_content else RunError
     return kind(
         f"samples of '{recipe.data}' have changed since the run in '{folder.path}' began: {what}; {_REMEDY}"
     )
