@@ -294,7 +294,7 @@ def _vector(z: Tensor, nodes: Tensor, classes: ClassNodes, quick: bool) -> Calib
         (gradient,) = torch.autograd.grad(value, given)
         return float(value.detach()), gradient.numpy().ravel()
 
-    options = {"maxiter": 20 if quick else 200}
-    minimum = minimize(loss, np.zeros(2 * count), jac=True, method="L-BFGS-B", options=options)
+    start, steps = np.zeros(2 * count), 20 if quick else 200
+    minimum = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": steps})
     slopes, offsets = minimum.x.reshape(2, count) * unit.numpy()
     return Calibrator("vector", slopes=tuple((1 + slopes).tolist()), offsets=tuple(offsets.tolist()))

@@ -71,7 +71,7 @@ def posterior_embeddings(
     """
     given = ClassNodes(classes, taxonomy).check_probabilities(probabilities)
     check_instance(instance)
-    embeddings = given @ torch.linalg.cholesky(class_similarity(classes, taxonomy, similarity, tree))
+    embeddings: Tensor = given @ torch.linalg.cholesky(class_similarity(classes, taxonomy, similarity, tree))
     if vectors is None or not instance:
         return embeddings
     if vectors.ndim != 2 or len(vectors) != len(given):

@@ -97,7 +97,8 @@ def fit_tree_ridge(
         TaxonomyError: if a label is no node.
         ValueError: if a setting is out of range.
     """
-    check_settings(penalty=penalty, tree=tree, instance=instance, similarity=similarity)
+    given = {"penalty": penalty, "tree": tree, "instance": instance, "similarity": similarity}
+    check_settings(**{name: value for name, value in given.items() if value is not None})
     check_integer("folds", folds, 2)
     check_integer("seed", seed, 0)
     if groups is not None and (len(groups) != len(vectors) or groups.is_floating_point()):
@@ -197,7 +198,7 @@ def _calibrate(scale: float, seen: FoldOutputs, taxonomy: Taxonomy) -> tuple[Ten
     classes = ClassNodes(seen.classes, taxonomy)
     blocks = seen.folds % _BLOCKS
     probabilities = torch.empty_like(seen.outputs)
-    for block in blocks.unique().tolist():
+    for block in sorted(set(blocks.tolist())):
         rows = (blocks == block).nonzero()[:, 0]
         others = (blocks != block).nonzero()[:, 0]
         slopes = _fit_slopes(scale, seen, others, classes)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from labeltree.ridge.moments import Moments
-from labeltree.ridge.solution import RidgeSystem, no_solution
+from labeltree.ridge.solution import RidgeSystem, is_singular, no_solution
 
 __all__ = ["HeldOutFolds"]
 
@@ -64,14 +64,14 @@ class HeldOutFolds:
     def _by_hat_matrix(self, rows: Tensor, penalty: float) -> Tensor:
         """Outputs ``(m, c)`` of rows ``(m,)`` by the head without these."""
         targets = self._set_targets[self._place[rows]]
+        if is_singular(self._values + penalty):
+            raise no_solution(penalty, self._whole.spread)
         within = self._turned[rows] / (self._values + penalty)
         hat = within @ self._turned[rows].T + 1 / len(self._points)
         missed = targets - (within @ self._slopes + self._whole.rates)
         identity = torch.eye(len(rows), dtype=torch.float64)
-        error, failed = torch.linalg.solve_ex(identity - hat, missed)
-        if int(failed) or not bool(error.isfinite().all()):
-            raise no_solution(penalty, self._whole.spread)
-        return targets - error
+        outputs: Tensor = targets - torch.linalg.solve(identity - hat, missed)
+        return outputs
 
 
 def _without(moments: Moments, points: Tensor, place: Tensor) -> Moments:

@@ -12,7 +12,7 @@ from labeltree.ridge.moments import Moments
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.label_sets import distinct_labels, finest_classes
 
-__all__ = ["RidgeSystem", "class_targets", "no_solution"]
+__all__ = ["RidgeSystem", "class_targets", "is_singular", "no_solution"]
 
 _NAMED = 3  # constant columns that a message names
 
@@ -88,12 +88,15 @@ class RidgeSystem:
         system = self.spread.clone()
         system.diagonal().add_(penalty)
         factor, failed = torch.linalg.cholesky_ex(system)
-        if int(failed):
+        if int(failed) or is_singular(factor.diagonal().square()):
             raise no_solution(penalty, self.spread)
         weight = torch.cholesky_solve(self.slopes, factor)
-        if not bool(weight.isfinite().all()):
-            raise no_solution(penalty, self.spread)
         return weight, self.rates - self.mean @ weight
+
+
+def is_singular(values: Tensor) -> bool:
+    """Whether eigenvalues, or squares of the diagonal of a Cholesky factor, are too far apart."""
+    return float(values.min()) < 1e-14 * float(values.max())
 
 
 def no_solution(penalty: float, spread: Tensor) -> DataError:

@@ -86,7 +86,7 @@ def choose_space(
 def rows_of_first_folds(folds: Tensor, enough: int) -> list[Tensor]:
     """Rows of each of the first folds that have enough samples together, of all if they have fewer."""
     chosen: list[Tensor] = []
-    for fold in folds.unique().tolist():
+    for fold in sorted(set(folds.tolist())):
         if sum(map(len, chosen)) < enough:
             chosen.append((folds == fold).nonzero()[:, 0])
     return chosen

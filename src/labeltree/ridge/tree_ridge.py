@@ -27,27 +27,20 @@ from labeltree.taxonomy.class_similarity import (
 __all__ = ["TreeRidge", "check_settings"]
 
 
-def check_settings(
-    *,
-    penalty: float | None = None,
-    scale: float | None = None,
-    tree: float | None = None,
-    instance: float | None = None,
-    similarity: Similarity | None = None,
-) -> None:
-    """Raise a ValueError for a setting that is not as `TreeRidge` has it; None is not checked."""
-    for name, value in (("penalty", penalty), ("scale", scale)):
-        if value is not None:
-            check_number(name, value, "a number above 0", least=_ABOVE_ZERO)
-    if tree is not None:
-        check_tree_share(tree)
-    if instance is not None:
-        check_instance(instance)
-    if similarity is not None:
-        check_choice("similarity", similarity, SIMILARITIES)
-
-
 _ABOVE_ZERO = 5e-324  # the smallest number of float64
+
+
+def check_settings(**settings: object) -> None:
+    """Raise a ValueError for a setting that is not as `TreeRidge` has it."""
+    for name, value in settings.items():
+        if name == "tree":
+            check_tree_share(value)
+        elif name == "instance":
+            check_instance(value)
+        elif name == "similarity":
+            check_choice(name, value, SIMILARITIES)
+        else:
+            check_number(name, value, "a number above 0", least=_ABOVE_ZERO)
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,7 +136,8 @@ class TreeRidge:
         """
         share = self.tree if tree is None else tree
         points = torch.linalg.cholesky(class_similarity(self.classes, self.taxonomy, self.similarity, share))
-        return self.outputs(vectors) @ (points - points.mean(0))
+        embeddings: Tensor = self.outputs(vectors) @ (points - points.mean(0))
+        return embeddings
 
     def posterior_embeddings(
         self, vectors: Tensor, *, tree: float | None = None, instance: float | None = None
