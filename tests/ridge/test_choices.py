@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+
 import numpy as np
 import pytest
 import torch
@@ -179,3 +181,19 @@ def test_level_is_within_a_standard_error_of_the_difference() -> None:
         lambda each: noisy * each.instance + 0.1 * each.instance,
     )
     assert [each.instance for each in level] == [0.0, 0.5, 1.0]
+
+
+def test_outputs_of_two_penalties_are_held_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of n samples and c classes, n·c numbers for the best and the present penalty, not for all of them."""
+    made: list[weakref.ref[Tensor]] = []
+    original = fitting.HeldOutFolds.outputs
+
+    def outputs(self: fitting.HeldOutFolds, penalty: float) -> Tensor:
+        assert sum(each() is not None for each in made) <= 2
+        made.append(weakref.ref(result := original(self, penalty)))
+        return result
+
+    monkeypatch.setattr(fitting.HeldOutFolds, "outputs", outputs)
+    vectors, nodes = draw(60, 1.0)
+    fit_tree_ridge(vectors, nodes, TREE, **SPACE)
+    assert len(made) == len(fitting.PENALTIES)

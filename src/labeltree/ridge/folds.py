@@ -58,10 +58,10 @@ class HeldOutFolds:
             weight, bias = rest.solve(penalty)
             outputs[rows] = self._points[rows] @ weight + bias
         for rows in self._small:
-            outputs[rows] = self._by_hat_matrix(rows, penalty)
+            outputs[rows] = self._hat_matrix_outputs(rows, penalty)
         return outputs
 
-    def _by_hat_matrix(self, rows: Tensor, penalty: float) -> Tensor:
+    def _hat_matrix_outputs(self, rows: Tensor, penalty: float) -> Tensor:
         """Outputs ``(m, c)`` of rows ``(m,)`` by the head without these."""
         targets = self._set_targets[self._place[rows]]
         if is_singular(self._values + penalty):
