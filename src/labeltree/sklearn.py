@@ -105,7 +105,9 @@ class TaxonomyClassifier(
         known = None if groups is None else _groups(groups, len(vectors))
         check_integer("folds", self.folds, 2)
         seed = self.random_state
-        if not isinstance(seed, Integral):
+        if isinstance(seed, Integral):
+            check_integer("random_state", seed, 0)
+        else:
             seed = check_random_state(seed).randint(2**31 - 1)
         try:
             self.taxonomy_, self._as_paths = _taxonomy(labels, self.taxonomy)
@@ -125,7 +127,7 @@ class TaxonomyClassifier(
             )
         except LabeltreeError as error:
             raise ValueError(str(error)) from error
-        self.classes_ = _names(self.head_.classes, nodes, labels, dtype)
+        self.classes_ = _names(self.head_.classes, nodes, labels, dtype, self.taxonomy_)
         seen = self.fold_outputs_
         judged = self._class_nodes.judges(seen.labels)
         paths = find_paths(seen.probabilities[judged], self._class_nodes, "child")
@@ -241,17 +243,20 @@ class TaxonomyClassifier(
                 candidates = taxonomy.candidates(_path(label, self._as_paths))
                 nodes[label] = candidates[0] if candidates else -2
             return torch.tensor([nodes[label] for label in labels])
-        known = [label for label in labels if label is not None]
-        if not known or not all(isinstance(label, int) and not isinstance(label, bool) for label in known):
-            return taxonomy.encode([None if label is None else str(label) for label in labels])
-        wrong = [label for label in known if not -1 <= label < taxonomy.num_nodes]
+        numbers = [isinstance(label, int) and not isinstance(label, bool) for label in labels]
+        given = list(zip(labels, numbers, strict=True))
+        wrong = [label for label, number in given if number and not -1 <= label < taxonomy.num_nodes]
         if wrong:
             raise ValueError(
                 f"label {wrong[0]} is no node: labels that are numbers are nodes of the taxonomy, 0 to "
                 f"{taxonomy.num_nodes - 1}, or -1 where missing; give names, or "
                 "taxonomy.nodes_of(names)[numbers]"
             )
-        return torch.tensor([-1 if label is None else label for label in labels])
+        by_name = taxonomy.encode(
+            [None if number or label is None else str(label) for label, number in given]
+        )
+        by_number = torch.tensor([label if number else -1 for label, number in given])
+        return torch.where(torch.tensor(numbers), by_number, by_name)
 
     def _vectors(self, X: ArrayLike) -> torch.Tensor:
         check_is_fitted(self)
@@ -280,10 +285,12 @@ def _labels(y: ArrayLike) -> tuple[list[Any], np.dtype[Any] | None]:
         if any(isinstance(label, tuple) for label in plain):
             return plain, None
     labels = column_or_1d(y, warn=True)
-    plain = [_plain(label) for label in labels.tolist()]
+    if not isinstance(y, (list, tuple)):  # of a list, numpy would make numbers beside names strings
+        plain = [_plain(label) for label in labels.tolist()]
     known = [label for label in plain if label is not None]
     check_classification_targets(np.array(known))
-    return plain, None if labels.dtype == object or len(known) < len(plain) else labels.dtype
+    alike = len({isinstance(label, str) for label in plain}) == 1 and len(known) == len(plain)
+    return plain, labels.dtype if alike and labels.dtype != object else None
 
 
 def _listed(values: ArrayLike) -> list[Any]:
@@ -351,6 +358,8 @@ def _taxonomy(labels: list[Any], given: Taxonomy | str | Path | None) -> tuple[T
             raise ValueError("no sample has a label; there must be samples of at least two classes")
         as_paths = all("/" in name for name in names)
         return Taxonomy.from_paths([_path(name, as_paths) for name in names]), as_paths
+    if not isinstance(given, (Taxonomy, str, Path)):
+        raise ValueError(f"taxonomy is {given!r}; it must be a Taxonomy, the file of one, or None")
     loaded = given if isinstance(given, Taxonomy) else load_taxonomy(given)
     if not isinstance(loaded, Taxonomy):
         raise ValueError(f"'{given}' is a DAG; name a tree, 'labeltree taxonomy project' makes one of it")
@@ -358,12 +367,19 @@ def _taxonomy(labels: list[Any], given: Taxonomy | str | Path | None) -> tuple[T
 
 
 def _names(
-    classes: torch.Tensor, nodes: torch.Tensor, labels: list[Any], dtype: np.dtype[Any] | None
+    classes: torch.Tensor,
+    nodes: torch.Tensor,
+    labels: list[Any],
+    dtype: np.dtype[Any] | None,
+    taxonomy: Taxonomy,
 ) -> NDArray[Any]:
-    """Each class as its samples' first label, in the type of the labels."""
+    """Each class as its samples' first label, in the type of the labels; as paths if names and numbers mix."""
     given: dict[int, Any] = {}
     sets = nodes[:, None] if nodes.ndim == 1 else nodes
     for row, label in zip(sets.tolist(), labels, strict=True):
         for node, one in zip(row, label if isinstance(label, tuple) else (label,), strict=False):
             given.setdefault(node, one)
-    return np.array([given[node] for node in classes.tolist()], dtype=dtype)
+    names = [given[node] for node in classes.tolist()]
+    if len({isinstance(name, str) for name in names}) > 1:
+        names = [taxonomy.path_name(node) for node in classes.tolist()]
+    return np.array(names, dtype=dtype)

@@ -103,6 +103,10 @@ def test_nodes_are_integers_also_as_floats() -> None:
     objects = np.array([np.int64(node) for node in nodes], dtype=object)
     by_object = TaxonomyClassifier(TREE, **SPACE).fit(X, objects)
     np.testing.assert_allclose(by_object.predict_proba(X), expected.predict_proba(X))
+    mixed = [node if row % 2 else paths[row] for row, node in enumerate(nodes.tolist())]
+    by_both = TaxonomyClassifier(TREE, **SPACE).fit(X, mixed)
+    assert set(by_both.classes_) == set(paths)
+    np.testing.assert_allclose(by_both.predict_proba(X), expected.predict_proba(X))
     for wrong in (99, -5):
         nodes[7] = wrong
         with pytest.raises(ValueError, match=f"label {wrong} is no node"):
@@ -160,5 +164,9 @@ def test_settings_out_of_range_are_named(setting: str, values: list[Any]) -> Non
 
 def test_random_states_of_scikit_learn() -> None:
     X, paths = samples(60, 0.3)
+    with pytest.raises(ValueError, match="random_state is -1; it must be"):
+        TaxonomyClassifier(TREE, random_state=-1).fit(X, paths)
+    with pytest.raises(ValueError, match="taxonomy is 5; it must be"):
+        TaxonomyClassifier(5).fit(X, paths)  # type: ignore[arg-type]
     for state in (3, None, np.random.RandomState(0)):
         assert TaxonomyClassifier(TREE, random_state=state, **SPACE).fit(X, paths).score(X, paths) > 0.9

@@ -103,8 +103,10 @@ def no_solution(penalty: float, spread: Tensor) -> DataError:
     """The error of a system that is singular, which names the columns that are constant."""
     diagonal = spread.diagonal()
     constant = (diagonal <= 1e-12 * diagonal.max().clamp_min(1e-300)).nonzero()[:, 0].tolist()
-    named = ", ".join(map(str, constant[:_NAMED])) + (", …" if constant[_NAMED:] else "")
-    why = f"; {len(constant)} columns are constant ({named}), leave them out" if constant else ""
+    named = ", ".join(map(str, constant[:_NAMED]))
+    if constant[_NAMED:]:
+        named += f" and {len(constant) - _NAMED} more"
+    why = f"; leave out columns that are constant ({named})" if constant else ""
     return DataError(
         f"the equations have no solution at penalty {penalty:g}, which is too small for these vectors{why}; "
         "give a larger penalty, such as 0.001, or none, so that it is chosen"
