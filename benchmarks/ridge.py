@@ -17,7 +17,7 @@ import torch
 from sklearn.linear_model import LogisticRegressionCV, RidgeClassifierCV
 
 from labeltree.ridge import fit_tree_ridge
-from labeltree.ridge.tree_ridge import PENALTIES
+from labeltree.ridge.fitting import PENALTIES
 from labeltree.taxonomy import Taxonomy
 
 

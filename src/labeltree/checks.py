@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
+from numbers import Integral, Real
 from typing import Any, get_args
 
-__all__ = ["check_between", "check_choice"]
+__all__ = ["check_between", "check_choice", "check_integer", "check_number"]
 
 
 def check_choice(name: str, value: object, choices: Any) -> None:
@@ -41,3 +43,28 @@ def check_between(
     else:
         allowed = f"from {least:,} to {most:,}{unit}"
     raise ValueError(f"{name} is {value:,}; it must be {allowed}")
+
+
+def check_number(
+    name: str, value: object, allowed: str, least: float = -math.inf, most: float = math.inf
+) -> None:
+    """Raise a ValueError unless an argument of any type is a finite number from `least` to `most`.
+
+    Args:
+        name: of the argument.
+        value: that it has.
+        allowed: what it may be, after "it must be".
+        least: smallest number.
+        most: largest number.
+    """
+    if isinstance(value, Real) and not isinstance(value, bool):
+        number = float(value)
+        if math.isfinite(number) and least <= number <= most:
+            return
+    raise ValueError(f"{name} is {value!r}; it must be {allowed}")
+
+
+def check_integer(name: str, value: object, least: int) -> None:
+    """Raise a ValueError unless an argument of any type is an integer of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
+        raise ValueError(f"{name} is {value!r}; it must be an integer of at least {least}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterable, Sequence
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
@@ -9,14 +11,17 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
+from labeltree.checks import check_integer
+from labeltree.data.stratified import group_ids
 from labeltree.decisions.answers import find_paths
 from labeltree.decisions.class_nodes import ClassNodes
 from labeltree.decisions.conformal import Promise, check_enough, conformal_scores, count_groups, threshold
 from labeltree.errors import LabeltreeError
-from labeltree.ridge import FoldOutputs, fit_tree_ridge
+from labeltree.ridge import fit_tree_ridge
 from labeltree.taxonomy import Taxonomy, load_taxonomy
 
 __all__ = ["TaxonomyClassifier"]
@@ -30,17 +35,19 @@ class TaxonomyClassifier(
 ):
     """The ridge head of `labeltree.ridge` as a classifier and transformer of vectors.
 
-    Labels are names or paths of the taxonomy's nodes, or numbers of nodes; a label may be an inner node, and
-    None or NaN is a missing one. Without a taxonomy, labels that all contain "/" are paths of one, and others
-    are classes that have nothing in common.
+    Labels are names or paths of the taxonomy's nodes, or numbers of nodes, also as floats (3.0), which pandas
+    makes of them where some are missing. A label may be an inner node; None, NaN, NA and "" are missing, and
+    so is the node -1. A sample may have several labels: a list, tuple or set of them. Without a taxonomy,
+    labels that all contain "/" are paths of one, and others are classes that have nothing in common.
 
     Args:
         taxonomy: a `Taxonomy`, the file of one, or None.
         tree: how much the taxonomy counts in `transform`, from 0 to 1; None = chosen by folds.
         instance: how much the vectors count beside the classes in `transform`, from 0; None = chosen so, too.
         penalty: of the ridge regression, above 0; None = chosen by folds.
-        folds: that choose the settings and fit the scale.
-        random_state: seed of the folds.
+        folds: that choose the settings and calibrate the probabilities, at least 2; fewer if there are fewer
+            groups with labels.
+        random_state: of the folds: an integer, None or a generator of numpy.
 
     Attributes:
         classes_: ``(c,)`` labels that are answered, as they were given where possible, else as paths.
@@ -64,7 +71,7 @@ class TaxonomyClassifier(
         instance: float | None = None,
         penalty: float | None = None,
         folds: int = 5,
-        random_state: int = 0,
+        random_state: int | np.random.RandomState | None = 0,
     ) -> None:
         self.taxonomy = taxonomy
         self.tree = tree
@@ -78,15 +85,16 @@ class TaxonomyClassifier(
 
         Args:
             X: ``(n, d)`` vectors.
-            y: ``(n,)`` labels.
+            y: ``(n,)`` labels, or n lists of labels.
             groups: ``(n,)`` samples of one group, such as a patient, are judged by a head that has seen none
-                of it; None = every sample is a group.
+                of it; None = every sample is a group. Where a group is unknown (None, NaN, NA, "" or the
+                number -1), the sample is a group by itself.
 
         Raises:
-            ValueError: if there are fewer than two classes, a label is not in the taxonomy, or a setting is
-                out of range.
+            ValueError: if there are fewer than two classes, a label is not in the taxonomy, no sample has a
+                class as its only label, there is not one group for each sample, or a setting is out of range.
         """
-        labels = _labels(y)
+        labels, dtype = _labels(y)
         vectors = torch.tensor(validate_data(self, X, dtype=np.float64))
         if len(vectors) != len(labels):
             raise ValueError(
@@ -94,10 +102,18 @@ class TaxonomyClassifier(
             )
         if len(vectors) < 2:
             raise ValueError(f"n_samples={len(vectors)}: there must be samples of at least two classes")
-        known = None if groups is None else torch.from_numpy(np.unique(groups, return_inverse=True)[1])
+        known = None if groups is None else _groups(groups, len(vectors))
+        check_integer("folds", self.folds, 2)
+        seed = self.random_state
+        if isinstance(seed, Integral):
+            check_integer("random_state", seed, 0)
+        else:
+            seed = check_random_state(seed).randint(2**31 - 1)
         try:
-            self.taxonomy_, nodes = _read(labels, self.taxonomy)
-            units = count_groups(known, len(vectors))
+            self.taxonomy_, self._as_paths = _taxonomy(labels, self.taxonomy)
+            nodes = self._nodes(labels)
+            labelled = nodes > 0 if nodes.ndim == 1 else (nodes > 0).any(1)
+            units = count_groups(None if known is None else known[labelled], int(labelled.sum()))
             self.head_, self.fold_outputs_ = fit_tree_ridge(
                 vectors,
                 nodes,
@@ -106,15 +122,18 @@ class TaxonomyClassifier(
                 tree=self.tree,
                 instance=self.instance,
                 penalty=self.penalty,
-                folds=min(self.folds, units),
-                seed=self.random_state,
+                folds=max(min(self.folds, units), 2),
+                seed=int(seed),
             )
         except LabeltreeError as error:
             raise ValueError(str(error)) from error
-        self.classes_ = _names(self.head_.classes, nodes, labels, self.taxonomy_)
-        self._scores = _scores_of_folds(self.fold_outputs_, nodes, self.taxonomy_)
-        self._groups = None if known is None else known[self.fold_outputs_.rows]
-        self._n_features_out = self.head_.expected_points(vectors[:1]).shape[1]
+        self.classes_ = _names(self.head_.classes, nodes, labels, dtype, self.taxonomy_)
+        seen = self.fold_outputs_
+        judged = self._class_nodes.judges(seen.labels)
+        paths = find_paths(seen.probabilities[judged], self._class_nodes, "child")
+        self._scores = conformal_scores(paths, seen.labels[judged], self.taxonomy_)
+        self._groups = None if known is None else known[seen.rows[judged]]
+        self._n_features_out = self.head_.posterior_embeddings(vectors[:1]).shape[1]
         return self
 
     def predict(self, X: ArrayLike, *, coverage: float | None = None) -> NDArray[Any]:
@@ -125,7 +144,8 @@ class TaxonomyClassifier(
             coverage: share of the answers that are to hold the truth, above 0 and below 1: answers are then
                 paths of nodes, leaves or coarser ones, "" where nothing is certain. The share was reached on
                 the training samples, each answered by a head that has not seen its fold; it is a measured
-                one, not a guarantee.
+                one, not a guarantee. Samples whose label is coarser than the classes, or that have several
+                labels, cannot judge an answer and are not counted.
 
         Returns:
             ``(n,)`` labels as in ``classes_``, or paths.
@@ -141,13 +161,16 @@ class TaxonomyClassifier(
         """The answers ``(n,)`` of `predict` as numbers of nodes; 0, the root, where nothing is certain.
 
         Raises:
-            ValueError: if there are too few training samples, or groups of them, for this coverage.
+            ValueError: if there are too few training samples labelled at a class, or groups of them, for this
+                coverage.
         """
         probabilities = torch.from_numpy(self.predict_proba(X))
         if coverage is None:
             return self.head_.classes[probabilities.argmax(1)].numpy()
         promise = Promise(coverage)
-        units = "training samples" if self._groups is None else "groups of training samples"
+        units = "training samples labelled at a class"
+        if self._groups is not None:
+            units = f"groups of {units}"
         try:
             check_enough(count_groups(self._groups, len(self._scores)), promise, units)
         except LabeltreeError as error:
@@ -157,20 +180,83 @@ class TaxonomyClassifier(
         return find_paths(probabilities, self._class_nodes, "child").cut(bars)[0].numpy()
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Probabilities ``(n, c)`` of ``classes_``; their scale is fitted on the folds."""
+        """Probabilities ``(n, c)`` of ``classes_``, calibrated on the folds."""
         vectors = self._vectors(X)
         return self.head_.probabilities(vectors).numpy()
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Outputs ``(n, c)`` of the head before the scale; of two classes, their difference ``(n,)``."""
+        """Log-probabilities ``(n, c)`` of ``classes_``; of two, the log-odds ``(n,)`` of the second."""
         vectors = self._vectors(X)
-        outputs = self.head_.outputs(vectors).numpy()
-        return outputs[:, 1] - outputs[:, 0] if outputs.shape[1] == 2 else outputs
+        scores = self.head_.log_probabilities(vectors).numpy()
+        return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
     def transform(self, X: ArrayLike) -> NDArray[np.float64]:
-        """The space ``(n, r)`` to search in by cosine; see `TreeRidge.expected_points`."""
+        """The space ``(n, r)`` to search in by cosine; see `TreeRidge.posterior_embeddings`."""
         vectors = self._vectors(X)
-        return self.head_.expected_points(vectors).numpy()
+        return self.head_.posterior_embeddings(vectors).numpy()
+
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """The share of samples whose most probable class is their label or lies below it.
+
+        A label may be given by name, path or node, whatever form the labels of training had; of several, one
+        must be right. Samples without a label are left out. Without a taxonomy, a label that training did not
+        have is answered wrongly.
+
+        Args:
+            X: ``(n, d)`` vectors.
+            y: ``(n,)`` labels, or n lists of labels.
+            sample_weight: ``(n,)``; None = all samples count equally.
+
+        Raises:
+            ValueError: if no sample has a label, or one is not in the taxonomy that was given.
+        """
+        answers = torch.from_numpy(self.predict_nodes(X))
+        nodes = self._nodes(_labels(y)[0])
+        sets = nodes[:, None] if nodes.ndim == 1 else nodes
+        if len(sets) != len(answers):
+            raise ValueError(f"there are {len(answers)} vectors but {len(sets)} labels; give each one label")
+        known = (sets != -1) & (sets != 0)
+        above = self.taxonomy_.lca(answers[:, None], sets.clamp_min(0)) == sets
+        right = (above & known).any(1).numpy()
+        counted = known.any(1).numpy()
+        if not counted.any():
+            raise ValueError("no sample has a label to judge the answers by")
+        weights = None if sample_weight is None else column_or_1d(sample_weight)[counted]
+        return float(np.average(right[counted], weights=weights))
+
+    def _nodes(self, labels: list[Any]) -> torch.Tensor:
+        """Labels as nodes ``(n,)``, or ``(n, k)`` if samples have several; −1 where missing, −2 if unknown.
+
+        Only without a taxonomy, labels that training did not have are unknown; else they are refused.
+        """
+        sets = [label if isinstance(label, tuple) else (label,) for label in labels]
+        width = max(map(len, sets), default=1)
+        nodes = self._nodes_of_each([one for each in sets for one in (each + (None,) * width)[:width]])
+        several = any(isinstance(label, tuple) for label in labels)
+        return nodes.reshape(-1, width) if several else nodes
+
+    def _nodes_of_each(self, labels: Sequence[Any]) -> torch.Tensor:
+        taxonomy = self.taxonomy_
+        if self.taxonomy is None:
+            nodes = {None: -1}
+            for label in set(labels) - {None}:
+                candidates = taxonomy.candidates(_path(label, self._as_paths))
+                nodes[label] = candidates[0] if candidates else -2
+            return torch.tensor([nodes[label] for label in labels])
+        numbers = [isinstance(label, int) and not isinstance(label, bool) for label in labels]
+        given = list(zip(labels, numbers, strict=True))
+        wrong = [label for label, number in given if number and not -1 <= label < taxonomy.num_nodes]
+        if wrong:
+            raise ValueError(
+                f"label {wrong[0]} is no node: labels that are numbers are nodes of the taxonomy, 0 to "
+                f"{taxonomy.num_nodes - 1}, or -1 where missing; give names, or "
+                "taxonomy.nodes_of(names)[numbers]"
+            )
+        by_name = taxonomy.encode(
+            [None if number or label is None else str(label) for label, number in given]
+        )
+        by_number = torch.tensor([label if number else -1 for label, number in given])
+        return torch.where(torch.tensor(numbers), by_number, by_name)
 
     def _vectors(self, X: ArrayLike) -> torch.Tensor:
         check_is_fitted(self)
@@ -181,61 +267,119 @@ class TaxonomyClassifier(
         return ClassNodes(self.head_.classes, self.taxonomy_)
 
 
-def _labels(y: ArrayLike) -> NDArray[Any]:
-    """Labels ``(n,)``; missing ones are None.
+def _labels(y: ArrayLike) -> tuple[list[Any], np.dtype[Any] | None]:
+    """Labels of n samples, None where missing, tuples of several; and their type, if all have one label.
 
     Raises:
         ValueError: if there are none, they are continuous, or one is infinite.
     """
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None")
+    if isinstance(y, np.ndarray) and y.ndim == 2 and y.shape[1] > 1:
+        raise ValueError(
+            f"y should be a 1d array, got an array of shape {y.shape} instead; where samples have several "
+            "labels, give a list of lists of labels"
+        )
+    if not isinstance(y, np.ndarray) or (y.dtype == object and y.ndim == 1):
+        plain = [_plain_labels(label) for label in _listed(y)]
+        if any(isinstance(label, tuple) for label in plain):
+            return plain, None
     labels = column_or_1d(y, warn=True)
-    if labels.dtype.kind == "f":
-        if np.isinf(labels).any():
+    if not isinstance(y, (list, tuple)):  # of a list, numpy would make numbers beside names strings
+        plain = [_plain(label) for label in labels.tolist()]
+    known = [label for label in plain if label is not None]
+    check_classification_targets(np.array(known))
+    alike = len({isinstance(label, str) for label in plain}) == 1 and len(known) == len(plain)
+    return plain, labels.dtype if alike and labels.dtype != object else None
+
+
+def _listed(values: ArrayLike) -> list[Any]:
+    """Labels or groups one by one, as they were given."""
+    return list(values if isinstance(values, Iterable) else np.asarray(values))
+
+
+def _plain_labels(labels: Any) -> Any:
+    """Labels of one sample: None, one label, or a tuple."""
+    if not isinstance(labels, (list, tuple, set, frozenset, np.ndarray)):
+        return _plain(labels)
+    given = (_plain(label) for label in (labels.tolist() if isinstance(labels, np.ndarray) else labels))
+    return tuple(label for label in given if label is not None)
+
+
+def _plain(label: Any) -> Any:
+    """One label as Python has it, a float with an integral value as an integer; None if it is missing."""
+    if _is_missing(label):
+        return None
+    if isinstance(label, np.generic):
+        label = label.item()
+    if isinstance(label, float):
+        if np.isinf(label):
             raise ValueError("Input y contains infinity")
-        check_classification_targets(labels[~np.isnan(labels)])
-        missing = np.isnan(labels)
-    else:
-        missing = np.array([label is None or label != label for label in labels.tolist()])
-        check_classification_targets(labels[~missing])
-    if not missing.any():
-        return np.asarray(labels)
-    known: NDArray[Any] = labels.astype(object)
-    known[missing] = None
-    return known
+        return int(label) if label.is_integer() else label
+    return label
 
 
-def _read(labels: NDArray[Any], given: Taxonomy | str | Path | None) -> tuple[Taxonomy, torch.Tensor]:
-    """The taxonomy, and the labels as its nodes ``(n,)``, −1 where missing."""
-    listed = labels.tolist()
+def _is_missing(value: Any) -> bool:
+    """Whether a label or group is None, NaN, "" or what pandas has for missing (NA, NaT)."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return (
+        value == "" if isinstance(value, str) else isinstance(value, (float, np.floating)) and value != value
+    )
+
+
+def _groups(groups: ArrayLike, count: int) -> torch.Tensor:
+    """Numbers of groups ``(n,)``, −1 where unknown.
+
+    Raises:
+        ValueError: if there is not one for each of ``count`` samples.
+    """
+    listed = _listed(groups)
+    if len(listed) != count:
+        raise ValueError(f"there are {len(listed)} groups for {count} vectors; give each one, or None")
+    if not all(isinstance(group, Hashable) for group in listed):
+        raise ValueError("groups must be (n,) names or numbers, one for each vector; got rows of several")
+    unknown = torch.tensor(
+        [_is_missing(group) or (isinstance(group, Real) and float(group) == -1) for group in listed]
+    )
+    return group_ids(listed).masked_fill(unknown, -1)
+
+
+def _path(label: Any, as_paths: bool) -> tuple[str, ...]:
+    return tuple(str(label).split("/")) if as_paths else (str(label),)
+
+
+def _taxonomy(labels: list[Any], given: Taxonomy | str | Path | None) -> tuple[Taxonomy, bool]:
+    """The taxonomy, made of the labels if none is given, and whether they were read as paths."""
     if given is None:
-        names = ["" if label is None else str(label) for label in listed]
-        known = sorted(set(names) - {""})
-        as_paths = all("/" in name for name in known)
-        taxonomy = Taxonomy.from_paths([tuple(name.split("/")) if as_paths else (name,) for name in known])
-        return taxonomy, taxonomy.encode([name or None for name in names])
+        listed = [one for label in labels for one in (label if isinstance(label, tuple) else (label,))]
+        names = sorted({str(label) for label in listed if label is not None})
+        if not names:
+            raise ValueError("no sample has a label; there must be samples of at least two classes")
+        as_paths = all("/" in name for name in names)
+        return Taxonomy.from_paths([_path(name, as_paths) for name in names]), as_paths
+    if not isinstance(given, (Taxonomy, str, Path)):
+        raise ValueError(f"taxonomy is {given!r}; it must be a Taxonomy, the file of one, or None")
     loaded = given if isinstance(given, Taxonomy) else load_taxonomy(given)
     if not isinstance(loaded, Taxonomy):
         raise ValueError(f"'{given}' is a DAG; name a tree, 'labeltree taxonomy project' makes one of it")
-    if all(label is None or isinstance(label, int) for label in listed):
-        nodes = torch.tensor([-1 if label is None else label for label in listed])
-        if int(nodes.max()) >= loaded.num_nodes or int(nodes.min()) < -1:
-            raise ValueError(f"labels are numbers of nodes, 0 to {loaded.num_nodes - 1} or -1; got others")
-        return loaded, nodes
-    return loaded, loaded.encode([None if label is None else str(label) for label in listed])
+    return loaded, False
 
 
 def _names(
-    classes: torch.Tensor, nodes: torch.Tensor, labels: NDArray[Any], taxonomy: Taxonomy
+    classes: torch.Tensor,
+    nodes: torch.Tensor,
+    labels: list[Any],
+    dtype: np.dtype[Any] | None,
+    taxonomy: Taxonomy,
 ) -> NDArray[Any]:
-    """Each class as its samples' label, in the type of the labels."""
-    given = {int(node): label for node, label in zip(nodes.tolist(), labels, strict=True)}
-    names = [given.get(node, taxonomy.path_name(node)) for node in classes.tolist()]
-    return np.array(names, dtype=labels.dtype)
-
-
-def _scores_of_folds(outputs: FoldOutputs, nodes: torch.Tensor, taxonomy: Taxonomy) -> torch.Tensor:
-    """Conformal scores ``(m,)`` of the training samples; see `conformal_scores`."""
-    classes = ClassNodes(outputs.classes, taxonomy)
-    paths = find_paths(outputs.probabilities, classes, "child")
-    return conformal_scores(paths, nodes[outputs.rows], taxonomy)
+    """Each class as its samples' first label, in the type of the labels; as paths if names and numbers mix."""
+    given: dict[int, Any] = {}
+    sets = nodes[:, None] if nodes.ndim == 1 else nodes
+    for row, label in zip(sets.tolist(), labels, strict=True):
+        for node, one in zip(row, label if isinstance(label, tuple) else (label,), strict=False):
+            given.setdefault(node, one)
+    names = [given[node] for node in classes.tolist()]
+    if len({isinstance(name, str) for name in names}) > 1:
+        names = [taxonomy.path_name(node) for node in classes.tolist()]
+    return np.array(names, dtype=dtype)

@@ -19,7 +19,9 @@ from labeltree.decisions import (
     information,
     node_probabilities,
 )
+from labeltree.ridge.solution import class_targets
 from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy.label_sets import finest_labels
 
 pytestmark = pytest.mark.slow
 
@@ -154,6 +156,10 @@ def test_finest_classes() -> None:
     taxonomy = ragged()
     labels = taxonomy.encode(["a/b", "a/b/x", "d", "g", None, "/", "a/b/x"])
     assert taxonomy.decode(finest_classes(labels, taxonomy)) == ["a/b/x", "d", "g"]
+    assert (
+        finest_labels(labels, taxonomy).nonzero()[:, 0].tolist() == finest_classes(labels, taxonomy).tolist()
+    )
+    assert torch.equal(class_targets(labels[:, None], taxonomy)[0], finest_classes(labels, taxonomy))
 
 
 @pytest.mark.parametrize(

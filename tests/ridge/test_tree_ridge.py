@@ -11,14 +11,16 @@ import torch
 from tests.sweeps import some_now
 from torch import Tensor
 
-from labeltree.errors import DataError
-from labeltree.ridge import Moments, TreeRidge, class_points, class_similarity, fit_tree_ridge
+from labeltree.errors import DataError, TaxonomyError
+from labeltree.ridge import Moments, TreeRidge, fit_tree_ridge
 from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy.class_similarity import class_similarity
 
 TREE = Taxonomy.from_paths(
     [("a", "b", "c"), ("a", "b", "d"), ("a", "e", "f"), ("a", "e", "g"), ("h", "i"), ("h", "j"), ("k",)]
 )
 SETTINGS = {"penalty": 0.3, "scale": 20.0, "tree": 0.5}
+SPACE = {"tree": 0.5, "instance": 0.0, "similarity": "depth"}  # given, so that only the answers are chosen
 
 
 @dataclass
@@ -56,7 +58,8 @@ def plain_outputs(vectors: Tensor, nodes: Tensor, asked: Tensor, classes: Tensor
     sets = nodes[:, None] if nodes.ndim == 1 else nodes
     rows, targets = [], []
     for row, labels in enumerate(sets.tolist()):
-        given = sorted({label for label in labels if label > 0})
+        given = {label for label in labels if label > 0}
+        given = sorted(given - {node for label in given for node in TREE.ancestors_of(label)})
         if not given:
             continue
         target = torch.zeros(len(classes), dtype=torch.float64)
@@ -85,11 +88,8 @@ def with_one(vectors: Tensor) -> Tensor:
 @pytest.mark.parametrize("several", [False, True])
 def test_folds_equal_heads_that_never_saw_them(seed: int, several: bool) -> None:
     case = Case.draw(seed, several=several)
-    _, folds = fit_tree_ridge(
-        case.vectors, case.nodes, TREE, groups=case.groups, folds=3 + seed % 4, seed=seed
-    )
-    head, _ = fit_tree_ridge(
-        case.vectors, case.nodes, TREE, groups=case.groups, folds=3 + seed % 4, seed=seed
+    head, folds = fit_tree_ridge(
+        case.vectors, case.nodes, TREE, groups=case.groups, folds=3 + seed % 4, seed=seed, **SPACE
     )
     for fold in folds.folds.unique():
         held = folds.rows[folds.folds == fold]
@@ -144,10 +144,75 @@ def test_a_change_of_the_taxonomy_needs_no_sample() -> None:
 
 
 def test_forgetting_what_was_never_there_is_refused() -> None:
-    case = Case.draw(5)
+    rng = np.random.default_rng(0)
+    vectors = torch.from_numpy(rng.standard_normal((20, 40)))
+    nodes = TREE.leaves[torch.arange(20) % 5]
+    head = TreeRidge.of(Moments.of(vectors, nodes), TREE, **SETTINGS)
+    others = torch.from_numpy(rng.standard_normal((20, 40)))
+    for what, labels in (
+        (vectors.repeat(2, 1), nodes.repeat(2)),  # more than there are
+        (others[:1], nodes[:1]),  # another vector
+        (vectors[:1], nodes[1:2]),  # another label
+        (others[nodes == nodes[0]], nodes[nodes == nodes[0]]),  # as many as a class has
+        (others[:1] * 0, nodes[:1]),  # a vector of zeros
+        (vectors[:1], TREE.leaves[-1:]),  # a class without samples
+    ):
+        with pytest.raises(DataError, match="not among these"):
+            head.forget(what, labels)
+    assert head.forget(vectors[:3].float().double(), nodes[:3]).moments.count == 17  # stored as float32
+    with pytest.raises(TaxonomyError, match="99"):
+        head.forget(vectors[:1], torch.tensor([99]))
+
+
+def test_many_vectors_of_few_dimensions_hide_one_that_was_not_among_them() -> None:
+    """What the page says cannot be noticed."""
+    rng = np.random.default_rng(0)
+    vectors = torch.from_numpy(rng.standard_normal((200, 3)))
+    nodes = TREE.leaves[torch.arange(200) % 5]
+    head = TreeRidge.of(Moments.of(vectors, nodes), TREE, **SETTINGS)
+    assert head.forget(-vectors[:1], nodes[:1]).moments.count == 199
+
+
+def test_new_and_moved_classes_keep_what_is_calibrated() -> None:
+    case = Case.draw(2)
+    few = (case.nodes != TREE.leaves[0]) & (case.nodes != TREE.leaves[1])
+    head, _ = fit_tree_ridge(case.vectors[few], case.nodes[few], TREE, penalty=1.0, **SPACE)
+    more = head.add(case.vectors[~few], case.nodes[~few])
+    assert more.calibration[TREE.leaves[0]].tolist() == [1.0, 0.0]
+    torch.testing.assert_close(more.calibration[TREE.leaves[2:]], head.calibration[TREE.leaves[2:]])
+    assert len(more.classes) == len(TREE.leaves)
+    torch.testing.assert_close(
+        more.probabilities(case.vectors).sum(1), torch.ones(len(case.vectors), dtype=torch.float64)
+    )
+
+
+def test_vectors_of_any_length_are_read_and_others_refused() -> None:
+    case = Case.draw(6)
     head = TreeRidge.of(Moments.of(case.vectors, case.nodes), TREE, **SETTINGS)
-    with pytest.raises(DataError, match="not among these"):
-        head.forget(case.vectors.repeat(2, 1), case.nodes.repeat(2))
+    expected = head.outputs(case.vectors)
+    for factor in (1e-200, 1e200, 1e-300, 1e300):
+        torch.testing.assert_close(head.outputs(factor * case.vectors), expected, rtol=0, atol=1e-9)
+    assert head.outputs(0 * case.vectors).isfinite().all()
+    assert head.outputs(case.vectors[:0]).shape == (0, len(head.classes))
+    broken = case.vectors.clone()
+    broken[3, 0], broken[5, 1], broken[6], broken[8] = torch.nan, torch.inf, -torch.inf, torch.nan
+    for ask in (head.predict, head.probabilities, head.embed, head.posterior_embeddings):
+        with pytest.raises(DataError, match="vectors 3, 5, 6 and 1 more hold NaN or infinity"):
+            ask(broken)
+    with pytest.raises(DataError, match="vector 3 holds"):
+        head.predict(broken[:5])
+
+
+def test_a_penalty_that_is_too_small_is_explained() -> None:
+    for seed in (1, 2, 3, 4):  # more samples than dimensions, and fewer
+        case = Case.draw(seed)
+        vectors = torch.cat([case.vectors, torch.zeros(len(case.vectors), 2)], 1)
+        for penalty in (1e-300, 1e-20):
+            what = rf"penalty {penalty:g}.* columns that are constant \(\d+, \d+\).*larger penalty"
+            with pytest.raises(DataError, match=what):
+                fit_tree_ridge(vectors, case.nodes, TREE, penalty=penalty)
+            with pytest.raises(DataError, match=what):
+                TreeRidge.of(Moments.of(vectors, case.nodes), TREE, penalty=penalty, scale=1.0)
 
 
 @pytest.mark.parametrize("similarity", ["height", "depth"])
@@ -157,9 +222,9 @@ def test_embeddings_have_the_products_that_the_tree_gives(similarity: str, tree:
     head, _ = fit_tree_ridge(case.vectors, case.nodes, TREE, penalty=1.0, tree=0.5, similarity=similarity)
     likeness = class_similarity(head.classes, TREE, similarity, tree)
     posterior, outputs = head.probabilities(case.vectors), head.outputs(case.vectors)
-    points = head.expected_points(case.vectors, tree=tree)
+    points = head.posterior_embeddings(case.vectors, tree=tree)
     torch.testing.assert_close(points @ points.T, posterior @ likeness @ posterior.T, rtol=0, atol=1e-9)
-    beside = head.expected_points(case.vectors, tree=tree, instance=0.2)
+    beside = head.posterior_embeddings(case.vectors, tree=tree, instance=0.2)
     unit = with_one(case.vectors)[:, 1:]
     torch.testing.assert_close(beside @ beside.T, points @ points.T + 0.2 * unit @ unit.T, rtol=0, atol=1e-9)
     linear = head.embed(case.vectors, tree=tree)
@@ -168,24 +233,17 @@ def test_embeddings_have_the_products_that_the_tree_gives(similarity: str, tree:
     torch.testing.assert_close(linear @ linear.T, expected, rtol=0, atol=1e-9)
 
 
-def test_class_points_reproduce_the_likeness() -> None:
-    likeness = class_similarity(TREE.leaves, TREE, "height", 0.7)
-    points = class_points(likeness, centred=False)
-    torch.testing.assert_close(points @ points.T, likeness, rtol=0, atol=1e-12)
-    assert torch.linalg.eigvalsh(likeness).min() > 0
-
-
 @pytest.mark.parametrize("n", [50, 80, 500])
 def test_labels_at_random_are_answered_by_chance(n: int) -> None:
-    classes, draws = 5, 40 if n < 500 else 8
+    classes, draws = 5, 20 if n < 500 else 4
     tree = Taxonomy.from_paths([(f"family {k // 2}", f"species {k}") for k in range(classes)])
     right = 0
     for seed in range(draws):
         rng = np.random.default_rng(seed)
         vectors = torch.from_numpy(rng.standard_normal((n, 20)))
         nodes = tree.leaves[torch.from_numpy(rng.permutation(np.arange(n) % classes))]
-        _, folds = fit_tree_ridge(vectors, nodes, tree, seed=seed)
-        answers = folds.classes[folds.outputs.argmax(1)]
+        _, folds = fit_tree_ridge(vectors, nodes, tree, seed=seed, penalty=1.0, **SPACE)
+        answers = folds.classes[folds.probabilities.argmax(1)]
         right += int((answers == nodes[folds.rows]).sum())
     share, total = right / (draws * n), draws * n
     assert abs(share - 1 / classes) < 4 * math.sqrt(0.2 * 0.8 / total) + 0.02
@@ -203,8 +261,29 @@ def test_bad_input_is_named() -> None:
         fit_tree_ridge(case.vectors, case.nodes[:-1], TREE)
     with pytest.raises(ValueError, match="tree is 2"):
         fit_tree_ridge(case.vectors, case.nodes, TREE, tree=2.0)
-    with pytest.raises(ValueError, match="penalty is 0"):
-        TreeRidge.of(Moments.of(case.vectors, case.nodes), TREE, penalty=0.0, scale=1.0)
+    moments = Moments.of(case.vectors, case.nodes)
+    for name, values in {
+        "penalty": (0.0, -1.0, math.nan, math.inf, "1"),
+        "scale": (0.0, -1.0, math.nan, math.inf, None, "1"),
+        "tree": (-0.1, 1.1, math.nan),
+        "instance": (-0.1, math.nan, math.inf),
+    }.items():
+        for value in values:
+            with pytest.raises(ValueError, match=f"{name} is {value!r}; it must be"):
+                TreeRidge.of(moments, TREE, **{**SETTINGS, name: value})
+    for name, value in (("folds", 1), ("folds", 2.5), ("seed", -1), ("similarity", "size")):
+        with pytest.raises(ValueError, match=f"{name} is {value!r}"):
+            fit_tree_ridge(case.vectors, case.nodes, TREE, **{name: value})
+    with pytest.raises(DataError, match="groups must be one integer for each of the"):
+        fit_tree_ridge(case.vectors, case.nodes, TREE, groups=torch.zeros(3, dtype=torch.int64))
+    with pytest.raises(TaxonomyError, match="holds 99"):
+        fit_tree_ridge(case.vectors, torch.full_like(case.nodes, 99), TREE)
+    with pytest.raises(TaxonomyError, match="dtype torch"):
+        fit_tree_ridge(case.vectors, case.nodes.double(), TREE)
+    with pytest.raises(DataError, match="class as its only label"):
+        fit_tree_ridge(case.vectors, TREE.leaves[:2].repeat(len(case.vectors), 1), TREE)
+    with pytest.raises(DataError, match="new_nodes has 2 entries"):
+        moments.relabel(torch.zeros(2, dtype=torch.int64))
     head, _ = fit_tree_ridge(case.vectors, case.nodes, TREE)
     with pytest.raises(DataError, match="numbers a sample"):
         head.predict(case.vectors[:, :-1])

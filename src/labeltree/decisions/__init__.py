@@ -2,10 +2,11 @@
 
 from labeltree.decisions.answers import Answers, Paths, find_paths, holds_truth, information
 from labeltree.decisions.calibrators import CALIBRATIONS, Calibration, Calibrator, fit_calibrator
-from labeltree.decisions.class_nodes import ClassNodes, finest_classes, node_probabilities
+from labeltree.decisions.class_nodes import ClassNodes, node_probabilities
 from labeltree.decisions.conformal import Promise, conformal_scores, samples_needed, threshold
 from labeltree.decisions.costs import TreeCost, cheapest, cost_matrix, expected_costs, read_costs
 from labeltree.decisions.novelty import Fit, NoveltyRule, fit_novelty, mark_unknown
+from labeltree.decisions.posterior_space import posterior_embeddings
 from labeltree.decisions.reliability import (
     DepthCalibration,
     Reliability,
@@ -13,6 +14,7 @@ from labeltree.decisions.reliability import (
     expected_calibration_error,
 )
 from labeltree.decisions.rule import DecisionRule, Fitted, fit_rule
+from labeltree.taxonomy.label_sets import finest_classes
 
 __all__ = [
     "CALIBRATIONS",
@@ -44,6 +46,7 @@ __all__ = [
     "information",
     "mark_unknown",
     "node_probabilities",
+    "posterior_embeddings",
     "read_costs",
     "samples_needed",
     "threshold",

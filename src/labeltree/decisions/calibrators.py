@@ -21,6 +21,7 @@ __all__ = [
     "Calibration",
     "Calibrator",
     "StepSoftmax",
+    "best_temperature",
     "fit_calibrator",
     "smoothed_temperature",
 ]
@@ -47,17 +48,28 @@ def _mean_label_loss(scores: Tensor, labels: Tensor, classes: ClassNodes) -> Ten
     return total / len(labels)
 
 
-def _best_temperature(
-    loss: Callable[[float], float], least: float = -_LARGEST, most: float = _LARGEST
+def best_temperature(
+    loss: Callable[[float], float],
+    least: float = -_LARGEST,
+    most: float = _LARGEST,
+    *,
+    tolerance: float = 1e-7,
 ) -> float:
-    """The temperature with the least loss, between 1/1000 and 1000 or the exponentials of other bounds."""
+    """The temperature with the least loss, between 1/1000 and 1000 or the exponentials of other bounds.
+
+    Args:
+        loss: of a temperature.
+        least: logarithm of the lowest temperature.
+        most: logarithm of the highest temperature.
+        tolerance: relative error of the temperature.
+    """
     from scipy.optimize import minimize_scalar
 
     minimum = minimize_scalar(
         lambda log: loss(math.exp(log)),
         bounds=(least, most),
         method="bounded",
-        options={"xatol": 1e-7},
+        options={"xatol": tolerance},
     )
     return math.exp(float(minimum.x))
 
@@ -149,7 +161,7 @@ class StepSoftmax:
             tempered = self.normalised(steps / temperature)
             return float(-tempered.gather(1, taken[:, None]).mean())
 
-        return _best_temperature(mean)
+        return best_temperature(mean)
 
 
 CALIBRATIONS: tuple[Calibration, ...] = get_args(Calibration)
@@ -189,7 +201,14 @@ class Calibrator:
         return z
 
 
-def fit_calibrator(scores: Tensor, labels: Tensor, classes: ClassNodes, kind: Calibration) -> Calibrator:
+def fit_calibrator(
+    scores: Tensor,
+    labels: Tensor,
+    classes: ClassNodes,
+    kind: Calibration,
+    *,
+    quick: bool = False,
+) -> Calibrator:
     """Fit a calibrator by maximum likelihood to samples with known labels; deterministic.
 
     The likelihood of an inner label is the sum of the probabilities of the classes below it; samples without
@@ -200,6 +219,7 @@ def fit_calibrator(scores: Tensor, labels: Tensor, classes: ClassNodes, kind: Ca
         labels: (n,) nodes, -1 where missing.
         classes: classes of the scores.
         kind: kind of calibrator; `depth` needs a tree.
+        quick: whether the fit of `vector` takes at most 20 steps, each in units of the spread of the scores.
 
     Raises:
         ValueError: for an unknown kind.
@@ -210,7 +230,7 @@ def fit_calibrator(scores: Tensor, labels: Tensor, classes: ClassNodes, kind: Ca
     if kind == "none" or (not len(nodes) and kind != "depth"):
         return Calibrator()
     if kind == "vector":
-        return _vector(z, nodes, classes)
+        return _vector(z, nodes, classes, quick)
     if kind == "depth":
         return Calibrator("depth", tuple(StepSoftmax(classes).fit(z, nodes)))
     return Calibrator("temperature", (_temperature(z, nodes, classes),))
@@ -250,26 +270,31 @@ def _temperature(z: Tensor, nodes: Tensor, classes: ClassNodes, smoothing: float
             return fit
         return (1 - smoothing) * fit - smoothing * float(torch.log_softmax(z / temperature, 1).mean())
 
-    best = _best_temperature(loss)
+    best = best_temperature(loss)
     spread = float((z - z.mean(1, keepdim=True)).square().mean().sqrt())
     if best > 1.001 * math.exp(-_LARGEST) or not 0 < spread < 1:
         return best
-    return _best_temperature(loss, math.log(spread) - _LARGEST, -_LARGEST)
+    return best_temperature(loss, math.log(spread) - _LARGEST, -_LARGEST)
 
 
-def _vector(z: Tensor, nodes: Tensor, classes: ClassNodes) -> Calibrator:
+def _vector(z: Tensor, nodes: Tensor, classes: ClassNodes, quick: bool) -> Calibrator:
     """The most likely slopes and offsets, with a prior that keeps rare classes near slope 1 and offset 0."""
     from scipy.optimize import minimize
 
     count = len(classes)
+    unit = torch.ones(2, 1, dtype=torch.float64)
+    if quick:  # slopes of scores that differ by hundreds are found in small steps alone
+        unit[0] = 1 / (z - z.mean(1, keepdim=True)).square().mean().sqrt().clamp_min(1)
 
     def loss(parameters: np.ndarray[tuple[int], np.dtype[np.float64]]) -> tuple[float, Any]:
-        change = torch.from_numpy(parameters.reshape(2, count).copy()).requires_grad_()
+        given = torch.from_numpy(parameters.reshape(2, count).copy()).requires_grad_()
+        change = given * unit
         fit = _mean_label_loss(z * (1 + change[0]) + change[1], nodes, classes)
         value = fit + _PRIOR * change.square().sum() / (2 * len(nodes))
-        (gradient,) = torch.autograd.grad(value, change)
+        (gradient,) = torch.autograd.grad(value, given)
         return float(value.detach()), gradient.numpy().ravel()
 
-    minimum = minimize(loss, np.zeros(2 * count), jac=True, method="L-BFGS-B", options={"maxiter": 200})
-    slopes, offsets = minimum.x.reshape(2, count)
+    start, steps = np.zeros(2 * count), 20 if quick else 200
+    minimum = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": steps})
+    slopes, offsets = minimum.x.reshape(2, count) * unit.numpy()
     return Calibrator("vector", slopes=tuple((1 + slopes).tolist()), offsets=tuple(offsets.tolist()))

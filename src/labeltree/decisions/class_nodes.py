@@ -16,7 +16,7 @@ from labeltree.taxonomy import AnyTaxonomy, Taxonomy
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-__all__ = ["ClassNodes", "finest_classes", "node_probabilities"]
+__all__ = ["ClassNodes", "node_probabilities"]
 
 IntArray = NDArray[np.int64]
 
@@ -126,6 +126,15 @@ class ClassNodes:
         Raises:
             ValueError: for another shape, negative entries, NaN, or rows that sum to more than 1.
         """
+        given = self.check_probabilities(probabilities)
+        return torch.from_numpy(np.ascontiguousarray((self.above @ given.numpy().T).T))
+
+    def check_probabilities(self, probabilities: Tensor) -> Tensor:
+        """Class probabilities of shape (n, C) as float64.
+
+        Raises:
+            ValueError: for another shape, negative entries, NaN, or rows that sum to more than 1.
+        """
         if probabilities.ndim != 2 or probabilities.shape[1] != len(self):
             raise ValueError(
                 f"probabilities has shape {tuple(probabilities.shape)}; expected (n, {len(self)}), a column "
@@ -134,20 +143,9 @@ class ClassNodes:
         given = probabilities.detach().double()
         if bool((given < 0).any()) or not bool((given.sum(1) <= 1 + 1e-5).all()):
             raise ValueError("probabilities must be at least 0, and sum to 1 in each row")
-        return torch.from_numpy(np.ascontiguousarray((self.above @ given.numpy().T).T))
+        return given
 
 
 def node_probabilities(probabilities: Tensor, classes: Tensor, taxonomy: AnyTaxonomy) -> Tensor:
     """Probabilities (n, N) of all nodes from probabilities (n, C) of classes (C,); see `ClassNodes`."""
     return ClassNodes(classes, taxonomy).node_probabilities(probabilities)
-
-
-def finest_classes(labels: Tensor, taxonomy: Taxonomy) -> Tensor:
-    """The distinct labels with no other label below them, ascending: the classes a classifier can learn.
-
-    Missing labels and the root are left out.
-    """
-    used = torch.unique(labels[labels > 0])  # in preorder the first label below a node comes right after it
-    following = torch.cat([used[1:], torch.tensor([taxonomy.num_nodes])])
-    finest: Tensor = used[following >= taxonomy.subtree_end[used]]
-    return finest

@@ -2,81 +2,76 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cached_property
-
 import torch
 from torch import Tensor
 
 from labeltree.ridge.moments import Moments
-from labeltree.ridge.solution import RidgeSystem
+from labeltree.ridge.solution import RidgeSystem, is_singular, no_solution
 
-__all__ = ["outputs_of_folds"]
+__all__ = ["HeldOutFolds"]
 
 _SMALL = 4  # a fold of fewer than d / _SMALL samples is left out by its hat matrix, a larger one by its sums
 
 
-def outputs_of_folds(
-    points: Tensor,
-    targets: Tensor,
-    folds: Tensor,
-    moments: Moments,
-    set_targets: Tensor,
-    place: Tensor,
-    penalties: Sequence[float],
-) -> Tensor:
-    """Outputs ``(p, n, c)`` for each of p penalties, every sample's by the head without its fold.
+class HeldOutFolds:
+    """Heads that have not seen a fold, for one penalty after the other.
 
-    They equal those of a head that is solved anew without the fold, to rounding: of a small fold g by
-    T_g − (I − H_gg)⁻¹(T_g − F_g) with the hat matrix H = 1/n + (x − x̄)(A + λI)⁻¹(x − x̄)ᵀ, of a large one by
-    taking its sums out.
+    They equal heads that are solved anew without the fold, to rounding: of a small fold g the outputs are
+    T_g − (I − H_gg)⁻¹(T_g − F_g) with the hat matrix H = 1/n + (x − x̄)(A + λI)⁻¹(x − x̄)ᵀ, of a large one
+    its sums are taken out. What is kept for all penalties is at most 2·n·d numbers, and d² for each large
+    fold.
 
     Args:
         points: ``(n, d)`` float64 unit vectors.
-        targets: ``(n, c)`` their targets.
-        folds: ``(n,)`` int64 number of each sample's fold, from 0.
-        moments: of all these samples.
-        set_targets: ``(s, c)`` targets of the label sets of the moments.
         place: ``(n,)`` which label set each sample has.
-        penalties: the λ.
+        folds: ``(n,)`` int64 number of each sample's fold, from 0.
+        moments: of all these samples, with s label sets.
+        set_targets: ``(s, c)`` targets of the label sets.
     """
-    outputs = torch.empty(len(penalties), *targets.shape, dtype=torch.float64)
-    hats = _HatMatrices(RidgeSystem.of(moments, set_targets), points)
-    for fold in range(int(folds.max()) + 1):
-        rows = (folds == fold).nonzero()[:, 0]
-        if len(rows) * _SMALL < points.shape[1]:
-            for number, penalty in enumerate(penalties):
-                outputs[number, rows] = hats.outputs_without(rows, targets[rows], penalty)
-            continue
-        rest = RidgeSystem.of(_without(moments, points[rows], place[rows]), set_targets)
-        for number, penalty in enumerate(penalties):
+
+    def __init__(
+        self, points: Tensor, place: Tensor, folds: Tensor, moments: Moments, set_targets: Tensor
+    ) -> None:
+        self._points, self._place, self._set_targets = points, place, set_targets
+        rows = [(folds == fold).nonzero()[:, 0] for fold in range(int(folds.max()) + 1)]
+        self._small = [each for each in rows if len(each) * _SMALL < points.shape[1]]
+        large = [each for each in rows if len(each) * _SMALL >= points.shape[1]]
+        self._large = [
+            (each, RidgeSystem.of(_without(moments, points[each], place[each]), set_targets))
+            for each in large
+        ]
+        if self._small:
+            self._whole = RidgeSystem.of(moments, set_targets)
+            values, vectors = torch.linalg.eigh(self._whole.spread)
+            self._values = values.clamp_min(0)
+            self._turned = (points - self._whole.mean) @ vectors
+            self._slopes = vectors.T @ self._whole.slopes
+
+    def outputs(self, penalty: float) -> Tensor:
+        """Outputs ``(n, c)``, every sample's by the head without its fold.
+
+        Raises:
+            DataError: if the penalty is too small for the equations to have a solution.
+        """
+        outputs = torch.empty(len(self._points), self._set_targets.shape[1], dtype=torch.float64)
+        for rows, rest in self._large:
             weight, bias = rest.solve(penalty)
-            outputs[number, rows] = points[rows] @ weight + bias
-    return outputs
+            outputs[rows] = self._points[rows] @ weight + bias
+        for rows in self._small:
+            outputs[rows] = self._hat_matrix_outputs(rows, penalty)
+        return outputs
 
-
-class _HatMatrices:
-    """Outputs for small folds, from one eigendecomposition for all folds and penalties."""
-
-    def __init__(self, system: RidgeSystem, points: Tensor) -> None:
-        self._system, self._points = system, points
-
-    @cached_property
-    def _eigen(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Eigenvalues, and points and slopes in the basis of the eigenvectors."""
-        values, vectors = torch.linalg.eigh(self._system.spread)
-        turned = (self._points - self._system.mean) @ vectors
-        return values.clamp_min(0), turned, vectors.T @ self._system.slopes
-
-    def outputs_without(self, rows: Tensor, targets: Tensor, penalty: float) -> Tensor:
+    def _hat_matrix_outputs(self, rows: Tensor, penalty: float) -> Tensor:
         """Outputs ``(m, c)`` of rows ``(m,)`` by the head without these."""
-        values, turned, slopes = self._eigen
-        within = turned[rows] / (values + penalty)
-        hat = within @ turned[rows].T + 1 / len(self._points)
-        missed = targets - (within @ slopes + self._system.rates)
+        targets = self._set_targets[self._place[rows]]
+        if is_singular(self._values + penalty):
+            raise no_solution(penalty, self._whole.spread)
+        within = self._turned[rows] / (self._values + penalty)
+        hat = within @ self._turned[rows].T + 1 / len(self._points)
+        missed = targets - (within @ self._slopes + self._whole.rates)
         identity = torch.eye(len(rows), dtype=torch.float64)
-        error: Tensor = torch.linalg.solve(identity - hat, missed)
-        return targets - error
+        outputs: Tensor = targets - torch.linalg.solve(identity - hat, missed)
+        return outputs
 
 
 def _without(moments: Moments, points: Tensor, place: Tensor) -> Moments:

@@ -8,17 +8,12 @@ import torch
 from torch import Tensor
 
 from labeltree.errors import DataError
+from labeltree.geometry.unit_vectors import check_finite, unit_vectors
 
-__all__ = ["Moments", "unit_rows"]
+__all__ = ["Moments", "clean_labels"]
 
 _ROWS = 16384  # rows that are widened to float64 at once
-
-
-def unit_rows(vectors: Tensor) -> Tensor:
-    """Vectors ``(n, d)`` as float64, each divided by its own length; a vector of zeros stays."""
-    wide = vectors.double()
-    lengths: Tensor = torch.linalg.vector_norm(wide, dim=1, keepdim=True)
-    return wide / torch.where(lengths > 0, lengths, 1.0)
+_ROUNDING = 1e-6  # of sums of unit vectors in float64, or of a vector that was computed anew in float32
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +46,8 @@ class Moments:
                 further one. Samples without a label, or with the root alone, are left out.
 
         Raises:
-            DataError: if the shapes differ, or a vector holds NaN or infinity.
+            DataError: if the shapes differ, labels are not integers from −1, or a vector holds NaN or
+                infinity.
         """
         labels, kept = clean_labels(vectors, nodes)
         distinct, place = torch.unique(labels, dim=0, return_inverse=True)
@@ -60,7 +56,7 @@ class Moments:
         sums = torch.zeros(len(distinct), dim, dtype=torch.float64)
         products = torch.zeros(dim, dim, dtype=torch.float64)
         for rows, places in zip(torch.split(kept, _ROWS), torch.split(place, _ROWS), strict=True):
-            part = unit_rows(vectors[rows])
+            part = unit_vectors(vectors[rows])
             sums.index_add_(0, places, part)
             products.addmm_(part.T, part)
         return cls(distinct, counts, sums, products)
@@ -82,9 +78,13 @@ class Moments:
         """The moments without samples that are among them.
 
         Raises:
-            DataError: if they are not: a label set would have fewer than no samples.
+            DataError: if no samples can have what would be left: a label set has fewer than none, or sums
+                and products contradict each other. Vectors that are alike enough to others of their label to
+                leave possible sums are not noticed.
         """
-        return self._combine(other, -1.0)
+        rest = self._combine(other, -1.0)
+        rest._check_possible()
+        return rest
 
     def relabel(self, new_nodes: Tensor) -> Moments:
         """The moments after a change of the taxonomy, without the samples.
@@ -93,8 +93,13 @@ class Moments:
             new_nodes: ``(num_nodes,)`` int64 node of the new taxonomy for each old one.
 
         Raises:
-            DataError: if a label with samples leads nowhere.
+            DataError: if a label with samples leads nowhere, or has no place among the new nodes.
         """
+        if self.labels.numel() and int(self.labels.max()) >= len(new_nodes):
+            raise DataError(
+                f"new_nodes has {len(new_nodes)} entries, but there are samples of node "
+                f"{int(self.labels.max())}; give one for each node of the old taxonomy"
+            )
         moved = torch.where(self.labels >= 0, new_nodes[self.labels.clamp_min(0)], -1)
         lost = (moved <= 0).all(1)
         if bool(lost.any()):
@@ -121,10 +126,24 @@ class Moments:
         labels, place = torch.unique(self.labels, dim=0, return_inverse=True)
         counts = torch.zeros(len(labels), dtype=torch.float64).index_add_(0, place, self.counts)
         sums = torch.zeros(len(labels), self.dim, dtype=torch.float64).index_add_(0, place, self.sums)
-        if bool((counts < -0.5).any()):
-            raise DataError("samples are taken out that are not among these moments")
         kept = counts > 0.5
+        if bool((counts < -0.5).any()) or bool((sums[~kept].norm(dim=1) > _ROUNDING).any()):
+            raise DataError(_NEVER_ADDED)
         return Moments(labels[kept], counts[kept].round(), sums[kept], self.products)
+
+    def _check_possible(self) -> None:
+        """Raise a `DataError` if no unit vectors have these moments, though every count is above 0."""
+        scatter = self.products - self.sums.T @ (self.sums / self.counts[:, None])
+        scatter.diagonal().add_(_ROUNDING)
+        failed = int(torch.linalg.cholesky_ex(scatter)[1])
+        if failed or float(self.products.trace()) > float(self.counts.sum()) + _ROUNDING:
+            raise DataError(_NEVER_ADDED)
+
+
+_NEVER_ADDED = (
+    "some of these samples are not among these moments: pass the vectors and labels that were added, after a "
+    "change of the taxonomy with their new labels"
+)
 
 
 def clean_labels(vectors: Tensor, nodes: Tensor) -> tuple[Tensor, Tensor]:
@@ -133,13 +152,14 @@ def clean_labels(vectors: Tensor, nodes: Tensor) -> tuple[Tensor, Tensor]:
     Raises:
         DataError: see `Moments.of`.
     """
-    if vectors.ndim != 2 or len(vectors) != len(nodes):
+    if vectors.ndim != 2 or nodes.ndim not in (1, 2) or len(vectors) != len(nodes):
         raise DataError(
-            f"vectors must be (n, d) with one label each; got {tuple(vectors.shape)} and {len(nodes)} labels"
+            f"vectors must be (n, d) with one label each, or a row of labels; got {tuple(vectors.shape)} and "
+            f"{len(nodes)} labels"
         )
-    if not bool(vectors.isfinite().all()):
-        row = int((~vectors.isfinite()).any(1).nonzero()[0])
-        raise DataError(f"vector {row} holds NaN or infinity; leave such rows out")
+    if nodes.is_floating_point() or nodes.dtype == torch.bool or bool((nodes < -1).any()):
+        raise DataError("labels are nodes of the taxonomy, integers of at least 0, or -1 where missing")
+    check_finite(vectors)
     sets = nodes[:, None] if nodes.ndim == 1 else nodes
     sets = _sorted_sets(torch.where(sets > 0, sets, -1))
     kept = (sets[:, 0] >= 0).nonzero()[:, 0]

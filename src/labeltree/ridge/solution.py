@@ -10,39 +10,40 @@ from torch import Tensor
 from labeltree.errors import DataError
 from labeltree.ridge.moments import Moments
 from labeltree.taxonomy import Taxonomy
-from labeltree.taxonomy.label_sets import finest_labels
+from labeltree.taxonomy.label_sets import distinct_labels, finest_classes
 
-__all__ = ["RidgeSystem", "class_targets", "classes_with_samples"]
+__all__ = ["RidgeSystem", "class_targets", "is_singular", "no_solution"]
+
+_NAMED = 3  # constant columns that a message names
 
 
-def classes_with_samples(labels: Tensor, taxonomy: Taxonomy) -> Tensor:
-    """The classes ``(c,)`` of label sets ``(s, k)``: labels with no other label below them, ascending.
+def class_targets(labels: Tensor, taxonomy: Taxonomy) -> tuple[Tensor, Tensor]:
+    """The classes ``(c,)`` of label sets ``(s, k)``, ascending, and the target ``(s, c)`` of each set.
+
+    Classes are the labels with no other label below them. A label is shared evenly by the classes at or below
+    it; the labels of a set count equally, except that one above another of them says nothing further.
+
+    Args:
+        labels: nodes, −1 where there is no further one; each set has a label below the root.
+        taxonomy: of the labels.
 
     Raises:
-        DataError: if there are fewer than two.
+        DataError: if there are fewer than two classes, or a label is no node of the taxonomy.
     """
-    given = labels[labels > 0]
-    classes = finest_labels(given, taxonomy).nonzero()[:, 0]
+    if labels.numel() and int(labels.max()) >= taxonomy.num_nodes:
+        raise DataError(
+            f"a label is {int(labels.max())}, but the taxonomy has the nodes 0 to {taxonomy.num_nodes - 1}"
+        )
+    classes = finest_classes(labels, taxonomy)
     if len(classes) < 2:
         raise DataError(f"there must be samples of at least two classes; there are samples of {len(classes)}")
-    return classes
-
-
-def class_targets(labels: Tensor, classes: Tensor, taxonomy: Taxonomy) -> Tensor:
-    """Targets ``(s, c)`` of label sets ``(s, k)``: each label is shared evenly by the classes at or below it.
-
-    The labels of a set count equally; −1 is no label. A label without a class at or below it, which cannot be
-    where the classes are those of the labels, counts for nothing.
-    """
-    ends = taxonomy.subtree_end
-    targets = torch.zeros(len(labels), len(classes), dtype=torch.float64)
-    for column in labels.T:
-        node = column.clamp_min(0)
-        below = (
-            (classes[None] >= node[:, None]) & (classes[None] < ends[node][:, None]) & (column > 0)[:, None]
-        )
+    sets = distinct_labels(labels, taxonomy)
+    targets = torch.zeros(len(sets), len(classes), dtype=torch.float64)
+    for column in sets.T:
+        node = column.clamp_min(0)[:, None]
+        below = (classes >= node) & (classes < taxonomy.subtree_end[node]) & (column > 0)[:, None]
         targets += below / below.sum(1, keepdim=True).clamp_min(1)
-    return targets / (labels > 0).sum(1, keepdim=True).clamp_min(1)
+    return classes, targets / (sets > 0).sum(1, keepdim=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,8 +80,34 @@ class RidgeSystem:
         return cls(mean, rates, (spread + spread.T) / 2, slopes)
 
     def solve(self, penalty: float) -> tuple[Tensor, Tensor]:
-        """W ``(d, c)`` and b ``(c,)`` for a penalty λ above 0."""
+        """W ``(d, c)`` and b ``(c,)`` for a penalty λ above 0.
+
+        Raises:
+            DataError: if the penalty is too small for the equations to have a solution in float64.
+        """
         system = self.spread.clone()
         system.diagonal().add_(penalty)
-        weight = torch.cholesky_solve(self.slopes, torch.linalg.cholesky(system))
+        factor, failed = torch.linalg.cholesky_ex(system)
+        if int(failed) or is_singular(factor.diagonal().square()):
+            raise no_solution(penalty, self.spread)
+        weight = torch.cholesky_solve(self.slopes, factor)
         return weight, self.rates - self.mean @ weight
+
+
+def is_singular(values: Tensor) -> bool:
+    """Whether eigenvalues, or squares of the diagonal of a Cholesky factor, are too far apart."""
+    return float(values.min()) < 1e-14 * float(values.max())
+
+
+def no_solution(penalty: float, spread: Tensor) -> DataError:
+    """The error of a system that is singular, which names the columns that are constant."""
+    diagonal = spread.diagonal()
+    constant = (diagonal <= 1e-12 * diagonal.max().clamp_min(1e-300)).nonzero()[:, 0].tolist()
+    named = ", ".join(map(str, constant[:_NAMED]))
+    if constant[_NAMED:]:
+        named += f" and {len(constant) - _NAMED} more"
+    why = f"; leave out columns that are constant ({named})" if constant else ""
+    return DataError(
+        f"the equations have no solution at penalty {penalty:g}, which is too small for these vectors{why}; "
+        "give a larger penalty, such as 0.001, or none, so that it is chosen"
+    )

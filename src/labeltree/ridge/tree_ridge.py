@@ -2,33 +2,45 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
 import torch
-from scipy.optimize import minimize_scalar
 from torch import Tensor
 
-from labeltree.data.stratified import make_folds
+from labeltree.checks import check_choice, check_number
+from labeltree.decisions.calibrators import Calibrator
+from labeltree.decisions.class_nodes import ClassNodes
+from labeltree.decisions.posterior_space import check_instance, posterior_embeddings
 from labeltree.errors import DataError
-from labeltree.metrics.functional import map_at_r
-from labeltree.ridge.class_similarity import SIMILARITIES, Similarity, class_points, class_similarity
-from labeltree.ridge.folds import outputs_of_folds
-from labeltree.ridge.moments import Moments, clean_labels, unit_rows
-from labeltree.ridge.solution import RidgeSystem, class_targets, classes_with_samples
+from labeltree.geometry.unit_vectors import unit_vectors
+from labeltree.ridge.moments import Moments
+from labeltree.ridge.solution import RidgeSystem, class_targets
 from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy.check_nodes import as_nodes
+from labeltree.taxonomy.class_similarity import (
+    SIMILARITIES,
+    Similarity,
+    check_tree_share,
+    class_similarity,
+)
 
-__all__ = ["PENALTIES", "TREE_SHARES", "FoldOutputs", "TreeRidge", "fit_tree_ridge"]
+__all__ = ["TreeRidge", "check_settings"]
 
-PENALTIES = tuple(10.0 ** (step / 2) for step in range(-6, 5))
-"""The λ that are tried, from 0.001 to 100 (of vectors of unit length)."""
-TREE_SHARES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
-INSTANCES = (0.0, 0.1, 0.2, 0.5, 1.0)
-SPACE_SAMPLES = 2000
-"""Samples of whole folds, at least, by which the space is chosen."""
-_SHARPEST = 1000.0  # the largest scale of the probabilities
+
+_ABOVE_ZERO = 5e-324  # the smallest number of float64
+
+
+def check_settings(**settings: object) -> None:
+    """Raise a ValueError for a setting that is not as `TreeRidge` has it."""
+    for name, value in settings.items():
+        if name == "tree":
+            check_tree_share(value)
+        elif name == "instance":
+            check_instance(value)
+        elif name == "similarity":
+            check_choice(name, value, SIMILARITIES)
+        else:
+            check_number(name, value, "a number above 0", least=_ABOVE_ZERO)
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,10 +51,12 @@ class TreeRidge:
         moments: of the samples that it was solved from.
         taxonomy: of their labels.
         penalty: λ of the answers.
-        scale: s of the probabilities softmax(s·F), from samples that the head has not seen.
+        scale: s of the probabilities, from samples that the head has not seen.
+        calibration: ``(num_nodes, 2)`` slope w and offset b of each class in the probabilities
+            softmax(w·z + b) with z = log softmax(s·F); 1 and 0 for a class to which nothing was fitted.
         tree: how much the tree counts in embeddings, from 0 (classes are equal or different) to 1.
-        instance: how much the vectors themselves count beside the classes in `expected_points`, from 0.
-        similarity: likeness of classes, see `class_similarity`.
+        instance: how much the vectors themselves count beside the classes in `posterior_embeddings`, from 0.
+        similarity: of classes, see `class_similarity`.
         classes: ``(c,)`` nodes that it answers.
         weight: ``(d, c)`` W.
         bias: ``(c,)`` b.
@@ -52,6 +66,7 @@ class TreeRidge:
     taxonomy: Taxonomy
     penalty: float
     scale: float
+    calibration: Tensor
     tree: float
     instance: float
     similarity: Similarity
@@ -67,6 +82,7 @@ class TreeRidge:
         *,
         penalty: float,
         scale: float,
+        calibration: Tensor | None = None,
         tree: float = 0.5,
         instance: float = 0.0,
         similarity: Similarity = "depth",
@@ -74,73 +90,102 @@ class TreeRidge:
         """Solve the head from sums, with settings that are given.
 
         Raises:
-            DataError: if there are samples of fewer than two classes.
+            DataError: if there are samples of fewer than two classes, a label is no node of the taxonomy, or
+                the penalty is too small for the equations to have a solution.
             ValueError: if a setting is out of range.
         """
-        if penalty <= 0:
-            raise ValueError(f"penalty is {penalty}; it must be above 0")
-        if instance < 0:
-            raise ValueError(f"instance is {instance}; it must not be below 0")
-        classes = classes_with_samples(moments.labels, taxonomy)
-        class_similarity(classes, taxonomy, similarity, tree)  # raises ValueError
-        targets = class_targets(moments.labels, classes, taxonomy)
+        check_settings(penalty=penalty, scale=scale, tree=tree, instance=instance, similarity=similarity)
+        classes, targets = class_targets(moments.labels, taxonomy)
         weight, bias = RidgeSystem.of(moments, targets).solve(penalty)
-        return cls(moments, taxonomy, penalty, scale, tree, instance, similarity, classes, weight, bias)
+        if calibration is None:
+            calibration = no_calibration(taxonomy)
+        return cls(
+            moments, taxonomy, penalty, scale, calibration, tree, instance, similarity, classes, weight, bias
+        )
 
     def outputs(self, vectors: Tensor) -> Tensor:
         """F ``(n, c)``: what ridge regression gives for each class; each row sums to 1."""
         if vectors.ndim != 2 or vectors.shape[1] != len(self.weight):
             raise DataError(f"the head reads {len(self.weight)} numbers a sample, got {tuple(vectors.shape)}")
-        return unit_rows(vectors) @ self.weight + self.bias
+        return unit_vectors(vectors) @ self.weight + self.bias
+
+    def log_probabilities(self, vectors: Tensor) -> Tensor:
+        """Log-probabilities ``(n, c)`` of the classes, calibrated on the folds."""
+        slopes, offsets = self.calibration[self.classes].T.tolist()
+        calibrator = Calibrator("vector", slopes=tuple(slopes), offsets=tuple(offsets))
+        return calibrator(self.scale * self.outputs(vectors), ClassNodes(self.classes, self.taxonomy))
 
     def probabilities(self, vectors: Tensor) -> Tensor:
-        """Probabilities ``(n, c)`` of the classes, softmax(s·F), with s fitted on the folds."""
-        return (self.scale * self.outputs(vectors)).softmax(1)
+        """Probabilities ``(n, c)`` of the classes, calibrated on the folds."""
+        return self.log_probabilities(vectors).exp()
 
     def predict(self, vectors: Tensor) -> Tensor:
-        """The most probable class ``(n,)`` of each sample, as nodes."""
-        return self.classes[self.outputs(vectors).argmax(1)]
+        """The most probable class ``(n,)`` of each sample, as nodes.
+
+        Raises:
+            DataError: if a vector has another width, or holds NaN or infinity.
+        """
+        return self.classes[self.log_probabilities(vectors).argmax(1)]
 
     def embed(self, vectors: Tensor, *, tree: float | None = None) -> Tensor:
-        """Linear embeddings ``(n, r)`` whose inner products are F·G·Fᵀ, with the classes' mean at the origin.
+        """Linear embeddings ``(n, c)`` whose inner products are F·G·Fᵀ, with the classes' mean at the origin.
 
         Args:
             vectors: ``(n, d)``.
             tree: how much the tree counts, 0 to 1; None = as chosen. Nothing is solved anew.
         """
-        return self.outputs(vectors) @ self._points(tree, centred=True)
+        share = self.tree if tree is None else tree
+        points = torch.linalg.cholesky(class_similarity(self.classes, self.taxonomy, self.similarity, share))
+        embeddings: Tensor = self.outputs(vectors) @ (points - points.mean(0))
+        return embeddings
 
-    def expected_points(
+    def posterior_embeddings(
         self, vectors: Tensor, *, tree: float | None = None, instance: float | None = None
     ) -> Tensor:
-        """The posterior space ``(n, r)``: each sample at the mean of the class points by its probabilities.
-
-        The inner product of two samples is then the expected likeness of their classes, pᵀ·G·q: the best
-        order on average if the probabilities are right. It cannot tell samples of one class apart:
-        ``instance`` puts the unit vectors beside it. Compare the points by cosine.
+        """The posterior space of the head, see `labeltree.decisions.posterior_embeddings`.
 
         Args:
             vectors: ``(n, d)``.
             tree: as in `embed`.
             instance: how much the vectors count beside the classes, from 0; None = as chosen.
+
+        Returns:
+            ``(n, c)``, or ``(n, c + d)`` with ``instance`` above 0.
         """
-        weight = self.instance if instance is None else instance
-        if weight < 0:
-            raise ValueError(f"instance is {weight}; it must not be below 0")
-        points = self.probabilities(vectors) @ self._points(tree, centred=False)
-        return beside(points, unit_rows(vectors), weight)
+        return posterior_embeddings(
+            self.probabilities(vectors),
+            self.classes,
+            self.taxonomy,
+            similarity=self.similarity,
+            tree=self.tree if tree is None else tree,
+            vectors=vectors,
+            instance=self.instance if instance is None else instance,
+        )
 
     def add(self, vectors: Tensor, nodes: Tensor) -> TreeRidge:
-        """The head with further samples, also of new classes, at the same settings; see `Moments.of`."""
-        return self._solve(self.moments + Moments.of(vectors, nodes))
+        """The head with further samples, also of new classes, at the same settings; see `Moments.of`.
+
+        Raises:
+            DataError: if the shapes differ, or a vector holds NaN or infinity.
+            TaxonomyError: if a label is no node.
+        """
+        return self._solve(self.moments + self._moments(vectors, nodes))
 
     def forget(self, vectors: Tensor, nodes: Tensor) -> TreeRidge:
         """The head of the samples without these, equal to one that has never seen them, at the same settings.
 
+        Args:
+            vectors: ``(n, d)`` as they were added.
+            nodes: their labels as they were added, or as a change of the taxonomy has moved them.
+
         Raises:
-            DataError: if a label set would have fewer than no samples.
+            DataError: if they cannot have been added, as far as sums show it, see `Moments`.
+            TaxonomyError: if a label is no node.
         """
-        return self._solve(self.moments - Moments.of(vectors, nodes))
+        return self._solve(self.moments - self._moments(vectors, nodes))
+
+    def _moments(self, vectors: Tensor, nodes: Tensor) -> Moments:
+        return Moments.of(vectors, as_nodes(nodes, self.taxonomy.num_nodes))
 
     def pool(self, *others: TreeRidge) -> TreeRidge:
         """The head of the samples of several heads, none of which moves; the settings are those of this one.
@@ -163,7 +208,14 @@ class TreeRidge:
             new_nodes: ``(num_nodes,)`` node of the new taxonomy for each old one, as
                 `TaxonomyMapping.new_nodes` has it.
         """
-        return replace(self, taxonomy=taxonomy)._solve(self.moments.relabel(new_nodes))
+        moments = self.moments.relabel(new_nodes)
+        kept = (new_nodes > 0).nonzero()[:, 0]
+        moved = new_nodes[kept]
+        sums = torch.zeros(taxonomy.num_nodes, 2, dtype=torch.float64)
+        sums.index_add_(0, moved, self.calibration[kept])
+        counts = torch.bincount(moved, minlength=taxonomy.num_nodes)[:, None]
+        calibration = torch.where(counts > 0, sums / counts.clamp_min(1), no_calibration(taxonomy))
+        return replace(self, taxonomy=taxonomy, calibration=calibration)._solve(moments)
 
     def _solve(self, moments: Moments) -> TreeRidge:
         return TreeRidge.of(
@@ -171,186 +223,13 @@ class TreeRidge:
             self.taxonomy,
             penalty=self.penalty,
             scale=self.scale,
+            calibration=self.calibration,
             tree=self.tree,
             instance=self.instance,
             similarity=self.similarity,
         )
 
-    def _points(self, tree: float | None, *, centred: bool) -> Tensor:
-        share = self.tree if tree is None else tree
-        likeness = class_similarity(self.classes, self.taxonomy, self.similarity, share)
-        return class_points(likeness, centred=centred)
 
-
-def beside(points: Tensor, vectors: Tensor, weight: float) -> Tensor:
-    """Points ``(n, r)`` with vectors ``(n, d)`` beside them, whose inner products count by the weight."""
-    return torch.cat([points, math.sqrt(weight) * vectors], 1) if weight else points
-
-
-@dataclass(frozen=True, eq=False)
-class FoldOutputs:
-    """What heads say of samples whose fold they have not seen.
-
-    Attributes:
-        rows: ``(m,)`` the samples with a label.
-        folds: ``(m,)`` fold of each.
-        outputs: ``(m, c)`` F of each, by the head without its fold.
-        probabilities: ``(m, c)`` softmax(s·F).
-        classes: ``(c,)`` nodes.
-    """
-
-    rows: Tensor
-    folds: Tensor
-    outputs: Tensor
-    probabilities: Tensor
-    classes: Tensor
-
-    def pick(self, samples: Tensor) -> FoldOutputs:
-        """Those of some samples, a mask ``(m,)``."""
-        return FoldOutputs(
-            self.rows[samples],
-            self.folds[samples],
-            self.outputs[samples],
-            self.probabilities[samples],
-            self.classes,
-        )
-
-
-def fit_tree_ridge(
-    vectors: Tensor,
-    nodes: Tensor,
-    taxonomy: Taxonomy,
-    *,
-    groups: Tensor | None = None,
-    tree: float | None = None,
-    instance: float | None = None,
-    similarity: Similarity | None = None,
-    penalty: float | None = None,
-    folds: int = 5,
-    seed: int = 0,
-) -> tuple[TreeRidge, FoldOutputs]:
-    """Solve the ridge head of labelled vectors; what is not given is chosen by folds that it has not seen.
-
-    λ and the scale of the probabilities have the least log loss over the folds. The space that is searched is
-    judged by MAP@R within each held-out fold: the tree counts as much, and then the vectors as little, as
-    keeps it within a standard error of the best.
-
-    Args:
-        vectors: ``(n, d)`` features of any encoder, brought to unit length one by one.
-        nodes: ``(n,)`` labels, leaves or inner nodes, −1 where missing; or ``(n, k)`` several.
-        taxonomy: of the labels.
-        groups: ``(n,)`` samples of one group, such as a patient, are in one fold; −1 = a group by itself.
-        tree: see `TreeRidge`; None = chosen.
-        instance: see `TreeRidge`; None = chosen.
-        similarity: None = chosen.
-        penalty: λ; None = chosen.
-        folds: number of folds, at least 2.
-        seed: of the folds.
-
-    Returns:
-        The head, and what the folds say of each sample.
-
-    Raises:
-        DataError: if there are fewer than two classes, or groups than folds, or a vector is not finite.
-        ValueError: if a setting is out of range.
-    """
-    labels, rows = clean_labels(vectors, nodes)
-    moments = Moments.of(vectors[rows], labels)
-    classes = classes_with_samples(labels, taxonomy)
-    set_targets = class_targets(moments.labels, classes, taxonomy)
-    place = torch.unique(labels, dim=0, return_inverse=True)[1]
-    known = None if groups is None else groups[rows]
-    fold = make_folds(labels[:, 0], taxonomy, folds, groups=known, seed=seed)
-    penalties = PENALTIES if penalty is None else (penalty,)
-    points = unit_rows(vectors[rows])
-    outputs = outputs_of_folds(points, set_targets[place], fold, moments, set_targets, place, penalties)
-    sure = (set_targets[place] == 1).any(1)  # one finest label: what log loss is about
-    answer = set_targets[place][sure].argmax(1)
-    scales = [_best_scale(one[sure], answer) for one in outputs]
-    losses = [_log_loss(one[sure], answer, scale) for one, scale in zip(outputs, scales, strict=True)]
-    best = int(np.argmin(losses))
-    probabilities = (scales[best] * outputs[best]).softmax(1)
-    out_of_fold = FoldOutputs(rows, fold, outputs[best], probabilities, classes)
-    share, kind, weight = _choose_space(
-        out_of_fold.pick(sure),
-        points[sure],
-        classes[answer],
-        taxonomy,
-        TREE_SHARES if tree is None else (tree,),
-        SIMILARITIES if similarity is None else (similarity,),
-        INSTANCES if instance is None else (instance,),
-    )
-    settings = {"penalty": penalties[best], "scale": scales[best], "tree": share, "instance": weight}
-    return TreeRidge.of(moments, taxonomy, similarity=kind, **settings), out_of_fold
-
-
-def _best_scale(outputs: Tensor, answer: Tensor) -> float:
-    best = minimize_scalar(
-        lambda log: _log_loss(outputs, answer, math.exp(log)),
-        bounds=(0.0, math.log(_SHARPEST)),
-        method="bounded",
-        options={"xatol": 0.01},  # a hundredth of the scale
-    )
-    return math.exp(float(best.x))
-
-
-def _log_loss(outputs: Tensor, answer: Tensor, scale: float) -> float:
-    return float(torch.nn.functional.cross_entropy(scale * outputs, answer))
-
-
-def _choose_space(
-    seen: FoldOutputs,
-    points: Tensor,
-    nodes: Tensor,
-    taxonomy: Taxonomy,
-    shares: Sequence[float],
-    kinds: Sequence[Similarity],
-    instances: Sequence[float],
-) -> tuple[float, Similarity, float]:
-    """How much the tree counts, by which likeness, and how much the vectors count; see `fit_tree_ridge`.
-
-    Args:
-        seen: of the samples with one finest label, n of them.
-        points: ``(n, d)`` their unit vectors.
-        nodes: ``(n,)`` their labels.
-        taxonomy: of the labels.
-        shares: of the tree, to choose from.
-        kinds: of likeness, to choose from.
-        instances: weights of the vectors, to choose from.
-    """
-    folds = _folds_of_samples(seen.folds, SPACE_SAMPLES)
-
-    def precision(share: float, kind: Similarity, instance: float) -> Tensor:
-        of_classes = class_points(class_similarity(seen.classes, taxonomy, kind, share), centred=False)
-        space = beside(seen.probabilities @ of_classes, points, instance).float()
-        parts = [map_at_r(space[rows], nodes[rows], taxonomy=taxonomy, reduction="none") for rows in folds]
-        return torch.cat(parts).double()
-
-    tried = [(share, kind, instances[0]) for kind in kinds for share in shares]
-    share, kind, _ = _level_with_best(tried, precision)[-1] if len(tried) > 1 else tried[0]
-    further = [(share, kind, instance) for instance in instances]
-    return _level_with_best(further, precision)[0] if len(further) > 1 else further[0]
-
-
-def _folds_of_samples(folds: Tensor, enough: int) -> list[Tensor]:
-    """Rows of the first folds that have enough samples together, of all if they have fewer."""
-    chosen: list[Tensor] = []
-    for fold in range(int(folds.max()) + 1):
-        if sum(map(len, chosen)) < enough:
-            chosen.append((folds == fold).nonzero()[:, 0])
-    return chosen
-
-
-def _level_with_best(
-    tried: Sequence[tuple[float, Similarity, float]], measure: Callable[[float, Similarity, float], Tensor]
-) -> list[tuple[float, Similarity, float]]:
-    """The settings, ascending, whose mean is within a standard error (of the difference) of the greatest."""
-    values = {settings: measure(*settings) for settings in tried}
-    best = max(values, key=lambda settings: float(values[settings].nanmean()))
-    level = []
-    for settings, each in values.items():
-        behind = (values[best] - each)[~each.isnan()]
-        error = float(behind.std()) / math.sqrt(len(behind)) if len(behind) > 1 else math.inf
-        if settings == best or float(behind.mean()) <= error:
-            level.append(settings)
-    return sorted(level, key=lambda settings: (settings[0], settings[2], float(values[settings].nanmean())))
+def no_calibration(taxonomy: Taxonomy) -> Tensor:
+    """Slopes 1 and offsets 0, ``(num_nodes, 2)``."""
+    return torch.tensor([1.0, 0.0], dtype=torch.float64).repeat(taxonomy.num_nodes, 1)

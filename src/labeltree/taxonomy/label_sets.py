@@ -14,6 +14,7 @@ __all__ = [
     "common_ancestors",
     "covered_nodes",
     "distinct_labels",
+    "finest_classes",
     "finest_labels",
     "labels_by_row",
     "shared_depth",
@@ -23,10 +24,19 @@ __all__ = [
 
 def finest_labels(nodes: Tensor, taxonomy: Taxonomy) -> Tensor:
     """Mask of the labels with no other label below them, ``(num_nodes,)`` bool."""
-    used = torch.unique(nodes[nodes > 0])  # in preorder the first label below a node comes right after it
-    following = torch.cat([used[1:], torch.tensor([taxonomy.num_nodes])])
     finest = torch.zeros(taxonomy.num_nodes, dtype=torch.bool)
-    finest[used] = following >= taxonomy.subtree_end[used]
+    finest[finest_classes(nodes, taxonomy)] = True
+    return finest
+
+
+def finest_classes(labels: Tensor, taxonomy: Taxonomy) -> Tensor:
+    """The distinct labels with no other label below them, ascending: the classes a classifier can learn.
+
+    Missing labels and the root are left out; the labels may have any shape.
+    """
+    used = torch.unique(labels[labels > 0])  # in preorder the first label below a node comes right after it
+    following = torch.cat([used[1:], torch.tensor([taxonomy.num_nodes])])
+    finest: Tensor = used[following >= taxonomy.subtree_end[used]]
     return finest
 
 

@@ -1,0 +1,220 @@
+"""Fits the ridge head: what is not given is chosen by folds that it has not seen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from labeltree.checks import check_integer
+from labeltree.data.stratified import make_folds
+from labeltree.decisions.calibrators import best_temperature, fit_calibrator
+from labeltree.decisions.class_nodes import ClassNodes
+from labeltree.errors import DataError
+from labeltree.geometry.unit_vectors import unit_vectors
+from labeltree.ridge.folds import HeldOutFolds
+from labeltree.ridge.moments import Moments, clean_labels
+from labeltree.ridge.solution import class_targets
+from labeltree.ridge.space import choose_space, rows_of_first_folds
+from labeltree.ridge.tree_ridge import TreeRidge, check_settings, no_calibration
+from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy.check_nodes import as_nodes
+from labeltree.taxonomy.class_similarity import Similarity
+from labeltree.taxonomy.label_sets import distinct_labels
+
+__all__ = ["PENALTIES", "FoldOutputs", "fit_tree_ridge"]
+
+PENALTIES = tuple(10.0 ** (step / 2) for step in range(-6, 5))
+"""The λ that are tried, from 0.001 to 100 (of vectors of unit length)."""
+CALIBRATION_SAMPLES = 2000
+"""Samples of whole folds, at least, to which slopes and offsets of the classes are fitted."""
+_BLOCKS = 5  # of folds, at most, that are calibrated on the others
+_ROWS = 4096
+
+
+@dataclass(frozen=True, eq=False)
+class FoldOutputs:
+    """What heads say of samples whose fold they have not seen.
+
+    Attributes:
+        rows: ``(m,)`` the samples with a label.
+        labels: ``(m,)`` label of each, −1 where it has several that do not lie above one another.
+        folds: ``(m,)`` fold of each.
+        outputs: ``(m, c)`` F of each, by the head without its fold.
+        probabilities: ``(m, c)`` of each, calibrated on the outputs of the other folds.
+        classes: ``(c,)`` nodes.
+    """
+
+    rows: Tensor
+    labels: Tensor
+    folds: Tensor
+    outputs: Tensor
+    probabilities: Tensor
+    classes: Tensor
+
+
+def fit_tree_ridge(
+    vectors: Tensor,
+    nodes: Tensor,
+    taxonomy: Taxonomy,
+    *,
+    groups: Tensor | None = None,
+    tree: float | None = None,
+    instance: float | None = None,
+    similarity: Similarity | None = None,
+    penalty: float | None = None,
+    folds: int = 5,
+    seed: int = 0,
+) -> tuple[TreeRidge, FoldOutputs]:
+    """Solve the ridge head of labelled vectors; what is not given is chosen by folds that it has not seen.
+
+    λ and the scale of the probabilities have the least log loss over the folds; a slope and an offset of each
+    class are then fitted to the same outputs, see `fit_calibrator`. The space that is searched is judged by
+    MAP@R within each held-out fold: the tree counts as much, and then the vectors as little, as keeps it
+    within a standard error of the best.
+
+    Args:
+        vectors: ``(n, d)`` features of any encoder, brought to unit length one by one.
+        nodes: ``(n,)`` labels, leaves or inner nodes, −1 where missing; or ``(n, k)`` several.
+        taxonomy: of the labels.
+        groups: ``(n,)`` samples of one group, such as a patient, are in one fold; −1 = of no known group, the
+            sample is one by itself.
+        tree: see `TreeRidge`; None = chosen.
+        instance: see `TreeRidge`; None = chosen.
+        similarity: None = chosen.
+        penalty: λ; None = chosen.
+        folds: number of folds, from 2 to the number of groups that have labelled samples.
+        seed: of the folds.
+
+    Returns:
+        The head, and what the folds say of each sample.
+
+    Raises:
+        DataError: if there are fewer than two classes, or groups than folds, no sample has a class as its
+            only label, a vector is not finite, shapes differ, or the penalty is too small for the equations
+            to have a solution.
+        TaxonomyError: if a label is no node.
+        ValueError: if a setting is out of range.
+    """
+    given = {"penalty": penalty, "tree": tree, "instance": instance, "similarity": similarity}
+    check_settings(**{name: value for name, value in given.items() if value is not None})
+    check_integer("folds", folds, 2)
+    check_integer("seed", seed, 0)
+    if groups is not None and (len(groups) != len(vectors) or groups.is_floating_point()):
+        raise DataError(
+            f"groups must be one integer for each of the {len(vectors)} vectors, -1 where unknown; got "
+            f"{len(groups)} of {groups.dtype}"
+        )
+    labels, rows = clean_labels(vectors, as_nodes(nodes, taxonomy.num_nodes))
+    moments = Moments.of(vectors[rows], labels)
+    classes, set_targets = class_targets(moments.labels, taxonomy)
+    place = torch.unique(labels, dim=0, return_inverse=True)[1]
+    single = _single_labels(labels, taxonomy)
+    judged = ClassNodes(classes, taxonomy).judges(single)
+    if not bool(judged.any()):
+        raise DataError("no sample has a class as its only label; give some samples one, at its finest")
+    fold = make_folds(
+        labels[:, 0], taxonomy, int(folds), groups=None if groups is None else groups[rows], seed=int(seed)
+    )
+    points = unit_vectors(vectors[rows])
+    held_out = HeldOutFolds(points, place, fold, moments, set_targets)
+    answers = torch.searchsorted(classes, single[judged])
+    penalties = PENALTIES if penalty is None else (float(penalty),)
+    chosen, scale, outputs = _choose_penalty(held_out, penalties, judged, answers)
+    seen = FoldOutputs(rows, single, fold, outputs, torch.empty(0), classes)
+    calibration, probabilities = _calibrate(scale, seen, taxonomy)
+    seen = FoldOutputs(rows, single, fold, outputs, probabilities, classes)
+    space = choose_space(
+        probabilities[judged], points[judged], single[judged], fold[judged], classes, taxonomy,
+        tree=tree, instance=instance, similarity=similarity,
+    )  # fmt: skip
+    head = TreeRidge.of(
+        moments,
+        taxonomy,
+        penalty=chosen,
+        scale=scale,
+        calibration=calibration,
+        tree=space.tree,
+        instance=space.instance,
+        similarity=space.similarity,
+    )
+    return head, seen
+
+
+def _single_labels(labels: Tensor, taxonomy: Taxonomy) -> Tensor:
+    """The label ``(m,)`` of samples with label sets ``(m, k)``, −1 for those with several."""
+    sets = distinct_labels(labels, taxonomy)
+    return torch.where((sets >= 0).sum(1) == 1, sets[:, 0], -1)
+
+
+def _choose_penalty(
+    held_out: HeldOutFolds, penalties: tuple[float, ...], judged: Tensor, answers: Tensor
+) -> tuple[float, float, Tensor]:
+    """The λ and the scale with the least log loss, and the outputs ``(m, c)`` at this λ.
+
+    Args:
+        held_out: heads that have not seen a fold.
+        penalties: to choose from.
+        judged: ``(m,)`` samples that count, none but those with a class as their only label.
+        answers: the column of each of these classes.
+    """
+    best: tuple[float, float, float, Tensor] | None = None
+    for penalty in penalties:
+        outputs = held_out.outputs(penalty)
+        counted = outputs if bool(judged.all()) else outputs[judged]
+        scale, loss = _best_scale(counted, answers)
+        if best is None or loss < best[0]:
+            best = loss, penalty, scale, outputs
+    assert best is not None
+    return best[1:]
+
+
+def _best_scale(outputs: Tensor, answers: Tensor) -> tuple[float, float]:
+    """The scale with the least log loss, between 1/1000 and 1000, and this loss."""
+
+    def loss(temperature: float) -> float:
+        parts = zip(torch.split(outputs, _ROWS), torch.split(answers, _ROWS), strict=True)
+        losses = [
+            torch.nn.functional.cross_entropy(part / temperature, right, reduction="sum")
+            for part, right in parts
+        ]
+        return float(torch.stack(losses).sum()) / len(answers)
+
+    temperature = best_temperature(loss, tolerance=0.01)  # a hundredth of the scale
+    return 1 / temperature, loss(temperature)
+
+
+def _calibrate(scale: float, seen: FoldOutputs, taxonomy: Taxonomy) -> tuple[Tensor, Tensor]:
+    """Slopes and offsets as `TreeRidge.calibration` has them, and probabilities ``(m, c)`` of the samples.
+
+    The probabilities of a fold are calibrated on other folds, so that they have not seen its labels.
+
+    Args:
+        scale: of the outputs.
+        seen: what the folds say, without probabilities.
+        taxonomy: of the labels.
+    """
+    classes = ClassNodes(seen.classes, taxonomy)
+    blocks = seen.folds % _BLOCKS
+    probabilities = torch.empty_like(seen.outputs)
+    for block in sorted(set(blocks.tolist())):
+        rows = (blocks == block).nonzero()[:, 0]
+        others = (blocks != block).nonzero()[:, 0]
+        slopes = _fit_slopes(scale, seen, others, classes)
+        logits = (scale * seen.outputs[rows]).log_softmax(1)
+        probabilities[rows] = (logits * slopes[:, 0] + slopes[:, 1]).softmax(1)
+    calibration = no_calibration(taxonomy)
+    calibration[seen.classes] = _fit_slopes(scale, seen, torch.arange(len(seen.rows)), classes)
+    return calibration, probabilities
+
+
+def _fit_slopes(scale: float, seen: FoldOutputs, rows: Tensor, classes: ClassNodes) -> Tensor:
+    """Slope and offset ``(c, 2)`` of each class, fitted to samples of the first folds among the rows."""
+    chosen = rows[torch.cat(rows_of_first_folds(seen.folds[rows], CALIBRATION_SAMPLES))]
+    calibrator = fit_calibrator(
+        scale * seen.outputs[chosen], seen.labels[chosen], classes, "vector", quick=True
+    )
+    if calibrator.kind == "none":  # no label among them
+        return torch.tensor([1.0, 0.0], dtype=torch.float64).repeat(len(classes), 1)
+    return torch.tensor([calibrator.slopes, calibrator.offsets], dtype=torch.float64).T
