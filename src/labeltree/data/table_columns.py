@@ -162,8 +162,79 @@ class DataTable:
         there = np.flatnonzero(entries.codes >= 0)
         return [entries.texts[code] for code in entries.codes[there].tolist()], rows[there].astype(np.int64)
 
-    def take(self, rows: np.ndarray[Any, Any]) -> pa.Table:
-        """The Arrow table of some rows."""
+    def holds_numbers(self, column: str) -> bool:
+        """Whether the cells of a column are numbers."""
+        import pyarrow as pa
+
+        kind = self._table.column(self.columns.index(column)).type
+        return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
+
+    def numbers(self, column: str) -> np.ndarray[Any, Any]:
+        """The numbers of a column ``(n,)``, NaN where one is missing.
+
+        Raises:
+            DataError: If it holds something else.
+        """
+        import pyarrow as pa
+
+        if not self.holds_numbers(column):
+            cells = self.cells(column)
+            text = next((text for text in cells.texts if not _is_number(text)), None)
+            what = "no numbers" if text is None else f"{text[:50]!r} in row {cells.rows_of(text)[0]}, no number"
+            raise DataError(f"{self}: the column '{column}' has {what}; correct it, or leave the column out")
+        values = self._table.column(self.columns.index(column))
+        return np.asarray(values.cast(pa.float64(), safe=False).to_numpy())
+
+    def holds_vectors(self, column: str) -> bool:
+        """Whether the cells of a column are lists of real numbers."""
+        import pyarrow as pa
+
+        return self.holds_lists(column) and pa.types.is_floating(
+            self._table.column(self.columns.index(column)).type.value_type
+        )
+
+    def vectors(self, column: str) -> np.ndarray[Any, Any]:
+        """The lists of numbers of a column as an array ``(n, d)``; the row of a missing one is NaN.
+
+        Raises:
+            DataError: If they hold no numbers, or differ in length.
+        """
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        values = self._table.column(self.columns.index(column))
+        kind = values.type.value_type
+        if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+            raise DataError(f"{self}: the lists of the column '{column}' hold {kind}, not numbers")
+        lengths = pc.list_value_length(values).to_numpy()
+        there = ~np.isnan(lengths) if lengths.dtype.kind == "f" else np.ones(len(lengths), bool)
+        width = int(lengths[there][0]) if there.any() else 0
+        uneven = np.flatnonzero(there & (lengths != width))
+        if len(uneven):
+            raise DataError(
+                f"{self}: row {uneven[0] + 1} has {int(lengths[uneven[0]]):,} numbers in '{column}', and row "
+                f"{np.flatnonzero(there)[0] + 1} has {width:,}; vectors are of one length"
+            )
+        result = np.full((len(lengths), width), np.nan, np.float32)
+        start = 0
+        for chunk in values.chunks:
+            flat = chunk.flatten().to_numpy(zero_copy_only=False)
+            rows = start + np.flatnonzero(there[start : start + len(chunk)])
+            result[rows] = flat.reshape(-1, width) if width else 0
+            start += len(chunk)
+        return result
+
+    @property
+    def arrow(self) -> pa.Table:
+        """The Arrow table."""
+        return self._table
+
+    def with_columns(self, table: pa.Table) -> DataTable:
+        """The table with other columns."""
+        return DataTable(self.path, table)
+
+    def take(self, rows: np.ndarray[Any, Any] | pa.Array) -> pa.Table:
+        """The Arrow table of some rows; a missing number of a row gives a row without cells."""
         return self._table.take(rows)
 
     def row_name(self, row: int) -> str:
@@ -181,6 +252,14 @@ class DataTable:
         if missing.size:
             raise DataError(f"{self}, row {missing[0]}: the column '{column}' is empty")
         return [cells.texts[code] for code in cells.codes.tolist()]
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _make_table(column: str, values: pa.Array) -> pa.Table:

@@ -18,6 +18,7 @@ from labeltree.training.objective import Objective
 from labeltree.training.recipe import Recipe
 from labeltree.training.recipe_data import open_recipe_source
 from labeltree.training.resolution import resolve_recipe
+from labeltree.training.standardise import standardise
 
 __all__ = ["Experiment", "prepare"]
 
@@ -44,7 +45,7 @@ class Experiment:
     def network(self) -> Network:
         """The network that the module trains, as it is evaluated; it shares the module's weights."""
         module = self.module
-        shape = None if module.encoder.modality == "text" else self.source.image_shape
+        shape = self.source.image_shape if module.encoder.modality in ("image", "both") else None
         return Network(
             module.recipe,
             self.source.taxonomy,
@@ -66,9 +67,12 @@ def prepare(recipe: Recipe, source: Source | None = None) -> Experiment:
     source = source if source is not None else open_recipe_source(recipe)
     recipe = resolve_recipe(recipe, source)
     L.seed_everything(recipe.seed, verbose=False)
-    image_shape = None if encoder_modality(recipe.encoder) == "text" else source.image_shape
-    encoder = recipe_encoder(recipe, image_shape)
+    reads_images = encoder_modality(recipe.encoder) in ("image", "both")
+    image_shape = source.image_shape if reads_images else None
+    encoder = recipe_encoder(recipe, image_shape, width=source.vectors and source.vectors.width)
     training = source.of_split("train")
+    if recipe.weights is None:
+        standardise(encoder, training)
     labels = training_labels(recipe, source.taxonomy, training.nodes)
     training = labels.source(training, recipe)
     objective = Objective(recipe, labels.taxonomy, encoder.feature_dim, source.aspect_taxonomies)

@@ -79,6 +79,12 @@ class TableRecipe:
             (all); None = 0.5.
         confidence_column: confidence in the label, 0 to 1.
         min_confidence: a label with less confidence becomes its parent.
+        vector_column: the array of an ``.npz`` file, the key of ``.obsm`` of an ``.h5ad`` file, the column of
+            lists of numbers, or the columns of numbers (``f_*``), that hold vectors; None = the only one,
+            that with a usual name (vectors, embeddings, features), or all numbers that are nothing else.
+        label_file: a table with the labels of vectors and their other columns, joined by id, or in the same
+            order; None = for ``features.npy``, ``features.csv`` beside it.
+        id_column: ids of vectors, by which they are named and joined; None = ``id``.
     """
 
     image_column: list[str] | str | None = None
@@ -101,6 +107,9 @@ class TableRecipe:
     agreement: float | None = None
     confidence_column: str | None = None
     min_confidence: float | None = None
+    vector_column: list[str] | str | None = None
+    label_file: str | None = None
+    id_column: str | None = None
 
     @property
     def columns(self) -> dict[str, Any]:

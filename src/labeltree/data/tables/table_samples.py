@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,9 +19,12 @@ from labeltree.data.images.image_files import HOW_TO_SKIP, OnError
 from labeltree.data.shards.shard_table import ShardTable
 from labeltree.data.table_columns import DataTable
 from labeltree.data.unused_rows import UnusedRows
+from labeltree.data.vectors.vector_columns import find_vectors
+from labeltree.data.vectors.vector_store import VectorStore
+from labeltree.data.vectors.vector_table import VectorTable
 from labeltree.errors import DataError
 
-__all__ = ["TableSamples", "find_samples", "has_ids", "image_path", "only_addresses", "sample_columns"]
+__all__ = ["TableSamples", "find_samples", "has_ids", "image_path", "only_addresses", "only_vectors", "sample_columns"]
 
 Array = np.ndarray[Any, Any]
 _IMAGE_COLUMNS = (
@@ -58,6 +61,8 @@ class TableSamples:
         places: Place of each sample's image in ``files``, ``(n,)``, -1 where it has none; None if every
             sample has one, in order.
         per_row: The most samples that a row can have.
+        vectors: Vectors of the samples, in order; None if they are images or texts.
+        vector_columns: Columns that the vectors were read from.
     """
 
     rows: Array
@@ -71,6 +76,8 @@ class TableSamples:
     unused: UnusedRows = field(default_factory=UnusedRows.none)
     places: Array | None = None
     per_row: int = 1
+    vectors: VectorStore | None = None
+    vector_columns: tuple[str, ...] = ()
 
 
 def find_samples(
@@ -81,16 +88,24 @@ def find_samples(
     place: tuple[str | Path | None, str | None] | None = None,
     *,
     either: bool = False,
+    vector_column: Sequence[str] | str | None = None,
+    others: Collection[str] = (),
 ) -> TableSamples:
     """The samples of a table; a row with several images gives several samples.
 
-    With ``either``, both images and texts are read, and a row may lack one of them.
+    With ``either``, both images and texts are read, and a row may lack one of them. Vectors are read if
+    ``vector_column`` names them, or the table has neither images nor texts; ``others`` are columns with
+    another purpose.
 
     Raises:
         DataError: If a column is missing, an image lies outside the folder, or, unless ``on_error`` is
             ``skip``, a cell is empty.
     """
     folder, rule = (None, None) if place is None else place
+    if vector_column is not None and (image_column is not None or text_column is not None):
+        raise DataError("vector_column excludes image_column and text_column; leave either out")
+    if vector_column is not None or (rule is None and only_vectors(table, image_column, text_column)):
+        return _vectors(table, vector_column, others, on_error)
     unused = UnusedRows.none()
     shown: tuple[list[str] | ImageParts, Array] | None = None
     by_rule: RowImages | None = None
@@ -147,6 +162,50 @@ def find_samples(
     notes = [] if image_column or text_column or rule else _also_possible(table, images, text)
     return TableSamples(
         rows, instances, files, texts, alike, tuple(images), text, tuple(notes), unused, per_row=per_row
+    )
+
+
+def only_vectors(
+    table: DataTable, image_column: Sequence[str] | str | None = None, text_column: str | None = None
+) -> bool:
+    """Whether a table has no column of images or texts, and is not one of occurrences."""
+    if image_column is not None or text_column is not None or isinstance(table, ShardTable):
+        return False
+    if isinstance(table, VectorTable):
+        return True
+    known = table.usual(_IMAGE_COLUMNS) or table.usual(_TEXT_COLUMNS) or table.usual(_IDS)
+    return known is None and _occurrence_columns(table) is None
+
+
+def _vectors(
+    table: DataTable, chosen: Sequence[str] | str | None, others: Collection[str], on_error: OnError
+) -> TableSamples:
+    """The samples of a table of vectors."""
+    given = find_vectors(table, chosen, others)
+    if given is None:
+        raise DataError(
+            f"{table} has no column of images ({', '.join(_IMAGE_COLUMNS)}) or texts "
+            f"({', '.join(_TEXT_COLUMNS)}) that is known by its name, and no vectors: neither lists nor several "
+            f"columns of numbers; it has {', '.join(table.columns)}: name one as image_column, text_column or "
+            "vector_column"
+        )
+    bad, told = given.store.bad_rows()
+    if len(bad):
+        what = f"{table}, {len(bad):,} of {table.num_rows:,} rows have a number that is missing or not finite: {told}"
+        if on_error == "raise" or len(bad) == table.num_rows:
+            raise DataError(f"{what}. Fill them, such as with the mean of the column, or skip them with {HOW_TO_SKIP}")
+        _log.warning("%s. They are skipped", what)
+    rows = np.setdiff1d(np.arange(table.num_rows), bad)
+    return TableSamples(
+        rows,
+        rows,
+        None,
+        None,
+        np.zeros(0, np.int64),
+        notes=given.notes,
+        unused=UnusedRows.because(bad, list(given.columns[:1]), "a number is missing or not finite"),
+        vectors=given.store.take(rows),
+        vector_columns=given.columns,
     )
 
 

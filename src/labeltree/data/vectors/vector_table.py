@@ -1,0 +1,197 @@
+"""Files of vectors (``.npz``, ``.npy``, ``.h5ad``) as tables: their columns of texts, and arrays beside them."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from labeltree.data.table_columns import DataTable
+from labeltree.errors import DataError
+from labeltree.safe_files import Reader, read_array, read_arrays
+from labeltree.taxonomy import Taxonomy
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["VECTOR_SUFFIXES", "VectorTable", "read_vector_file"]
+
+Array = np.ndarray[Any, Any]
+VECTOR_SUFFIXES = (".npz", ".npy", ".h5ad")
+_SINGULAR = {"labels": "label", "groups": "group", "splits": "split", "ids": "id", "classes": "class"}
+_LAYOUTS = ("X_umap", "X_tsne", "X_draw_graph_fa")  # made to be looked at
+_SPARSE = {"indices", "indptr", "shape", "data", "format"}
+_ARRAYS = Reader(
+    "a file of vectors", "write it again, as np.savez('features.npz', vectors=array, label=labels)"
+)
+
+
+class VectorTable(DataTable):
+    """A table that has arrays of vectors beside its columns.
+
+    Args:
+        path: Path of the file.
+        table: The other columns; their rows are those of the arrays.
+        arrays: By name, a function that reads the array ``(n, d)``.
+        spare: Names of arrays that are read only if they are named, or there is no other.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        table: pa.Table,
+        arrays: Mapping[str, Callable[[], Array]],
+        spare: Collection[str] = (),
+    ) -> None:
+        super().__init__(path, table)
+        self.arrays = dict(arrays)
+        self.spare = spare
+        self.columns += [name for name in arrays if name not in self.columns]
+
+    def __str__(self) -> str:
+        return f"'{self.path}'"
+
+    def array(self, name: str) -> Array:
+        """The array of this name."""
+        return self.arrays[name]()
+
+    def with_columns(self, table: pa.Table) -> VectorTable:
+        """The same arrays beside other columns."""
+        return VectorTable(self.path, table, self.arrays, self.spare)
+
+    def cells(self, column: str) -> Any:
+        """The cells of a column.
+
+        Raises:
+            DataError: If it is an array of vectors.
+        """
+        if column in self.arrays:
+            raise DataError(f"{self}: '{column}' holds vectors, not one text or number a row")
+        return super().cells(column)
+
+    def holds_lists(self, column: str) -> bool:
+        """Whether the cells of a column are lists."""
+        return column not in self.arrays and super().holds_lists(column)
+
+
+def read_vector_file(path: Path) -> VectorTable:
+    """Read a file of vectors; its arrays are mapped, or read when they are asked for.
+
+    Of an ``.npz`` file, arrays ``(n, d)`` of numbers are vectors, and arrays ``(n,)`` columns; names in the
+    plural, as ``labels``, are those of columns, ``label``. ``nodes``, as `labeltree embed` writes them, are
+    read as labels with the ``NAME.taxonomy.json`` beside. Of AnnData (``.h5ad``), the arrays are those in
+    ``.obsm``, and ``X``; the columns are those of ``.obs``, and its index is ``id``.
+
+    Raises:
+        DataError: If the file is missing, damaged, sparse or holds objects, which could run code.
+        ImportError: For ``.h5ad``, if anndata is not installed.
+    """
+    kind = path.suffix.lower()
+    if not path.is_file():
+        raise DataError(f"there is no file of vectors '{path}'")
+    if kind == ".npy":
+        array = read_array(path, _ARRAYS, mapped=True)
+        return _table_of(path, {"vectors": array})
+    if kind == ".npz":
+        return _table_of(path, read_arrays(path, _ARRAYS, mapped=True))
+    return _read_anndata(path)
+
+
+def _table_of(path: Path, arrays: Mapping[str, Array]) -> VectorTable:
+    import pyarrow as pa
+
+    if set(arrays) >= _SPARSE - {"data"}:
+        shape = " × ".join(f"{size:,}" for size in arrays["shape"].tolist())
+        raise DataError(
+            f"'{path}' holds a sparse matrix ({shape}); vectors are dense: write "
+            "np.savez(FILE, vectors=matrix.toarray()), or reduce it first, such as with sklearn's TruncatedSVD"
+        )
+    vectors = {name: array for name, array in arrays.items() if array.ndim != 1 and array.dtype.kind in "fiub"}
+    vectors = {name: array for name, array in vectors.items() if array.ndim}
+    rest = {name: array for name, array in arrays.items() if name not in vectors and array.ndim}
+    if not vectors:
+        flat = [name for name, array in rest.items() if array.ndim == 1 and array.dtype.kind in "fiu"]
+        shown = f"'{flat[0]}' is one row of {len(rest[flat[0]]):,} numbers" if flat else "it has " + (
+            ", ".join(f"'{name}' of {array.dtype.kind in 'US' and 'text' or array.dtype}" for name, array in rest.items())
+            or "no arrays"
+        )
+        raise DataError(
+            f"'{path}' holds no vectors: {shown}; write an array (n, d) of numbers, a row for each sample, as "
+            "np.savez('features.npz', vectors=array, label=labels)"
+        )
+    size = max((len(array) for array in rest.values()), default=len(next(iter(vectors.values()))))
+    if not any(len(array) == size for array in vectors.values()):
+        name, array = next(iter(vectors.items()))
+        other = next(name for name, one in rest.items() if len(one) == size)
+        turned = array.ndim == 2 and array.shape[1] == size
+        say = f"write {name}.T: a row is a sample" if turned else "there must be as many"
+        raise DataError(f"'{path}' has {len(array):,} rows in '{name}' but {size:,} in '{other}'; {say}")
+    columns: dict[str, Any] = {}
+    for name, array in rest.items():
+        if len(array) != size:
+            raise DataError(
+                f"'{path}' has {len(array):,} values in '{name}' but {size:,} rows in others; there must be as "
+                "many, in the same order"
+            )
+        name = name if _SINGULAR.get(name, name) in arrays else _SINGULAR.get(name, name)
+        texts = np.char.decode(array, "utf-8") if array.dtype.kind == "S" else array
+        columns[name] = pa.array(list(texts) if array.ndim == 2 else np.asarray(texts))
+    nodes = arrays.get("nodes")
+    if nodes is not None and "label" not in columns and path.with_suffix(".taxonomy.json").is_file():
+        taxonomy = Taxonomy.from_file(path.with_suffix(".taxonomy.json"))
+        paths = [taxonomy.path_name(node) for node in range(taxonomy.num_nodes)]
+        columns["label"] = pa.array([paths[node] if node > 0 else None for node in nodes.tolist()])
+    if not columns:  # a table of Arrow without columns has no rows
+        columns["row"] = pa.array(np.arange(size))
+    return VectorTable(
+        path,
+        pa.table(columns),
+        {name: partial(_itself, array) for name, array in vectors.items() if len(array) == size},
+    )
+
+
+def _itself(array: Array) -> Array:
+    return array
+
+
+def _read_anndata(path: Path) -> VectorTable:
+    import pyarrow as pa
+
+    if importlib.util.find_spec("anndata") is None:
+        raise ImportError(
+            f"'{path}' is AnnData, which needs the package anndata: pip install 'labeltree[anndata]'"
+        )
+    anndata: Any = importlib.import_module("anndata")
+    try:
+        data = anndata.read_h5ad(path, backed="r")
+    except Exception as error:  # anndata's and HDF5's errors have no common class
+        reason = str(error).strip().partition("\n")[0][:200]
+        raise DataError(f"'{path}' cannot be read as AnnData: {reason}; write it again with write_h5ad") from error
+    frame = data.obs.copy()
+    frame.insert(0, "id", data.obs_names.astype(str), allow_duplicates="id" in frame.columns)
+    frame = frame.loc[:, ~frame.columns.duplicated()]
+    try:
+        table = pa.Table.from_pandas(frame, preserve_index=False)
+    except pa.ArrowException as error:
+        raise DataError(f"'{path}': a column of .obs mixes texts and others ({error}); make it .astype(str)") from error
+    arrays = {str(name): partial(_dense, path, data.obsm, name) for name in data.obsm}
+    if data.X is not None:
+        arrays["X"] = partial(_dense, path, {"X": data.X}, "X")
+    return VectorTable(path, table, arrays, spare=("X", *_LAYOUTS))
+
+
+def _dense(path: Path, arrays: Any, name: str) -> Array:
+    values = arrays[name]
+    if hasattr(values, "to_numpy"):  # a frame in .obsm
+        values = values.to_numpy()
+    if "sparse" in type(values).__module__ or type(values).__name__.startswith(("_CSR", "_CSC", "CSR", "CSC")):
+        raise DataError(
+            f"'{path}': '{name}' is sparse; vectors are dense: reduce it first, such as with scanpy.pp.pca, and "
+            "name the key of .obsm, --table.vector_column X_pca"
+        )
+    return np.asarray(values[...] if hasattr(values, "shape") else values)
