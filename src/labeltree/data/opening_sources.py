@@ -67,9 +67,9 @@ def open_source(
 
     Args:
         spec: A name from ``list_datasets()``; or the path of a folder or of a ``.csv``, ``.tsv``,
-            ``.parquet`` or ``.zip`` file; or of vectors, ``.npz``, ``.npy`` or ``.h5ad``; or shards: ``.tar`` files as WebDataset writes them, or
-            ``.parquet`` files with the bytes of images, as a file, a folder of them, or a pattern
-            ``name-{000..099}.tar``. Write ``./NAME`` for a folder with the name of a data set.
+            ``.parquet`` or ``.zip`` file; or of vectors, ``.npz``, ``.npy`` or ``.h5ad``; or shards: ``.tar``
+            files as WebDataset writes them, or ``.parquet`` files with the bytes of images, as a file, a
+            folder of them, or a pattern ``name-{000..099}.tar``. Write ``./NAME`` for a folder with the name of a data set.
         taxonomy: A taxonomy, or its file, for folders and tables.
         mapping: What became of the nodes of an older version of ``taxonomy``, or its file: labels of the
             older version are read as nodes of ``taxonomy``, and labels that only ``taxonomy`` has as they
@@ -168,8 +168,8 @@ def open_source(
         source = open_table(path, taxonomy=taxonomy, missing_labels=missing, **both, **images, **chosen)
     elif path.exists():
         raise DataError(
-            f"'{name}' is neither a folder nor a table ({', '.join((*TABLE_SUFFIXES, *VECTOR_SUFFIXES))}); name a "
-            "folder or a table, or take 'labeltree predict RUN FILE' for single files"
+            f"'{name}' is neither a folder nor a table ({', '.join((*TABLE_SUFFIXES, *VECTOR_SUFFIXES))}); "
+            "name a folder or a table, or take 'labeltree predict RUN FILE' for single files"
         )
     else:
         near = difflib.get_close_matches(name, list_datasets(), 1)

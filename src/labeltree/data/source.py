@@ -326,9 +326,10 @@ class Source:
 
         See `sample_digests`.
         """
-        digests = []
+        digests: list[Array] = []
         if self.vectors is not None:
-            return self.vectors.digests()[rows.numpy()] if self.digests is None else self.digests[rows.numpy()]
+            known = self.vectors.digests() if self.digests is None else self.digests
+            return known[rows.numpy()]
         if self.store is not None:
             once, places = rows.unique(return_inverse=True)  # type: ignore[no-untyped-call]
             digests.append(self._image_digests(once)[places.numpy()])

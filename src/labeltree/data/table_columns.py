@@ -180,7 +180,9 @@ class DataTable:
         if not self.holds_numbers(column):
             cells = self.cells(column)
             text = next((text for text in cells.texts if not _is_number(text)), None)
-            what = "no numbers" if text is None else f"{text[:50]!r} in row {cells.rows_of(text)[0]}, no number"
+            what = (
+                "no numbers" if text is None else f"{text[:50]!r} in row {cells.rows_of(text)[0]}, no number"
+            )
             raise DataError(f"{self}: the column '{column}' has {what}; correct it, or leave the column out")
         values = self._table.column(self.columns.index(column))
         return np.asarray(values.cast(pa.float64(), safe=False).to_numpy())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -460,6 +460,10 @@ def _pairs(decider: Decider, request: Request) -> NamedSamples:
 def _open(decider: Decider, request: Request, per: str | None = None) -> NamedSamples:
     if request.named is not None:
         return request.named
+    if request.images and decider.run.network.modality == "vector":
+        if len(request.images) > 1 or request.texts:
+            raise DataError("the run reads vectors: name one file of them, such as features.npz")
+        request = replace(request, images=(), data=request.images[0])
     if request.images and request.texts:
         return _pairs(decider, request)
     if request.images:
@@ -510,6 +514,7 @@ def _names(source: Source) -> list[str]:
     every = torch.arange(len(source))
     return (
         source.paths(every)
+        or (source.sample_names() if source.vectors is not None else [])
         or (source.read(every) if source.texts is not None else [])
         or [f"{source.name} {instance}" for instance in source.instances.tolist()]
     )

@@ -69,7 +69,9 @@ def prepare(recipe: Recipe, source: Source | None = None) -> Experiment:
     L.seed_everything(recipe.seed, verbose=False)
     reads_images = encoder_modality(recipe.encoder) in ("image", "both")
     image_shape = source.image_shape if reads_images else None
-    encoder = recipe_encoder(recipe, image_shape, width=source.vectors and source.vectors.width)
+    encoder = recipe_encoder(
+        recipe, image_shape, width=None if source.vectors is None else source.vectors.width
+    )
     training = source.of_split("train")
     if recipe.weights is None:
         standardise(encoder, training)

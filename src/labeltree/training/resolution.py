@@ -165,16 +165,18 @@ def _leaves_views(recipe: Recipe) -> bool:
 
 def _check_vectors(recipe: Recipe, encoder: str) -> None:
     """Check the settings that a run on vectors does not have."""
-    check_idle(recipe, ["pretrained", "ema"], True, f"for encoder '{encoder}', which has no weights")
+    weightless = f"for encoder '{encoder}', which has no weights"
+    check_idle(recipe, ["pretrained"], recipe.pretrained is True, weightless)
+    check_idle(recipe, ["ema"], True, weightless)
     if recipe.trainable not in ("auto", "head"):
         raise ValueError(
-            f"trainable is '{recipe.trainable}', but encoder '{encoder}' has nothing to train below the head; "
-            "leave it out, or put a trained layer below all heads with adapter WIDTH"
+            f"trainable is '{recipe.trainable}', but encoder '{encoder}' has nothing to train below the "
+            "head; leave it out, or put a trained layer below all heads with adapter WIDTH"
         )
     if recipe.objective in _OF_AN_INSTANCE:
         raise ValueError(
-            f"objective '{recipe.objective}' compares augmented views of a sample, which vectors do not have; "
-            "take one that reads labels, such as 'auto'"
+            f"objective '{recipe.objective}' compares augmented views of a sample, which vectors do not "
+            "have; take one that reads labels, such as 'auto'"
         )
 
 

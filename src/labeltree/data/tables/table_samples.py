@@ -24,7 +24,15 @@ from labeltree.data.vectors.vector_store import VectorStore
 from labeltree.data.vectors.vector_table import VectorTable
 from labeltree.errors import DataError
 
-__all__ = ["TableSamples", "find_samples", "has_ids", "image_path", "only_addresses", "only_vectors", "sample_columns"]
+__all__ = [
+    "TableSamples",
+    "find_samples",
+    "has_ids",
+    "image_path",
+    "only_addresses",
+    "only_vectors",
+    "sample_columns",
+]
 
 Array = np.ndarray[Any, Any]
 _IMAGE_COLUMNS = (
@@ -185,15 +193,18 @@ def _vectors(
     if given is None:
         raise DataError(
             f"{table} has no column of images ({', '.join(_IMAGE_COLUMNS)}) or texts "
-            f"({', '.join(_TEXT_COLUMNS)}) that is known by its name, and no vectors: neither lists nor several "
-            f"columns of numbers; it has {', '.join(table.columns)}: name one as image_column, text_column or "
-            "vector_column"
+            f"({', '.join(_TEXT_COLUMNS)}) that is known by its name, and no vectors: neither lists nor "
+            f"several columns of numbers; it has {', '.join(table.columns)}: name one as image_column, "
+            "text_column or vector_column"
         )
     bad, told = given.store.bad_rows()
     if len(bad):
-        what = f"{table}, {len(bad):,} of {table.num_rows:,} rows have a number that is missing or not finite: {told}"
+        count = f"{len(bad):,} of {table.num_rows:,} rows"
+        what = f"{table}, {count} have a number that is missing or not finite: {told}"
         if on_error == "raise" or len(bad) == table.num_rows:
-            raise DataError(f"{what}. Fill them, such as with the mean of the column, or skip them with {HOW_TO_SKIP}")
+            raise DataError(
+                f"{what}. Fill them, such as with the mean of the column, or skip them with {HOW_TO_SKIP}"
+            )
         _log.warning("%s. They are skipped", what)
     rows = np.setdiff1d(np.arange(table.num_rows), bad)
     return TableSamples(

@@ -406,11 +406,13 @@ def _ids(table: DataTable, column: str, rows: Array, names: list[str]) -> tuple[
     if len(again):
         text, before = cells.texts[codes[again[0]]], rows[np.flatnonzero(codes == codes[again[0]])[0]]
         return names, [
-            f"rows {before + 1} and {rows[again[0]] + 1} have the same id '{text}' in '{column}' ({len(again):,} such "
-            f"rows), so that samples are named by their rows; if it stands for what samples were taken from, set "
-            f"--table.group_column {column}"
+            f"rows {before + 1} and {rows[again[0]] + 1} have the same id '{text}' in '{column}' "
+            f"({len(again):,} such rows), so that samples are named by their rows; if it stands for what "
+            f"samples were taken from, set --table.group_column {column}"
         ]
-    return [cells.texts[code] if code >= 0 else name for code, name in zip(codes.tolist(), names, strict=True)], []
+    return [
+        cells.texts[code] if code >= 0 else name for code, name in zip(codes.tolist(), names, strict=True)
+    ], []
 
 
 def _open_either(

@@ -29,8 +29,8 @@ def join_labels(table: DataTable, file: Path, id_column: str | None) -> tuple[Da
     Args:
         table: The table of vectors.
         file: The other table.
-        id_column: Column of ids of both; None = ``id`` or ``ids``. Rows are joined in their order if one of the
-            tables has no ids, and they are as many.
+        id_column: Column of ids of both; None = ``id`` or ``ids``. Rows are joined in their order if one
+            of the tables has no ids, and they are as many.
 
     Returns:
         The table, and sentences on what did not meet. Of columns that both have, those of the other table are
@@ -48,8 +48,9 @@ def join_labels(table: DataTable, file: Path, id_column: str | None) -> tuple[Da
         if other.num_rows != table.num_rows:
             which = table if left is None else other
             raise DataError(
-                f"{table} has {table.num_rows:,} vectors and {other} {other.num_rows:,} rows, and {which} has no "
-                "column of ids to join them by; write a column 'id' into both, or as many rows in the same order"
+                f"{table} has {table.num_rows:,} vectors and {other} {other.num_rows:,} rows, and {which} "
+                "has no column of ids to join them by; write a column 'id' into both, or as many rows in "
+                "the same order"
             )
         return _with(table, other, np.arange(table.num_rows), set()), [
             f"the rows of '{file.name}' are those of the vectors, in the same order: there are no ids in both"
@@ -62,8 +63,8 @@ def join_labels(table: DataTable, file: Path, id_column: str | None) -> tuple[Da
     if len(twice):
         text = theirs.texts[theirs.codes[twice[0]]]
         raise DataError(
-            f"{other}: rows {twice[0] + 1} and {rows_of[theirs.codes[twice[0]]] + 1} have the same id '{text}' in "
-            f"'{right}'; keep one of them, or name another column, --table.id_column"
+            f"{other}: rows {twice[0] + 1} and {rows_of[theirs.codes[twice[0]]] + 1} have the same id "
+            f"'{text}' in '{right}'; keep one of them, or name another column, --table.id_column"
         )
     place = dict(zip(theirs.texts, rows_of.tolist(), strict=True))
     rows = np.array([*(place.get(text, -1) for text in ours.texts), -1])[ours.codes]
@@ -76,11 +77,13 @@ def join_labels(table: DataTable, file: Path, id_column: str | None) -> tuple[Da
     notes = []
     if met < len(rows):
         notes.append(
-            f"{len(rows) - met:,} of {len(rows):,} vectors have no row in '{file.name}', and so no label; the first "
-            f"is row {np.flatnonzero(rows < 0)[0] + 1}"
+            f"{len(rows) - met:,} of {len(rows):,} vectors have no row in '{file.name}', and so no label; "
+            f"the first is row {np.flatnonzero(rows < 0)[0] + 1}"
         )
     if without := other.num_rows - len(np.unique(rows[rows >= 0])):
-        notes.append(f"{without:,} of {other.num_rows:,} rows of '{file.name}' have no vector, and are not used")
+        notes.append(
+            f"{without:,} of {other.num_rows:,} rows of '{file.name}' have no vector, and are not used"
+        )
     return _with(table, other, rows, {right}), notes
 
 
@@ -90,7 +93,9 @@ def _with(table: DataTable, other: DataTable, rows: np.ndarray[Any, Any], leave:
 
     taken = other.take(pa.array(rows, mask=rows < 0)).rename_columns(other.columns)
     own = table.arrow
-    own = own.drop_columns([name for name in own.column_names if name.strip() in other.columns and name not in leave])
+    own = own.drop_columns(
+        [name for name in own.column_names if name.strip() in other.columns and name not in leave]
+    )
     for name in taken.column_names:
         if name not in own.column_names:
             own = own.append_column(name, taken.column(name))

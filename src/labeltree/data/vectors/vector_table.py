@@ -1,4 +1,4 @@
-"""Files of vectors (``.npz``, ``.npy``, ``.h5ad``) as tables: their columns of texts, and arrays beside them."""
+"""Files of vectors (``.npz``, ``.npy``, ``.h5ad``) as tables: columns, and arrays beside them."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ Array = np.ndarray[Any, Any]
 VECTOR_SUFFIXES = (".npz", ".npy", ".h5ad")
 _SINGULAR = {"labels": "label", "groups": "group", "splits": "split", "ids": "id", "classes": "class"}
 _LAYOUTS = ("X_umap", "X_tsne", "X_draw_graph_fa")  # made to be looked at
+_PURPOSES = {*_SINGULAR, *_SINGULAR.values()}
 _SPARSE = {"indices", "indptr", "shape", "data", "format"}
 _ARRAYS = Reader(
     "a file of vectors", "write it again, as np.savez('features.npz', vectors=array, label=labels)"
@@ -109,34 +110,28 @@ def _table_of(path: Path, arrays: Mapping[str, Array]) -> VectorTable:
         shape = " × ".join(f"{size:,}" for size in arrays["shape"].tolist())
         raise DataError(
             f"'{path}' holds a sparse matrix ({shape}); vectors are dense: write "
-            "np.savez(FILE, vectors=matrix.toarray()), or reduce it first, such as with sklearn's TruncatedSVD"
+            "np.savez(FILE, vectors=matrix.toarray()), or reduce it first, such as with sklearn's "
+            "TruncatedSVD"
         )
-    vectors = {name: array for name, array in arrays.items() if array.ndim != 1 and array.dtype.kind in "fiub"}
-    vectors = {name: array for name, array in vectors.items() if array.ndim}
+    vectors = {name: array for name, array in arrays.items() if array.ndim > 1 and array.dtype.kind in "fiub"}
     rest = {name: array for name, array in arrays.items() if name not in vectors and array.ndim}
     if not vectors:
-        flat = [name for name, array in rest.items() if array.ndim == 1 and array.dtype.kind in "fiu"]
-        shown = f"'{flat[0]}' is one row of {len(rest[flat[0]]):,} numbers" if flat else "it has " + (
-            ", ".join(f"'{name}' of {array.dtype.kind in 'US' and 'text' or array.dtype}" for name, array in rest.items())
-            or "no arrays"
-        )
+        shown = ", ".join(f"'{name}' {array.dtype} {array.shape}" for name, array in arrays.items())
         raise DataError(
-            f"'{path}' holds no vectors: {shown}; write an array (n, d) of numbers, a row for each sample, as "
-            "np.savez('features.npz', vectors=array, label=labels)"
+            f"'{path}' holds no vectors, only {shown or 'nothing'}; write an array (n, d) of numbers, a row "
+            "for each sample, as np.savez('features.npz', vectors=array, label=labels)"
         )
-    size = max((len(array) for array in rest.values()), default=len(next(iter(vectors.values()))))
-    if not any(len(array) == size for array in vectors.values()):
-        name, array = next(iter(vectors.items()))
-        other = next(name for name, one in rest.items() if len(one) == size)
-        turned = array.ndim == 2 and array.shape[1] == size
-        say = f"write {name}.T: a row is a sample" if turned else "there must be as many"
-        raise DataError(f"'{path}' has {len(array):,} rows in '{name}' but {size:,} in '{other}'; {say}")
+    size = max(map(len, vectors.values()))
     columns: dict[str, Any] = {}
     for name, array in rest.items():
+        if len(array) != size and len(array) < size / 2 and name not in _PURPOSES:
+            continue  # such as the names of the classes
         if len(array) != size:
+            vector = next(one for one, values in vectors.items() if len(values) == size)
+            turned = vectors[vector].shape[1:] == (len(array),)
+            say = f"write {vector}.T: a row is a sample" if turned else "there must be as many, in one order"
             raise DataError(
-                f"'{path}' has {len(array):,} values in '{name}' but {size:,} rows in others; there must be as "
-                "many, in the same order"
+                f"'{path}' has {len(array):,} values in '{name}' but {size:,} rows in '{vector}'; {say}"
             )
         name = name if _SINGULAR.get(name, name) in arrays else _SINGULAR.get(name, name)
         texts = np.char.decode(array, "utf-8") if array.dtype.kind == "S" else array
@@ -171,14 +166,18 @@ def _read_anndata(path: Path) -> VectorTable:
         data = anndata.read_h5ad(path, backed="r")
     except Exception as error:  # anndata's and HDF5's errors have no common class
         reason = str(error).strip().partition("\n")[0][:200]
-        raise DataError(f"'{path}' cannot be read as AnnData: {reason}; write it again with write_h5ad") from error
+        raise DataError(
+            f"'{path}' cannot be read as AnnData: {reason}; write it again with write_h5ad"
+        ) from error
     frame = data.obs.copy()
     frame.insert(0, "id", data.obs_names.astype(str), allow_duplicates="id" in frame.columns)
     frame = frame.loc[:, ~frame.columns.duplicated()]
     try:
         table = pa.Table.from_pandas(frame, preserve_index=False)
     except pa.ArrowException as error:
-        raise DataError(f"'{path}': a column of .obs mixes texts and others ({error}); make it .astype(str)") from error
+        raise DataError(
+            f"'{path}': a column of .obs mixes texts and others ({error}); make it .astype(str)"
+        ) from error
     arrays = {str(name): partial(_dense, path, data.obsm, name) for name in data.obsm}
     if data.X is not None:
         arrays["X"] = partial(_dense, path, {"X": data.X}, "X")
@@ -189,9 +188,11 @@ def _dense(path: Path, arrays: Any, name: str) -> Array:
     values = arrays[name]
     if hasattr(values, "to_numpy"):  # a frame in .obsm
         values = values.to_numpy()
-    if "sparse" in type(values).__module__ or type(values).__name__.startswith(("_CSR", "_CSC", "CSR", "CSC")):
+    if "sparse" in type(values).__module__ or type(values).__name__.startswith(
+        ("_CSR", "_CSC", "CSR", "CSC")
+    ):
         raise DataError(
-            f"'{path}': '{name}' is sparse; vectors are dense: reduce it first, such as with scanpy.pp.pca, and "
-            "name the key of .obsm, --table.vector_column X_pca"
+            f"'{path}': '{name}' is sparse; vectors are dense: reduce it first, such as with scanpy.pp.pca, "
+            "and name the key of .obsm, --table.vector_column X_pca"
         )
     return np.asarray(values[...] if hasattr(values, "shape") else values)
