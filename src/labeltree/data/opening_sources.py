@@ -32,7 +32,7 @@ from labeltree.taxonomy.versions.between_versions import (
     why_coarser,
 )
 
-__all__ = ["check_named", "data_exist", "open_source", "with_missing_labels"]
+__all__ = ["check_named", "data_exist", "is_vector_file", "open_source", "with_missing_labels"]
 
 
 def open_source(
@@ -69,7 +69,8 @@ def open_source(
         spec: A name from ``list_datasets()``; or the path of a folder or of a ``.csv``, ``.tsv``,
             ``.parquet`` or ``.zip`` file; or of vectors, ``.npz``, ``.npy`` or ``.h5ad``; or shards: ``.tar``
             files as WebDataset writes them, or ``.parquet`` files with the bytes of images, as a file, a
-            folder of them, or a pattern ``name-{000..099}.tar``. Write ``./NAME`` for a folder with the name of a data set.
+            folder of them, or a pattern ``name-{000..099}.tar``. Write ``./NAME`` for a folder with the name
+            of a data set.
         taxonomy: A taxonomy, or its file, for folders and tables.
         mapping: What became of the nodes of an older version of ``taxonomy``, or its file: labels of the
             older version are read as nodes of ``taxonomy``, and labels that only ``taxonomy`` has as they
@@ -227,6 +228,11 @@ def _open_named_on(
         notes=(*source.notes, said),
         unused=unused,
     )
+
+
+def is_vector_file(path: str | Path) -> bool:
+    """Whether a file may hold vectors, by its name."""
+    return Path(path).suffix.lower() in (*TABLE_SUFFIXES, *VECTOR_SUFFIXES)
 
 
 def check_named(spec: str, data_path: str | Path | None = None) -> None:

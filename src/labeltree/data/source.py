@@ -326,10 +326,11 @@ class Source:
 
         See `sample_digests`.
         """
-        digests: list[Array] = []
+        digests = []
         if self.vectors is not None:
             known = self.vectors.digests() if self.digests is None else self.digests
-            return known[rows.numpy()]
+            of_rows: Array = known[rows.numpy()]
+            return of_rows
         if self.store is not None:
             once, places = rows.unique(return_inverse=True)  # type: ignore[no-untyped-call]
             digests.append(self._image_digests(once)[places.numpy()])

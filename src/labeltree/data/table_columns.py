@@ -26,6 +26,8 @@ __all__ = ["PARQUET", "Cells", "DataTable", "cell_text", "read_header", "text_ba
 
 _TABLE = Reader("a table", "write it again, or as .csv")
 PARQUET = (".parquet", ".pq")
+_TRIED = 1000  # cells that tell whether a column holds numbers
+_MISSING = ("na", "n/a", "null", "none")  # texts for a missing number
 _BLOCK = 4 << 20  # bytes of a text file that are read at once where it is not read as a whole
 _LONGEST_ROW = 64 << 20  # bytes; the reader of text files takes blocks of this size
 
@@ -163,29 +165,45 @@ class DataTable:
         return [entries.texts[code] for code in entries.codes[there].tolist()], rows[there].astype(np.int64)
 
     def holds_numbers(self, column: str) -> bool:
-        """Whether the cells of a column are numbers."""
+        """Whether most cells of a column, among the first thousand, are numbers, which may be texts."""
         import pyarrow as pa
 
-        kind = self._table.column(self.columns.index(column)).type
-        return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
+        values = self._table.column(self.columns.index(column))
+        if pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
+            return True
+        if not (pa.types.is_string(values.type) or pa.types.is_large_string(values.type)):
+            return False
+        texts = [text for value in values[:_TRIED].to_pylist() if (text := cell_text(value)) is not None]
+        texts = [text for text in texts if text.lower() not in _MISSING]
+        return bool(texts) and 2 * sum(map(_is_number, texts)) > len(texts)
 
     def numbers(self, column: str) -> np.ndarray[Any, Any]:
-        """The numbers of a column ``(n,)``, NaN where one is missing.
+        """The numbers of a column ``(n,)`` float64, NaN where one is missing.
 
         Raises:
             DataError: If it holds something else.
         """
         import pyarrow as pa
+        import pyarrow.compute as pc
 
-        if not self.holds_numbers(column):
-            cells = self.cells(column)
-            text = next((text for text in cells.texts if not _is_number(text)), None)
-            what = (
-                "no numbers" if text is None else f"{text[:50]!r} in row {cells.rows_of(text)[0]}, no number"
-            )
-            raise DataError(f"{self}: the column '{column}' has {what}; correct it, or leave the column out")
         values = self._table.column(self.columns.index(column))
-        return np.asarray(values.cast(pa.float64(), safe=False).to_numpy())
+        if pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
+            return np.asarray(values.cast(pa.float64(), safe=False).to_numpy())
+        try:
+            texts = pc.utf8_trim_whitespace(values)
+            return np.asarray(pc.if_else(pc.equal(texts, ""), None, texts).cast(pa.float64()).to_numpy())
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            cells = self.cells(column)
+        parsed = [math.nan if text.lower() in _MISSING else _number(text) for text in cells.texts]
+        bad = next((text for text, number in zip(cells.texts, parsed, strict=True) if number is None), None)
+        if bad is not None:
+            row = cells.rows_of(bad)[0]
+            raise DataError(
+                f"{self}, row {row}: the column '{column}' has {bad[:50]!r}, no number; correct it, or leave "
+                "the column out of the vectors"
+            )
+        numbers: np.ndarray[Any, Any] = np.array([*parsed, math.nan], np.float64)[cells.codes]
+        return numbers
 
     def holds_vectors(self, column: str) -> bool:
         """Whether the cells of a column are lists of real numbers."""
@@ -256,12 +274,15 @@ class DataTable:
         return [cells.texts[code] for code in cells.codes.tolist()]
 
 
-def _is_number(text: str) -> bool:
+def _number(text: str) -> float | None:
     try:
-        float(text)
+        return float(text)
     except ValueError:
-        return False
-    return True
+        return None
+
+
+def _is_number(text: str) -> bool:
+    return _number(text) is not None
 
 
 def _make_table(column: str, values: pa.Array) -> pa.Table:

@@ -58,11 +58,12 @@ def vector_queries(index: Index, place: str | Path) -> list[Query] | None:
     Raises:
         DataError: if the file cannot be read, or its vectors have another length.
     """
-    from labeltree.data.tables.table_source import TABLE_SUFFIXES
+    from labeltree.data.opening_sources import is_vector_file
     from labeltree.data.vectors.vector_table import VECTOR_SUFFIXES
 
-    kind = Path(place).suffix.lower()
-    if kind not in (*VECTOR_SUFFIXES, *TABLE_SUFFIXES) or (index.model is None and kind in TABLE_SUFFIXES):
+    if not is_vector_file(place):
+        return None
+    if index.model is None and Path(place).suffix.lower() not in VECTOR_SUFFIXES:
         return None
     if index.model is None:
         from labeltree.data.vectors.vector_columns import find_vectors

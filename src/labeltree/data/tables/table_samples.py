@@ -168,6 +168,7 @@ def find_samples(
         alike = _codes_but_for_case(words.texts, words.codes[rows])
     texts = None if words is None else [words.texts[code] for code in words.codes[rows].tolist()]
     notes = [] if image_column or text_column or rule else _also_possible(table, images, text)
+    notes += [] if image_column or text_column or rule else _vectors_beside(table)
     return TableSamples(
         rows, instances, files, texts, alike, tuple(images), text, tuple(notes), unused, per_row=per_row
     )
@@ -280,6 +281,17 @@ def _also_possible(table: DataTable, images: list[str], text: str | None) -> lis
                 f"the column '{other}' is not read; to read it, set --table.{option} {other}{and_images}"
             )
     return notes
+
+
+def _vectors_beside(table: DataTable) -> list[str]:
+    """A note on columns of vectors that were not read."""
+    if isinstance(table, ShardTable):
+        return []
+    lists = [name for name in table.columns if table.holds_vectors(name)][:1]
+    return [
+        f"the column '{name}' holds vectors and is not read; to train on them, set --table.vector_column {name}"
+        for name in lists
+    ]
 
 
 def sample_columns(

@@ -29,7 +29,8 @@ def join_labels(table: DataTable, file: Path, id_column: str | None) -> tuple[Da
     Args:
         table: The table of vectors.
         file: The other table.
-        id_column: Column of ids of both; None = ``id`` or ``ids``. Rows are joined in their order if one
+        id_column: Column of ids of both; None = ``id`` or ``ids``, of the other table else the column that
+            holds most of the vectors' ids. Rows are joined in their order if one
             of the tables has no ids, and they are as many.
 
     Returns:
@@ -42,8 +43,10 @@ def join_labels(table: DataTable, file: Path, id_column: str | None) -> tuple[Da
     other = DataTable.read(file)
     left = id_column if id_column in table.columns else usual_id_column(table)
     right = id_column if id_column in other.columns else usual_id_column(other)
-    if id_column is not None and left != id_column and right != id_column:
+    if id_column is not None and id_column not in (left, right):
         table.find(id_column)
+    if left is not None and right is None:
+        right = _with_the_ids(other, set(table.cells(left).texts))
     if left is None or right is None:
         if other.num_rows != table.num_rows:
             which = table if left is None else other
@@ -85,6 +88,14 @@ def join_labels(table: DataTable, file: Path, id_column: str | None) -> tuple[Da
             f"{without:,} of {other.num_rows:,} rows of '{file.name}' have no vector, and are not used"
         )
     return _with(table, other, rows, {right}), notes
+
+
+def _with_the_ids(table: DataTable, ids: set[str]) -> str | None:
+    """The column that holds most of some ids; None if none does."""
+    for name in table.columns:
+        if not table.holds_lists(name) and 2 * len(ids.intersection(table.cells(name).texts)) > len(ids):
+            return name
+    return None
 
 
 def _with(table: DataTable, other: DataTable, rows: np.ndarray[Any, Any], leave: set[str]) -> DataTable:
