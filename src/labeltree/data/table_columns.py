@@ -74,6 +74,11 @@ class DataTable:
             if self.columns.count(name) > 1:
                 raise DataError(f"{self} has {self.columns.count(name)} columns '{name}'; rename them")
 
+    @property
+    def label_hint(self) -> str:
+        """What else gives labels, for the error that no column does."""
+        return ""
+
     def __str__(self) -> str:
         return f"the table '{self.path}'"
 

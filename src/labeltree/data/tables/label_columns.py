@@ -384,5 +384,5 @@ def _no_label(table: DataTable, taken: Collection[str]) -> DataError:
         advice = f"{' > '.join(chain)} nest: if they are the labels, set {_setting(chain)}"
     return DataError(
         f"{table} has no column for labels that is known by its name ({', '.join(_USUAL)}); "
-        f"it has {', '.join(table.columns)}: {advice}"
+        f"it has {', '.join(table.columns)}: {advice}{table.label_hint}"
     )

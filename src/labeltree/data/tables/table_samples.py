@@ -289,7 +289,7 @@ def _vectors_beside(table: DataTable) -> list[str]:
         return []
     lists = [name for name in table.columns if table.holds_vectors(name)][:1]
     return [
-        f"the column '{name}' holds vectors and is not read; to train on them, set --table.vector_column {name}"
+        f"the column '{name}' holds vectors and is not read; to read them, set --table.vector_column {name}"
         for name in lists
     ]
 

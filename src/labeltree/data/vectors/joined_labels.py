@@ -93,7 +93,8 @@ def join_labels(table: DataTable, file: Path, id_column: str | None) -> tuple[Da
 def _with_the_ids(table: DataTable, ids: set[str]) -> str | None:
     """The column that holds most of some ids; None if none does."""
     for name in table.columns:
-        if not table.holds_lists(name) and 2 * len(ids.intersection(table.cells(name).texts)) > len(ids):
+        texts = [] if table.holds_lists(name) else table.cells(name).texts
+        if 2 * len(ids.intersection(texts)) > min(len(ids), len(texts)):
             return name
     return None
 
@@ -105,7 +106,11 @@ def _with(table: DataTable, other: DataTable, rows: np.ndarray[Any, Any], leave:
     taken = other.take(pa.array(rows, mask=rows < 0)).rename_columns(other.columns)
     own = table.arrow
     own = own.drop_columns(
-        [name for name in own.column_names if name.strip() in other.columns and name not in leave]
+        [
+            name
+            for name in own.column_names
+            if not name or (name.strip() in other.columns and name not in leave)
+        ]
     )
     for name in taken.column_names:
         if name not in own.column_names:

@@ -52,7 +52,13 @@ class VectorTable(DataTable):
         super().__init__(path, table)
         self.arrays = dict(arrays)
         self.spare = spare
+        self.columns = [name for name in self.columns if name]  # without what only counts rows
         self.columns += [name for name in arrays if name not in self.columns]
+
+    @property
+    def label_hint(self) -> str:
+        """What else gives labels."""
+        return "; or name a table that has them, with a column of the same ids, as --table.label_file"
 
     def __str__(self) -> str:
         return f"'{self.path}'"
@@ -142,7 +148,7 @@ def _table_of(path: Path, arrays: Mapping[str, Array]) -> VectorTable:
         paths = [taxonomy.path_name(node) for node in range(taxonomy.num_nodes)]
         columns["label"] = pa.array([paths[node] if node > 0 else None for node in nodes.tolist()])
     if not columns:  # a table of Arrow without columns has no rows
-        columns["row"] = pa.array(np.arange(size))
+        columns[""] = pa.array(np.arange(size))
     return VectorTable(
         path,
         pa.table(columns),
