@@ -254,7 +254,7 @@ class DataTable:
         """The Arrow table."""
         return self._table
 
-    def with_columns(self, table: pa.Table) -> DataTable:
+    def replace_columns(self, table: pa.Table) -> DataTable:
         """The table with other columns."""
         return DataTable(self.path, table)
 

@@ -165,7 +165,7 @@ class OpenedModel:
         try:
             array = np.asarray(samples)
         except ValueError as error:
-            raise DataError(f"the vectors differ in length, or are none: {error}") from error
+            raise DataError(f"the vectors differ in length, or hold no numbers: {error}") from error
         return array[None] if array.ndim == 1 else array
 
     def _pixels(self, sample: Any, place: int) -> np.ndarray[Any, Any]:
@@ -264,7 +264,7 @@ def _vector(sample: Any, place: int, width: int) -> np.ndarray[Any, Any]:
     """A vector ``(width,)`` float32.
 
     Raises:
-        DataError: if it is none, is of another length, or a number is not finite.
+        DataError: if it holds no numbers, is of another length, or a number is not finite.
     """
     try:
         vector = np.asarray(sample, np.float32)

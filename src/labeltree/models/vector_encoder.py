@@ -86,7 +86,7 @@ class VectorEncoder(Encoder):
         write_config(folder, {"width": self.width})
 
 
-def _from_config(folder: Path, channels: int, image_size: int) -> Encoder:
+def _rebuild(folder: Path, channels: int, image_size: int) -> Encoder:
     return VectorEncoder(read_config(folder, {"width": int})["width"])
 
 
@@ -94,7 +94,7 @@ def _from_config(folder: Path, channels: int, image_size: int) -> Encoder:
     "vectors",
     summary="vectors of another model or measurement, standardised by column; a head is trained on them",
     modality="vector",
-    from_config=_from_config,
+    from_config=_rebuild,
 )
 def vectors(channels: int, image_size: int) -> Encoder:
     """The encoder of vectors of this length."""

@@ -46,7 +46,7 @@ def join_labels(table: DataTable, file: Path, id_column: str | None) -> tuple[Da
     if id_column is not None and id_column not in (left, right):
         table.find(id_column)
     if left is not None and right is None:
-        right = _with_the_ids(other, set(table.cells(left).texts))
+        right = _find_ids(other, set(table.cells(left).texts))
     if left is None or right is None:
         if other.num_rows != table.num_rows:
             which = table if left is None else other
@@ -55,7 +55,7 @@ def join_labels(table: DataTable, file: Path, id_column: str | None) -> tuple[Da
                 "has no column of ids to join them by; write a column 'id' into both, or as many rows in "
                 "the same order"
             )
-        return _with(table, other, np.arange(table.num_rows), set()), [
+        return _add_columns(table, other, np.arange(table.num_rows), set()), [
             f"the rows of '{file.name}' are those of the vectors, in the same order: there are no ids in both"
         ]
     ours, theirs = table.cells(left), other.cells(right)
@@ -87,10 +87,10 @@ def join_labels(table: DataTable, file: Path, id_column: str | None) -> tuple[Da
         notes.append(
             f"{without:,} of {other.num_rows:,} rows of '{file.name}' have no vector, and are not used"
         )
-    return _with(table, other, rows, {right}), notes
+    return _add_columns(table, other, rows, {right}), notes
 
 
-def _with_the_ids(table: DataTable, ids: set[str]) -> str | None:
+def _find_ids(table: DataTable, ids: set[str]) -> str | None:
     """The column that holds most of some ids; None if none does."""
     for name in table.columns:
         texts = [] if table.holds_lists(name) else table.cells(name).texts
@@ -99,7 +99,9 @@ def _with_the_ids(table: DataTable, ids: set[str]) -> str | None:
     return None
 
 
-def _with(table: DataTable, other: DataTable, rows: np.ndarray[Any, Any], leave: set[str]) -> DataTable:
+def _add_columns(
+    table: DataTable, other: DataTable, rows: np.ndarray[Any, Any], leave: set[str]
+) -> DataTable:
     """The table with the columns of another one, of its ``rows (n,)``, -1 for none."""
     import pyarrow as pa
 
@@ -115,7 +117,7 @@ def _with(table: DataTable, other: DataTable, rows: np.ndarray[Any, Any], leave:
     for name in taken.column_names:
         if name not in own.column_names:
             own = own.append_column(name, taken.column(name))
-    return table.with_columns(own)
+    return table.replace_columns(own)
 
 
 def _some(texts: list[str]) -> str:

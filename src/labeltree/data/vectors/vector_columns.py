@@ -63,7 +63,7 @@ def find_vectors(
     if len(names) == 1 and (names[0] in whole or (names[0] in table.columns and table.holds_lists(names[0]))):
         return TableVectors(_store_of(table, names[0]), (names[0],))
     if names:
-        return _of_columns(table, [column for name in names for column in _matching(table, name)])
+        return _stack_columns(table, [column for name in names for column in _matching(table, name)])
     left = [name for name in whole if name not in others]
     spare = table.spare if isinstance(table, VectorTable) else ()
     if left:
@@ -78,7 +78,7 @@ def find_vectors(
         f"{len(measured):,} columns of numbers are read as vectors: {_list(measured)}; to read others, set "
         "--table.vector_column 'PREFIX*'"
     )
-    read = _of_columns(table, measured)
+    read = _stack_columns(table, measured)
     return TableVectors(read.store, read.columns, (told,))
 
 
@@ -115,7 +115,7 @@ def _matching(table: DataTable, name: str) -> list[str]:
     return matched
 
 
-def _of_columns(table: DataTable, names: Sequence[str]) -> TableVectors:
+def _stack_columns(table: DataTable, names: Sequence[str]) -> TableVectors:
     names = list(dict.fromkeys(names))
     array = np.empty((table.num_rows, len(names)), np.float32)
     for place, name in enumerate(names):

@@ -67,7 +67,7 @@ class VectorTable(DataTable):
         """The array of this name."""
         return self.arrays[name]()
 
-    def with_columns(self, table: pa.Table) -> VectorTable:
+    def replace_columns(self, table: pa.Table) -> VectorTable:
         """The same arrays beside other columns."""
         return VectorTable(self.path, table, self.arrays, self.spare)
 
