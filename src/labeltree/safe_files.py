@@ -44,6 +44,7 @@ __all__ = [
     "read_text",
     "read_torch",
     "read_yaml",
+    "stack_lists",
     "value_from_json",
     "value_from_yaml",
 ]
@@ -473,6 +474,39 @@ def read_parquet(path: str | Path, reader: Reader) -> pa.Table:
             table = _within(file, max(_UNPACKED, _RATIO * size), size)
         table.validate(full=True)
         return table
+
+
+def stack_lists(column: pa.ChunkedArray, kind: Any = None) -> np.ndarray[Any, Any]:
+    """The lists of a column of Arrow as one array ``(n, d)``.
+
+    Args:
+        column: lists of numbers or texts.
+        kind: what the array holds; None = what the lists hold. The row of a missing list is NaN.
+
+    Raises:
+        ValueError: if they differ in length, or one is missing and there is no NaN; the message is a clause.
+    """
+    import pyarrow.compute as pc
+
+    lengths = pc.list_value_length(column).fill_null(-1).to_numpy()
+    there = lengths >= 0
+    first = int(there.argmax()) if len(there) else 0
+    width = int(lengths[first]) if there.any() else 0
+    uneven = np.flatnonzero(there & (lengths != width))
+    if len(uneven):
+        raise ValueError(
+            f"row {uneven[0] + 1} has {int(lengths[uneven[0]]):,} values, and row {first + 1} has {width:,}"
+        )
+    parts = [chunk.flatten().to_numpy(zero_copy_only=False) for chunk in column.chunks]
+    kind = np.dtype(kind) if kind is not None else parts[0].dtype if parts else np.dtype(np.float32)
+    if not there.all() and kind.kind != "f":
+        raise ValueError(f"row {int(there.argmin()) + 1} is missing")
+    result: np.ndarray[Any, Any] = np.full((len(lengths), width), np.nan if kind.kind == "f" else 0, kind)
+    start = 0
+    for chunk, part in zip(column.chunks if width else (), parts if width else (), strict=True):
+        result[start + np.flatnonzero(there[start : start + len(chunk)])] = part.reshape(-1, width)
+        start += len(chunk)
+    return result
 
 
 def _within(file: pq.ParquetFile, limit: int, size: int) -> pa.Table:

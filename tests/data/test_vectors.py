@@ -190,7 +190,7 @@ def test_files_that_are_no_vectors(tmp_path):
     (tmp_path / "e.npz").write_bytes(b"")
     for name, error in (
         ("s.npz", r"holds a sparse matrix \(8 × 3\).*toarray"),
-        ("u.parquet", "row 8 has 1 numbers in 'emb', and row 1 has 3"),
+        ("u.parquet", "column 'emb': row 8 has 1 values, and row 1 has 3"),
         ("n.npy", "no column for labels.*--table.label_file"),
         ("e.npz", "damaged, or no file of NumPy arrays"),
         ("missing.npz", "neither a folder, nor a table|there is no file of vectors"),

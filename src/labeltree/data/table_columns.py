@@ -16,7 +16,7 @@ import numpy as np
 from labeltree.data.biology.darwin_core_archive import is_archive, read_archive
 from labeltree.data.table_text import text_options
 from labeltree.errors import DataError
-from labeltree.safe_files import Reader, read_parquet
+from labeltree.safe_files import Reader, read_parquet, stack_lists
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -225,29 +225,15 @@ class DataTable:
             DataError: If they hold no numbers, or differ in length.
         """
         import pyarrow as pa
-        import pyarrow.compute as pc
 
         values = self._table.column(self.columns.index(column))
         kind = values.type.value_type
         if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
             raise DataError(f"{self}: the lists of the column '{column}' hold {kind}, not numbers")
-        lengths = pc.list_value_length(values).to_numpy()
-        there = ~np.isnan(lengths) if lengths.dtype.kind == "f" else np.ones(len(lengths), bool)
-        width = int(lengths[there][0]) if there.any() else 0
-        uneven = np.flatnonzero(there & (lengths != width))
-        if len(uneven):
-            raise DataError(
-                f"{self}: row {uneven[0] + 1} has {int(lengths[uneven[0]]):,} numbers in '{column}', and row "
-                f"{np.flatnonzero(there)[0] + 1} has {width:,}; vectors are of one length"
-            )
-        result = np.full((len(lengths), width), np.nan, np.float32)
-        start = 0
-        for chunk in values.chunks:
-            flat = chunk.flatten().to_numpy(zero_copy_only=False)
-            rows = start + np.flatnonzero(there[start : start + len(chunk)])
-            result[rows] = flat.reshape(-1, width) if width else 0
-            start += len(chunk)
-        return result
+        try:
+            return stack_lists(values, np.float32)
+        except ValueError as error:
+            raise DataError(f"{self}, column '{column}': {error}; vectors are of one length") from error
 
     @property
     def arrow(self) -> pa.Table:

@@ -189,8 +189,9 @@ def check_width(run: TrainedRun, store: VectorStore) -> None:
     """Raise a `DataError` if vectors do not have the length of those that a run was trained on."""
     width = run.network.encoder.without_adapter.feature_dim
     if store.width != width:
+        place = run.folder.home.path
         raise DataError(
-            f"{store.what} holds vectors of {store.width:,} numbers, but the run in '{run.folder.path}' was "
+            f"{store.what} holds vectors of {store.width:,} numbers, but the run in '{place}' was "
             f"trained on {width:,}; take those of the same model, or train another run on these"
         )
 

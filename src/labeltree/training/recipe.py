@@ -229,7 +229,8 @@ class Recipe:
     """All settings of a run.
 
     Attributes:
-        data: a data set by name, a folder of nested folders, or a table (``.csv``, ``.tsv``, ``.parquet``).
+        data: a data set by name, a folder of nested folders, a table (``.csv``, ``.tsv``, ``.parquet``), or
+            vectors (``.npz``, ``.npy``, ``.h5ad``, or a table of numbers).
         objective: the training objective; several joined by ``+`` add up (``hwc+lam``). ``auto``: the one
             that suits the samples and that the studies support.
         data_path: folder of a data set that has a name; None = in the cache folder.
@@ -265,9 +266,9 @@ class Recipe:
         geometry: where embeddings live; ``auto`` is what the objective asks for, mostly the sphere.
         curvature: curvature of the Poincaré ball, below 0.
         encoder: one of --list-encoders, which also tells how those of other libraries and checkpoints in a
-            folder are named; ``auto`` = minilm for texts; for photographs the pretrained encoder that the
-            environment variable LABELTREE_IMAGE_ENCODER names, else efficientnet-lite0; for other images
-            small-conv or that one. Two joined by a plus read samples that have images and texts:
+            folder are named; ``auto`` = vectors for vectors; minilm for texts; for photographs the pretrained
+            encoder that the environment variable LABELTREE_IMAGE_ENCODER names, else efficientnet-lite0; for
+            other images small-conv or that one. Two joined by a plus read samples that have images and texts:
             ``small-conv+small-text``.
         pretrained: start from the encoder's published weights; None = only ``minilm``, ``hf:OWNER/NAME``,
             ``text:NAME`` and checkpoints in a folder do.

@@ -497,10 +497,10 @@ def column_names(path: Path) -> list[str]:
 
 
 def is_data_table(path: Path) -> bool:
-    """Whether a file is a table of images or texts with labels, and not a taxonomy table."""
-    if path.suffix.lower() not in TABLE_SUFFIXES or not path.is_file():
+    """Whether a file is a table of images, texts or vectors with labels, and not a taxonomy table."""
+    if path.suffix.lower() not in (*TABLE_SUFFIXES, *VECTOR_SUFFIXES) or not path.is_file():
         return False
-    table = DataTable.read(path)
+    table = _read_table(path, None, None)[0]
     if is_edge_table(table.columns):
         return False
     try:
@@ -523,7 +523,7 @@ def table_labels(path: Path) -> tuple[Taxonomy, Tensor]:
 
 def named_table_labels(path: Path, names: Names = "exact", synonyms: str | Path | None = None) -> TableLabels:
     """The same with ``names`` and ``synonyms`` as `open_table` reads them, and notes on what they changed."""
-    return _labels_of(DataTable.read(path), LabelNames(names, synonyms))
+    return _labels_of(_read_table(path, None, None)[0], LabelNames(names, synonyms))
 
 
 def shard_labels(shards: Shards) -> tuple[Taxonomy, Tensor]:
