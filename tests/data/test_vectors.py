@@ -99,6 +99,15 @@ def test_columns_of_numbers(tmp_path):
         assert open_source(tmp_path / "t.csv", vector_column=chosen).vectors.width == 3
 
 
+def test_numbers_beside_other_samples_are_not_the_samples(tmp_path):
+    measured = FRAME.assign(label=LABELS)
+    for column in ([f"{row}.jpg" for row in IDS], ["a long remark " * 9] * 8):
+        measured.assign(other=column).to_csv(tmp_path / "t.csv", index=False)
+        with pytest.raises(DataError, match="name one as image_column or text_column, or numbers as vector_"):
+            open_source(tmp_path / "t.csv")
+        assert open_source(tmp_path / "t.csv", vector_column="f*").vectors.width == 3
+
+
 def test_text_comes_before_vectors(tmp_path):
     pq.write_table(pa.table({"text": LABELS, "label": LABELS, "emb": list(VECTORS)}), tmp_path / "t.parquet")
     source = open_source(tmp_path / "t.parquet")

@@ -15,9 +15,11 @@ from labeltree.data import open_source
 from labeltree.errors import DataError
 from labeltree.inference.load_run import load_run
 from labeltree.inference.run_embeddings import run_tables
+from labeltree.models import VectorEncoder
 from labeltree.serving.app import create_app
 from labeltree.serving.engine import Engine
 from labeltree.serving.service_settings import ServiceSettings
+from labeltree.training.experiment import _standardise
 from labeltree.training.fit import train
 from labeltree.training.reading import parser_of
 
@@ -76,6 +78,11 @@ def test_statistics_are_those_of_training_samples(folder, run):
     assert torch.equal(tables["raw"].embeddings, raw)
     torch.testing.assert_close(tables["trained"].features, encoder(raw))
     torch.testing.assert_close(tables["untrained"].embeddings, encoder(raw))
+
+
+def test_a_constant_column_is_told(run, caplog):
+    _standardise(VectorEncoder(WIDTH), load_run(run).source)
+    assert "1 of 6 numbers is constant among the training samples, and left out: 'column 6'" in caplog.text
 
 
 def test_the_report_has_the_vectors_beside_it(run, capsys):

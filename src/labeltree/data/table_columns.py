@@ -169,6 +169,11 @@ class DataTable:
         there = np.flatnonzero(entries.codes >= 0)
         return [entries.texts[code] for code in entries.codes[there].tolist()], rows[there].astype(np.int64)
 
+    def head(self, column: str) -> list[str]:
+        """The texts of the first thousand cells of a column, without those that are empty."""
+        values = self._table.column(self.columns.index(column))[:_TRIED].to_pylist()
+        return [text for value in values if (text := cell_text(value)) is not None]
+
     def holds_numbers(self, column: str) -> bool:
         """Whether most cells of a column, among the first thousand, are numbers, which may be texts."""
         import pyarrow as pa
@@ -178,8 +183,7 @@ class DataTable:
             return True
         if not (pa.types.is_string(values.type) or pa.types.is_large_string(values.type)):
             return False
-        texts = [text for value in values[:_TRIED].to_pylist() if (text := cell_text(value)) is not None]
-        texts = [text for text in texts if text.lower() not in _MISSING]
+        texts = [text for text in self.head(column) if text.lower() not in _MISSING]
         return bool(texts) and 2 * sum(map(_is_number, texts)) > len(texts)
 
     def numbers(self, column: str) -> np.ndarray[Any, Any]:

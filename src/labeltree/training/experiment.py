@@ -116,9 +116,9 @@ def _standardise(encoder: Encoder, training: Source) -> None:
         _log.warning("all training samples are one and the same vector: there is nothing to learn from")
     elif constant:
         names = [f"column {at + 1}" if store.columns is None else store.columns[at] for at in constant]
-        are = "number is" if len(names) == 1 else "numbers are"
+        are = "is" if len(names) == 1 else "are"
         _log.warning(
-            "%d of %d %s constant among the training samples, and left out: %s",
+            "%d of %d numbers %s constant among the training samples, and left out: %s",
             len(names),
             store.width,
             are,

@@ -14,6 +14,7 @@ import numpy as np
 
 from labeltree.data.biology.darwin_core_archive import IMAGE_PREFIX
 from labeltree.data.image_rules import ImageRule, RowImages, images_by_rule, is_url
+from labeltree.data.images.decode import EXTENSIONS
 from labeltree.data.images.encoded import ImageParts
 from labeltree.data.images.image_files import HOW_TO_SKIP, OnError
 from labeltree.data.shards.shard_table import ShardTable
@@ -40,6 +41,7 @@ _IMAGE_COLUMNS = (
     *("img", "jpg", "jpeg", "png", "picture", "photo"),
 )
 _TEXT_COLUMNS = ("text", "description", "sentence", "review", "document", "abstract", "caption", "txt")
+_LONG = 60  # characters of a cell, on average: longer ones are texts
 _IDS = ("gbifid", "occurrenceid", "catalognumber")
 # Most names are literally the end of a path; the others are first normalised for the comparison.
 _NOT_PLAIN = re.compile(r"^/|(^|/)\.{0,2}(/|$)|\0")
@@ -190,13 +192,14 @@ def _vectors(
     table: DataTable, chosen: Sequence[str] | str | None, others: Collection[str], on_error: OnError
 ) -> TableSamples:
     """The samples of a table of vectors."""
-    given = find_vectors(table, chosen, others)
+    unknown = chosen is None and any(_may_be_samples(table, name) for name in {*table.columns} - {*others})
+    given = None if unknown else find_vectors(table, chosen, others)
     if given is None:
         raise DataError(
             f"{table} has no column of images ({', '.join(_IMAGE_COLUMNS)}) or texts "
-            f"({', '.join(_TEXT_COLUMNS)}) that is known by its name, and no vectors: neither lists nor "
-            f"several columns of numbers; it has {', '.join(table.columns)}: name one as image_column or "
-            "text_column, or numbers as vector_column"
+            f"({', '.join(_TEXT_COLUMNS)}) that is known by its name, and nothing but vectors (lists or "
+            f"columns of numbers); it has {', '.join(table.columns)}: name one as image_column or text_column, or "
+            "numbers as vector_column"
         )
     bad, told = given.store.bad_rows()
     if len(bad):
@@ -219,6 +222,15 @@ def _vectors(
         vectors=given.store.take(rows),
         vector_columns=given.columns,
     )
+
+
+def _may_be_samples(table: DataTable, column: str) -> bool:
+    """Whether a column has names of image files, or long texts: numbers beside it are not the samples."""
+    if isinstance(table, VectorTable) or table.holds_lists(column) or table.holds_numbers(column):
+        return False
+    texts = table.head(column)
+    files = any(os.path.splitext(text)[1].lower() in EXTENSIONS for text in texts)
+    return files or sum(map(len, texts)) > _LONG * len(texts)
 
 
 def _codes_but_for_case(texts: Sequence[str], codes: Array) -> Array:
