@@ -198,8 +198,8 @@ def _vectors(
         raise DataError(
             f"{table} has no column of images ({', '.join(_IMAGE_COLUMNS)}) or texts "
             f"({', '.join(_TEXT_COLUMNS)}) that is known by its name, and nothing but vectors (lists or "
-            f"columns of numbers); it has {', '.join(table.columns)}: name one as image_column or text_column, or "
-            "numbers as vector_column"
+            f"columns of numbers); it has {', '.join(table.columns)}: name one as image_column or "
+            "text_column, or numbers as vector_column"
         )
     bad, told = given.store.bad_rows()
     if len(bad):
