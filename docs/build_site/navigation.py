@@ -15,6 +15,7 @@ NAVIGATION: dict[str, list[str]] = {
         "taxonomies",
         "taxonomy-changes",
         "photographs",
+        "vectors",
         "Vectors to answers: the ridge head <ridge-head>",
         "training",
         "no-better-than-raw",

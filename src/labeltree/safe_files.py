@@ -11,6 +11,7 @@ import dataclasses
 import json
 import math
 import pickle
+import struct
 import warnings
 import zipfile
 from collections import Counter
@@ -43,6 +44,7 @@ __all__ = [
     "read_text",
     "read_torch",
     "read_yaml",
+    "stack_lists",
     "value_from_json",
     "value_from_yaml",
 ]
@@ -275,7 +277,7 @@ def read_yaml(path: str | Path, reader: Reader) -> dict[str, Any]:
 
 
 def read_arrays(
-    path: str | Path, reader: Reader, only: Collection[str] | None = None
+    path: str | Path, reader: Reader, only: Collection[str] | None = None, *, mapped: bool = False
 ) -> dict[str, np.ndarray[Any, Any]]:
     """Read the arrays of an ``.npz`` file by name; object arrays are refused.
 
@@ -283,6 +285,7 @@ def read_arrays(
         path: path of the file.
         reader: the wording of errors.
         only: names of the arrays to read; None = all.
+        mapped: map the arrays that are not compressed (as ``np.savez`` writes them) instead of reading them.
 
     Raises:
         LabeltreeError: of the reader's class, if the file is missing, damaged, or holds anything but arrays
@@ -298,39 +301,71 @@ def read_arrays(
             name = member.filename.removesuffix(".npy")
             if only is not None and name not in only:
                 continue
-            with archive.open(member) as file:
-                arrays[name] = _array(file, f"its array '{name[:100]}'", member.file_size)
+            what = f"its array '{name[:100]}'"
+            if mapped and member.compress_type == zipfile.ZIP_STORED:
+                with Path(path).open("rb") as whole:
+                    whole.seek(_start_of(whole, member))
+                    arrays[name] = _map_array(whole, what, member.file_size)
+            else:
+                with archive.open(member) as file:
+                    arrays[name] = _array(file, what, member.file_size)
         return arrays
 
 
-def read_array(path: str | Path, reader: Reader) -> np.ndarray[Any, Any]:
-    """Read the array of an ``.npy`` file; object arrays are refused.
+def read_array(path: str | Path, reader: Reader, *, mapped: bool = False) -> np.ndarray[Any, Any]:
+    """Read, or map, the array of an ``.npy`` file; object arrays are refused.
 
     Raises:
         LabeltreeError: of the reader's class, as for `read_arrays`.
     """
     with reader.reading(path, "it is damaged, or no NumPy array (.npy)"), Path(path).open("rb") as file:
-        return _array(file, "its array", Path(path).stat().st_size)
+        return (_map_array if mapped else _array)(file, "its array", Path(path).stat().st_size)
+
+
+def _start_of(file: IO[bytes], member: zipfile.ZipInfo) -> int:
+    """Where the bytes of a member that is not compressed begin (APPNOTE 4.3.7)."""
+    file.seek(member.header_offset)
+    name, extra = struct.unpack("<26xHH", file.read(30))
+    return int(member.header_offset + 30 + name + extra)
+
+
+def _map_array(file: IO[bytes], what: str, size: int) -> np.ndarray[Any, Any]:
+    """Map an array of ``size`` bytes in NumPy's format that begins where the file stands."""
+    start = file.tell()
+    shape, fortran_order, kind = _header(file, what, size)
+    if not math.prod(shape):
+        file.seek(start)
+        return _array(file, what, size)
+    order: Literal["C", "F"] = "F" if fortran_order else "C"
+    return np.memmap(file.name, kind, "r", file.tell(), shape, order)
 
 
 def _array(file: IO[bytes], what: str, size: int) -> np.ndarray[Any, Any]:
-    """Read an array in NumPy's format; its header is first checked against the file's size in bytes."""
+    """Read an array of ``size`` bytes in NumPy's format that begins where the file stands."""
+    start = file.tell()
+    _header(file, what, size)
+    file.seek(start)
+    return np.asarray(np.lib.format.read_array(file, allow_pickle=False))
+
+
+def _header(file: IO[bytes], what: str, size: int) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, order and kind of an array, checked against its size in bytes; the file then stands behind."""
+    start = file.tell()
     try:
         version = np.lib.format.read_magic(file)
         header = np.lib.format.read_array_header_1_0 if version == (1, 0) else _later_header
-        shape, _, kind = header(file)
+        shape, fortran_order, kind = header(file)
     except Exception as error:
         raise _Unfit(f"{what} is damaged, or none") from error
     if kind.kind not in "biufUS":
         advice = ": save a column of texts with .astype(str), after .fillna('')" if kind.hasobject else ""
         raise _Unfit(f"{what} holds {kind.name[:100]}, neither numbers nor text{advice}")
-    if any(length < 0 for length in shape) or math.prod(shape) * kind.itemsize != size - file.tell():
+    if any(length < 0 for length in shape) or math.prod(shape) * kind.itemsize != size - file.tell() + start:
         raise _Unfit(
             f"{what} should have {math.prod(shape) * kind.itemsize:,} bytes by its header, but has another "
             "length"
         )
-    file.seek(0)
-    return np.asarray(np.lib.format.read_array(file, allow_pickle=False))
+    return shape, fortran_order, kind
 
 
 def _later_header(file: IO[bytes]) -> Any:
@@ -439,6 +474,39 @@ def read_parquet(path: str | Path, reader: Reader) -> pa.Table:
             table = _within(file, max(_UNPACKED, _RATIO * size), size)
         table.validate(full=True)
         return table
+
+
+def stack_lists(column: pa.ChunkedArray, kind: Any = None) -> np.ndarray[Any, Any]:
+    """The lists of a column of Arrow as one array ``(n, d)``.
+
+    Args:
+        column: lists of numbers or texts.
+        kind: what the array holds; None = what the lists hold. The row of a missing list is NaN.
+
+    Raises:
+        ValueError: if they differ in length, or one is missing and there is no NaN; the message is a clause.
+    """
+    import pyarrow.compute as pc
+
+    lengths = pc.list_value_length(column).fill_null(-1).to_numpy()
+    there = lengths >= 0
+    first = int(there.argmax()) if len(there) else 0
+    width = int(lengths[first]) if there.any() else 0
+    uneven = np.flatnonzero(there & (lengths != width))
+    if len(uneven):
+        raise ValueError(
+            f"row {uneven[0] + 1} has {int(lengths[uneven[0]]):,} values, and row {first + 1} has {width:,}"
+        )
+    parts = [chunk.flatten().to_numpy(zero_copy_only=False) for chunk in column.chunks]
+    kind = np.dtype(kind) if kind is not None else parts[0].dtype if parts else np.dtype(np.float32)
+    if not there.all() and kind.kind != "f":
+        raise ValueError(f"row {int(there.argmin()) + 1} is missing")
+    result: np.ndarray[Any, Any] = np.full((len(lengths), width), np.nan if kind.kind == "f" else 0, kind)
+    start = 0
+    for chunk, part in zip(column.chunks if width else (), parts if width else (), strict=True):
+        result[start + np.flatnonzero(there[start : start + len(chunk)])] = part.reshape(-1, width)
+        start += len(chunk)
+    return result
 
 
 def _within(file: pq.ParquetFile, limit: int, size: int) -> pa.Table:

@@ -95,6 +95,7 @@ class ColourEngine:
     """Stands for `Engine`: the embedding of an image is that of its mean colour."""
 
     modality = "image"
+    width = 0  # of vectors
 
     def __init__(self, **settings: Any) -> None:
         self.settings = ServiceSettings(**settings)

@@ -25,6 +25,7 @@ def keep_copies_together(source: Source) -> Source:
     """
     if source.digests is None or getattr(source.store, "unchecked", None) or not len(source):
         return source
+    equal = "files of equal bytes" if source.vectors is None else "equal vectors"
     digests = np.ascontiguousarray(source.digests[source.rows.numpy()])
     _, content, counts = np.unique(
         digests.view(f"V{digests.shape[1]}")[:, 0], return_inverse=True, return_counts=True
@@ -34,17 +35,18 @@ def keep_copies_together(source: Source) -> Source:
         return source
     divided, told = np.zeros(len(counts), bool), ""
     if source.split is not None:
-        divided, told = _find_divided(source, content, copied)
+        divided, told = _find_divided(source, content, copied, equal)
     most = int(counts.argmax())
     filler = counts[most] > len(source) / 2  # one picture of which a split would need a part
     together = np.where(copied & ~divided[content] & ~(filler & (content == most)), content, -1)
     notes = [told] if told else []
     if filler:
-        notes.append(f"{counts[most]:,} of {len(source):,} samples are one and the same file")
+        what = "file" if source.vectors is None else "vector"
+        notes.append(f"{counts[most]:,} of {len(source):,} samples are one and the same {what}")
     copies = int((together >= 0).sum()) - len(np.unique(together[together >= 0]))
     if (together >= 0).any():
         are = "sample is a copy of another" if copies == 1 else "samples are copies of others"
-        notes.append(f"{copies:,} {are} (files of equal bytes): copies are one group, and stay in one split")
+        notes.append(f"{copies:,} {are} ({equal}): copies are one group, and stay in one split")
     groups = connected_groups(together, *([] if source.groups is None else [source.groups.numpy()]))
     return dataclasses.replace(
         source,
@@ -53,7 +55,7 @@ def keep_copies_together(source: Source) -> Source:
     )
 
 
-def _find_divided(source: Source, content: Array, copied: Array) -> tuple[Array, str]:
+def _find_divided(source: Source, content: Array, copied: Array, equal: str) -> tuple[Array, str]:
     """Which contents ``(c,)`` lie in several of the given splits, and a sentence about those of a test."""
     split = np.where(np.asarray(source.split) == "", "train", np.asarray(source.split))
     named = np.unique(split, return_inverse=True)[1]
@@ -69,8 +71,8 @@ def _find_divided(source: Source, content: Array, copied: Array) -> tuple[Array,
             )
             of, total = int(here.sum()), int((split == name).sum())
             told = (
-                f"{of:,} of {total:,} samples of {name} are copies of samples of {others} (files of equal "
-                "bytes), by the data set's own splits: what is right for them says little about new samples"
+                f"{of:,} of {total:,} samples of {name} are copies of samples of {others} ({equal}), "
+                "by the data set's own splits: what is right for them says little about new samples"
             )
             _log.warning("%s", told)
             break

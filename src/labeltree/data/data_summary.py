@@ -30,6 +30,7 @@ FEW = 100
 FEW_GROUPS = 6
 """Number of test groups below which it does."""
 _MOST_NAMED = 5  # classes without samples
+_MOST_COLUMNS = 8  # that are named one by one
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,8 @@ class DataSummary:
         if self.columns:
             shown = {
                 kind: (" > " if kind == "labels" else ", ").join(names)
+                if len(names) <= _MOST_COLUMNS
+                else f"{names[0]} … {names[-1]} ({len(names):,} columns)"
                 for kind, names in self.columns.items()
             }
             if "votes" in shown:  # they are the labels

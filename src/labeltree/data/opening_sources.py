@@ -1,4 +1,4 @@
-"""Open the data given by ``--data``: a named data set, a folder of images, a table, or shards."""
+"""Open the data given by ``--data``: a named data set, a folder of images, a table, vectors, or shards."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from labeltree.data.source import Source
 from labeltree.data.tables.label_evidence import LabelEvidence
 from labeltree.data.tables.table_source import TABLE_SUFFIXES, open_shards, open_table
 from labeltree.data.unused_rows import UnusedRows
+from labeltree.data.vectors.vector_table import VECTOR_SUFFIXES
 from labeltree.errors import DataError
 from labeltree.lazy import torch
 from labeltree.taxonomy import Taxonomy, TaxonomyMapping
@@ -31,7 +32,7 @@ from labeltree.taxonomy.versions.between_versions import (
     why_coarser,
 )
 
-__all__ = ["check_named", "data_exist", "open_source", "with_missing_labels"]
+__all__ = ["check_named", "data_exist", "is_vector_file", "open_source", "with_missing_labels"]
 
 
 def open_source(
@@ -57,15 +58,19 @@ def open_source(
     separator: str | None = None,
     evidence: LabelEvidence | None = None,
     either: bool = False,
+    vector_column: Sequence[str] | str | None = None,
+    label_file: str | Path | None = None,
+    id_column: str | None = None,
     **images: Unpack[ImageSettings],
 ) -> Source:
-    """Open a named data set, a folder of nested folders, a table, or shards.
+    """Open a named data set, a folder of nested folders, a table, a file of vectors, or shards.
 
     Args:
         spec: A name from ``list_datasets()``; or the path of a folder or of a ``.csv``, ``.tsv``,
-            ``.parquet`` or ``.zip`` file; or shards: ``.tar`` files as WebDataset writes them, or
-            ``.parquet`` files with the bytes of images, as a file, a folder of them, or a pattern
-            ``name-{000..099}.tar``. Write ``./NAME`` for a folder with the name of a data set.
+            ``.parquet`` or ``.zip`` file; or of vectors, ``.npz``, ``.npy`` or ``.h5ad``; or shards: ``.tar``
+            files as WebDataset writes them, or ``.parquet`` files with the bytes of images, as a file, a
+            folder of them, or a pattern ``name-{000..099}.tar``. Write ``./NAME`` for a folder with the name
+            of a data set.
         taxonomy: A taxonomy, or its file, for folders and tables.
         mapping: What became of the nodes of an older version of ``taxonomy``, or its file: labels of the
             older version are read as nodes of ``taxonomy``, and labels that only ``taxonomy`` has as they
@@ -93,6 +98,9 @@ def open_source(
         evidence: Tables and shards: how labels follow from cells with several labels, votes of annotators, or
             doubtful labels.
         either: Tables and shards: read images and texts, and also rows that have only one of them.
+        vector_column: Tables and files of vectors: the array, or the columns of numbers; see `open_table`.
+        label_file: Vectors: a table with their labels; see `open_table`.
+        id_column: Vectors: column of their ids; see `open_table`.
         **images: How images are read: ``image_size``, ``channels``, ``on_error``, ``cache`` and ``progress``;
             see `ImageSettings`.
 
@@ -121,6 +129,9 @@ def open_source(
         "synonyms": synonyms,
         "separator": separator,
         "evidence": evidence,
+        "vector_column": vector_column,
+        "label_file": label_file,
+        "id_column": id_column,
     }
     chosen: dict[str, Any] = {column: value for column, value in columns.items() if value is not None}
     is_named = name in list_datasets()
@@ -154,12 +165,12 @@ def open_source(
         source = open_shards(shards, taxonomy=taxonomy, missing_labels=missing, **both, **images, **chosen)
     elif path.is_dir():
         source = open_folder(path, taxonomy=taxonomy, missing_labels=missing, **images)
-    elif path.suffix.lower() in TABLE_SUFFIXES:
+    elif path.suffix.lower() in (*TABLE_SUFFIXES, *VECTOR_SUFFIXES):
         source = open_table(path, taxonomy=taxonomy, missing_labels=missing, **both, **images, **chosen)
     elif path.exists():
         raise DataError(
-            f"'{name}' is neither a folder nor a table ({', '.join(TABLE_SUFFIXES)}); name a "
-            "folder or a table, or take 'labeltree predict RUN FILE' for single files"
+            f"'{name}' is neither a folder nor a table ({', '.join((*TABLE_SUFFIXES, *VECTOR_SUFFIXES))}); "
+            "name a folder or a table, or take 'labeltree predict RUN FILE' for single files"
         )
     else:
         near = difflib.get_close_matches(name, list_datasets(), 1)
@@ -217,6 +228,11 @@ def _open_named_on(
         notes=(*source.notes, said),
         unused=unused,
     )
+
+
+def is_vector_file(path: str | Path) -> bool:
+    """Whether a file may hold vectors, by its name."""
+    return Path(path).suffix.lower() in (*TABLE_SUFFIXES, *VECTOR_SUFFIXES)
 
 
 def check_named(spec: str, data_path: str | Path | None = None) -> None:

@@ -1,4 +1,4 @@
-"""A source: samples of any data set as images or texts, with labels, ids, groups and splits."""
+"""A source: samples of any data set as images, texts or vectors, with labels, ids, groups and splits."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import numpy as np
 
 from labeltree.data.unused_rows import UnusedRows
+from labeltree.data.vectors.vector_store import VectorStore
 from labeltree.errors import DataError
 from labeltree.lazy import torch
 from labeltree.preprocessing import ImageLook, Preprocessing
@@ -47,7 +48,7 @@ SPLIT_NAMES = {"training": "train", "valid": "val", "validation": "val", "dev": 
 CALIB = "calib"  # samples set aside for the promises of answers, which nothing else reads
 UNSEEN = "unseen"  # samples outside the test split whose classes training does not see
 
-Modality = Literal["image", "text"]
+Modality = Literal["image", "text", "vector"]
 DIGEST_BYTES = 16
 """Length of a content digest: the first half of a SHA-256, enough to rule out collisions by chance."""
 _DIGESTED_AT_ONCE = 1024
@@ -83,7 +84,7 @@ class Source:
         nodes: Label of each sample, ``(n,)`` int64: a leaf, an inner node, or -1 where it is missing.
         instances: Stable ids ``(n,)`` int64: positions in the whole data set, which subsets keep.
         store: The images; None if there are none.
-        rows: Row of each sample in the store and in the texts, ``(n,)`` int64.
+        rows: Row of each sample in the store, in the texts or in the vectors, ``(n,)`` int64.
         groups: Group of each sample ``(n,)`` int64. Samples of one group stay on one side of every split; a
             sample with -1 is a group by itself.
         label_sets: All labels ``(n, k)`` int64 of each sample, none above another, -1 where there is no
@@ -120,6 +121,7 @@ class Source:
             missing: one per aspect, or others, such as 0 and 1 for the tags of a sample; None if there are
             none.
         look: What the images are like, if they are files whose size was not given.
+        vectors: The vectors, which exclude images and texts; None if there are none.
     """
 
     name: str
@@ -146,6 +148,7 @@ class Source:
     label_sets: Tensor | None = None
     unread: Mapping[int, tuple[str, str]] = field(default_factory=dict)
     look: ImageLook | None = None
+    vectors: VectorStore | None = None
 
     @classmethod
     def in_order(
@@ -165,8 +168,8 @@ class Source:
 
     def __post_init__(self) -> None:
         n = len(self.nodes)
-        if self.store is None and self.texts is None:
-            raise DataError(f"source '{self.name}' has neither images nor texts")
+        if self.store is None and self.texts is None and self.vectors is None:
+            raise DataError(f"source '{self.name}' has neither images nor texts nor vectors")
         for column in ("instances", "rows", "groups", "group_names", "split", "aspects", "ratings"):
             values = getattr(self, column)
             if values is not None and len(values) != n:
@@ -230,14 +233,14 @@ class Source:
 
     def __repr__(self) -> str:
         what = " and ".join(
-            f"image_shape={self.image_shape}" if kind == "image" else "texts" for kind in self.modalities
+            f"image_shape={self.image_shape}" if kind == "image" else f"{kind}s" for kind in self.modalities
         )
         return f"Source({self.name!r}, {len(self)} samples, {what}, {self.taxonomy!r})"
 
     @property
     def modalities(self) -> tuple[Modality, ...]:
-        """The modalities of every sample: ``image``, ``text`` or both."""
-        by_kind: dict[Modality, Any] = {"image": self.store, "text": self.texts}
+        """The modalities of every sample: ``image``, ``text`` or both, or ``vector``."""
+        by_kind: dict[Modality, Any] = {"image": self.store, "text": self.texts, "vector": self.vectors}
         return tuple(kind for kind, samples in by_kind.items() if samples is not None)
 
     def present(self, rows: Tensor) -> Tensor:
@@ -288,14 +291,14 @@ class Source:
             DataError: If the samples have no texts.
         """
         if self.texts is None:
-            raise DataError(f"source '{self.name}' has images, no texts")
+            raise DataError(f"source '{self.name}' has {self.modalities[0]}s, no texts")
         rows = self.rows[torch.as_tensor(indices, dtype=torch.int64)]
         return [self.texts[row] for row in rows.tolist()]
 
     @property
     def _images(self) -> ImageStore:
         if self.store is None:
-            raise DataError(f"source '{self.name}' has texts, no images")
+            raise DataError(f"source '{self.name}' has {self.modalities[0]}s, no images")
         return self.store
 
     def paths(self, indices: Tensor | Sequence[int]) -> list[str]:
@@ -324,6 +327,10 @@ class Source:
         See `sample_digests`.
         """
         digests = []
+        if self.vectors is not None:
+            known = self.vectors.digests() if self.digests is None else self.digests
+            of_rows: Array = known[rows.numpy()]
+            return of_rows
         if self.store is not None:
             once, places = rows.unique(return_inverse=True)  # type: ignore[no-untyped-call]
             digests.append(self._image_digests(once)[places.numpy()])

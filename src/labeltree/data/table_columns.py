@@ -16,7 +16,7 @@ import numpy as np
 from labeltree.data.biology.darwin_core_archive import is_archive, read_archive
 from labeltree.data.table_text import text_options
 from labeltree.errors import DataError
-from labeltree.safe_files import Reader, read_parquet
+from labeltree.safe_files import Reader, read_parquet, stack_lists
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,6 +26,8 @@ __all__ = ["PARQUET", "Cells", "DataTable", "cell_text", "read_header", "text_ba
 
 _TABLE = Reader("a table", "write it again, or as .csv")
 PARQUET = (".parquet", ".pq")
+_TRIED = 1000  # cells that tell whether a column holds numbers
+_MISSING = ("na", "n/a", "null", "none")  # texts for a missing number
 _BLOCK = 4 << 20  # bytes of a text file that are read at once where it is not read as a whole
 _LONGEST_ROW = 64 << 20  # bytes; the reader of text files takes blocks of this size
 
@@ -71,6 +73,11 @@ class DataTable:
         for name in self.columns:
             if self.columns.count(name) > 1:
                 raise DataError(f"{self} has {self.columns.count(name)} columns '{name}'; rename them")
+
+    @property
+    def label_hint(self) -> str:
+        """What else gives labels, for the error that no column does."""
+        return ""
 
     def __str__(self) -> str:
         return f"the table '{self.path}'"
@@ -162,8 +169,87 @@ class DataTable:
         there = np.flatnonzero(entries.codes >= 0)
         return [entries.texts[code] for code in entries.codes[there].tolist()], rows[there].astype(np.int64)
 
-    def take(self, rows: np.ndarray[Any, Any]) -> pa.Table:
-        """The Arrow table of some rows."""
+    def head(self, column: str) -> list[str]:
+        """The texts of the first thousand cells of a column, without those that are empty."""
+        values = self._table.column(self.columns.index(column))[:_TRIED].to_pylist()
+        return [text for value in values if (text := cell_text(value)) is not None]
+
+    def holds_numbers(self, column: str) -> bool:
+        """Whether most cells of a column, among the first thousand, are numbers, which may be texts."""
+        import pyarrow as pa
+
+        values = self._table.column(self.columns.index(column))
+        if pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
+            return True
+        if not (pa.types.is_string(values.type) or pa.types.is_large_string(values.type)):
+            return False
+        texts = [text for text in self.head(column) if text.lower() not in _MISSING]
+        return bool(texts) and 2 * sum(map(_is_number, texts)) > len(texts)
+
+    def numbers(self, column: str) -> np.ndarray[Any, Any]:
+        """The numbers of a column ``(n,)`` float64, NaN where one is missing.
+
+        Raises:
+            DataError: If it holds something else.
+        """
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        values = self._table.column(self.columns.index(column))
+        if pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
+            return np.asarray(values.cast(pa.float64(), safe=False).to_numpy())
+        try:
+            texts = pc.utf8_trim_whitespace(values)
+            return np.asarray(pc.if_else(pc.equal(texts, ""), None, texts).cast(pa.float64()).to_numpy())
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            cells = self.cells(column)
+        parsed = [math.nan if text.lower() in _MISSING else _number(text) for text in cells.texts]
+        bad = next((text for text, number in zip(cells.texts, parsed, strict=True) if number is None), None)
+        if bad is not None:
+            row = cells.rows_of(bad)[0]
+            raise DataError(
+                f"{self}, row {row}: the column '{column}' has {bad[:50]!r}, no number; correct it, or leave "
+                "the column out of the vectors"
+            )
+        numbers: np.ndarray[Any, Any] = np.array([*parsed, math.nan], np.float64)[cells.codes]
+        return numbers
+
+    def holds_vectors(self, column: str) -> bool:
+        """Whether the cells of a column are lists of real numbers."""
+        import pyarrow as pa
+
+        return self.holds_lists(column) and pa.types.is_floating(
+            self._table.column(self.columns.index(column)).type.value_type
+        )
+
+    def vectors(self, column: str) -> np.ndarray[Any, Any]:
+        """The lists of numbers of a column as an array ``(n, d)``; the row of a missing one is NaN.
+
+        Raises:
+            DataError: If they hold no numbers, or differ in length.
+        """
+        import pyarrow as pa
+
+        values = self._table.column(self.columns.index(column))
+        kind = values.type.value_type
+        if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+            raise DataError(f"{self}: the lists of the column '{column}' hold {kind}, not numbers")
+        try:
+            return stack_lists(values, np.float32)
+        except ValueError as error:
+            raise DataError(f"{self}, column '{column}': {error}; vectors are of one length") from error
+
+    @property
+    def arrow(self) -> pa.Table:
+        """The Arrow table."""
+        return self._table
+
+    def replace_columns(self, table: pa.Table) -> DataTable:
+        """The table with other columns."""
+        return DataTable(self.path, table)
+
+    def take(self, rows: np.ndarray[Any, Any] | pa.Array) -> pa.Table:
+        """The Arrow table of some rows; a missing number of a row gives a row without cells."""
         return self._table.take(rows)
 
     def row_name(self, row: int) -> str:
@@ -181,6 +267,17 @@ class DataTable:
         if missing.size:
             raise DataError(f"{self}, row {missing[0]}: the column '{column}' is empty")
         return [cells.texts[code] for code in cells.codes.tolist()]
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _is_number(text: str) -> bool:
+    return _number(text) is not None
 
 
 def _make_table(column: str, values: pa.Array) -> pa.Table:

@@ -1,9 +1,9 @@
-"""Many queries of an index at once: images, texts, samples by id, and nodes; also on another taxonomy."""
+"""Many queries of an index at once: images, texts, vectors, samples by id, and nodes; on any taxonomy."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -19,9 +19,10 @@ from labeltree.index.search_results import Answer, likely_label
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.versions.between_versions import VersionChange
 
-__all__ = ["Query", "queries_in", "run_queries"]
+__all__ = ["Query", "queries_in", "run_queries", "vector_queries"]
 
-Kind = Literal["image", "text", "id", "node"]
+Kind = Literal["image", "text", "vector", "id", "node"]
+_EMBEDDED: tuple[Kind, ...] = ("image", "text", "vector")
 _COLUMNS: dict[str, Kind] = {
     "image": "image",
     "path": "image",
@@ -40,11 +41,50 @@ class Query:
 
     Attributes:
         kind: what it is.
-        value: an image file, a text, the id of a sample of the index, or a node.
+        value: an image file, a text, the name of a vector, the id of a sample of the index, or a node.
+        vector: the vector ``(d,)``, of one.
     """
 
     kind: Kind
     value: str
+    vector: np.ndarray[Any, Any] | None = field(default=None, compare=False, repr=False)
+
+
+def vector_queries(index: Index, place: str | Path) -> list[Query] | None:
+    """The queries of a file of vectors, for an index of a run on vectors or without a run; None of another.
+
+    Without a run, vectors are those of the index's own space.
+
+    Raises:
+        DataError: if the file cannot be read, or its vectors have another length.
+    """
+    from labeltree.data.opening_sources import is_vector_file
+    from labeltree.data.vectors.vector_table import VECTOR_SUFFIXES
+
+    if not is_vector_file(place):
+        return None
+    if index.model is None and Path(place).suffix.lower() not in VECTOR_SUFFIXES:
+        return None
+    if index.model is None:
+        from labeltree.data.vectors.vector_columns import find_vectors
+        from labeltree.data.vectors.vector_table import read_vector_file
+
+        table = read_vector_file(Path(place))
+        given = find_vectors(table, None)
+        if given is None:
+            raise DataError(f"{table} holds no vectors")
+        store, names = given.store, [table.row_name(row) for row in range(table.num_rows)]
+    else:
+        from labeltree.inference.named_samples import open_other
+
+        run = index.open_model().run
+        if run.network.modality != "vector":
+            return None
+        source = open_other(run, place, unlabelled=True)
+        assert source.vectors is not None
+        store, names = source.vectors.take(source.rows.numpy()), source.sample_names()
+    vectors = store.load(torch.arange(len(store))).numpy()
+    return [Query("vector", name, vector) for name, vector in zip(names, vectors, strict=True)]
 
 
 def queries_in(place: str | Path) -> list[Query]:
@@ -101,7 +141,7 @@ def run_queries(
 
     Args:
         index: what to search in.
-        queries: images and texts are embedded by the run of the index.
+        queries: images, texts and vectors are embedded by the run of the index.
         k: how many samples to find for each.
         within: as in `Index.search`.
         not_within: as in `Index.search`.
@@ -132,10 +172,10 @@ def run_queries(
 
     on(index)  # wrong arguments are told before anything is embedded
     embedded: dict[str, _Embedded] = {}
-    for kind in ("image", "text"):
-        values = [query.value for query in queries if query.kind == kind]
-        if values:
-            embedded[kind] = _embedded(index, kind, values)
+    for kind in _EMBEDDED:
+        given = [query for query in queries if query.kind == kind]
+        if given:
+            embedded[kind] = _embedded(index, kind, given)
     return index.at_once(lambda seen: _answers(seen, queries, embedded, *on(seen)))
 
 
@@ -242,13 +282,25 @@ def _answer_node(index: Index, query: Query, view: _View, options: dict[str, Any
     return _answer(query, view.of(hits), node)
 
 
-def _embedded(index: Index, kind: str, values: list[str]) -> _Embedded:
-    """Vectors of the values that can be read, and the reasons why others cannot, by position."""
-    from labeltree.inference.named_samples import open_images, open_texts
+def _embedded(index: Index, kind: Kind, queries: list[Query]) -> _Embedded:
+    """Vectors of the queries that can be read, and the reasons why others cannot, by position."""
+    from labeltree.inference.named_samples import open_images, open_texts, open_vectors
     from labeltree.inference.run_embeddings import embed_source
 
+    given = (
+        np.stack([query.vector for query in queries if query.vector is not None])
+        if kind == "vector"
+        else None
+    )
+    if given is not None and index.model is None:
+        return given, {}
     model = index.open_model()
-    named = (open_images if kind == "image" else open_texts)(model.run, values)
+    if given is not None:
+        named = open_vectors(model.run, given)
+    else:
+        named = (open_images if kind == "image" else open_texts)(
+            model.run, [query.value for query in queries]
+        )
     if named.source is None:
         return np.zeros((0, index.settings.dim), np.float32), named.skipped
     with torch.inference_mode():
@@ -257,7 +309,7 @@ def _embedded(index: Index, kind: str, values: list[str]) -> _Embedded:
 
 
 def _answer(query: Query, hits: Hits, label: int) -> Answer:
-    likely = likely_label(hits) if label < 0 and query.kind in ("image", "text") else -1
+    likely = likely_label(hits) if label < 0 and query.kind in _EMBEDDED else -1
     return Answer(
         query.value,
         query.kind,

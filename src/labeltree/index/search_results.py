@@ -36,7 +36,7 @@ class Answer:
     """
 
     query: str
-    kind: Literal["image", "text", "id", "node"]
+    kind: Literal["image", "text", "vector", "id", "node"]
     hits: Hits | None
     label: int = -1
     label_from: Literal["query", "results"] | None = None

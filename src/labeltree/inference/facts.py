@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -71,6 +72,11 @@ def model_facts(run: TrainedRun, decider: Decider | None, *, public: bool = Fals
             "encoder": recipe.encoder,
             "reads": network.encoder.modality,
             "image_shape": network.image_shape,
+            **(
+                {"vector_width": network.encoder.without_adapter.feature_dim}
+                if network.modality == "vector"
+                else {}
+            ),
             "cut": None if network.preprocessing is None else str(network.preprocessing),
             "trained": what_is_trained(recipe),
             "sentence": model_sentence(run),
@@ -120,6 +126,14 @@ def model_sentence(run: TrainedRun) -> str:
     return f"The encoder is {run.recipe.encoder}{reads}{cut}; trained: {what_is_trained(run.recipe)}." + (
         f" It was chosen because {why}." if why else ""
     )
+
+
+def what_it_reads(model: Mapping[str, Any], times: str = "×") -> str:
+    """What a model reads, by its facts ``model``, in words."""
+    shape = model["image_shape"]
+    if shape is not None:
+        return f"images of {shape[1]} {times} {shape[2]} pixels"
+    return f"vectors of {model['vector_width']:,} numbers" if "vector_width" in model else "texts"
 
 
 def _kept(folder: RunFolder) -> Facts | None:

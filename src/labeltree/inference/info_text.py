@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from labeltree.errors import typed
-from labeltree.inference.facts import Facts
+from labeltree.inference.facts import Facts, what_it_reads
 
 __all__ = ["file_sizes", "info_text", "number_text", "size_text", "threshold_text"]
 
@@ -32,8 +32,8 @@ def _lines(title: str, text: str) -> list[str]:
 
 def _parts(facts: Facts, folder: Path) -> list[tuple[str, str]]:
     model, digests = facts["model"], facts["digests"]
-    shape = model["image_shape"]
-    reads = "texts" if shape is None else f"images of {shape[1]} x {shape[2]} pixels, {shape[0]} channel(s)"
+    shape, reads = model["image_shape"], what_it_reads(model, "x")
+    reads += "" if shape is None else f", {shape[0]} channel(s)"
     tree = facts["taxonomy"]
     parts = [
         ("model", f"{folder}: {model['objective']} with encoder {model['encoder']}, reads {reads}"),

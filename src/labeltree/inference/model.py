@@ -64,9 +64,10 @@ class Model(OpenedModel):
 
         Args:
             samples: one or several: image files, PIL images or arrays ``(h, w)`` or ``(h, w, 3)`` uint8; for
-                a run on texts, texts.
+                a run on texts, texts; for one on vectors, an array ``(n, d)`` or a vector ``(d,)``.
             texts: texts, instead of samples or, for a run on images and texts, beside them.
-            data: a folder, a table or a data set, instead of samples; its labels, if any, are not read.
+            data: a folder, a table, a file of vectors or a data set, instead of samples; its labels, if any,
+                are not read.
             modality: for a run on images and texts, what to embed: the ``image`` or the ``text`` alone, or
                 ``both``, as far as a sample has them.
 
@@ -177,7 +178,7 @@ class Model(OpenedModel):
 
         Args:
             samples: n PIL images or arrays ``(h, w)`` or ``(h, w, 3)`` uint8; for a run on texts, texts; for
-                a run on images and texts either, or pairs ``(image, text)``.
+                one on vectors, vectors; for a run on images and texts either, or pairs ``(image, text)``.
 
         Raises:
             DataError: if a sample is broken or of the wrong kind; the message gives its position.

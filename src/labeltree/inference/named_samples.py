@@ -1,4 +1,4 @@
-"""New samples for a trained run, in the shape that its encoder takes: files, texts, other data."""
+"""New samples for a trained run, in the shape that its encoder takes: files, texts, vectors, other data."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from labeltree.data.images.decode import decode
 from labeltree.data.images.image_files import open_images as open_image_files
 from labeltree.data.images.stores import SomeImages, in_threads
 from labeltree.data.source import CALIB, printable
+from labeltree.data.vectors.vector_store import VectorStore
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.inference.load_run import TrainedRun
 from labeltree.preprocessing import Preprocessing
@@ -33,7 +34,15 @@ from labeltree.system_files import is_system_file
 from labeltree.taxonomy import TaxonomyMapping
 from labeltree.training.recipe import Recipe
 
-__all__ = ["NamedSamples", "open_images", "open_other", "open_texts", "seen_in_training", "with_texts"]
+__all__ = [
+    "NamedSamples",
+    "open_images",
+    "open_other",
+    "open_texts",
+    "open_vectors",
+    "seen_in_training",
+    "with_texts",
+]
 
 _OTHER_LABELS = (
     "'labeltree embed' takes them without labels (--unlabelled) or with a taxonomy of their own "
@@ -154,6 +163,39 @@ def open_texts(run: TrainedRun, texts: Sequence[str]) -> NamedSamples:
     return NamedSamples(list(texts), source, empty)
 
 
+def open_vectors(run: TrainedRun, vectors: np.ndarray[Any, Any]) -> NamedSamples:
+    """Open vectors ``(n, d)`` as unlabelled samples; those with a number that is not finite are skipped.
+
+    Raises:
+        DataError: if the run reads no vectors, or vectors of another length.
+    """
+    _check_modality(run, "vector", "vectors")
+    store = VectorStore(vectors, "the array of vectors")
+    check_width(run, store)
+    bad, told = store.bad_rows()
+    names = [f"vector {row}" for row in range(len(store))]
+    reasons = dict.fromkeys(bad.tolist(), "a number is missing or not finite")
+    if len(bad) == 1:
+        reasons = {int(bad[0]): told.partition(" has ")[2]}
+    rows = torch.from_numpy(np.setdiff1d(np.arange(len(store)), bad))
+    if not len(rows):
+        return NamedSamples(names, None, reasons)
+    nodes = torch.full((len(rows),), -1)
+    source = Source("vectors", run.taxonomy, nodes, rows, None, rows, vectors=store, names=names)
+    return NamedSamples(names, source, reasons)
+
+
+def check_width(run: TrainedRun, store: VectorStore) -> None:
+    """Raise a `DataError` if vectors do not have the length of those that a run was trained on."""
+    width = run.network.encoder.without_adapter.feature_dim
+    if store.width != width:
+        place = run.folder.home.path
+        raise DataError(
+            f"{store.what} holds vectors of {store.width:,} numbers, but the run in '{place}' was "
+            f"trained on {width:,}; take those of the same model, or train another run on these"
+        )
+
+
 def with_texts(
     run: TrainedRun, images: NamedSamples, given: Sequence[bool], texts: Sequence[str]
 ) -> NamedSamples:
@@ -208,8 +250,11 @@ def _no_images(run: TrainedRun, count: int) -> ImageStore | None:
 
 def _check_modality(run: TrainedRun, wanted: str, given: str) -> None:
     reads = run.network.encoder.modality
-    if reads not in (wanted, "both"):
-        how = "--text 'WORDS', or --data TABLE" if reads == "text" else "image files, or --data FOLDER"
+    if reads not in (wanted, "both") or (reads == "both" and wanted == "vector"):
+        how = {
+            "text": "--text 'WORDS', or --data TABLE",
+            "vector": "a file of vectors, --data features.npz",
+        }.get(reads, "image files, or --data FOLDER")
         raise DataError(
             f"the run's encoder '{run.recipe.encoder}' reads {reads}s: instead of {given}, give {how}"
         )
@@ -255,7 +300,7 @@ def open_other(
     recipe, taxonomy = run.recipe, run.taxonomy
     modality = run.network.encoder.modality
     shape: dict[str, Any] = {}
-    if modality != "text":
+    if modality in ("image", "both"):
         assert run.network.image_shape is not None
         channels, height, _ = run.network.image_shape
         shape = {"image_size": height, "channels": channels, "preprocessing": run.network.preprocessing}
@@ -276,7 +321,9 @@ def open_other(
             either=modality == "both",
             **(
                 {}
-                if named or (own_labels and not as_trained) or Path(spec).is_dir()
+                if named or Path(spec).is_dir()
+                else _vector_columns(run, column_names(Path(spec)))
+                if own_labels and not as_trained
                 else _columns(run, Path(spec), unlabelled, kept)
             ),
         )
@@ -291,6 +338,8 @@ def open_other(
             f"the run's encoder '{recipe.encoder}' reads {modality}s, but the samples of '{spec}' are "
             f"{source.modalities[0]}s"
         )
+    if source.vectors is not None:
+        check_width(run, source.vectors)
     if unlabelled:
         missing = torch.full_like(source.nodes, -1)
         return _without_aspects(dataclasses.replace(source, taxonomy=taxonomy, nodes=missing))
@@ -327,24 +376,39 @@ def _keep_paired(run: TrainedRun, source: Source) -> Source:
 
 def _columns(run: TrainedRun, path: Path, unlabelled: bool, kept: Sequence[str]) -> dict[str, Any]:
     """The columns of a table to be embedded; columns that only training reads may be absent."""
-    known = run.columns.get("groups", ())
+    known, there = run.columns.get("groups", ()), column_names(path)
     groups = run.recipe.table.group_column or (known[0] if known else None)
-    groups = groups if groups in column_names(path) else None  # patients stay patients where there are some
+    groups = groups if groups in there else None  # patients stay patients where there are some
     columns = run.recipe.table.columns | {"aspect_columns": None, "group_column": groups}
-    present = [name for name in columns.get("keep_columns", ()) if name in column_names(path)]
+    columns |= _vector_columns(run, there)
+    present = [name for name in columns.get("keep_columns", ()) if name in there]
     columns["keep_columns"] = list(dict.fromkeys([*present, *kept])) or None
     rule = columns.get("image_name")
-    if rule is not None and not set(ImageRule(rule).columns) <= set(column_names(path)):
+    if rule is not None and not set(ImageRule(rule).columns) <= set(there):
         columns |= {"image_name": None, "image_folder": None}  # of the table that the run was trained on
     if unlabelled:
         return columns | {"label_columns": [], "evidence": None}
     evidence = columns.get("evidence")
-    if evidence is not None and not evidence.named <= set(column_names(path)):
+    if evidence is not None and not evidence.named <= set(there):
         evidence = columns["evidence"] = None  # other samples may have one label each
     depths = () if evidence is not None and evidence.votes else run.columns.get("labels", ())
-    if "label_columns" not in columns and len(depths) > 1 and set(depths) <= set(column_names(path)):
+    if "label_columns" not in columns and len(depths) > 1 and set(depths) <= set(there):
         columns["label_columns"] = list(depths)  # the nested columns that training found
     return columns
+
+
+def _vector_columns(run: TrainedRun, there: Sequence[str]) -> dict[str, Any]:
+    """The columns of the vectors in another file: those of training, unless it has none of them.
+
+    The labels of training are those of other samples.
+    """
+    known, ids = run.columns.get("vectors", ()), run.recipe.table.id_column
+    if run.network.modality != "vector":
+        return {}
+    chosen: dict[str, Any] = {"label_file": None, "vector_column": None}
+    if set(known) & set(there):
+        chosen["vector_column"] = list(known)
+    return chosen | {"id_column": ids if ids in there else None}
 
 
 def _without_aspects(source: Source) -> Source:

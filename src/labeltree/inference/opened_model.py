@@ -17,7 +17,13 @@ from labeltree.data.images.decode import pixels_of
 from labeltree.errors import DataError
 from labeltree.inference.calibrate_run import Decider, open_decider
 from labeltree.inference.load_run import TrainedRun, load_run
-from labeltree.inference.named_samples import NamedSamples, open_images, open_texts, with_texts
+from labeltree.inference.named_samples import (
+    NamedSamples,
+    open_images,
+    open_texts,
+    open_vectors,
+    with_texts,
+)
 from labeltree.inference.other_version import run_on
 from labeltree.models import Encoder, ImagesAndTexts
 from labeltree.options.choices import ClassifierChoice
@@ -98,7 +104,8 @@ class OpenedModel:
             first: position of the first one, for messages.
 
         Returns:
-            images ``(n, c, h, w)`` uint8 or, for a run on texts, tokens ``(n, 2, t)``, on the CPU; or both.
+            images ``(n, c, h, w)`` uint8, for a run on texts tokens ``(n, 2, t)``, for one on vectors these
+            ``(n, d)`` float32, on the CPU; or both of the first.
 
         Raises:
             DataError: if a sample is broken or of the wrong kind.
@@ -110,6 +117,13 @@ class OpenedModel:
                 if not isinstance(text, str) or not text.strip():
                     raise DataError(f"sample {place} is {_kind(text)}; the run reads texts")
             return self.network.tokens(samples) if len(samples) else torch.empty(0, 2, 1, dtype=torch.int32)
+        if self.encoder.modality == "vector":
+            width = self.encoder.without_adapter.feature_dim
+            return torch.from_numpy(
+                np.stack([_vector(one, at, width) for at, one in enumerate(samples, first)])
+                if len(samples)
+                else np.zeros((0, width), np.float32)
+            )
         if not len(samples):
             assert self.network.image_shape is not None
             return torch.empty(0, *self.network.image_shape, dtype=torch.uint8)
@@ -144,6 +158,16 @@ class OpenedModel:
         tokens = self.network.tokens(texts) if texts else torch.empty(0, 2, 1, dtype=torch.int32)
         return ImagesAndTexts(torch.from_numpy(pixels), tokens, present)
 
+    def _array(self, samples: Any) -> np.ndarray[Any, Any]:
+        """Vectors ``(n, d)`` of one or several vectors in memory."""
+        if isinstance(samples, str | Path):
+            raise DataError(f"the run reads vectors: give an array (n, d), or the file by data='{samples}'")
+        try:
+            array = np.asarray(samples)
+        except ValueError as error:
+            raise DataError(f"the vectors differ in length, or hold no numbers: {error}") from error
+        return array[None] if array.ndim == 1 else array
+
     def _pixels(self, sample: Any, place: int) -> np.ndarray[Any, Any]:
         from PIL import Image
 
@@ -172,6 +196,8 @@ class OpenedModel:
         """The samples of `embed` and `predict`; None if they are data."""
         from PIL import Image
 
+        if self.encoder.modality == "vector" and data is None and not len(texts) and len(samples):
+            return open_vectors(self.run, self._array(samples))
         single = isinstance(samples, str | Path | Image.Image | np.ndarray | Tensor)
         given = [samples] if single else list(samples)
         words = [texts] if isinstance(texts, str) else list(texts)
@@ -232,6 +258,25 @@ class OpenedModel:
     def __repr__(self) -> str:
         classes = len(self.taxonomy.leaves)
         return f"Model({str(self.folder.path)!r}: {self.recipe.objective}, {classes} classes)"
+
+
+def _vector(sample: Any, place: int, width: int) -> np.ndarray[Any, Any]:
+    """A vector ``(width,)`` float32.
+
+    Raises:
+        DataError: if it holds no numbers, is of another length, or a number is not finite.
+    """
+    try:
+        vector = np.asarray(sample, np.float32)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"sample {place} is {_kind(sample)}; the run reads vectors of numbers") from error
+    if vector.shape != (width,):
+        shape = " × ".join(map(str, vector.shape)) or "1"
+        raise DataError(f"sample {place} has {shape} numbers; the run reads vectors of {width}")
+    if not np.isfinite(vector).all():
+        at = int(np.flatnonzero(~np.isfinite(vector))[0])
+        raise DataError(f"sample {place} has {vector[at]} as number {at}; the run reads finite numbers")
+    return vector
 
 
 def _kind(value: object) -> str:

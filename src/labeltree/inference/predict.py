@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from labeltree.data import Source
+from labeltree.data.opening_sources import is_vector_file
 from labeltree.decisions import Answers, DecisionRule, Promise, TreeCost, read_costs
 from labeltree.decisions.answers import answer_scores
 from labeltree.decisions.drift import FEWEST, Drift
@@ -448,6 +449,12 @@ def _pairs(decider: Decider, request: Request) -> NamedSamples:
 def _open(decider: Decider, request: Request, per: str | None = None) -> NamedSamples:
     if request.named is not None:
         return request.named
+    if request.images and decider.run.network.modality == "vector":
+        if len(request.images) > 1 or request.texts:
+            raise DataError("the run reads vectors: name one file of them, such as features.npz")
+        if not is_vector_file(request.images[0]):
+            open_images(decider.run, request.images)  # says what the run reads
+        request = replace(request, images=(), data=request.images[0])
     if request.images and request.texts:
         return _pairs(decider, request)
     if request.images:
@@ -498,6 +505,7 @@ def _names(source: Source) -> list[str]:
     every = torch.arange(len(source))
     return (
         source.paths(every)
+        or (source.sample_names() if source.vectors is not None else [])
         or (source.read(every) if source.texts is not None else [])
         or [f"{source.name} {instance}" for instance in source.instances.tolist()]
     )

@@ -25,6 +25,7 @@ _PLACES = (
     "logger_folder",
     "image_folder",
     "synonyms",
+    "label_file",
 )
 _OF_TRAINING = ("unseen_classes", "group_column", "split_column", "keep_columns", "aspect_columns")
 _FOLDERS = ("transformers", "open_clip")
@@ -40,9 +41,8 @@ def public_description(description: ModelDescription) -> ModelDescription:
     settings: dict[str, Any] = _without_places(description.settings)
     settings["data"] = public_data(str(description.settings.get("data", "")))
     settings["encoder"] = public_encoder(str(description.settings["encoder"]))
-    columns = {
-        kind: names for kind, names in description.columns.items() if kind in ("labels", "text", "image")
-    }
+    known = ("labels", "text", "image", "vectors")
+    columns = {kind: names for kind, names in description.columns.items() if kind in known}
     return replace(description, settings=settings, columns=columns)
 
 

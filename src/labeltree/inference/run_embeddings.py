@@ -20,6 +20,7 @@ from labeltree.data.stratified import stratified_subsample
 from labeltree.decisions.classifiers import features_as_embeddings
 from labeltree.errors import DataError, WriteError
 from labeltree.inference.load_run import TrainedRun, load_run
+from labeltree.models import encoder_modality
 from labeltree.models.encoder import Modality
 from labeltree.models.hub import only_cached
 from labeltree.models.paired import PairedEncoder, only
@@ -46,13 +47,14 @@ __all__ = [
 ]
 
 TableName = Literal["trained", "untrained", "raw"]
-START_NAMES = ("pretrained encoder", "untrained encoder")
+START_NAMES = ("pretrained encoder", "untrained encoder", "standardised vectors")
 """What the encoder before training is called."""
 
 RAW_NAMES: dict[Modality, str] = {
     "image": "raw pixels",
     "text": "raw words",
     "both": "raw pixels and words",
+    "vector": "raw vectors",
 }
 
 _WORDS_DIM = 256
@@ -97,21 +99,28 @@ def embed_source(
         network.eval()
     objective = network.objective
     inputs = open_inputs(source, network.encoder, network.recipe)
-    rows, places = source.rows.unique(return_inverse=True)  # type: ignore[no-untyped-call]
-    known = encode_rows(network, source, inputs, rows, progress, keep=keep)[places]
+    known: Tensor | None = None
+    if source.vectors is None:  # vectors are encoded as they are read, so that they are held once
+        rows, places = source.rows.unique(return_inverse=True)  # type: ignore[no-untyped-call]
+        known = encode_rows(network, source, inputs, rows, progress, keep=keep)[places]
     device = network.device
-    features, embeddings, answered, aspects = [], [], [], []
+    width = network.feature_dim if adapted else network.encoder.without_adapter.feature_dim
+    features = torch.empty(len(source), width)
+    embeddings, answered, aspects = [], [], []
     alone: dict[str, list[Tensor]] = {}
     with torch.inference_mode():
         for positions in torch.arange(len(source)).split(batch_size):  # type: ignore[no-untyped-call]
-            below = known[positions].to(device)
+            if known is None:
+                below = encode_rows(network, source, inputs, source.rows[positions], keep=False).to(device)
+            else:
+                below = known[positions].to(device)
             if isinstance(network.encoder, PairedEncoder):
                 if modality == "both" and adapted:
                     for name, points in _each_alone(network, below).items():
                         alone.setdefault(name, []).append(points)
                 below = only(below, modality)
             some = network.encoder.adapt(below).float()
-            features.append(some.cpu() if adapted else known[positions])
+            features[positions] = (some if adapted else below).cpu()
             embeddings.append(objective.embed(some).float().cpu())
             answer = objective.predict(some) if answers else None
             if answer is not None:
@@ -122,7 +131,7 @@ def embed_source(
     return _table_of(
         source,
         torch.cat(embeddings),
-        features=torch.cat(features),
+        features=features,
         geometry=objective.geometry.name,
         curvature=network.recipe.curvature,
         predictions=torch.cat(answered) if answered else None,
@@ -314,6 +323,8 @@ def _make_table(name: TableName, run: TrainedRun, progress: Progress | None) -> 
 
 def start_name(recipe: Recipe) -> str:
     """Display name of the encoder before training, from a resolved recipe."""
+    if encoder_modality(recipe.encoder) == "vector":
+        return START_NAMES[2]
     trained = recipe.pretrained or recipe.weights is not None
     return START_NAMES[0 if trained else 1]
 
@@ -324,8 +335,12 @@ def raw_table(source: Source, modality: Modality, batch_size: int = 512) -> Embe
     For images: the pixels, centred by channel; larger images are first reduced to 32 pixels per side. For
     texts: tf-idf with sublinear counts over words of two letters or more (over single characters if there are
     no such words), fitted on the training samples and reduced to 256 dimensions by a truncated singular value
-    decomposition (latent semantic analysis, Deerwester et al. 1990). For both: one beside the other.
+    decomposition (latent semantic analysis, Deerwester et al. 1990). For both: one beside the other. For
+    vectors: these as they are.
     """
+    if source.vectors is not None:
+        points = source.vectors.load(source.rows)
+        return _table_of(source, points, features=points, geometry="sphere")
     if modality == "both":  # each at length 1, so that neither drowns the other
         sides = (_pixels(source, batch_size), _words(source))
         points = torch.cat([torch.nn.functional.normalize(side, dim=1) for side in sides], 1)

@@ -4,7 +4,8 @@ import labeltree.models.cifar_resnets  # these register the encoders that have a
 import labeltree.models.efficientnet_lite
 import labeltree.models.small
 import labeltree.models.text_encoders.small_text
-import labeltree.models.text_encoders.text_loading  # noqa: F401
+import labeltree.models.text_encoders.text_loading
+import labeltree.models.vector_encoder  # noqa: F401
 from labeltree.models.build import (
     as_pinned,
     build_encoder,
@@ -27,6 +28,7 @@ from labeltree.models.lora import add_lora, merged_state, need_lora
 from labeltree.models.momentum import MomentumEncoder
 from labeltree.models.paired import ImagesAndTexts, PairedEncoder
 from labeltree.models.text_encoders.text_encoder import TextEncoder, TokenizedTexts
+from labeltree.models.vector_encoder import VectorEncoder
 from labeltree.models.weights import load_weights, misfits, save_weights
 
 __all__ = [
@@ -39,6 +41,7 @@ __all__ = [
     "ProjectionHead",
     "TextEncoder",
     "TokenizedTexts",
+    "VectorEncoder",
     "add_lora",
     "as_pinned",
     "build_encoder",

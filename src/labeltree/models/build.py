@@ -326,7 +326,8 @@ def build_encoder(
             checkpoint on this disk: "transformers:FOLDER", "open_clip:FOLDER", "open_clip:NAME@FILE",
             "text:FOLDER" or "timm:./FOLDER".
         channels: channels of the images; text encoders ignore it.
-        image_size: height and width of the images in pixels; text encoders ignore it.
+        image_size: height and width of the images in pixels; text encoders ignore it. Of "vectors": their
+            length.
         pretrained: start from published weights: the library's, those in the folder, or those that
             `labeltree data get NAME` downloads. None = the default of the encoder (`usually_pretrained`).
             True, of a pair: those that usually do.

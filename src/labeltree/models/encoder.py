@@ -1,17 +1,16 @@
-"""An encoder: images or texts in, features out, in stages that a policy can freeze."""
+"""An encoder: images, texts or vectors in, features out, in stages that a policy can freeze."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Self
+from typing import Literal, Self
 
 from torch import Tensor, nn
 
-from labeltree.options.choices import Modality
-
 __all__ = ["BATCH_NORMS", "LORA", "AdaptedEncoder", "Encoder", "Modality", "set_trainable"]
 
+Modality = Literal["both", "image", "text", "vector"]
 LORA = "lora"
 BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 
@@ -27,7 +26,8 @@ class Encoder(nn.Module):
         feature_dim: length of a feature vector.
 
     Attributes:
-        modality: input of `forward`: "image", "text" (see `TextEncoder`) or "both" (see `PairedEncoder`).
+        modality: input of `forward`: "image", "text" (see `TextEncoder`), "both" (see `PairedEncoder`) or
+            "vector" (see `VectorEncoder`).
         mean: per channel, of pixels in [0, 1]: published weights expect images as ``(pixel - mean) / std``.
             Encoders with random weights have it, too, for weights loaded later. None if there are no such
             weights, or they do not specify it.

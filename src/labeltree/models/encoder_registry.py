@@ -23,7 +23,7 @@ class EncoderEntry:
         factory: builds the encoder with random weights.
         pretrained: builds the encoder with pretrained weights; None if there are none.
         usually_pretrained: whether it starts from pretrained weights by default.
-        modality: its input, "image" or "text".
+        modality: its input, "image", "text" or "vector".
         check: raises an error if it cannot be built, pretrained or not, by quick checks only.
         from_config: builds the encoder, for other weights, from the folder that its `save_config` wrote.
         images: the images that its pretrained weights were made for.
@@ -56,14 +56,14 @@ def register_encoder(
 ) -> Callable[[EncoderFactory], EncoderFactory]:
     """Decorator: make `factory(channels, image_size) -> Encoder` known to `build_encoder` as `name`.
 
-    A text encoder ignores channels and image size.
+    A text encoder ignores channels and image size; of an encoder of vectors, the size is their length.
 
     Args:
         name: without ":", which separates the names of other libraries.
         summary: one line for `list_encoders` and the command line.
         pretrained: factory with pretrained weights.
         usually_pretrained: start from pretrained weights by default.
-        modality: input of the encoder, "image" or "text".
+        modality: input of the encoder, "image", "text" or "vector".
         check: called with whether the encoder will be pretrained, before any data are read; raises an error
             if the encoder cannot be built, for example if weights have not been downloaded.
         from_config: ``from_config(folder, channels, image_size)`` builds the encoder from what its

@@ -237,7 +237,9 @@ class PredictOptions(AnswerOptions, BulkOptions):
     )  # fmt: skip
 
     run: Run
-    images: Annotated[Sequence[Place], Option("image files, or a folder of them", positional=True)] = ()
+    images: Annotated[
+        Sequence[Place], Option("image files, a folder of them, or a file of vectors", positional=True)
+    ] = ()
     _: KW_ONLY
     texts: Annotated[
         Sequence[str],
@@ -249,7 +251,7 @@ class PredictOptions(AnswerOptions, BulkOptions):
             repeat=True,
         ),
     ] = ()
-    data: Annotated[Place | None, Option("a data set, a folder or a table instead")] = None
+    data: Annotated[Place | None, Option("a data set, a folder, a table or vectors instead")] = None
     data_path: DataPath = None
     labelled: Annotated[bool, Option("with `data`: compare with its labels")] = False
     split: Annotated[

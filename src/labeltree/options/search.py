@@ -109,7 +109,7 @@ class SearchOptions(Options):
     queries: Annotated[
         Sequence[Place],
         Option(
-            "images, folders of images, or tables with a column image, text, id or node",
+            "images, folders of images, files of vectors, or tables with a column image, text, id or node",
             metavar="IMAGE",
             positional=True,
         ),

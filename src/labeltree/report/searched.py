@@ -7,7 +7,7 @@ from pathlib import Path
 
 from labeltree.index import Index
 from labeltree.index.filters import parse_where
-from labeltree.index.queries import Query, queries_in, run_queries
+from labeltree.index.queries import Query, queries_in, run_queries, vector_queries
 from labeltree.index.search_results import Answer, results_text
 from labeltree.options.choices import SearchFormat
 from labeltree.options.schema import as_place
@@ -97,7 +97,8 @@ def search_index(options: SearchOptions) -> Searched:
     queries: list[Query] = []
     for place in map(str, options.queries):
         several = Path(place).is_dir() or Path(place).suffix.lower() in (".csv", ".tsv", ".parquet")
-        queries += queries_in(place) if several else [Query("image", place)]
+        vectors = vector_queries(index, place)
+        queries += vectors or (queries_in(place) if several else [Query("image", place)])
     queries += [Query("text", text) for text in options.texts]
     queries += [Query("id", name) for name in options.ids]
     queries += [Query("node", node) for node in options.nodes]

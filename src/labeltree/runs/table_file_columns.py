@@ -12,7 +12,7 @@ from torch import Tensor
 
 from labeltree.errors import DataError
 from labeltree.runs.unknown_labels import nodes_of_labels
-from labeltree.safe_files import Reader, read_arrays, read_parquet
+from labeltree.safe_files import Reader, read_arrays, read_parquet, stack_lists
 from labeltree.taxonomy import AnyTaxonomy
 
 _DIGESTS = ("encoder_digest", "taxonomy_digest")
@@ -127,7 +127,6 @@ def _read_parquet(path: Path) -> dict[str, Any]:
     table = read_parquet(path, _TABLE)
     if "embeddings" in table.column_names and table.column("embeddings").null_count:
         table = table.filter(table.column("embeddings").is_valid())  # samples that could not be read
-    table = table.combine_chunks()
     metadata = table.schema.metadata or {}
     raw: dict[str, Any] = {
         k.decode("utf-8", "replace"): v.decode("utf-8", "replace") for k, v in metadata.items()
@@ -136,11 +135,11 @@ def _read_parquet(path: Path) -> dict[str, Any]:
     for name in table.column_names:
         column = table.column(name)
         if pa.types.is_list(column.type) or pa.types.is_fixed_size_list(column.type):
-            flat = column.chunk(0).flatten() if column.num_chunks else pa.array([], column.type.value_type)
-            values = flat.to_numpy(zero_copy_only=False)
-            if len(column) and len(values) % len(column):
-                raise _TABLE.failure(path, f"the rows of column '{name}' differ in length")
-            raw[name] = values.reshape(len(column), -1)
+            try:
+                raw[name] = stack_lists(column)
+            except ValueError as error:
+                why = f"the rows of column '{name}' differ in length ({error})"
+                raise _TABLE.failure(path, why) from error
         else:
             raw[name] = np.asarray(column.to_pylist(), dtype=object if column.null_count else None)
     return raw

@@ -35,6 +35,7 @@ from labeltree.serving.service_replies import (
     Problem,
     TaxonomyReply,
     Texts,
+    Vectors,
 )
 
 __all__ = ["Service", "add_errors", "create_app"]
@@ -205,7 +206,7 @@ class Service:
             began = asyncio.get_running_loop().time()
             try:
                 async with asyncio.timeout(settings.timeout):
-                    samples = await read_samples(request, lease, settings, engine.modality)
+                    samples = await read_samples(request, lease, settings, engine.modality, engine.width)
             except TimeoutError:
                 raise HTTPException(
                     408,
@@ -219,6 +220,8 @@ class Service:
             for place, (name, content) in enumerate(samples):
                 if isinstance(content, str) and not content.strip():
                     problems[place] = "the text is empty"
+                elif isinstance(content, list) and len(content) != engine.width:
+                    problems[place] = f"it has {len(content):,} numbers; the run reads {engine.width:,}"
                 else:
                     lease.hold()  # of a client that goes, too, until its sample is out of the queue
                     waiting[place] = engine.ask(name, content, asked, lease.let_go)
@@ -314,6 +317,8 @@ def _body_of(modality: str) -> dict[str, Any]:
     """The bodies that are read, as OpenAPI describes them."""
     if modality == "text":
         return {"required": True, "content": {"application/json": {"schema": Texts.model_json_schema()}}}
+    if modality == "vector":
+        return {"required": True, "content": {"application/json": {"schema": Vectors.model_json_schema()}}}
     binary = {"type": "string", "format": "binary"}
     form = {"type": "object", "properties": {"files": {"type": "array", "items": binary}}}
     return {

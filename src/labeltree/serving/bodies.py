@@ -13,16 +13,17 @@ from pydantic import BaseModel, ValidationError
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import ClientDisconnect
 
-from labeltree.serving.service_replies import Images, Texts
+from labeltree.serving.service_replies import Images, Texts, Vectors
 from labeltree.serving.service_settings import ServiceSettings
 
 __all__ = ["Admission", "Lease", "read_json", "read_samples"]
 
 B = TypeVar("B", bound=BaseModel)
-Samples = list[tuple[str, bytes | str]]
+Samples = list[tuple[str, bytes | str | list[float]]]
 _LONGEST_NAME = 200
 _IMAGES = ("texts", 'this run reads images: send files, or JSON such as {"images": ["BASE64"]}')
 _TEXTS = ("images", 'this run reads texts: send JSON such as {"texts": ["a text"]}')
+_VECTORS = 'this run reads vectors: send JSON such as {"vectors": [[0.1, 0.2]]}, as application/json'
 _SMALL_BODY_SECONDS = 30
 
 
@@ -127,14 +128,18 @@ def too_large(settings: ServiceSettings) -> HTTPException:
     )
 
 
-async def read_samples(request: Request, lease: Lease, settings: ServiceSettings, reads: str) -> Samples:
-    """The samples of a request, with their names: contents of images, or texts.
+async def read_samples(
+    request: Request, lease: Lease, settings: ServiceSettings, reads: str, width: int = 0
+) -> Samples:
+    """The samples of a request, with their names: contents of images, texts, or vectors.
 
     Args:
         request: the request, whose body has not been read.
         lease: grows with the body and the samples.
         settings: the limits.
-        reads: ``image``, ``text`` or ``both``; of both, JSON holds texts, and every other body an image.
+        reads: ``image``, ``text``, ``both`` or ``vector``; of both, JSON holds texts, and every other body an
+            image.
+        width: length of a vector.
 
     Raises:
         HTTPException: 400, 413, 415 or 422, with one sentence.
@@ -145,7 +150,9 @@ async def read_samples(request: Request, lease: Lease, settings: ServiceSettings
         raise too_large(settings)
     limited = Request(request.scope, _limit(request.receive, lease))
     if kind == "application/json":
-        samples = await _read_json(await limited.body(), reads, settings)
+        samples = await _read_json(await limited.body(), reads, settings, width)
+    elif reads == "vector":
+        raise HTTPException(415, _VECTORS)
     elif reads == "text":
         raise HTTPException(415, _TEXTS[1])
     elif kind == "multipart/form-data":
@@ -241,8 +248,15 @@ async def _read_multipart(request: Request, settings: ServiceSettings) -> Sample
         await form.close()
 
 
-async def _read_json(body: bytes, reads: str, settings: ServiceSettings) -> Samples:
+async def _read_json(body: bytes, reads: str, settings: ServiceSettings, width: int) -> Samples:
     # A few bytes of JSON become an object of a hundred: it is not parsed if it cannot be what is expected.
+    if reads == "vector":
+        if body.count(b",") > 2 * settings.max_samples * (width + 1):
+            raise too_many(settings)
+        if b'"vectors"' not in body:
+            raise HTTPException(422, _VECTORS)
+        rows = (await run_in_threadpool(_parse, Vectors, body)).vectors
+        return [(f"vector {place}", row) for place, row in enumerate(rows)]
     if reads != "image":
         if len(body) > 12 * settings.max_samples * settings.max_text:  # all characters escaped
             raise too_many(settings)

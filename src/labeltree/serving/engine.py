@@ -46,7 +46,7 @@ class TooLargeError(DataError):
 @dataclass(frozen=True)
 class _Sample:
     name: str
-    content: Any  # pixels (c, h, w) uint8, or a text
+    content: Any  # pixels (c, h, w) uint8, a text, or a vector
     asked: AnswerOptions | None
 
 
@@ -105,8 +105,13 @@ class Engine:
 
     @property
     def modality(self) -> str:
-        """What the run reads: ``image``, ``text`` or ``both``."""
+        """What the run reads: ``image``, ``text``, ``both`` or ``vector``."""
         return self.model.encoder.modality
+
+    @property
+    def width(self) -> int:
+        """Length of the vectors that the run reads."""
+        return self.model.encoder.without_adapter.feature_dim
 
     def about(self, asked: str) -> dict[str, str]:
         """See `Decider.about`; what does not change is computed once."""
@@ -130,7 +135,7 @@ class Engine:
     def ask(
         self,
         name: str,
-        content: bytes | str,
+        content: bytes | str | list[float],
         asked: AnswerOptions | None,
         on_end: Callable[[], None] = lambda: None,
     ) -> Future[dict[str, Any]]:
@@ -138,7 +143,7 @@ class Engine:
 
         Args:
             name: of the sample, for its row.
-            content: that of an image file, or a text.
+            content: that of an image file, a text, or a vector.
             asked: what is asked of its answer; None: its embedding is wanted.
             on_end: called, in any thread, once the sample is no longer held: it has been computed, cannot be
                 read, or was cancelled and has left the queue.
@@ -149,7 +154,7 @@ class Engine:
             TooLargeError if that takes too much memory. Cancel it to drop the sample.
         """
         job: Job[_Sample, dict[str, Any]] = Job(_Sample(name, content, asked), on_end=on_end)
-        if isinstance(content, str):
+        if not isinstance(content, bytes):
             self._batcher.submit(job)
         else:
             work = self._decoders.submit(self._decode, job)
@@ -241,7 +246,7 @@ class _Compute:
 
 
 def _inputs(model: Model, contents: list[Any]) -> Inputs:
-    """What the network reads: of pixels ``(c, h, w)`` uint8 of the right size, or of texts, or of either."""
+    """What the network reads: pixels ``(c, h, w)`` uint8 of the right size, texts, either, or vectors."""
     if model.encoder.modality == "both":
         assert model.network.image_shape is not None
         pixels = np.zeros((len(contents), *model.network.image_shape), np.uint8)
@@ -252,7 +257,7 @@ def _inputs(model: Model, contents: list[Any]) -> Inputs:
         texts = [one if isinstance(one, str) else "" for one in contents]
         present = torch.tensor([[not text, text] for text in are_texts])
         return ImagesAndTexts(torch.from_numpy(pixels), model.network.tokens(texts), present)
-    if model.encoder.modality == "text":
+    if model.encoder.modality in ("text", "vector"):
         return model.inputs(contents)
     return torch.from_numpy(np.stack(contents))
 
@@ -329,5 +334,7 @@ def _check_device(name: str) -> None:
 def _warm_up(model: Model) -> None:
     """The first pass takes longer: libraries load, and memory is allocated."""
     shape = model.network.image_shape
-    samples = ["warm up"] if shape is None else [np.zeros((shape[1], shape[1], 3), np.uint8)]
+    samples: list[Any] = ["warm up"] if shape is None else [np.zeros((shape[1], shape[1], 3), np.uint8)]
+    if model.encoder.modality == "vector":
+        samples = [np.zeros(model.encoder.without_adapter.feature_dim)]
     model.answer_batch(samples, coverage=0.5)

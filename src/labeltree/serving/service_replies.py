@@ -6,7 +6,7 @@ import base64
 import binascii
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "Problem",
     "TaxonomyReply",
     "Texts",
+    "Vectors",
 ]
 
 
@@ -55,6 +56,14 @@ class Texts(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     texts: list[str] = Field(min_length=1)
+
+
+class Vectors(BaseModel):
+    """Vectors as JSON."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    vectors: list[list[FiniteFloat]] = Field(min_length=1)
 
 
 class About(BaseModel):

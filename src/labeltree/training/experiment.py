@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 
 import lightning as L
 
 from labeltree.data import Source
-from labeltree.models import encoder_modality
+from labeltree.models import Encoder, VectorEncoder, encoder_modality
+from labeltree.taxonomy.naming import some
 from labeltree.training.batches import SourceDataModule, validation_samples
 from labeltree.training.carried_weights import carry_over_objective
 from labeltree.training.input_batches import open_inputs, open_views
@@ -20,6 +22,9 @@ from labeltree.training.recipe_data import open_recipe_source
 from labeltree.training.resolution import resolve_recipe
 
 __all__ = ["Experiment", "prepare"]
+
+_AT_ONCE = 1 << 22  # numbers that are read at a time
+_log = logging.getLogger("labeltree.training")
 
 
 @dataclass(frozen=True)
@@ -44,7 +49,7 @@ class Experiment:
     def network(self) -> Network:
         """The network that the module trains, as it is evaluated; it shares the module's weights."""
         module = self.module
-        shape = None if module.encoder.modality == "text" else self.source.image_shape
+        shape = self.source.image_shape if module.encoder.modality in ("image", "both") else None
         return Network(
             module.recipe,
             self.source.taxonomy,
@@ -66,9 +71,14 @@ def prepare(recipe: Recipe, source: Source | None = None) -> Experiment:
     source = source if source is not None else open_recipe_source(recipe)
     recipe = resolve_recipe(recipe, source)
     L.seed_everything(recipe.seed, verbose=False)
-    image_shape = None if encoder_modality(recipe.encoder) == "text" else source.image_shape
-    encoder = recipe_encoder(recipe, image_shape)
+    reads_images = encoder_modality(recipe.encoder) in ("image", "both")
+    image_shape = source.image_shape if reads_images else None
+    encoder = recipe_encoder(
+        recipe, image_shape, width=None if source.vectors is None else source.vectors.width
+    )
     training = source.of_split("train")
+    if recipe.weights is None:
+        _standardise(encoder, training)
     labels = training_labels(recipe, source.taxonomy, training.nodes)
     training = labels.source(training, recipe)
     objective = Objective(recipe, labels.taxonomy, encoder.feature_dim, source.aspect_taxonomies)
@@ -89,3 +99,28 @@ def prepare(recipe: Recipe, source: Source | None = None) -> Experiment:
         validation.groups,
     )
     return Experiment(source, labels, batches, module, carried)
+
+
+def _standardise(encoder: Encoder, training: Source) -> None:
+    """Fit an encoder of vectors to the training samples; other encoders stay as they are.
+
+    Columns that are constant there are left out, with a warning.
+    """
+    encoder = encoder.without_adapter
+    store = training.vectors
+    if store is None or not isinstance(encoder, VectorEncoder):
+        return
+    rows = training.rows.split(max(1, _AT_ONCE // store.width))  # type: ignore[no-untyped-call]
+    constant = encoder.fit(store.load(some_rows) for some_rows in rows)
+    if len(constant) == store.width:
+        _log.warning("all training samples are one and the same vector: there is nothing to learn from")
+    elif constant:
+        names = [f"column {at + 1}" if store.columns is None else store.columns[at] for at in constant]
+        are = "is" if len(names) == 1 else "are"
+        _log.warning(
+            "%d of %d numbers %s constant among the training samples, and left out: %s",
+            len(names),
+            store.width,
+            are,
+            some(names, 3),
+        )

@@ -1,4 +1,4 @@
-"""The encoder's inputs: images or tokens of samples, and the views of them."""
+"""The encoder's inputs: images, tokens or vectors of samples, and the views of them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Normalisation = tuple[Sequence[float], Sequence[float]]  # mean and standard dev
 
 
 class InputStore(Protocol):
-    """The encoder's input for each row of a source: images, tokens, or precomputed features."""
+    """The encoder's input for each row of a source: images, tokens, vectors, or precomputed features."""
 
     def load(self, rows: Tensor) -> Inputs:
         """Return the inputs of the rows ``(n,)``."""
@@ -132,6 +132,13 @@ class _BothViews:
         )
 
 
+class _Unchanged:
+    """The views of vectors: themselves."""
+
+    def __call__(self, samples: Tensor, instances: Tensor, epoch: int = 0, view: int = 0) -> Tensor:
+        return samples
+
+
 def stack(views: Sequence[Inputs]) -> Inputs:
     """The inputs of several views, one view after the other."""
     if isinstance(views[0], ImagesAndTexts):
@@ -140,8 +147,10 @@ def stack(views: Sequence[Inputs]) -> Inputs:
 
 
 def open_inputs(source: Source, encoder: Encoder, recipe: Recipe) -> InputStore:
-    """The encoder's inputs for each row of a source: its images, or its texts as tokens."""
+    """The encoder's inputs for each row of a source: its images, its texts as tokens, or its vectors."""
     encoder = encoder.without_adapter
+    if source.vectors is not None:
+        return source.vectors
     if isinstance(encoder, TextEncoder):
         return _Tokens(source, encoder, recipe.max_length)
     if isinstance(encoder, Towers):
@@ -161,11 +170,13 @@ def open_views(
     Args:
         recipe: the recipe.
         encoder: the encoder.
-        image_shape: ``(c, h, w)`` of the images; None for texts.
+        image_shape: ``(c, h, w)`` of the images; None for texts and vectors.
         normalisation: mean and standard deviation per channel, as an earlier run has recorded them; None = as
             the recipe and the encoder say.
     """
     encoder = encoder.without_adapter
+    if encoder.modality == "vector":
+        return ViewPair(_Unchanged(), _Unchanged())
     if isinstance(encoder, TextEncoder):
         name: Any = recipe.views
         return ViewPair(TextViews(name, recipe.seed, recipe.deletion), TextViews("identity", recipe.seed))

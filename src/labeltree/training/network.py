@@ -51,7 +51,7 @@ class Network(nn.Module):
         encoder: maps images or tokens to features, with the unaugmented view of samples; or a function that
             builds both, in evaluation mode.
         objective: head and classifiers, beside the losses.
-        image_shape: ``(c, h, w)`` of the images; None for texts.
+        image_shape: ``(c, h, w)`` of the images; None for texts and vectors.
         from_training: ``(M,)`` node of ``taxonomy`` of each node of the training taxonomy; −1 = none.
         preprocessing: how images are cut out of files; None = the largest centred square.
         feature_dim: number of features; None = that of the encoder, which is then built.
@@ -97,7 +97,7 @@ class Network(nn.Module):
 
     @property
     def modality(self) -> Modality:
-        """What the encoder reads: images, texts or both."""
+        """What the encoder reads: images, texts, both, or vectors."""
         return encoder_modality(self.recipe.encoder)
 
     @property
@@ -173,7 +173,7 @@ def build_network(
     Args:
         recipe: the resolved recipe.
         taxonomy: taxonomy of the data's labels.
-        image_shape: ``(c, h, w)`` of the images; None for texts.
+        image_shape: ``(c, h, w)`` of the images; None for texts and vectors.
         training_taxonomy: taxonomy of the training labels; None = ``taxonomy``.
         from_training: see `Network`; None = the same nodes.
         aspects: taxonomies of the samples' aspects.
@@ -212,6 +212,7 @@ def recipe_encoder(
     recipe: Recipe,
     image_shape: tuple[int, int, int] | None,
     *,
+    width: int | None = None,
     start_weights: bool = True,
     config: Path | None = None,
 ) -> Encoder:
@@ -219,15 +220,19 @@ def recipe_encoder(
 
     Args:
         recipe: the resolved recipe.
-        image_shape: ``(c, h, w)`` of the images; ignored for texts.
+        image_shape: ``(c, h, w)`` of the images; ignored for texts and vectors.
+        width: length of the vectors; None = that of the configuration.
         start_weights: whether to read the pretrained weights that the recipe names. Without them the encoder
             is that of a finished run, in which the updates of LoRA are part of the weights.
         config: see `build_encoder`.
     """
     shape: dict[str, int] = {}
-    if encoder_modality(recipe.encoder) != "text":
+    modality = encoder_modality(recipe.encoder)
+    if modality in ("image", "both"):
         assert image_shape is not None
         shape = {"channels": image_shape[0], "image_size": image_shape[1]}
+    elif width is not None:
+        shape = {"image_size": width}
     encoder = build_encoder(
         recipe.encoder,
         pretrained=bool(recipe.pretrained) and start_weights,
@@ -242,7 +247,7 @@ def recipe_encoder(
         dropout = 0.0 if recipe.views == "identity" else recipe.dropout
         if dropout is not None:
             text.set_dropout(dropout)
-    if encoder.modality != "text" and recipe.channels_last:
+    if modality in ("image", "both") and recipe.channels_last:
         encoder = encoder.to(memory_format=torch.channels_last)
     if recipe.trainable != "lora":
         set_trainable(encoder, recipe.trainable)

@@ -315,6 +315,7 @@ def with_absolute_paths(recipe: Recipe) -> Recipe:
             recipe.table,
             image_folder=whole(recipe.table.image_folder),
             synonyms=whole(recipe.table.synonyms),
+            label_file=whole(recipe.table.label_file),
         ),
         encoder=encoder_with_absolute_path(recipe.encoder),
         taxonomy=whole(recipe.taxonomy),

@@ -80,6 +80,12 @@ class TableRecipe:
             (all); None = 0.5.
         confidence_column: confidence in the label, 0 to 1.
         min_confidence: a label with less confidence becomes its parent.
+        vector_column: the array of an ``.npz`` file, the key of ``.obsm`` of an ``.h5ad`` file, the column of
+            lists of numbers, or the columns of numbers (``f_*``), that hold vectors; None = the only one,
+            that with a usual name (vectors, embeddings, features), or all numbers that are nothing else.
+        label_file: a table with the labels of vectors and their other columns, joined by id, or in the same
+            order; None = for ``features.npy``, ``features.csv`` beside it.
+        id_column: ids of vectors, by which they are named and joined; None = ``id``.
     """
 
     image_column: list[str] | str | None = None
@@ -102,6 +108,9 @@ class TableRecipe:
     agreement: float | None = None
     confidence_column: str | None = None
     min_confidence: float | None = None
+    vector_column: list[str] | str | None = None
+    label_file: str | None = None
+    id_column: str | None = None
 
     @property
     def columns(self) -> dict[str, Any]:
@@ -221,7 +230,8 @@ class Recipe:
     """All settings of a run.
 
     Attributes:
-        data: a data set by name, a folder of nested folders, or a table (``.csv``, ``.tsv``, ``.parquet``).
+        data: a data set by name, a folder of nested folders, a table (``.csv``, ``.tsv``, ``.parquet``), or
+            vectors (``.npz``, ``.npy``, ``.h5ad``, or a table of numbers).
         objective: the training objective; several joined by ``+`` add up (``hwc+lam``). ``auto``: the one
             that suits the samples and that the studies support.
         data_path: folder of a data set that has a name; None = in the cache folder.
@@ -257,9 +267,9 @@ class Recipe:
         geometry: where embeddings live; ``auto`` is what the objective asks for, mostly the sphere.
         curvature: curvature of the Poincaré ball, below 0.
         encoder: one of --list-encoders, which also tells how those of other libraries and checkpoints in a
-            folder are named; ``auto`` = minilm for texts; for photographs the pretrained encoder that the
-            environment variable LABELTREE_IMAGE_ENCODER names, else efficientnet-lite0; for other images
-            small-conv or that one. Two joined by a plus read samples that have images and texts:
+            folder are named; ``auto`` = vectors for vectors; minilm for texts; for photographs the pretrained
+            encoder that the environment variable LABELTREE_IMAGE_ENCODER names, else efficientnet-lite0; for
+            other images small-conv or that one. Two joined by a plus read samples that have images and texts:
             ``small-conv+small-text``.
         pretrained: start from the encoder's published weights; None = only ``minilm``, ``hf:OWNER/NAME``,
             ``text:NAME`` and checkpoints in a folder do.

@@ -33,12 +33,14 @@ _USUAL: dict[str, tuple[str, str]] = {
     "image": ("small-conv", "simclr"),
     "text": ("minilm", "dropout"),
     "both": ("small-conv+small-text", "simclr"),
+    "vector": ("vectors", "identity"),
 }
 _OF_IMAGE_VIEWS = ("simclr", "randaugment", "crop", "identity")
 _VIEWS: dict[str, tuple[str, ...]] = {
     "image": _OF_IMAGE_VIEWS,
     "text": ("dropout", "word-deletion", "identity"),
     "both": _OF_IMAGE_VIEWS,
+    "vector": ("identity",),
 }
 _OF_TEXTS = ["max_length", "deletion", "dropout"]
 _OF_IMAGES = ["image_size", "channels", "erasing", "flip", "channels_last"]
@@ -73,9 +75,10 @@ _WIDE = 256  # dimensions: on photographs of groceries and birds better in every
 
 
 def _widen_head(recipe: Recipe) -> Recipe:
-    """The recipe with wider embeddings if the features of a pretrained image encoder stay as they are."""
-    frozen = recipe.trainable == "head" and bool(recipe.pretrained)
-    if recipe.head.dim or not frozen or encoder_modality(recipe.encoder) != "image":
+    """The recipe with wider embeddings if the features of pretrained image encoders, or vectors, stay."""
+    modality = encoder_modality(recipe.encoder)
+    frozen = recipe.trainable == "head" and (bool(recipe.pretrained) or modality == "vector")
+    if recipe.head.dim or not frozen or modality not in ("image", "vector"):
         return recipe
     if recipe.objective not in _WITH_HEAD:
         return recipe
@@ -109,6 +112,9 @@ def resolve_modality(recipe: Recipe, modalities: Sequence[Modality]) -> Recipe:
             f"encoder '{encoder}' reads {modality}s, but the samples of '{recipe.data}' are "
             f"{modalities[0]}s; take another, such as '{_USUAL[modalities[0]][0]}'"
         )
+    if modality == "vector":
+        _check_vectors(recipe, encoder)
+        recipe = dataclasses.replace(recipe, trainable="head")
     pretrained = recipe.pretrained
     if pretrained is None:
         pretrained = recipe.weights is None and usually_pretrained(encoder)
@@ -135,7 +141,7 @@ def resolve_modality(recipe: Recipe, modalities: Sequence[Modality]) -> Recipe:
         f"for encoder '{encoder}'; it is a setting of transformers:FOLDER and hf:OWNER/NAME",
     )
     if modality != "both":
-        idle = _OF_TEXTS if modality == "image" else _OF_IMAGES
+        idle = (_OF_TEXTS if modality != "text" else []) + (_OF_IMAGES if modality != "image" else [])
         check_idle(recipe, idle, True, f"for encoder '{encoder}', which reads {modality}s")
     if frozen_texts and (views == "dropout" or recipe.dropout is not None):
         raise ValueError(
@@ -155,6 +161,23 @@ def _leaves_views(recipe: Recipe) -> bool:
     """Whether nothing in a recipe needs augmented images."""
     asked = recipe.erasing > 0 or (recipe.num_views or 1) > 1
     return recipe.views in ("auto", "identity") and recipe.objective not in _OF_AN_INSTANCE and not asked
+
+
+def _check_vectors(recipe: Recipe, encoder: str) -> None:
+    """Check the settings that a run on vectors does not have."""
+    weightless = f"for encoder '{encoder}', which has no weights"
+    check_idle(recipe, ["pretrained"], recipe.pretrained is True, weightless)
+    check_idle(recipe, ["ema"], True, weightless)
+    if recipe.trainable not in ("auto", "head"):
+        raise ValueError(
+            f"trainable is '{recipe.trainable}', but encoder '{encoder}' has nothing to train below the "
+            "head; leave it out, or put a trained layer below all heads with adapter WIDTH"
+        )
+    if recipe.objective in _OF_AN_INSTANCE:
+        raise ValueError(
+            f"objective '{recipe.objective}' compares augmented views of a sample, which vectors do not "
+            "have; take one that reads labels, such as 'auto'"
+        )
 
 
 def _check_both(recipe: Recipe, encoder: str, modalities: Sequence[Modality]) -> None:

@@ -21,7 +21,7 @@ from labeltree.errors import DataError
 from labeltree.taxonomy.naming import some
 from labeltree.taxonomy.placeholders import PLACEHOLDERS, REMAINDERS, plain_name
 
-__all__ = ["LabelColumns", "find_label_columns"]
+__all__ = ["LabelColumns", "find_label_columns", "usual_label_columns"]
 
 _USUAL = ("label", "class", "category", "node", "cls")
 _PER_DEPTH = re.compile(r"(?:depth|label|level)[ _-]?(\d+)", re.IGNORECASE)
@@ -50,6 +50,13 @@ class LabelColumns:
 
     columns: list[str]
     notes: tuple[str, ...] = ()
+
+
+def usual_label_columns(table: DataTable) -> list[str]:
+    """The columns whose names are those of labels, if no others are named."""
+    return [
+        name for name in table.columns if name.lower() in _USUAL or _PER_DEPTH.fullmatch(name) is not None
+    ]
 
 
 def find_label_columns(
@@ -377,5 +384,5 @@ def _no_label(table: DataTable, taken: Collection[str]) -> DataError:
         advice = f"{' > '.join(chain)} nest: if they are the labels, set {_setting(chain)}"
     return DataError(
         f"{table} has no column for labels that is known by its name ({', '.join(_USUAL)}); "
-        f"it has {', '.join(table.columns)}: {advice}"
+        f"it has {', '.join(table.columns)}: {advice}{table.label_hint}"
     )

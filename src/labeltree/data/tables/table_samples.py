@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,14 +14,26 @@ import numpy as np
 
 from labeltree.data.biology.darwin_core_archive import IMAGE_PREFIX
 from labeltree.data.image_rules import ImageRule, RowImages, images_by_rule, is_url
+from labeltree.data.images.decode import EXTENSIONS
 from labeltree.data.images.encoded import ImageParts
 from labeltree.data.images.image_files import HOW_TO_SKIP, OnError
 from labeltree.data.shards.shard_table import ShardTable
 from labeltree.data.table_columns import DataTable
 from labeltree.data.unused_rows import UnusedRows
+from labeltree.data.vectors.vector_columns import find_vectors
+from labeltree.data.vectors.vector_store import VectorStore
+from labeltree.data.vectors.vector_table import VectorTable
 from labeltree.errors import DataError
 
-__all__ = ["TableSamples", "find_samples", "has_ids", "image_path", "only_addresses", "sample_columns"]
+__all__ = [
+    "TableSamples",
+    "find_samples",
+    "has_ids",
+    "image_path",
+    "only_addresses",
+    "only_vectors",
+    "sample_columns",
+]
 
 Array = np.ndarray[Any, Any]
 _IMAGE_COLUMNS = (
@@ -29,6 +41,7 @@ _IMAGE_COLUMNS = (
     *("img", "jpg", "jpeg", "png", "picture", "photo"),
 )
 _TEXT_COLUMNS = ("text", "description", "sentence", "review", "document", "abstract", "caption", "txt")
+_LONG = 60  # characters of a cell, on average: longer ones are texts
 _IDS = ("gbifid", "occurrenceid", "catalognumber")
 # Most names are literally the end of a path; the others are first normalised for the comparison.
 _NOT_PLAIN = re.compile(r"^/|(^|/)\.{0,2}(/|$)|\0")
@@ -58,6 +71,8 @@ class TableSamples:
         places: Place of each sample's image in ``files``, ``(n,)``, -1 where it has none; None if every
             sample has one, in order.
         per_row: The most samples that a row can have.
+        vectors: Vectors of the samples, in order; None if they are images or texts.
+        vector_columns: Columns that the vectors were read from.
     """
 
     rows: Array
@@ -71,6 +86,8 @@ class TableSamples:
     unused: UnusedRows = field(default_factory=UnusedRows.none)
     places: Array | None = None
     per_row: int = 1
+    vectors: VectorStore | None = None
+    vector_columns: tuple[str, ...] = ()
 
 
 def find_samples(
@@ -81,16 +98,24 @@ def find_samples(
     place: tuple[str | Path | None, str | None] | None = None,
     *,
     either: bool = False,
+    vector_column: Sequence[str] | str | None = None,
+    others: Collection[str] = (),
 ) -> TableSamples:
     """The samples of a table; a row with several images gives several samples.
 
-    With ``either``, both images and texts are read, and a row may lack one of them.
+    With ``either``, both images and texts are read, and a row may lack one of them. Vectors are read if
+    ``vector_column`` names them, or the table has neither images nor texts; ``others`` are columns with
+    another purpose.
 
     Raises:
         DataError: If a column is missing, an image lies outside the folder, or, unless ``on_error`` is
             ``skip``, a cell is empty.
     """
     folder, rule = (None, None) if place is None else place
+    if vector_column is not None and (image_column is not None or text_column is not None):
+        raise DataError("vector_column excludes image_column and text_column; leave either out")
+    if vector_column is not None or (rule is None and only_vectors(table, image_column, text_column)):
+        return _vectors(table, vector_column, others, on_error)
     unused = UnusedRows.none()
     shown: tuple[list[str] | ImageParts, Array] | None = None
     by_rule: RowImages | None = None
@@ -145,9 +170,67 @@ def find_samples(
         alike = _codes_but_for_case(words.texts, words.codes[rows])
     texts = None if words is None else [words.texts[code] for code in words.codes[rows].tolist()]
     notes = [] if image_column or text_column or rule else _also_possible(table, images, text)
+    notes += [] if image_column or text_column or rule else _vectors_beside(table)
     return TableSamples(
         rows, instances, files, texts, alike, tuple(images), text, tuple(notes), unused, per_row=per_row
     )
+
+
+def only_vectors(
+    table: DataTable, image_column: Sequence[str] | str | None = None, text_column: str | None = None
+) -> bool:
+    """Whether a table has no column of images or texts, and is not one of occurrences."""
+    if image_column is not None or text_column is not None or isinstance(table, ShardTable):
+        return False
+    if isinstance(table, VectorTable):
+        return True
+    known = table.usual(_IMAGE_COLUMNS) or table.usual(_TEXT_COLUMNS) or table.usual(_IDS)
+    return known is None and _occurrence_columns(table) is None
+
+
+def _vectors(
+    table: DataTable, chosen: Sequence[str] | str | None, others: Collection[str], on_error: OnError
+) -> TableSamples:
+    """The samples of a table of vectors."""
+    unknown = chosen is None and any(_may_be_samples(table, name) for name in {*table.columns} - {*others})
+    given = None if unknown else find_vectors(table, chosen, others)
+    if given is None:
+        raise DataError(
+            f"{table} has no column of images ({', '.join(_IMAGE_COLUMNS)}) or texts "
+            f"({', '.join(_TEXT_COLUMNS)}) that is known by its name, and nothing but vectors (lists or "
+            f"columns of numbers); it has {', '.join(table.columns)}: name one as image_column or "
+            "text_column, or numbers as vector_column"
+        )
+    bad, told = given.store.bad_rows()
+    if len(bad):
+        count = f"{len(bad):,} of {table.num_rows:,} rows"
+        what = f"{table}, {count} have a number that is missing or not finite: {told}"
+        if on_error == "raise" or len(bad) == table.num_rows:
+            raise DataError(
+                f"{what}. Fill them, such as with the mean of the column, or skip them with {HOW_TO_SKIP}"
+            )
+        _log.warning("%s. They are skipped", what)
+    rows = np.setdiff1d(np.arange(table.num_rows), bad)
+    return TableSamples(
+        rows,
+        rows,
+        None,
+        None,
+        np.zeros(0, np.int64),
+        notes=given.notes,
+        unused=UnusedRows.because(bad, list(given.columns[:1]), "a number is missing or not finite"),
+        vectors=given.store.take(rows),
+        vector_columns=given.columns,
+    )
+
+
+def _may_be_samples(table: DataTable, column: str) -> bool:
+    """Whether a column has names of image files, or long texts: numbers beside it are not the samples."""
+    if isinstance(table, VectorTable) or table.holds_lists(column) or table.holds_numbers(column):
+        return False
+    texts = table.head(column)
+    files = any(os.path.splitext(text)[1].lower() in EXTENSIONS for text in texts)
+    return files or sum(map(len, texts)) > _LONG * len(texts)
 
 
 def _codes_but_for_case(texts: Sequence[str], codes: Array) -> Array:
@@ -210,6 +293,17 @@ def _also_possible(table: DataTable, images: list[str], text: str | None) -> lis
                 f"the column '{other}' is not read; to read it, set --table.{option} {other}{and_images}"
             )
     return notes
+
+
+def _vectors_beside(table: DataTable) -> list[str]:
+    """A note on columns of vectors that were not read."""
+    if isinstance(table, ShardTable):
+        return []
+    lists = [name for name in table.columns if table.holds_vectors(name)][:1]
+    return [
+        f"the column '{name}' holds vectors and is not read; to read them, set --table.vector_column {name}"
+        for name in lists
+    ]
 
 
 def sample_columns(

@@ -1,4 +1,4 @@
-"""Tables of images, texts or both: CSV or Parquet, one row per item."""
+"""Tables of images, texts, both, or vectors: CSV, Parquet or files of arrays, one row per item."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from labeltree.data.shards.finding import Shards
 from labeltree.data.shards.shard_table import ShardTable, read_shards
 from labeltree.data.source import CALIB, DIGEST_BYTES, SPLIT_NAMES, SPLITS, Source
 from labeltree.data.table_columns import DataTable, read_header
-from labeltree.data.tables.label_columns import LabelColumns, find_label_columns
+from labeltree.data.tables.label_columns import LabelColumns, find_label_columns, usual_label_columns
 from labeltree.data.tables.label_evidence import LabelEvidence, check_columns, read_labels
 from labeltree.data.tables.row_labels import TableLabels, label_nodes, table_aspects
 from labeltree.data.tables.sample_rows import SampleRows
@@ -29,9 +29,13 @@ from labeltree.data.tables.table_samples import (
     TableSamples,
     find_samples,
     has_ids,
+    only_vectors,
     sample_columns,
 )
 from labeltree.data.unused_rows import UnusedRows
+from labeltree.data.vectors.joined_labels import join_labels, label_file_beside
+from labeltree.data.vectors.vector_columns import find_vectors, usual_id_column
+from labeltree.data.vectors.vector_table import VECTOR_SUFFIXES, VectorTable, read_vector_file
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.lazy import torch
 from labeltree.taxonomy import Taxonomy
@@ -107,16 +111,19 @@ def open_table(
     separator: str | None = None,
     evidence: LabelEvidence | None = None,
     either: bool = False,
+    vector_column: Sequence[str] | str | None = None,
+    label_file: str | Path | None = None,
+    id_column: str | None = None,
     **images: Unpack[ImageSettings],
 ) -> Source:
-    """Open a table of images, of texts, or of images with texts.
+    """Open a table of images, of texts, of images with texts, or of vectors.
 
     If neither an image column nor a text column is named, the first column with a usual name for images, or
-    else for texts, is read.
+    else for texts, is read; if there is none, vectors are.
 
     Args:
         path: A ``.csv``, ``.tsv`` or ``.parquet`` file; or a ``.zip`` file: a Darwin Core archive, as GBIF's
-            downloads, or one table.
+            downloads, or one table; or an ``.npz``, ``.npy`` or ``.h5ad`` file, see `read_vector_file`.
         taxonomy: Taxonomy of the labels; None = built from one column per depth (coarse to fine), or from
             paths ``a/b/c`` in one column.
         image_column: Column of the image files, relative to the table's folder or absolute; usually image,
@@ -164,6 +171,11 @@ def open_table(
             None = each row has one label, but lists hold several.
         either: Read images and texts, both columns by their usual names unless they are named, and also rows
             that have only one of them, or whose image cannot be read.
+        vector_column: Name of an array or of a column of lists of numbers, or of columns of numbers, in which
+            ``*`` stands for any text: ``f_*``; see `find_vectors`.
+        label_file: Vectors: a table with their labels and other columns, see `join_labels`; None = for an
+            ``.npy`` file, the ``.csv``, ``.tsv`` or ``.parquet`` file of the same name.
+        id_column: Vectors: column of their ids, which name the samples; None = ``id`` or ``ids``.
         **images: How images are read; see `ImageSettings`. ``on_error="skip"`` also skips rows without an
             image or a text.
 
@@ -171,8 +183,9 @@ def open_table(
         DataError: If the table, a column, an image or a text is missing or malformed.
         TaxonomyError: If a label is not in the taxonomy.
     """
-    return open_data_table(
-        DataTable.read(Path(path)),
+    table, joined = _read_table(Path(path), label_file, id_column)
+    source = open_data_table(
+        table,
         taxonomy=taxonomy,
         image_column=image_column,
         text_column=text_column,
@@ -190,8 +203,22 @@ def open_table(
         separator=separator,
         evidence=evidence,
         either=either,
+        vector_column=vector_column,
+        id_column=id_column,
         **images,
     )
+    if label_file is not None and source.vectors is None:
+        raise DataError(f"label_file is for vectors, but the samples of {table} are {source.modalities[0]}s")
+    return dataclasses.replace(source, notes=(*joined, *source.notes))
+
+
+def _read_table(
+    path: Path, label_file: str | Path | None, id_column: str | None
+) -> tuple[DataTable, list[str]]:
+    """A table, with the columns of a file of labels if there is one, and sentences on how they met."""
+    table = read_vector_file(path) if path.suffix.lower() in VECTOR_SUFFIXES else DataTable.read(path)
+    file = label_file_beside(path) if label_file is None else Path(label_file).expanduser()
+    return (table, []) if file is None else join_labels(table, file, id_column)
 
 
 def open_shards(
@@ -237,6 +264,8 @@ def open_data_table(
     separator: str | None = None,
     evidence: LabelEvidence | None = None,
     either: bool = False,
+    vector_column: Sequence[str] | str | None = None,
+    id_column: str | None = None,
     **images: Unpack[ImageSettings],
 ) -> Source:
     """Open a table that has been read; for the arguments and errors see `open_table`."""
@@ -244,13 +273,25 @@ def open_data_table(
         raise DataError(f"{table} has no rows")
     evidence, whole, of_samples = evidence or LabelEvidence(), table, None
     if evidence.sample_column is not None:
-        if isinstance(table, ShardTable):
-            raise DataError("shards hold one sample each; sample_column is for tables")
+        if isinstance(table, ShardTable | VectorTable):
+            raise DataError(f"{table} holds one sample a row; sample_column is for other tables")
         of_samples = SampleRows(table, evidence.sample_column)
         table = of_samples.merged
     files = None if image_folder is None and image_name is None else (image_folder, image_name)
+    id_column = usual_id_column(table) if id_column is None else table.find(id_column)
     samples = find_samples(
-        table, image_column, text_column, images.get("on_error", "raise"), files, either=either
+        table,
+        image_column,
+        text_column,
+        images.get("on_error", "raise"),
+        files,
+        either=either,
+        vector_column=vector_column,
+        others=_named(
+            [id_column, *usual_label_columns(table), "group", "split"],
+            *(label_columns, aspect_columns, group_column, split_column, keep_columns),
+            *evidence.columns(whole).values(),
+        ),
     )
     missing = MissingNames(missing_labels)
     taken = _taken_columns(table, samples, aspect_columns, group_column, split_column, keep_columns)
@@ -329,6 +370,11 @@ def open_data_table(
     name = table.path.name if isinstance(table, ShardTable) else table.path.stem
     if samples.files is None:
         row_names = [table.row_name(row) for row in samples.rows.tolist()]
+        if samples.vectors is not None and id_column is not None:
+            row_names, told = _ids(table, id_column, samples.rows, row_names)
+            details["notes"] = (*details["notes"], *told)
+        if samples.vectors is not None:
+            details |= {"vectors": samples.vectors, "digests": samples.vectors.digests()}
         places = torch.arange(len(rows))
         details |= {"unused": unused, "unread": empty}
         return Source(name=name, store=None, rows=places, names=row_names, **columns, **details)
@@ -342,6 +388,31 @@ def open_data_table(
     details["notes"] = (*details["notes"], *source.notes)
     details["unread"] = {**empty, **source.unread}
     return dataclasses.replace(source, unused=unused + unreadable, **details)
+
+
+def _named(*columns: Sequence[str | None] | str | None) -> set[str]:
+    """The names of columns that are given one by one or together."""
+    given = [[one] if isinstance(one, str) else one or () for one in columns]
+    return {name for names in given for name in names if name is not None}
+
+
+def _ids(table: DataTable, column: str, rows: Array, names: list[str]) -> tuple[list[str], list[str]]:
+    """The ids of samples, and a sentence if they cannot be their names."""
+    cells = table.cells(column)
+    codes = cells.codes[rows]
+    given = np.flatnonzero(codes >= 0)
+    _, first = np.unique(codes[given], return_index=True)
+    again = np.setdiff1d(given, given[first])
+    if len(again):
+        text, before = cells.texts[codes[again[0]]], rows[np.flatnonzero(codes == codes[again[0]])[0]]
+        return names, [
+            f"rows {before + 1} and {rows[again[0]] + 1} have the same id '{text}' in '{column}' "
+            f"({len(again):,} such rows), so that samples are named by their rows; if it stands for what "
+            f"samples were taken from, set --table.group_column {column}"
+        ]
+    return [
+        cells.texts[code] if code >= 0 else name for code, name in zip(codes.tolist(), names, strict=True)
+    ], []
 
 
 def _open_either(
@@ -418,15 +489,18 @@ def _unreadable(rows: Array, columns: Sequence[str], why: Sequence[str]) -> Unus
 
 def column_names(path: Path) -> list[str]:
     """The column names of a table; [] if the file is not a table."""
-    is_table = path.suffix.lower() in TABLE_SUFFIXES and path.is_file()
-    return read_header(path).columns if is_table else []
+    if not path.is_file():
+        return []
+    if path.suffix.lower() in VECTOR_SUFFIXES:
+        return _read_table(path, None, None)[0].columns
+    return read_header(path).columns if path.suffix.lower() in TABLE_SUFFIXES else []
 
 
 def is_data_table(path: Path) -> bool:
-    """Whether a file is a table of images or texts with labels, and not a taxonomy table."""
-    if path.suffix.lower() not in TABLE_SUFFIXES or not path.is_file():
+    """Whether a file is a table of images, texts or vectors with labels, and not a taxonomy table."""
+    if path.suffix.lower() not in (*TABLE_SUFFIXES, *VECTOR_SUFFIXES) or not path.is_file():
         return False
-    table = DataTable.read(path)
+    table = _read_table(path, None, None)[0]
     if is_edge_table(table.columns):
         return False
     try:
@@ -449,7 +523,7 @@ def table_labels(path: Path) -> tuple[Taxonomy, Tensor]:
 
 def named_table_labels(path: Path, names: Names = "exact", synonyms: str | Path | None = None) -> TableLabels:
     """The same with ``names`` and ``synonyms`` as `open_table` reads them, and notes on what they changed."""
-    return _labels_of(DataTable.read(path), LabelNames(names, synonyms))
+    return _labels_of(_read_table(path, None, None)[0], LabelNames(names, synonyms))
 
 
 def shard_labels(shards: Shards) -> tuple[Taxonomy, Tensor]:
@@ -465,8 +539,12 @@ def shard_labels(shards: Shards) -> tuple[Taxonomy, Tensor]:
 
 def _labels_of(table: DataTable, names: LabelNames | None = None) -> TableLabels:
     try:
-        images, text = sample_columns(table, None, None)
-        taken = {*images, *([] if text is None else [text])}
+        if only_vectors(table):
+            vectors = find_vectors(table, None, _named([*usual_label_columns(table), "group", "split"]))
+            taken = set() if vectors is None else set(vectors.columns)
+        if not only_vectors(table) or not taken:
+            images, text = sample_columns(table, None, None)
+            taken = {*images, *([] if text is None else [text])}
     except DataError:
         if not has_ids(table):  # images of occurrences may be found by a rule
             raise
@@ -492,6 +570,7 @@ def _taken_columns(
     chosen = [aspects] if isinstance(aspects, str) else list(aspects or ())
     return {
         "images": samples.image_columns,
+        "vectors": samples.vector_columns,
         "texts": () if samples.text_column is None else (samples.text_column,),
         "groups": named(group, "group"),
         "split": named(split, "split"),
@@ -523,7 +602,7 @@ def _groups(
     """Groups kept together by splits (given groups, images of a row, equal images or texts); their names."""
     keys, names = [samples.rows], np.full(len(samples.rows), "")
     # A short text may occur on both sides of a given split; a file should not.
-    if samples.files is not None or not has_splits:
+    if samples.files is not None or (samples.texts is not None and not has_splits):
         keys.append(samples.alike)
     for column in columns:
         cells = table.cells(column)

@@ -132,7 +132,7 @@ def run_process(
 
 
 def check_one_modality(run: TrainedRun) -> None:
-    """Refuse runs that read images and texts together.
+    """Refuse runs that read images and texts together, or vectors.
 
     Raises:
         DataError: if the run does.
@@ -141,6 +141,11 @@ def check_one_modality(run: TrainedRun) -> None:
         raise DataError(
             "a run on images and texts does not write folders yet, because a folder's samples are read as "
             "images or as texts; write one table instead, as --out FILE.parquet"
+        )
+    if run.network.modality == "vector":
+        raise DataError(
+            "a run on vectors does not write folders, because its samples are one file; write one file "
+            "instead, as 'labeltree embed --out FILE.parquet' and 'labeltree predict --out FILE.csv' do"
         )
 
 

@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from labeltree.inference.facts import Facts
+from labeltree.inference.facts import Facts, what_it_reads
 from labeltree.inference.info_text import number_text, threshold_text
 from labeltree.inference.public_settings import EXPORTED
 
 __all__ = ["model_card"]
 
-_TASK = {"image": "image-classification", "text": "text-classification"}
+_TASK = {
+    "image": "image-classification",
+    "text": "text-classification",
+    "vector": "tabular-classification",
+}
+_SAMPLE = {"image": "image.jpg", "text": "a text to classify", "vector": "vector.npy"}
 _FILES = {
     "model.onnx": ("onnx", "the graph, from samples to features, embeddings and class log-probabilities"),
     "labels.json": ("onnx", "taxonomy, classes, calibration and thresholds"),
@@ -85,8 +90,7 @@ def _front_matter(facts: Facts, formats: Sequence[str]) -> str:
 
 def _summary(facts: Facts) -> str:
     model, tree = facts["model"], facts["taxonomy"]
-    shape = model["image_shape"]
-    reads = "texts" if shape is None else f"images of {shape[1]} × {shape[2]} pixels"
+    reads = what_it_reads(model)
     reads += f" ({model['cut']})" if model["cut"] else ""
     return (
         f"Reads {reads} and answers with a node of a taxonomy of {tree['nodes']:,} nodes ({tree['leaves']:,} "
@@ -99,21 +103,22 @@ def _summary(facts: Facts) -> str:
 
 
 def _usage(facts: Facts, formats: Sequence[str]) -> list[str]:
-    text = facts["model"]["reads"] == "text"
-    sample = "a text to classify" if text else "image.jpg"
-    needs = "tokenizers" if text else "pillow"
+    reads = facts["model"]["reads"]
+    sample = _SAMPLE[reads]
+    needs = {"text": " tokenizers", "vector": ""}.get(reads, " pillow")
+    given = 'data="features.npz"' if reads == "vector" else f'["{sample}"]'
     parts = []
     if "onnx" in formats:
         parts += [
-            f"Without labeltree (`pip install onnxruntime numpy {needs}`):",
+            f"Without labeltree (`pip install onnxruntime numpy{needs}`):",
             f'```console\n$ python predict.py "{sample}" --coverage 0.9\n```',
             f'```python\nfrom predict import predict\n\nprint(predict(["{sample}"], coverage=0.9))\n```',
         ]
     if "safetensors" in formats:
         parts += [
             "With labeltree:",
-            f'```python\nimport labeltree as lt\n\nmodel = lt.load(".")\nprint(model.predict(["{sample}"], '
-            f'coverage=0.9).text("json"))\nvectors = model.embed(["{sample}"]).embeddings\n```',
+            f'```python\nimport labeltree as lt\n\nmodel = lt.load(".")\nprint(model.predict({given}, '
+            f'coverage=0.9).text("json"))\nvectors = model.embed({given}).embeddings\n```',
         ]
     if "torch" in formats:
         parts += [

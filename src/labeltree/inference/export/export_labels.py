@@ -18,7 +18,7 @@ __all__ = ["VERSION", "labels", "preprocessing", "script", "tokenizer_text"]
 
 VERSION = 1
 
-_READS = {"image": "image files", "text": "texts"}
+_READS = {"image": "image files", "text": "texts", "vector": "files of one vector (.npy)"}
 
 
 def labels(decider: Decider) -> dict[str, Any]:
@@ -92,6 +92,12 @@ def preprocessing(network: Network) -> dict[str, Any]:
             },
         }
     encoder = network.encoder.without_adapter
+    if network.modality == "vector":
+        return head | {
+            "inputs": f"float32 (n, {encoder.feature_dim})",
+            "width": encoder.feature_dim,
+            "within_the_graph": "standardised",
+        }
     head |= {"inputs": "int64 (n, t), filled up with -1", "least_tokens": LEAST_TOKENS}
     if isinstance(encoder, SmallTextEncoder):
         return head | {
@@ -129,9 +135,10 @@ def tokenizer_text(network: Network) -> str | None:
 
 
 def script(network: Network) -> str:
-    """The content of ``predict.py``: answers with numpy and onnxruntime, and Pillow or tokenizers."""
+    """The content of ``predict.py``: answers with numpy and onnxruntime, for some Pillow or tokenizers."""
     kinds = {SmallTextEncoder: "read_words.txt", TransformerEncoder: "read_texts.txt"}
-    reader = kinds.get(type(network.encoder.without_adapter), "read_images.txt")
+    usual = "read_vectors.txt" if network.modality == "vector" else "read_images.txt"
+    reader = kinds.get(type(network.encoder.without_adapter), usual)
     place = files("labeltree.inference.export") / "resources"
     head, body = (place / "predict.txt").read_text("utf-8").split("# READER\n")
     lines = (place / reader).read_text("utf-8").splitlines(keepends=True)

@@ -92,7 +92,7 @@ def write_program(decider: Decider, path: Path) -> None:
 
 def _shapes(graph: ModelGraph) -> dict[int, Any]:
     samples = torch.export.Dim("samples", min=1)
-    if graph.reads_pixels:
+    if not graph.reads_tokens:
         return {0: samples}
     return {0: samples, 1: torch.export.Dim("tokens", min=LEAST_TOKENS, max=graph.most_tokens)}
 

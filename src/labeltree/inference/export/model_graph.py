@@ -1,4 +1,4 @@
-"""A run as one graph, from pixels or tokens to log-probabilities, that other runtimes can compute."""
+"""A run as one graph, from pixels, tokens or vectors to log-probabilities, for other runtimes."""
 
 from __future__ import annotations
 
@@ -57,6 +57,7 @@ class ModelGraph(nn.Module):
         self.encoder = network.encoder
         self.objective = network.objective
         self.reads_pixels = network.image_shape is not None
+        self.reads_tokens = network.modality == "text"
         self.most_tokens = max(most_tokens(network) or 0, LEAST_TOKENS + 1)
         mean, std = network.normalisation
         for name, value in (("mean", mean), ("std", std)):
@@ -99,7 +100,7 @@ class ModelGraph(nn.Module):
         """Features ``(n, f)``, embeddings ``(n, d)`` and calibrated log-probabilities ``(n, C)``, float32.
 
         Args:
-            inputs: pixels ``(n, c, h, w)`` uint8, or token ids ``(n, t)`` int64, filled up with −1.
+            inputs: pixels ``(n, c, h, w)`` uint8, token ids ``(n, t)`` int64, filled up with −1, or vectors.
         """
         if self.reads_pixels:
             inputs = inputs.float() / 255
@@ -185,7 +186,7 @@ class _Steps(nn.Module):
 
 
 def most_tokens(network: Network) -> int | None:
-    """Largest number of tokens of a text that the encoder reads; None for images."""
+    """Largest number of tokens of a text that the encoder reads; None for images and vectors."""
     encoder, asked = network.encoder.without_adapter, network.recipe.max_length
     if isinstance(encoder, SmallTextEncoder):
         most = encoder.most_words
@@ -197,8 +198,11 @@ def most_tokens(network: Network) -> int | None:
 
 
 def example_inputs(decider: Decider) -> Tensor:
-    """Two samples of the kind that the graph reads: pixels or tokens."""
+    """Two samples of the kind that the graph reads: pixels, tokens or vectors."""
     network = decider.run.network
+    if network.modality == "vector":
+        width = network.encoder.without_adapter.feature_dim
+        return torch.linspace(-1, 1, 2 * width).reshape(2, width)
     if network.image_shape is not None:
         pixels = torch.arange(2 * torch.Size(network.image_shape).numel()) * 37 % 256
         return pixels.to(torch.uint8).reshape(2, *network.image_shape)

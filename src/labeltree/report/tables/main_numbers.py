@@ -173,7 +173,8 @@ def _drawn(counts: list[list[str]]) -> str:
 
 def raw_is_better(result: EvaluationResult) -> str:
     """What to try if the raw samples alone answer better than the model; else an empty string."""
-    for name in RAW_NAMES.values():
+    for kind, name in RAW_NAMES.items():
+        other = "a layer on the vectors (--adapter 256)" if kind == "vector" else "a pretrained --encoder"
         raw = result.methods.get(name)
         if raw is None:
             continue
@@ -183,7 +184,7 @@ def raw_is_better(result: EvaluationResult) -> str:
                 return (
                     f"{name} alone {words} {theirs:.4f} and {ours:.4f}. "
                     f"{_better_classifier(result.main, metric, theirs)}"
-                    "Try more steps (more --epochs, a smaller --batch_size) or a pretrained --encoder; the "
+                    f"Try more steps (more --epochs, a smaller --batch_size) or {other}; the "
                     "guide 'When the model is no better than raw pixels' has more"
                 )
     return ""

@@ -210,7 +210,7 @@ def _predictions(values: list[Any] | None, taxonomy: Taxonomy) -> Array | None:
 
 def _drawer(engine: Engine, index: Index) -> Callable[[int], Array] | None:
     """Draws samples that are no files but parts of the run's data set, by their number in it."""
-    if engine.modality == "text" or "instance" not in index.info().columns:
+    if engine.modality in ("text", "vector") or "instance" not in index.info().columns:
         return None
     instances = index.rows(["instance"])["instance"].to_pylist()
     opening = threading.Lock()

@@ -360,8 +360,8 @@ class Show:
 
 
 def _reads(engine: Engine | None) -> list[str]:
-    """What can be searched by."""
-    if engine is None:
+    """What can be searched by, beside samples and nodes."""
+    if engine is None or engine.modality == "vector":
         return []
     return ["image", "text"] if engine.modality == "both" else [engine.modality]
 

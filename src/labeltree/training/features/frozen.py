@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from labeltree.data import Source, data_home
-from labeltree.models import encode_in_chunks
+from labeltree.models import encode_in_chunks, encoder_modality
 from labeltree.progress import Progress, silent
 from labeltree.training.features.feature_store import FeatureStore, KeptFeatures
 from labeltree.training.input_batches import InputStore
@@ -31,10 +31,13 @@ _VERSION = 4  # of the definition of a key
 
 
 def has_fixed_features(recipe: Recipe) -> bool:
-    """Whether features stay fixed: the encoder is frozen and samples are not augmented.
+    """Whether features stay fixed, and cost enough to be kept: the encoder is frozen, views are the samples.
 
-    Not if unreadable images are found, and replaced, only when they are read.
+    Not if unreadable images are found, and replaced, only when they are read; nor those of vectors, which are
+    the vectors themselves.
     """
+    if encoder_modality(recipe.encoder) == "vector":
+        return False
     replaced = recipe.pixel_cache == "never" and recipe.on_error == "skip"
     return recipe.trainable == "head" and recipe.views == "identity" and recipe.ema == 0 and not replaced
 
@@ -76,8 +79,12 @@ def encode_rows(
     """
     if keep and has_fixed_features(network.recipe):
         return _keep(network, source, inputs, rows, progress).load(rows)
-    none = torch.empty(0, network.encoder.without_adapter.feature_dim)
-    return torch.cat([none, *_encode(network, inputs, rows, progress)])
+    made = torch.empty(len(rows), network.encoder.without_adapter.feature_dim)
+    start = 0
+    for features in _encode(network, inputs, rows, progress):
+        made[start : start + len(features)] = features
+        start += len(features)
+    return made
 
 
 def _keep(

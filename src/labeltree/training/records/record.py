@@ -171,7 +171,7 @@ def open_samples(
 
 
 def recorded_images(folder: RunFolder) -> ImageInput | None:
-    """The images that the encoder of a run reads; None if that is not recorded, or it reads texts."""
+    """The images that the encoder of a run reads; None if that is not recorded, or it reads no images."""
     if not folder.description.is_file():
         return None
     description = ModelDescription.load(folder.description)
@@ -308,11 +308,12 @@ def description_of(module: RepresentationModule, source: Source, labels: Trainin
     same = labels.taxonomy == source.taxonomy
     plain = module.views.plain
     mean, std = getattr(plain, "mean", None), getattr(plain, "std", None)
+    reads_images = module.encoder.modality in ("image", "both")
     return ModelDescription(
         settings=module.recipe.to_dict(),
-        image_shape=None if module.encoder.modality == "text" else source.image_shape,
+        image_shape=source.image_shape if reads_images else None,
         normalisation=None if mean is None or std is None else (tuple(mean.tolist()), tuple(std.tolist())),
-        preprocessing=None if module.encoder.modality == "text" else source.preprocessing,
+        preprocessing=source.preprocessing if reads_images else None,
         feature_dim=module.encoder.feature_dim,
         columns=source.columns,
         aspect_taxonomies=source.aspect_taxonomies,

@@ -1,0 +1,1 @@
+"""Vectors as samples: features of another model, single cells, sounds, molecules, rows of numbers."""
