@@ -5,8 +5,9 @@
 Twelve classes below two branches and six families, in 16 dimensions, with 60, 150 or 500 training samples and
 noise of three sizes: balanced, in groups of four or so with a class each, long-tailed (the k-th class has 1/k
 of the samples of the first), and with 30 % of the labels at families or branches. Each row, of 2,000 new
-samples over the repetitions: the accuracy and the mean probability of the most probable class; the coverage,
-and its standard error, where 80 and 90 % are asked for.
+samples over the repetitions: the accuracy and the mean probability of the most probable class; the log loss,
+and that of one scale without slopes and offsets of the classes; the coverage, and its standard error, where
+80 and 90 % are asked for.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ World = Literal["balanced", "groups", "long tail", "coarse"]
 
 
 def measures(world: World, count: int, noise: float, repetition: int) -> list[float]:
-    """Accuracy, mean top probability and the coverage for each that is asked for, of new samples."""
+    """Accuracy, mean top probability, two log losses and the coverage for each that is asked for."""
     rng = np.random.default_rng([count, int(10 * noise), repetition])
     centres = rng.standard_normal((12, 16))
     shares = 1 / np.arange(1, 13) if world == "long tail" else np.ones(12)
@@ -51,8 +52,19 @@ def measures(world: World, count: int, noise: float, repetition: int) -> list[fl
     return [
         float(np.mean(model.predict(unseen) == truth.numpy())),
         float(probabilities.max(1).mean()),
+        *log_losses(model, torch.from_numpy(unseen), truth),
         *(float(holds_truth(each, truth, TREE).double().mean()) for each in answers),
     ]
+
+
+def log_losses(model: TaxonomyClassifier, vectors: torch.Tensor, truth: torch.Tensor) -> tuple[float, float]:
+    """Of the probabilities, and of those by one scale; of samples whose class was seen in training."""
+    head = model.head_
+    seen = torch.isin(truth, head.classes)
+    columns = torch.searchsorted(head.classes, truth[seen])
+    logits = head.log_probabilities(vectors[seen]), head.scale * head.outputs(vectors[seen])
+    calibrated, scaled = (float(torch.nn.functional.cross_entropy(each, columns)) for each in logits)
+    return calibrated, scaled
 
 
 def main() -> None:
@@ -60,15 +72,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--repetitions", type=int, default=60)
     count = parser.parse_args().repetitions
-    print("world      samples  noise   accuracy  top     80 %            90 %")
+    print("world      samples  noise   accuracy  top     loss   one scale  80 %            90 %")
     for world in get_args(World):
         for samples in (60, 150, 500):
             for noise in (0.7, 1.5, 3.0):
                 rows = np.array([measures(world, samples, noise, number) for number in range(count)])
                 mean, error = rows.mean(0), rows.std(0, ddof=1) / np.sqrt(count)
-                cells = "   ".join(f"{m:.3f} ± {e:.3f}" for m, e in zip(mean[2:], error[2:], strict=True))
+                cells = "   ".join(f"{m:.3f} ± {e:.3f}" for m, e in zip(mean[4:], error[4:], strict=True))
                 print(
-                    f"{world:<9}  {samples:>7}  {noise:>5}   {mean[0]:.3f}     {mean[1]:.3f}   {cells}",
+                    f"{world:<9}  {samples:>7}  {noise:>5}   {mean[0]:.3f}     {mean[1]:.3f}   "
+                    f"{mean[2]:.3f}  {mean[3]:.3f}      {cells}",
                     flush=True,
                 )
 

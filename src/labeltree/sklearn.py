@@ -373,7 +373,7 @@ def _names(
     dtype: np.dtype[Any] | None,
     taxonomy: Taxonomy,
 ) -> NDArray[Any]:
-    """Each class as the first label of its samples, in their type; as paths if names and numbers mix."""
+    """Each class as its samples' first label, in the type of the labels; paths if names and numbers mix."""
     given: dict[int, Any] = {}
     sets = nodes[:, None] if nodes.ndim == 1 else nodes
     for row, label in zip(sets.tolist(), labels, strict=True):

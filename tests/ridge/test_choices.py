@@ -93,6 +93,21 @@ def test_probabilities_of_a_fold_are_calibrated_on_the_others() -> None:
         torch.testing.assert_close(folds.probabilities[held], expected, rtol=0, atol=1e-9)
 
 
+def test_slopes_that_other_folds_do_not_confirm_are_left_out() -> None:
+    """Fifteen groups of four samples with a class each: too few to learn slopes from."""
+    default = torch.tensor([1.0, 0.0], dtype=torch.float64)
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        groups = torch.arange(60) // 4
+        nodes = TREE.leaves[torch.from_numpy(rng.integers(0, 8, 15))][groups]
+        shared = torch.from_numpy(rng.standard_normal((15, 12)))[groups]
+        vectors = shared + 0.5 * torch.from_numpy(rng.standard_normal((60, 12)))
+        head, folds = fit_tree_ridge(vectors, nodes, TREE, groups=groups, penalty=1.0, **SPACE)
+        assert (head.calibration == default).all()
+        by_scale = (head.scale * folds.outputs).softmax(1)
+        torch.testing.assert_close(folds.probabilities, by_scale, rtol=0, atol=0)
+
+
 def test_a_quick_fit_of_slopes_is_as_good_as_a_long_one() -> None:
     vectors, nodes = draw(300, 1.5, tail=True)
     head, folds = fit_tree_ridge(vectors, nodes, TREE, penalty=1.0, **SPACE)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.ridge.test_sklearn import TREE, samples
+from test_sklearn import TREE, samples
 
 from labeltree.sklearn import TaxonomyClassifier
 

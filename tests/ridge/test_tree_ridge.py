@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 import torch
-from tests.sweeps import some_now
 from torch import Tensor
 
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.ridge import Moments, TreeRidge, fit_tree_ridge
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.class_similarity import class_similarity
+from sweeps import some_now
 
 TREE = Taxonomy.from_paths(
     [("a", "b", "c"), ("a", "b", "d"), ("a", "e", "f"), ("a", "e", "g"), ("h", "i"), ("h", "j"), ("k",)]

@@ -70,7 +70,8 @@ def fit_tree_ridge(
     """Solve the ridge head of labelled vectors; what is not given is chosen by folds that it has not seen.
 
     λ and the scale of the probabilities have the least log loss over the folds; a slope and an offset of each
-    class are then fitted to the same outputs, see `fit_calibrator`. The space that is searched is judged by
+    class are then fitted to the same outputs, see `fit_calibrator`, if those of the other folds lower the log
+    loss of each. The space that is searched is judged by
     MAP@R within each held-out fold: the tree counts as much, and then the vectors as little, as keeps it
     within a standard error of the best.
 
@@ -123,7 +124,7 @@ def fit_tree_ridge(
     penalties = PENALTIES if penalty is None else (float(penalty),)
     chosen, scale, outputs = _choose_penalty(held_out, penalties, judged, answers)
     seen = FoldOutputs(rows, single, fold, outputs, torch.empty(0), classes)
-    calibration, probabilities = _calibrate(scale, seen, taxonomy)
+    calibration, probabilities = _calibrate(scale, seen, taxonomy, judged, answers)
     seen = FoldOutputs(rows, single, fold, outputs, probabilities, classes)
     space = choose_space(
         probabilities[judged], points[judged], single[judged], fold[judged], classes, taxonomy,
@@ -185,15 +186,20 @@ def _best_scale(outputs: Tensor, answers: Tensor) -> tuple[float, float]:
     return 1 / temperature, loss(temperature)
 
 
-def _calibrate(scale: float, seen: FoldOutputs, taxonomy: Taxonomy) -> tuple[Tensor, Tensor]:
+def _calibrate(
+    scale: float, seen: FoldOutputs, taxonomy: Taxonomy, judged: Tensor, answers: Tensor
+) -> tuple[Tensor, Tensor]:
     """Slopes and offsets as `TreeRidge.calibration` has them, and probabilities ``(m, c)`` of the samples.
 
-    The probabilities of a fold are calibrated on other folds, so that they have not seen its labels.
+    The probabilities of a fold are calibrated on other folds, so that they have not seen its labels. If their
+    log loss is not below that of the scale alone, there are no slopes and offsets.
 
     Args:
         scale: of the outputs.
         seen: what the folds say, without probabilities.
         taxonomy: of the labels.
+        judged: see `_choose_penalty`.
+        answers: see `_choose_penalty`.
     """
     classes = ClassNodes(seen.classes, taxonomy)
     blocks = seen.folds % _BLOCKS
@@ -205,8 +211,16 @@ def _calibrate(scale: float, seen: FoldOutputs, taxonomy: Taxonomy) -> tuple[Ten
         logits = (scale * seen.outputs[rows]).log_softmax(1)
         probabilities[rows] = (logits * slopes[:, 0] + slopes[:, 1]).softmax(1)
     calibration = no_calibration(taxonomy)
+    by_scale = (scale * seen.outputs).softmax(1)
+    if _log_loss(by_scale[judged], answers) <= _log_loss(probabilities[judged], answers):
+        return calibration, by_scale
     calibration[seen.classes] = _fit_slopes(scale, seen, torch.arange(len(seen.rows)), classes)
     return calibration, probabilities
+
+
+def _log_loss(probabilities: Tensor, answers: Tensor) -> float:
+    right = probabilities.gather(1, answers[:, None])
+    return -float(right.clamp_min(1e-300).log().mean())
 
 
 def _fit_slopes(scale: float, seen: FoldOutputs, rows: Tensor, classes: ClassNodes) -> Tensor:
