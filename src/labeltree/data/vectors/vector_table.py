@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from pathlib import Path
@@ -163,11 +161,12 @@ def _itself(array: Array) -> Array:
 def _read_anndata(path: Path) -> VectorTable:
     import pyarrow as pa
 
-    if importlib.util.find_spec("anndata") is None:
+    try:
+        import anndata  # type: ignore[import-untyped,import-not-found,unused-ignore]
+    except ImportError as error:
         raise ImportError(
             f"'{path}' is AnnData, which needs the package anndata: pip install 'labeltree[anndata]'"
-        )
-    anndata: Any = importlib.import_module("anndata")
+        ) from error
     try:
         data = anndata.read_h5ad(path, backed="r")
     except Exception as error:  # anndata's and HDF5's errors have no common class
