@@ -51,3 +51,20 @@ def test_names_and_sentences() -> None:
     ):
         more = {room: count for room, count in counts.items() if count > limits.get(room, 0)}
         assert not more, f"{habit}: {more}, where {limits} are the most"
+
+
+# A section's entry: `name: Text.`, `name (type): Text.`, `SomeError: Text.`
+ENTRY = re.compile(
+    r"^        \*{0,2}[\w.]+(?:, \*{0,2}\w+)*(?: \([^)]*\))?: (?=[a-z]{2,}[ ,.;])", re.MULTILINE
+)
+SECTION = re.compile(r"^    (?:Args|Attributes|Raises):\n((?:        .*\n|\n)+)", re.MULTILINE)
+
+
+def test_docstrings_have_one_dialect() -> None:
+    """Code stands in single backticks; entries of sections of functions and classes begin with a capital."""
+    for path in sorted(ROOT.rglob("*.py")):
+        text = path.read_text("utf-8")
+        assert re.search(r"(?<!`)``(?!`)", text) is None, f"double backticks in {path}"
+        for section in SECTION.finditer(text):
+            small = ENTRY.search(section[1])
+            assert small is None, f"{path}: '{small[0].strip()}' goes on with a small letter"

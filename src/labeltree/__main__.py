@@ -1,4 +1,4 @@
-"""The program ``labeltree``: from the first line on, Ctrl-C ends it with one sentence and no traceback."""
+"""The program `labeltree`: from the first line on, Ctrl-C ends it with one sentence and no traceback."""
 
 import _signal  # type: ignore[import-not-found]  # built into the interpreter; `signal` is a file to be read
 import os

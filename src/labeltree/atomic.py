@@ -40,14 +40,14 @@ _NEW = ".new-"
 
 @contextmanager
 def atomic_write(path: str | Path) -> Iterator[Path]:
-    """Yield a temporary path beside ``path`` that replaces it when the block ends without an error.
+    """Yield a temporary path beside `path` that replaces it when the block ends without an error.
 
-    The temporary file keeps the suffix of ``path``, so writers that go by the suffix work. Missing
-    parent directories are created. If the block raises, ``path`` is left unchanged. If ``path`` is a symbolic
-    link, its target is replaced. A device or a pipe, such as ``/dev/stdout``, is written directly.
+    The temporary file keeps the suffix of `path`, so writers that go by the suffix work. Missing
+    parent directories are created. If the block raises, `path` is left unchanged. If `path` is a symbolic
+    link, its target is replaced. A device or a pipe, such as `/dev/stdout`, is written directly.
 
     Raises:
-        WriteError: if the disk is full or writing is not permitted.
+        WriteError: If the disk is full or writing is not permitted.
     """
     target = Path(os.path.realpath(path))
     with writing(path):
@@ -72,7 +72,7 @@ def write_text(path: str | Path, text: str) -> None:
 
 @contextmanager
 def temporary_beside(target: Path) -> Iterator[Path]:
-    """Yield an empty file beside ``target``, with its suffix; it is deleted at the end if still there."""
+    """Yield an empty file beside `target`, with its suffix; it is deleted at the end if still there."""
     target.parent.mkdir(parents=True, exist_ok=True)
     clear_leftovers(target)
     while True:
@@ -93,7 +93,7 @@ def temporary_beside(target: Path) -> Iterator[Path]:
 
 @contextmanager
 def new_folder_in(parent: Path) -> Iterator[Path]:
-    """Yield an empty folder in ``parent``, created if missing; it is deleted at the end if still there."""
+    """Yield an empty folder in `parent`, created if missing; it is deleted at the end if still there."""
     parent.mkdir(parents=True, exist_ok=True)
     _clear(parent, re.compile(re.escape(_NEW) + _RANDOM))
     while True:
@@ -119,7 +119,7 @@ def new_folder_in(parent: Path) -> Iterator[Path]:
 
 
 def clear_leftovers(*targets: Path) -> None:
-    """Delete temporary files for these targets left by killed processes; a stem ``*`` matches any name."""
+    """Delete temporary files for these targets left by killed processes; a stem `*` matches any name."""
     for target in targets:
         stem = ".+" if target.stem == "*" else re.escape(target.stem)
         _clear(target.parent, re.compile(rf"\.{stem}-{_RANDOM}{re.escape(target.suffix)}"))
@@ -151,7 +151,7 @@ def wait_for_lock(handle: int) -> None:
 
 @contextmanager
 def writing(path: str | Path) -> Iterator[None]:
-    """Convert system errors about writing ``path`` within the block to a `WriteError` that names it."""
+    """Convert system errors about writing `path` within the block to a `WriteError` that names it."""
     try:
         yield
     except WriteError:
@@ -164,7 +164,7 @@ def writing(path: str | Path) -> Iterator[None]:
 
 
 def _refusal(error: BaseException, path: Path) -> OSError | None:
-    """The system error that caused an error to write ``path``; None for errors about reading other files."""
+    """The system error that caused an error to write `path`; None for errors about reading other files."""
     target, seen = _real(path), [error]
     while seen[-1].__cause__ or seen[-1].__context__:
         seen.append(seen[-1].__cause__ or seen[-1].__context__)  # type: ignore[arg-type]

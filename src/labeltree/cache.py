@@ -32,7 +32,7 @@ __all__ = [
 
 
 def data_home() -> Path:
-    """The cache folder: ``LABELTREE_DATA``, or else the platform's cache for labeltree. It need not exist."""
+    """The cache folder: `LABELTREE_DATA`, or else the platform's cache for labeltree. It need not exist."""
     chosen = os.environ.get("LABELTREE_DATA")
     if chosen:
         return Path(chosen).expanduser()
@@ -50,10 +50,10 @@ class CacheEntry:
     """A folder of the cache.
 
     Attributes:
-        name: its name: one of `MADE`, or the download that it holds.
-        bytes: what its files take on the disk.
-        files: their number.
-        days: days since the last of them was written.
+        name: Its name: one of `MADE`, or the download that it holds.
+        bytes: What its files take on the disk.
+        files: Their number.
+        days: Days since the last of them was written.
     """
 
     name: str
@@ -81,13 +81,13 @@ def clear_cache(names: Sequence[str] = MADE) -> int:
     """Delete what labeltree makes anew where it is missing; running programs keep what they have opened.
 
     Args:
-        names: folders among `MADE`.
+        names: Folders among `MADE`.
 
     Returns:
         The bytes that are free now.
 
     Raises:
-        ValueError: if a name is another one: downloads are deleted by hand.
+        ValueError: If a name is another one: downloads are deleted by hand.
     """
     wrong = sorted(set(names) - set(MADE))
     if wrong:
@@ -99,7 +99,7 @@ def clear_cache(names: Sequence[str] = MADE) -> int:
 
 
 def weights_folder(name: str) -> Path:
-    """The folder for the downloaded weights of the encoder ``name``. It need not exist."""
+    """The folder for the downloaded weights of the encoder `name`. It need not exist."""
     return data_home() / name / "weights"
 
 
@@ -107,7 +107,7 @@ def need_weights(name: str) -> Path:
     """The existing `weights_folder` of an encoder.
 
     Raises:
-        DataError: if it does not exist; the message has the command that downloads the weights.
+        DataError: If it does not exist; the message has the command that downloads the weights.
     """
     folder = weights_folder(name)
     if not folder.is_dir():
@@ -127,7 +127,7 @@ def ignore_cache(wanted: bool = True) -> Iterator[None]:
     Cache entries that turn out to be wrong are replaced.
 
     Args:
-        wanted: whether to ignore the cache.
+        wanted: Whether to ignore the cache.
     """
     before = _ignored.set(wanted)
     try:
@@ -142,7 +142,7 @@ def cache_is_ignored() -> bool:
 
 
 def has_room(needed: int) -> bool:
-    """Whether ``needed`` bytes fit into half of the free disk space at the cache folder."""
+    """Whether `needed` bytes fit into half of the free disk space at the cache folder."""
     return needed <= free_bytes(data_home()) // 2
 
 
@@ -173,7 +173,7 @@ def one_at_a_time(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def new_folder(folder: Path) -> Iterator[Path]:
-    """Yield an empty folder that takes the place of ``folder`` when the block ends without an error.
+    """Yield an empty folder that takes the place of `folder` when the block ends without an error.
 
     If another process creates it first, that folder is kept: it has the same content.
     """

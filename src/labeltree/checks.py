@@ -14,12 +14,12 @@ def check_choice(name: str, value: object, choices: Any) -> None:
     """Check that an argument has one of the values that it may have.
 
     Args:
-        name: of the argument.
-        value: that it has.
+        name: Of the argument.
+        value: That it has.
         choices: a `Literal` type, or the values.
 
     Raises:
-        ValueError: if it has another one.
+        ValueError: If it has another one.
     """
     known: Collection[object] = choices if isinstance(choices, Collection) else get_args(choices)
     if value in known:
@@ -51,11 +51,11 @@ def check_number(
     """Raise a ValueError unless an argument of any type is a finite number from `least` to `most`.
 
     Args:
-        name: of the argument.
-        value: that it has.
-        allowed: what it may be, after "it must be".
-        least: smallest number.
-        most: largest number.
+        name: Of the argument.
+        value: That it has.
+        allowed: What it may be, after "it must be".
+        least: Smallest number.
+        most: Largest number.
     """
     if isinstance(value, Real) and not isinstance(value, bool):
         number = float(value)

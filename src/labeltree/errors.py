@@ -48,7 +48,7 @@ class FolderInUseError(RunError):
 class WriteError(LabeltreeError, OSError):
     """A file or folder cannot be written: the disk is full, or writing is not permitted.
 
-    ``errno``, ``strerror`` and ``filename`` are those of the original `OSError`.
+    `errno`, `strerror` and `filename` are those of the original `OSError`.
     """
 
     def __str__(self) -> str:

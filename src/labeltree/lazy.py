@@ -30,11 +30,11 @@ else:
 
 
 def names_of_stub(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """``__getattr__``, ``__dir__`` and ``__all__`` of a package whose names are imported when they are used.
+    """`__getattr__`, `__dir__` and `__all__` of a package whose names are imported when they are used.
 
     Args:
-        package: its ``__name__``.
-        file: its ``__file__``; the ``__init__.pyi`` beside it imports all names, as the package would. No
+        package: Its `__name__`.
+        file: Its `__file__`; the `__init__.pyi` beside it imports all names, as the package would. No
             module of the package has the name of one of them: its import would put it in that name's place.
     """
     stub = ast.parse(Path(file).with_suffix(".pyi").read_text("utf-8"))

@@ -23,10 +23,10 @@ def refuse_links(folder: str | Path, names: Collection[str] | None = None) -> No
 
     Args:
         folder: a folder; nothing is done if there is none.
-        names: entries of the folder to look at, with all below them; None = all.
+        names: Entries of the folder to look at, with all below them; None = all.
 
     Raises:
-        DataError: if there is a symbolic link, a pipe, socket or device, or a hard link to a file outside; it
+        DataError: If there is a symbolic link, a pipe, socket or device, or a hard link to a file outside; it
             names the first.
     """
     shared: dict[tuple[int, int], tuple[Path, int]] = {}

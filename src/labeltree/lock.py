@@ -41,9 +41,9 @@ def lock_folder(folder: str | Path) -> Iterator[None]:
     network mounts) there is a warning, and nothing is locked.
 
     Raises:
-        FolderInUseError: if another process holds the lock; the message says which one, where and since when.
-        WriteError: if the folder cannot be written to.
-        DataError: if the lock file is a link.
+        FolderInUseError: If another process holds the lock; the message says which one, where and since when.
+        WriteError: If the folder cannot be written to.
+        DataError: If the lock file is a link.
     """
     place = Path(os.path.realpath(folder))
     key, me = str(place), threading.get_ident()

@@ -11,7 +11,7 @@ _TRUE = {"1", "on", "true", "yes"}
 
 
 def offline() -> bool:
-    """Whether ``LABELTREE_OFFLINE`` or ``HF_HUB_OFFLINE`` says that nothing may be fetched.
+    """Whether `LABELTREE_OFFLINE` or `HF_HUB_OFFLINE` says that nothing may be fetched.
 
     Example:
         >>> import os

@@ -28,7 +28,7 @@ def own_parts(kind: str) -> dict[str, EntryPoint]:
     """labeltree's own entry points of a group, by name.
 
     Raises:
-        LabeltreeError: if the installation is older than the source.
+        LabeltreeError: If the installation is older than the source.
     """
     group = f"labeltree.{kind}"
     parts = {entry.name: entry for entry in distribution("labeltree").entry_points if entry.group == group}
@@ -44,7 +44,7 @@ def named_parts(kind: str) -> dict[str, EntryPoint]:
     """All entry points of a group by name; nobody takes a name of labeltree's own.
 
     Args:
-        kind: ``commands`` or ``stores``.
+        kind: `commands` or `stores`.
     """
     parts = own_parts(kind)
     for entry in entry_points(group=f"labeltree.{kind}"):
@@ -79,13 +79,13 @@ def load_own(kind: str) -> None:
 
 
 def load_plugins(kind: str) -> None:
-    """Import the modules in the entry point group ``labeltree.KIND`` of other packages, once.
+    """Import the modules in the entry point group `labeltree.KIND` of other packages, once.
 
     A module registers its additions on import. A module that cannot be imported is skipped with a warning
     that names it and its package.
 
     Args:
-        kind: ``datasets``, ``objectives``, ``encoders`` or ``protocols``.
+        kind: `datasets`, `objectives`, `encoders` or `protocols`.
     """
     if kind in _loaded:  # also during loading: a module may query the registry
         return
@@ -101,8 +101,8 @@ def entry_point_of(module: str, kind: str) -> EntryPoint | None:
     """The entry point by which an installed package declares a module, or another one of its package.
 
     Args:
-        module: name of a module that registers something.
-        kind: as in `load_plugins`.
+        module: Name of a module that registers something.
+        kind: As in `load_plugins`.
     """
     root = module.split(".")[0]
     declared = entry_points(group=f"labeltree.{kind}")
@@ -113,8 +113,8 @@ def is_found_everywhere(module: str, kind: str) -> bool:
     """Whether every process finds what a module registers: it is ours, or of an installed package.
 
     Args:
-        module: name of the module that registers it.
-        kind: as in `load_plugins`.
+        module: Name of the module that registers it.
+        kind: As in `load_plugins`.
     """
     return module.split(".")[0] == "labeltree" or entry_point_of(module, kind) is not None
 

@@ -24,9 +24,9 @@ class Preprocessing:
     """How the square that an encoder reads is cut out of an image.
 
     Attributes:
-        crop: side of the square as a share of the shorter side of the image, in (0, 1]: ``crop_pct`` of
-            timm. The shorter side is resized to ``floor(size / crop)`` pixels, and the centre is cut out.
-        squash: resize both sides to that length instead, whatever their ratio.
+        crop: Side of the square as a share of the shorter side of the image, in (0, 1]: `crop_pct` of
+            timm. The shorter side is resized to `floor(size / crop)` pixels, and the centre is cut out.
+        squash: Resize both sides to that length instead, whatever their ratio.
         interpolation: Pillow's name of the filter, always with antialiasing.
     """
 
@@ -68,7 +68,7 @@ class Preprocessing:
         """Restore what `to_dict` gave.
 
         Raises:
-            ValueError: if a value is missing or wrong.
+            ValueError: If a value is missing or wrong.
         """
         try:
             return cls(float(values["crop"]), bool(values["squash"]), values["interpolation"])
@@ -82,8 +82,8 @@ class ImageInput:
 
     Attributes:
         channels: 1 or 3; None if that is not known.
-        size: height and width in pixels; None if they differ, or are not known.
-        preprocessing: how the square is cut out; None = the largest centred one, resized bicubically.
+        size: Height and width in pixels; None if they differ, or are not known.
+        preprocessing: How the square is cut out; None = the largest centred one, resized bicubically.
     """
 
     channels: int | None
@@ -96,11 +96,11 @@ class ImageLook:
     """What the headers of up to 1,000 evenly spaced images say, and the pixels of a few.
 
     Attributes:
-        width: median width in pixels.
-        height: median height in pixels.
-        side: side in pixels, if all are square and equal; else None.
-        gray: whether all are gray.
-        drawn: whether most look drawn: large areas of one colour.
+        width: Median width in pixels.
+        height: Median height in pixels.
+        side: Side in pixels, if all are square and equal; else None.
+        gray: Whether all are gray.
+        drawn: Whether most look drawn: large areas of one colour.
     """
 
     width: int

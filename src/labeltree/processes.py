@@ -33,7 +33,7 @@ class Terminated(KeyboardInterrupt):
 
 
 class Stop:
-    """Records the signal that requested a stop; ``signal`` is None until then."""
+    """Records the signal that requested a stop; `signal` is None until then."""
 
     def __init__(self) -> None:
         self.signal: int | None = None
@@ -108,7 +108,7 @@ def keep_freed_memory() -> bool:
     the system clears every page: on a CPU, that can take as long as the layer itself.
 
     Returns:
-        whether it could be set; only glibc knows these settings.
+        Whether it could be set; only glibc knows these settings.
     """
     if sys.platform != "linux":
         return False
@@ -126,8 +126,8 @@ def end_with_parent(parent: int, with_signal: int = signal.SIGKILL) -> None:
     """Send this process a signal as soon as its parent is dead, or now if it already is.
 
     Args:
-        parent: process id of the parent, as seen by the parent itself.
-        with_signal: the signal to send.
+        parent: Process id of the parent, as seen by the parent itself.
+        with_signal: The signal to send.
     """
     if not _ask_the_kernel(with_signal):
         threading.Thread(target=_watch, args=(parent, with_signal), daemon=True).start()

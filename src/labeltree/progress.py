@@ -13,7 +13,7 @@ from typing import TextIO
 __all__ = ["Progress", "ProgressLine", "add_prefix", "progress_line", "silent"]
 
 Progress = Callable[[str, int, int], None]
-"""Callback ``progress(message, done, total)``; ``total`` is 0 if unknown."""
+"""Callback `progress(message, done, total)`; `total` is 0 if unknown."""
 
 _AFTER_S = 1.0
 _EVERY_S = 0.2
@@ -27,7 +27,7 @@ def silent(message: str, done: int, total: int) -> None:
 
 
 def add_prefix(progress: Progress | None, prefix: str) -> Progress | None:
-    """A progress callback whose messages begin with ``prefix: ``; None for None."""
+    """A progress callback whose messages begin with `prefix: `; None for None."""
     if progress is None:
         return None
     return lambda message, done, total: progress(f"{prefix}: {message}", done, total)
@@ -41,13 +41,13 @@ def progress_line(
     stream: TextIO | None = None,
     counted: str | None = None,
 ) -> Iterator[ProgressLine | None]:
-    """A `ProgressLine` for the duration of the ``with`` block.
+    """A `ProgressLine` for the duration of the `with` block.
 
     Args:
-        shown: whether to show progress; if False, yields None.
-        only_terminal: show nothing if the stream is a file or a pipe.
-        stream: output stream; None = standard error.
-        counted: see `ProgressLine`.
+        shown: Whether to show progress; if False, yields None.
+        only_terminal: Show nothing if the stream is a file or a pipe.
+        stream: Output stream; None = standard error.
+        counted: See `ProgressLine`.
     """
     stream = sys.stderr if stream is None else stream
     if not shown or (only_terminal and not stream.isatty()):
@@ -58,16 +58,16 @@ def progress_line(
 
 
 class ProgressLine:
-    """Shows the progress of a long operation; pass it as ``progress``.
+    """Shows the progress of a long operation; pass it as `progress`.
 
-    On a terminal it is one line with the completed share and the seconds since the stage began. In a ``with``
+    On a terminal it is one line with the completed share and the seconds since the stage began. In a `with`
     block a thread redraws the line, so that the seconds advance even in a stage without progress reports, and
     the line is removed at the end. Operations shorter than a second show nothing. In a file or a pipe there
     is one line per stage, and after ten seconds and then every minute one with the time left.
 
     Args:
-        stream: output stream; None = standard error.
-        counted: what is counted, such as ``samples``: the line then gives their number, the rate and the time
+        stream: Output stream; None = standard error.
+        counted: What is counted, such as `samples`: the line then gives their number, the rate and the time
             left.
     """
 
@@ -84,7 +84,7 @@ class ProgressLine:
         self._thread: threading.Thread | None = None
 
     def __call__(self, message: str, done: int, total: int) -> None:
-        """Report that ``done`` of ``total`` is complete; ``total`` is 0 if unknown."""
+        """Report that `done` of `total` is complete; `total` is 0 if unknown."""
         is_new = message != self._told[0]
         self._told = (message, done, total)
         if is_new:

@@ -63,9 +63,9 @@ class Reader:
     """The wording of read errors: the expected kind of file, and a remedy.
 
     Attributes:
-        what: expected kind of file, completing "cannot be read as …".
+        what: Expected kind of file, completing "cannot be read as …".
         remedy: a clause that says what to do instead.
-        error: class of the error.
+        error: Class of the error.
     """
 
     what: str
@@ -81,8 +81,8 @@ class Reader:
         """Convert any error caused by a broken file within the block to an error of this reader.
 
         Args:
-            path: path of the file.
-            otherwise: reason to give if the error has no plain explanation.
+            path: Path of the file.
+            otherwise: Reason to give if the error has no plain explanation.
         """
         try:
             check_regular(path)
@@ -116,7 +116,7 @@ def read_text(path: str | Path, reader: Reader) -> str:
     """Read a whole text file in UTF-8, without a byte order mark.
 
     Raises:
-        LabeltreeError: of the reader's class, if the file is missing, unreadable or not UTF-8.
+        LabeltreeError: Of the reader's class, if the file is missing, unreadable or not UTF-8.
     """
     with reader.reading(path, "it is no text"):
         size = Path(path).stat().st_size
@@ -134,7 +134,7 @@ def value_from_json(text: str) -> Any:
     """Parse the value of a JSON text.
 
     Raises:
-        ValueError: if it cannot be parsed; the message is only the reason, in plain words.
+        ValueError: If it cannot be parsed; the message is only the reason, in plain words.
     """
     try:
         return json.loads(text, object_pairs_hook=_each_once)
@@ -161,7 +161,7 @@ def read_json(path: str | Path, reader: Reader) -> dict[str, Any]:
     """Read the object in a JSON file: values by name.
 
     Raises:
-        LabeltreeError: of the reader's class, if the file is missing, unreadable, not JSON, or not an object.
+        LabeltreeError: Of the reader's class, if the file is missing, unreadable, not JSON, or not an object.
     """
     return _named_values(path, reader, value_from_json)
 
@@ -186,7 +186,7 @@ def value_from_yaml(text: str) -> Any:
     the parser overflows the stack; both are detected before any value is built.
 
     Raises:
-        ValueError: if it cannot be parsed; the message is only the reason, in plain words.
+        ValueError: If it cannot be parsed; the message is only the reason, in plain words.
     """
     import yaml
 
@@ -270,7 +270,7 @@ def read_yaml(path: str | Path, reader: Reader) -> dict[str, Any]:
     """Read the mapping in a YAML file: values by name.
 
     Raises:
-        LabeltreeError: of the reader's class, if the file is missing, unreadable, not YAML, not a mapping,
+        LabeltreeError: Of the reader's class, if the file is missing, unreadable, not YAML, not a mapping,
             nested more than 100 levels deep, or expands to more than 200,000 values.
     """
     return _named_values(path, reader, value_from_yaml)
@@ -279,16 +279,16 @@ def read_yaml(path: str | Path, reader: Reader) -> dict[str, Any]:
 def read_arrays(
     path: str | Path, reader: Reader, only: Collection[str] | None = None, *, mapped: bool = False
 ) -> dict[str, np.ndarray[Any, Any]]:
-    """Read the arrays of an ``.npz`` file by name; object arrays are refused.
+    """Read the arrays of an `.npz` file by name; object arrays are refused.
 
     Args:
-        path: path of the file.
-        reader: the wording of errors.
-        only: names of the arrays to read; None = all.
-        mapped: map the arrays that are not compressed (as ``np.savez`` writes them) instead of reading them.
+        path: Path of the file.
+        reader: The wording of errors.
+        only: Names of the arrays to read; None = all.
+        mapped: Map the arrays that are not compressed (as `np.savez` writes them) instead of reading them.
 
     Raises:
-        LabeltreeError: of the reader's class, if the file is missing, damaged, or holds anything but arrays
+        LabeltreeError: Of the reader's class, if the file is missing, damaged, or holds anything but arrays
             of numbers, booleans and text.
     """
     with (
@@ -313,10 +313,10 @@ def read_arrays(
 
 
 def read_array(path: str | Path, reader: Reader, *, mapped: bool = False) -> np.ndarray[Any, Any]:
-    """Read, or map, the array of an ``.npy`` file; object arrays are refused.
+    """Read, or map, the array of an `.npy` file; object arrays are refused.
 
     Raises:
-        LabeltreeError: of the reader's class, as for `read_arrays`.
+        LabeltreeError: Of the reader's class, as for `read_arrays`.
     """
     with reader.reading(path, "it is damaged, or no NumPy array (.npy)"), Path(path).open("rb") as file:
         return (_map_array if mapped else _array)(file, "its array", Path(path).stat().st_size)
@@ -330,7 +330,7 @@ def _start_of(file: IO[bytes], member: zipfile.ZipInfo) -> int:
 
 
 def _map_array(file: IO[bytes], what: str, size: int) -> np.ndarray[Any, Any]:
-    """Map an array of ``size`` bytes in NumPy's format that begins where the file stands."""
+    """Map an array of `size` bytes in NumPy's format that begins where the file stands."""
     start = file.tell()
     shape, fortran_order, kind = _header(file, what, size)
     if not math.prod(shape):
@@ -341,7 +341,7 @@ def _map_array(file: IO[bytes], what: str, size: int) -> np.ndarray[Any, Any]:
 
 
 def _array(file: IO[bytes], what: str, size: int) -> np.ndarray[Any, Any]:
-    """Read an array of ``size`` bytes in NumPy's format that begins where the file stands."""
+    """Read an array of `size` bytes in NumPy's format that begins where the file stands."""
     start = file.tell()
     _header(file, what, size)
     file.seek(start)
@@ -426,7 +426,7 @@ def read_tensors(path: str | Path, reader: Reader) -> dict[str, Tensor]:
     """Read the tensors of a safetensors file by name.
 
     Raises:
-        LabeltreeError: of the reader's class, if the file is missing or damaged.
+        LabeltreeError: Of the reader's class, if the file is missing or damaged.
     """
     from safetensors.torch import load_file
 
@@ -438,7 +438,7 @@ def read_torch(path: str | Path, reader: Reader) -> Any:
     """Read the tensors and plain values of a PyTorch file, on the CPU; nothing in it is executed.
 
     Raises:
-        LabeltreeError: of the reader's class, if the file is missing, damaged, or holds other objects.
+        LabeltreeError: Of the reader's class, if the file is missing, damaged, or holds other objects.
     """
     import torch
 
@@ -461,7 +461,7 @@ def read_parquet(path: str | Path, reader: Reader) -> pa.Table:
     """Read the table of a Parquet file.
 
     Raises:
-        LabeltreeError: of the reader's class, if the file is missing or damaged.
+        LabeltreeError: Of the reader's class, if the file is missing or damaged.
     """
     import pyarrow.parquet as pq
 
@@ -477,14 +477,14 @@ def read_parquet(path: str | Path, reader: Reader) -> pa.Table:
 
 
 def stack_lists(column: pa.ChunkedArray, kind: Any = None) -> np.ndarray[Any, Any]:
-    """The lists of a column of Arrow as one array ``(n, d)``.
+    """The lists of a column of Arrow as one array `(n, d)`.
 
     Args:
-        column: lists of numbers or texts.
-        kind: what the array holds; None = what the lists hold. The row of a missing list is NaN.
+        column: Lists of numbers or texts.
+        kind: What the array holds; None = what the lists hold. The row of a missing list is NaN.
 
     Raises:
-        ValueError: if they differ in length, or one is missing and there is no NaN; the message is a clause.
+        ValueError: If they differ in length, or one is missing and there is no NaN; the message is a clause.
     """
     import pyarrow.compute as pc
 

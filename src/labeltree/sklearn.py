@@ -42,18 +42,18 @@ class TaxonomyClassifier(
 
     Args:
         taxonomy: a `Taxonomy`, the file of one, or None.
-        tree: how much the taxonomy counts in `transform`, from 0 to 1; None = chosen by folds.
-        instance: how much the vectors count beside the classes in `transform`, from 0; None = chosen so, too.
-        penalty: of the ridge regression, above 0; None = chosen by folds.
-        folds: that choose the settings and calibrate the probabilities, at least 2; fewer if there are fewer
+        tree: How much the taxonomy counts in `transform`, from 0 to 1; None = chosen by folds.
+        instance: How much the vectors count beside the classes in `transform`, from 0; None = chosen so, too.
+        penalty: Of the ridge regression, above 0; None = chosen by folds.
+        folds: That choose the settings and calibrate the probabilities, at least 2; fewer if there are fewer
             groups with labels.
-        random_state: of the folds: an integer, None or a generator of numpy.
+        random_state: Of the folds: an integer, None or a generator of numpy.
 
     Attributes:
-        classes_: ``(c,)`` labels that are answered, as they were given where possible, else as paths.
-        taxonomy_: the taxonomy.
-        head_: the `TreeRidge`.
-        fold_outputs_: what heads say of the training samples whose fold they have not seen.
+        classes_: `(c,)` labels that are answered, as they were given where possible, else as paths.
+        taxonomy_: The taxonomy.
+        head_: The `TreeRidge`.
+        fold_outputs_: What heads say of the training samples whose fold they have not seen.
 
     Example:
         >>> import numpy as np
@@ -84,14 +84,14 @@ class TaxonomyClassifier(
         """Solve the head.
 
         Args:
-            X: ``(n, d)`` vectors.
-            y: ``(n,)`` labels, or n lists of labels.
-            groups: ``(n,)`` samples of one group, such as a patient, are judged by a head that has seen none
+            X: `(n, d)` vectors.
+            y: `(n,)` labels, or n lists of labels.
+            groups: `(n,)` samples of one group, such as a patient, are judged by a head that has seen none
                 of it; None = every sample is a group. Where a group is unknown (None, NaN, NA, "" or the
                 number -1), the sample is a group by itself.
 
         Raises:
-            ValueError: if there are fewer than two classes, a label is not in the taxonomy, no sample has a
+            ValueError: If there are fewer than two classes, a label is not in the taxonomy, no sample has a
                 class as its only label, there is not one group for each sample, or a setting is out of range.
         """
         labels, dtype = _labels(y)
@@ -140,15 +140,15 @@ class TaxonomyClassifier(
         """The most probable class of each sample, or the most specific node that is certain enough.
 
         Args:
-            X: ``(n, d)`` vectors.
-            coverage: share of the answers that are to hold the truth, above 0 and below 1: answers are then
+            X: `(n, d)` vectors.
+            coverage: Share of the answers that are to hold the truth, above 0 and below 1: answers are then
                 paths of nodes, leaves or coarser ones, "" where nothing is certain. The share was reached on
                 the training samples, each answered by a head that has not seen its fold; it is a measured
                 one, not a guarantee. Samples whose label is coarser than the classes, or that have several
                 labels, cannot judge an answer and are not counted.
 
         Returns:
-            ``(n,)`` labels as in ``classes_``, or paths.
+            `(n,)` labels as in `classes_`, or paths.
         """
         if coverage is None:
             best = self.predict_proba(X).argmax(1)
@@ -158,10 +158,10 @@ class TaxonomyClassifier(
         return np.array(paths, dtype=object)
 
     def predict_nodes(self, X: ArrayLike, coverage: float | None = None) -> NDArray[np.int64]:
-        """The answers ``(n,)`` of `predict` as numbers of nodes; 0, the root, where nothing is certain.
+        """The answers `(n,)` of `predict` as numbers of nodes; 0, the root, where nothing is certain.
 
         Raises:
-            ValueError: if there are too few training samples labelled at a class, or groups of them, for this
+            ValueError: If there are too few training samples labelled at a class, or groups of them, for this
                 coverage.
         """
         probabilities = torch.from_numpy(self.predict_proba(X))
@@ -180,18 +180,18 @@ class TaxonomyClassifier(
         return find_paths(probabilities, self._class_nodes, "child").cut(bars)[0].numpy()
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Probabilities ``(n, c)`` of ``classes_``, calibrated on the folds."""
+        """Probabilities `(n, c)` of `classes_`, calibrated on the folds."""
         vectors = self._vectors(X)
         return self.head_.probabilities(vectors).numpy()
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Log-probabilities ``(n, c)`` of ``classes_``; of two, the log-odds ``(n,)`` of the second."""
+        """Log-probabilities `(n, c)` of `classes_`; of two, the log-odds `(n,)` of the second."""
         vectors = self._vectors(X)
         scores = self.head_.log_probabilities(vectors).numpy()
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
     def transform(self, X: ArrayLike) -> NDArray[np.float64]:
-        """The space ``(n, r)`` to search in by cosine; see `TreeRidge.posterior_embeddings`."""
+        """The space `(n, r)` to search in by cosine; see `TreeRidge.posterior_embeddings`."""
         vectors = self._vectors(X)
         return self.head_.posterior_embeddings(vectors).numpy()
 
@@ -203,12 +203,12 @@ class TaxonomyClassifier(
         have is answered wrongly.
 
         Args:
-            X: ``(n, d)`` vectors.
-            y: ``(n,)`` labels, or n lists of labels.
-            sample_weight: ``(n,)``; None = all samples count equally.
+            X: `(n, d)` vectors.
+            y: `(n,)` labels, or n lists of labels.
+            sample_weight: `(n,)`; None = all samples count equally.
 
         Raises:
-            ValueError: if no sample has a label, or one is not in the taxonomy that was given.
+            ValueError: If no sample has a label, or one is not in the taxonomy that was given.
         """
         answers = torch.from_numpy(self.predict_nodes(X))
         nodes = self._nodes(_labels(y)[0])
@@ -225,7 +225,7 @@ class TaxonomyClassifier(
         return float(np.average(right[counted], weights=weights))
 
     def _nodes(self, labels: list[Any]) -> torch.Tensor:
-        """Labels as nodes ``(n,)``, or ``(n, k)`` if samples have several; −1 where missing, −2 if unknown.
+        """Labels as nodes `(n,)`, or `(n, k)` if samples have several; −1 where missing, −2 if unknown.
 
         Only without a taxonomy, labels that training did not have are unknown; else they are refused.
         """
@@ -271,7 +271,7 @@ def _labels(y: ArrayLike) -> tuple[list[Any], np.dtype[Any] | None]:
     """Labels of n samples, None where missing, tuples of several; and their type, if all have one label.
 
     Raises:
-        ValueError: if there are none, they are continuous, or one is infinite.
+        ValueError: If there are none, they are continuous, or one is infinite.
     """
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None")
@@ -329,10 +329,10 @@ def _is_missing(value: Any) -> bool:
 
 
 def _groups(groups: ArrayLike, count: int) -> torch.Tensor:
-    """Numbers of groups ``(n,)``, −1 where unknown.
+    """Numbers of groups `(n,)`, −1 where unknown.
 
     Raises:
-        ValueError: if there is not one for each of ``count`` samples.
+        ValueError: If there is not one for each of `count` samples.
     """
     listed = _listed(groups)
     if len(listed) != count:

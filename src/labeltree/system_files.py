@@ -35,9 +35,9 @@ _NUMBERED = re.compile(r"found\.\d{3}", re.IGNORECASE)  # what Windows saves fro
 def is_system_file(name: str) -> bool:
     """Whether a name, of a file or a folder, is one that a system or program uses for itself.
 
-    Those are all names that begin with a dot (``.git``, ``.DS_Store``, ``._photo.jpg``,
-    ``.ipynb_checkpoints``), and such as ``__MACOSX``, ``@eaDir``, ``$RECYCLE.BIN``, ``lost+found``,
-    ``Thumbs.db`` and ``desktop.ini``, in capital or small letters.
+    Those are all names that begin with a dot (`.git`, `.DS_Store`, `._photo.jpg`,
+    `.ipynb_checkpoints`), and such as `__MACOSX`, `@eaDir`, `$RECYCLE.BIN`, `lost+found`,
+    `Thumbs.db` and `desktop.ini`, in capital or small letters.
 
     Args:
         name: The name, without the folders above it.

@@ -1,6 +1,6 @@
 """The functions behind the commands and behind `import labeltree`.
 
-The package exports these functions; ``import labeltree as lt`` is all that they need. Each imports what it
+The package exports these functions; `import labeltree as lt` is all that they need. Each imports what it
 needs when it is called: a service that loads a model does not train.
 """
 

@@ -23,8 +23,8 @@ def make_index(options: MakeIndexOptions) -> Index:
     """Make an index of the embeddings of a run, or of any model, to search in.
 
     Raises:
-        RunError: if the folder is no finished run, or its samples have changed.
-        DataError: if the embeddings cannot be read, or there is an index already.
+        RunError: If the folder is no finished run, or its samples have changed.
+        DataError: If the embeddings cannot be read, or there is an index already.
     """
     from labeltree.index.changing import make_index as make
 
@@ -38,7 +38,7 @@ def change_index(options: ChangeIndexOptions) -> ChangedIndex:
     `Index` does the same with rows and taxonomies in memory.
 
     Raises:
-        LabeltreeError: if there is no index, or the change cannot be made; nothing is changed then.
+        LabeltreeError: If there is no index, or the change cannot be made; nothing is changed then.
     """
     from labeltree.index.changing import change_index as change
 
@@ -50,7 +50,7 @@ def search(options: SearchOptions) -> Searched:
     """Find the samples of an index that are most like images, texts, samples of it, or nodes.
 
     Raises:
-        LabeltreeError: if there is no index, node or column of that name.
+        LabeltreeError: If there is no index, node or column of that name.
     """
     from labeltree.report.searched import search_index
 
@@ -65,8 +65,8 @@ def duplicates(options: DuplicatesOptions) -> IndexDuplicates:
     """Find the near duplicates in an index, across splits, labels and groups.
 
     Raises:
-        LabeltreeError: if there is no index.
-        ValueError: if a cosine is given, and the index has another geometry.
+        LabeltreeError: If there is no index.
+        ValueError: If a cosine is given, and the index has another geometry.
     """
     from labeltree.curation.index_duplicates import index_duplicates
 

@@ -21,18 +21,18 @@ __all__ = ["LabelNext", "label_next", "suspects"]
 def suspects(options: SuspectsOptions) -> Suspects:
     """Find the labels of a run, an index or embeddings that look wrong.
 
-    A run and an index have a taxonomy of their own. ``corrections`` of `train` and `evaluate` read the table
+    A run and an index have a taxonomy of their own. `corrections` of `train` and `evaluate` read the table
     that is written, once a person has decided in it.
 
     Returns:
-        the suspects, most suspicious first: ``found``, the ``scores`` of all samples, and how many labels are
-        ``expected`` to be wrong.
+        The suspects, most suspicious first: `found`, the `scores` of all samples, and how many labels are
+        `expected` to be wrong.
 
     Raises:
-        LabeltreeError: if there is nothing of the kind, it cannot be read, or somebody has decided in
-            ``out``.
-        TaxonomyError: if there is no such node.
-        ValueError: if a setting is out of range, or ``out`` does not end in ``.csv``.
+        LabeltreeError: If there is nothing of the kind, it cannot be read, or somebody has decided in
+            `out`.
+        TaxonomyError: If there is no such node.
+        ValueError: If a setting is out of range, or `out` does not end in `.csv`.
     """
     from labeltree.curation.suspects import check_free, find_suspects, write_suspects
     from labeltree.index import open_table
@@ -82,8 +82,8 @@ class LabelNext:
     """What to label next.
 
     Attributes:
-        requests: the samples asked for, with depths and reasons.
-        samples: all samples, whose rows the requests name.
+        requests: The samples asked for, with depths and reasons.
+        samples: All samples, whose rows the requests name.
     """
 
     requests: LabelRequests
@@ -97,8 +97,8 @@ def label_next(options: LabelNextOptions) -> LabelNext:
     For vectors in memory, `labeltree.curation.label_next` chooses the same and writes nothing.
 
     Raises:
-        DataError: if there is nothing to choose from, or somebody has decided in ``out``.
-        ValueError: for a setting out of range, or if costs make an answer free.
+        DataError: If there is nothing to choose from, or somebody has decided in `out`.
+        ValueError: For a setting out of range, or if costs make an answer free.
     """
     from labeltree.curation.answer_costs import read_costs
     from labeltree.curation.label_next import label_next as choose

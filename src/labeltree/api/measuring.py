@@ -20,13 +20,13 @@ __all__ = ["compare", "evaluate"]
 
 @takes(EvaluateOptions)
 def evaluate(options: EvaluateOptions) -> Evaluated:
-    """Evaluate a run, or any embeddings, and write ``metrics.json`` and ``report.html``.
+    """Evaluate a run, or any embeddings, and write `metrics.json` and `report.html`.
 
     For a table in memory, `labeltree.evaluation.evaluate` computes the same and writes nothing.
 
     Raises:
-        LabeltreeError: if the run, the table or the taxonomy is missing, unreadable or invalid.
-        ValueError: if the value of a setting is not allowed, or an option does not go with the input.
+        LabeltreeError: If the run, the table or the taxonomy is missing, unreadable or invalid.
+        ValueError: If the value of a setting is not allowed, or an option does not go with the input.
     """
     subject = _subject(options)
     options.require_fit(subject)
@@ -60,12 +60,12 @@ def _subject(options: EvaluateOptions) -> Subject:
 def compare(options: CompareOptions) -> Compared:
     """Compare evaluated runs, or embeddings tables, on the samples that they have in common.
 
-    Writes ``comparison.json``, ``comparison.md``, ``comparison.csv`` and the page ``comparison.html``.
+    Writes `comparison.json`, `comparison.md`, `comparison.csv` and the page `comparison.html`.
 
     Raises:
-        RunError: if a run was not evaluated.
-        DataError: if the runs cannot be compared.
-        ValueError: if a mapping is of no run that is compared, or there is no taxonomy that it leads to.
+        RunError: If a run was not evaluated.
+        DataError: If the runs cannot be compared.
+        ValueError: If a mapping is of no run that is compared, or there is no taxonomy that it leads to.
     """
     from labeltree.evaluation.comparing.compare_runs import compare_paths
     from labeltree.evaluation.comparing.gate import check_gate, read_gate

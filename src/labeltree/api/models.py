@@ -36,29 +36,29 @@ def train(
     verify: bool = False,
     **settings: Any,
 ) -> RunFolder:
-    """Train a run, or continue the one in the folder, as ``labeltree train`` does.
+    """Train a run, or continue the one in the folder, as `labeltree train` does.
 
     At the end its classifiers are learned and its answers calibrated, so that the run folder alone answers
     from then on, wherever it is taken.
 
     Args:
         data: a folder of nested folders, a table, or the name of a data set; see `open_data`.
-        objective: the training objective, such as ``hwc+lam``; None = the recipe's, or else ``auto``, the one
+        objective: The training objective, such as `hwc+lam`; None = the recipe's, or else `auto`, the one
             that suits the samples.
-        out: the run folder; None = ``runs/`` and the name of the data.
+        out: The run folder; None = `runs/` and the name of the data.
         config: a recipe to start from: a YAML file, or the name of a recipe that comes with labeltree.
-        progress_bar: show a progress bar.
+        progress_bar: Show a progress bar.
         folds: cross-validation: train a run for each of so many parts of the samples, which tests it;
             `evaluate` makes one result of all. None = one run.
-        on_data: called with a summary of the data, which also lists what cannot be measured on them;
+        on_data: Called with a summary of the data, which also lists what cannot be measured on them;
             None = warnings are logged.
-        verify: when a run is continued, read all files of its samples again.
-        **settings: settings of the recipe, such as ``epochs=20``; settings of a group are given as
-            ``optimizer={"lr": 0.1}`` or ``**{"optimizer.lr": 0.1}``.
+        verify: When a run is continued, read all files of its samples again.
+        **settings: Settings of the recipe, such as `epochs=20`; settings of a group are given as
+            `optimizer={"lr": 0.1}` or `**{"optimizer.lr": 0.1}`.
 
     Raises:
-        RecipeError: if a setting is unknown (the message names the nearest one) or its value is not allowed.
-        LabeltreeError: if the data cannot be read, or the folder holds another run.
+        RecipeError: If a setting is unknown (the message names the nearest one) or its value is not allowed.
+        LabeltreeError: If the data cannot be read, or the folder holds another run.
     """
     from labeltree.inference.finish import finish_run
     from labeltree.training.fit import train as train_recipe
@@ -83,7 +83,7 @@ def load(options: LoadOptions) -> Model:
     """Load a finished run as a model that embeds samples and predicts their labels.
 
     Raises:
-        RunError: if the folder is not a finished run.
+        RunError: If the folder is not a finished run.
     """
     from labeltree.inference.model import Model
 
@@ -100,13 +100,13 @@ def load(options: LoadOptions) -> Model:
 def predict(options: PredictOptions) -> Answered | BulkDone:
     """Answer for images or texts with a node of the taxonomy, as fine as is sure.
 
-    With a folder as ``out`` (``FOLDER/``), or with shards as ``data``, the answers of any number of samples
+    With a folder as `out` (`FOLDER/`), or with shards as `data`, the answers of any number of samples
     go to Parquet files in it, and the same call goes on where it was ended. `load` gives a model that answers
     for samples in memory.
 
     Raises:
-        LabeltreeError: if the run, the samples or the costs are missing, unreadable or unsuitable.
-        ValueError: if an option is not valid, or does not go with others.
+        LabeltreeError: If the run, the samples or the costs are missing, unreadable or unsuitable.
+        ValueError: If an option is not valid, or does not go with others.
     """
     options = options.with_folder_as_data()
     if (done := _bulk_done(options)) is not None:
@@ -124,12 +124,12 @@ def predict(options: PredictOptions) -> Answered | BulkDone:
 def embed(options: EmbedOptions) -> Embedded | BulkDone:
     """Write the embeddings of a trained run's samples, or of others, to one table or to a folder of parts.
 
-    The taxonomy of the nodes is written beside the table. With a folder as ``out`` (``FOLDER/``), or with
-    shards as ``data``, any number of samples go to Parquet files in it.
+    The taxonomy of the nodes is written beside the table. With a folder as `out` (`FOLDER/`), or with
+    shards as `data`, any number of samples go to Parquet files in it.
 
     Raises:
-        LabeltreeError: if the run or the samples are missing, unreadable or unsuitable.
-        ValueError: if an option is not valid, or does not go with others.
+        LabeltreeError: If the run or the samples are missing, unreadable or unsuitable.
+        ValueError: If an option is not valid, or does not go with others.
     """
     if (done := _bulk_done(options)) is not None:
         return done
@@ -155,13 +155,13 @@ def _bulk_done(options: PredictOptions | EmbedOptions) -> BulkDone | None:
 
 @takes(CalibrateOptions)
 def calibrate(options: CalibrateOptions) -> Decider:
-    """Calibrate the answers of a run, which writes ``decisions.json``.
+    """Calibrate the answers of a run, which writes `decisions.json`.
 
     Afterwards probabilities match frequencies, and any coverage can be promised.
 
     Raises:
-        RunError: if the folder is not a finished run.
-        DataError: if there are no samples to learn from or to calibrate on.
+        RunError: If the folder is not a finished run.
+        DataError: If there are no samples to learn from or to calibrate on.
     """
     from labeltree.inference.calibrate_run import calibrate_run
 
@@ -173,10 +173,10 @@ def export(options: ExportOptions) -> Path:
     """Write a trained run as one folder for others: ONNX, weights, labels, and a model card.
 
     Returns:
-        the folder.
+        The folder.
 
     Raises:
-        RunError: if the folder is not a finished run, or ``out`` exists.
+        RunError: If the folder is not a finished run, or `out` exists.
     """
     model = load(
         options.run,
@@ -201,7 +201,7 @@ def extend(options: ExtendOptions) -> Extension:
     `load` gives the extended model from then on; `labeltree.inference.extend.undo_extension` takes it back.
 
     Raises:
-        LabeltreeError: see `labeltree.inference.extend.extend_run`.
+        LabeltreeError: See `labeltree.inference.extend.extend_run`.
     """
     from labeltree.inference.extend import extend_run
 

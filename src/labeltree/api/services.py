@@ -19,9 +19,9 @@ def serve(options: ServeOptions) -> None:
     """Serve a run over HTTP until Ctrl-C or SIGTERM; requests in progress are still answered.
 
     Raises:
-        RunError: if the folder is not a finished run.
-        DataError: if the address cannot be listened on.
-        ImportError: if the libraries of the service are missing.
+        RunError: If the folder is not a finished run.
+        DataError: If the address cannot be listened on.
+        ImportError: If the libraries of the service are missing.
     """
     from labeltree.serving.server import serve as run_service
 
@@ -33,8 +33,8 @@ def explore(options: ExploreOptions) -> None:
     """Show an index on a page in the browser until Ctrl-C or SIGTERM.
 
     Raises:
-        DataError: if there is no such index, or a file cannot be read.
-        ValueError: if others reach the host, and there is no token.
+        DataError: If there is no such index, or a file cannot be read.
+        ValueError: If others reach the host, and there is no token.
     """
     from labeltree.serving.explorer.open_explorer import explore as run_explorer
 
@@ -46,7 +46,7 @@ def study(options: StudyOptions) -> Executed:
     """Do all runs of a study that are not done yet, and write its tables beside its file.
 
     Raises:
-        StudyError: if the study file is not valid.
+        StudyError: If the study file is not valid.
     """
     from labeltree.studies.execute import execute
 

@@ -24,10 +24,10 @@ class SuggestedTree:
     """A tree of classes, and how well mistakes follow it and others.
 
     Attributes:
-        tree: the tree, made of all samples.
-        how: of which samples the judged tree is made.
-        judged: how well mistakes follow a tree made of these samples; None if there are too few.
-        others: the same for other trees, by name.
+        tree: The tree, made of all samples.
+        how: Of which samples the judged tree is made.
+        judged: How well mistakes follow a tree made of these samples; None if there are too few.
+        others: The same for other trees, by name.
     """
 
     tree: Taxonomy
@@ -41,8 +41,8 @@ def suggest_taxonomy(options: SuggestOptions) -> SuggestedTree:
     """Cluster the mean embeddings of classes to a tree, and say how well mistakes follow it and other trees.
 
     Raises:
-        DataError: if the table cannot be read.
-        TaxonomyError: if a tree that is judged has other classes.
+        DataError: If the table cannot be read.
+        TaxonomyError: If a tree that is judged has other classes.
     """
     from labeltree.evaluation.suggested_tree import class_points, halves, judge_tree, suggest_tree
 

@@ -32,10 +32,10 @@ __all__ = [
 def open_taxonomy(
     name: str, names: Names | None = None, synonyms: str | None = None, column: str | None = None
 ) -> tuple[AnyTaxonomy, Tensor | None]:
-    """The taxonomy, and the labels of the samples, ``(n,)`` nodes, -1 where missing, if there are any.
+    """The taxonomy, and the labels of the samples, `(n,)` nodes, -1 where missing, if there are any.
 
-    For a table, ``names`` and ``synonyms`` are as in `open_data`, and what they changed is said on stderr.
-    ``column`` is that of whole paths, as in `read_form`; its samples are not counted.
+    For a table, `names` and `synonyms` are as in `open_data`, and what they changed is said on stderr.
+    `column` is that of whole paths, as in `read_form`; its samples are not counted.
     """
     if column is not None:
         from labeltree.errors import TaxonomyError
@@ -88,10 +88,10 @@ def _named_labels(name: str, names: Names, synonyms: str | None) -> tuple[Taxono
 
 
 def open_tree(name: str, column: str | None = None) -> Taxonomy:
-    """The taxonomy of that name; ``column`` as in `open_taxonomy`.
+    """The taxonomy of that name; `column` as in `open_taxonomy`.
 
     Raises:
-        TaxonomyError: if it is a DAG.
+        TaxonomyError: If it is a DAG.
     """
     return as_tree(name, open_taxonomy(name, column=column)[0])
 
@@ -114,7 +114,7 @@ def convert_taxonomy(options: ConvertOptions) -> AnyTaxonomy:
     """Read a taxonomy, also of forms that a file alone does not tell, such as codes, and write it.
 
     Raises:
-        TaxonomyError: if it cannot be read, or the file to write cannot hold it.
+        TaxonomyError: If it cannot be read, or the file to write cannot hold it.
     """
     from labeltree.taxonomy.forms import read_form
 
@@ -133,7 +133,7 @@ def taxonomy_suspects(options: TreeSuspectsOptions) -> TreeSuspects:
     """Find nodes to move, dissolve, merge or split: where a taxonomy does not fit its samples.
 
     Raises:
-        DataError: if the table cannot be read, or the file to write exists: somebody may have accepted
+        DataError: If the table cannot be read, or the file to write exists: somebody may have accepted
             changes in it.
     """
     from labeltree.curation.tree_suspects import find_tree_suspects
@@ -202,7 +202,7 @@ def read_tree(name: str) -> Taxonomy:
     """The tree of a file.
 
     Raises:
-        TaxonomyError: if it is a DAG.
+        TaxonomyError: If it is a DAG.
     """
     from labeltree.errors import TaxonomyError
     from labeltree.taxonomy import Taxonomy, load_taxonomy

@@ -46,9 +46,9 @@ class VersionDifference:
     """What changed between two versions of a taxonomy.
 
     Attributes:
-        mapping: what became of each node.
-        guesses: further changes that are likely, none of which is in the mapping.
-        touched: the samples that are counted, if data were named.
+        mapping: What became of each node.
+        guesses: Further changes that are likely, none of which is in the mapping.
+        touched: The samples that are counted, if data were named.
     """
 
     mapping: TaxonomyMapping
@@ -69,8 +69,8 @@ def diff_taxonomies(options: DiffOptions) -> VersionDifference:
     """Say what was renamed, moved, merged, split, removed and added between two versions of a taxonomy.
 
     Raises:
-        TaxonomyError: if a version cannot be read or is a DAG, or the changes are of other versions.
-        DataError: if the data have no samples.
+        TaxonomyError: If a version cannot be read or is a DAG, or the changes are of other versions.
+        DataError: If the data have no samples.
     """
     from labeltree.taxonomy import TaxonomyMapping
 
@@ -88,7 +88,7 @@ def map_taxonomies(options: MapOptions) -> VersionDifference:
     """Write what became of each class of a version in another one, to be edited by hand.
 
     Raises:
-        TaxonomyError: if a version cannot be read or is a DAG, or a person has edited the file.
+        TaxonomyError: If a version cannot be read or is a DAG, or a person has edited the file.
     """
     check_unedited(options.out, replace=options.replace)
     old, new = open_tree(options.old), open_tree(options.new)
@@ -105,7 +105,7 @@ def apply_changes(options: ApplyOptions) -> AppliedChanges:
     """Make the new version of a taxonomy from the changes in a file, and write it.
 
     Raises:
-        TaxonomyError: if the changes do not fit the old version, or the file that would be written is one of
+        TaxonomyError: If the changes do not fit the old version, or the file that would be written is one of
             those that are read.
     """
     refuse_inputs(options.out, options.changes, options.old)
@@ -121,7 +121,7 @@ def compose_changes(options: ComposeOptions) -> TaxonomyMapping:
     """From the changes A to B and B to C, write those of A to C.
 
     Raises:
-        TaxonomyError: if the changes do not fit, or a person has edited the file that would be written.
+        TaxonomyError: If the changes do not fit, or a person has edited the file that would be written.
     """
     check_unedited(options.out, replace=options.replace)
     refuse_inputs(options.out, options.first, options.second, options.old)
@@ -136,9 +136,9 @@ class ReviewedTaxonomy:
     """A taxonomy, and what might be repaired in it.
 
     Attributes:
-        taxonomy: the tree.
-        review: likely duplicates and names that mean nothing.
-        samples: the number of samples at or below each node, if there are samples.
+        taxonomy: The tree.
+        review: Likely duplicates and names that mean nothing.
+        samples: The number of samples at or below each node, if there are samples.
     """
 
     taxonomy: Taxonomy
@@ -151,7 +151,7 @@ def review_taxonomy(options: ReviewOptions) -> ReviewedTaxonomy:
     """Find likely duplicates and names that mean nothing, and write proposals for a person to accept.
 
     Raises:
-        TaxonomyError: if the taxonomy cannot be read or is a DAG, or a person has edited the file that would
+        TaxonomyError: If the taxonomy cannot be read or is a DAG, or a person has edited the file that would
             be written.
     """
     from labeltree.data.names.cleaning import Cleaner
@@ -224,7 +224,7 @@ def _load(path: Path, old: Taxonomy) -> TaxonomyMapping:
 
 
 def check_unedited(out: Path, *, replace: bool) -> None:
-    """Raise an error if ``--out`` is a file that a person has written or edited, and not to be replaced."""
+    """Raise an error if `--out` is a file that a person has written or edited, and not to be replaced."""
     from labeltree.errors import TaxonomyError
     from labeltree.taxonomy.versions.mapping_file import is_edited
 
@@ -245,9 +245,9 @@ class Touched:
     """The samples of data that are labelled with the old version, to be counted by change.
 
     Args:
-        old: the old version.
-        taxonomy: the taxonomy of the labels.
-        nodes: ``(n,)`` labels, -1 where missing.
+        old: The old version.
+        taxonomy: The taxonomy of the labels.
+        nodes: `(n,)` labels, -1 where missing.
     """
 
     def __init__(self, old: Taxonomy, taxonomy: AnyTaxonomy, nodes: Tensor) -> None:

@@ -1,4 +1,4 @@
-"""The ``labeltree`` program: finds the command, and turns errors into one sentence."""
+"""The `labeltree` program: finds the command, and turns errors into one sentence."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _LONGEST = 2000  # maximum number of characters of an error message
 
 
 def usage() -> str:
-    """The text of ``labeltree --help``."""
+    """The text of `labeltree --help`."""
     summaries = command_summaries()
     width = max(map(len, summaries))
     lines = [f"  {name:<{width}}  {summary}" for name, summary in summaries.items()]
@@ -212,7 +212,7 @@ def _to_nowhere(stream: TextIO) -> None:
 
 
 def _use_hyphens(arguments: list[str]) -> list[str]:
-    """Turn ``--data_path=X`` into ``--data-path=X``: option names may use - or _; values are unchanged."""
+    """Turn `--data_path=X` into `--data-path=X`: option names may use - or _; values are unchanged."""
     end = arguments.index("--") if "--" in arguments else len(arguments)
     hyphenated = []
     for argument in arguments[:end]:

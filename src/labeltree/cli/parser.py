@@ -28,11 +28,11 @@ def make_parser(
     """The parser of a command.
 
     Args:
-        command: its name.
-        schemas: its options, in the order of the help.
-        description: what it does.
-        usage: how it is called, after ``labeltree``; None = as the options say.
-        epilog: text after the options. Description and epilog keep their lines if they have several.
+        command: Its name.
+        schemas: Its options, in the order of the help.
+        description: What it does.
+        usage: How it is called, after `labeltree`; None = as the options say.
+        epilog: Text after the options. Description and epilog keep their lines if they have several.
     """
     raw = "\n" in description + (epilog or "")
     parser = argparse.ArgumentParser(

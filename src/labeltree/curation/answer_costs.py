@@ -16,10 +16,10 @@ COSTS = ("levels", "children")
 
 
 def read_costs(text: str) -> str | tuple[float, ...]:
-    """Read ``levels``, ``children`` or numbers for depth 1, 2 … such as ``1,1.5,4``.
+    """Read `levels`, `children` or numbers for depth 1, 2 … such as `1,1.5,4`.
 
     Raises:
-        ValueError: if the text is anything else.
+        ValueError: If the text is anything else.
     """
     if text in COSTS:
         return text
@@ -33,18 +33,18 @@ def read_costs(text: str) -> str | tuple[float, ...]:
 
 
 def answer_costs(taxonomy: Taxonomy, costs: str | Sequence[float] = "levels") -> Tensor:
-    """The cost of naming each node, asked from the root on; ``(N,)`` float64, 0 for the root.
+    """The cost of naming each node, asked from the root on; `(N,)` float64, 0 for the root.
 
     To refine a known label u to a node v below it costs the difference, cost(v) − cost(u).
 
     Args:
-        taxonomy: the tree from which the annotator chooses, coarse to fine.
-        costs: ``levels``: 1 for each choice between children; ``children``: log2(k + 1) for a choice among k
+        taxonomy: The tree from which the annotator chooses, coarse to fine.
+        costs: `levels`: 1 for each choice between children; `children`: log2(k + 1) for a choice among k
             children, the time of a choice by the law of Hick and Hyman; or the cost of an answer at depth 1,
             2 … L, ascending.
 
     Raises:
-        ValueError: if a cost is missing, not positive, or less than that of a coarser answer.
+        ValueError: If a cost is missing, not positive, or less than that of a coarser answer.
 
     Example:
         >>> from labeltree.taxonomy import Taxonomy

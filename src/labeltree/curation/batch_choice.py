@@ -28,12 +28,12 @@ class Pool:
     """Samples to choose from, and what is known of them.
 
     Attributes:
-        points: ``(n, d)`` all samples.
-        labelled: ``(m,)`` rows with a label.
-        candidates: ``(c,)`` rows to choose from.
-        doubt: ``(c,)`` how uncertain each candidate is, larger = less certain.
-        guesses: ``(c,)`` most probable leaf of each candidate.
-        confidence: ``(c,)`` its probability.
+        points: `(n, d)` all samples.
+        labelled: `(m,)` rows with a label.
+        candidates: `(c,)` rows to choose from.
+        doubt: `(c,)` how uncertain each candidate is, larger = less certain.
+        guesses: `(c,)` most probable leaf of each candidate.
+        confidence: `(c,)` its probability.
     """
 
     points: Tensor
@@ -47,24 +47,24 @@ class Pool:
 def choose(strategy: Strategy, wanted: int, pool: Pool, seed: int) -> Tensor:
     """Candidates in the order in which a strategy asks for them.
 
-    - ``random``: by chance.
-    - ``entropy``, ``margin``, ``gain``: by ``doubt`` alone.
-    - ``margin+clusters``: the ten times as many most doubtful are clustered, and each cluster gives its most
+    - `random`: by chance.
+    - `entropy`, `margin`, `gain`: by `doubt` alone.
+    - `margin+clusters`: the ten times as many most doubtful are clustered, and each cluster gives its most
       doubtful (Zhdanov 2019, Diverse mini-batch active learning).
-    - ``coreset``: always the one farthest from all labelled and chosen ones (Sener & Savarese 2018).
-    - ``typiclust``: clusters without a label, largest first, each gives its most typical (Hacohen et al.
+    - `coreset`: always the one farthest from all labelled and chosen ones (Sener & Savarese 2018).
+    - `typiclust`: clusters without a label, largest first, each gives its most typical (Hacohen et al.
       2022).
-    - ``badge``: k-means++ on the gradients of the last layer (Ash et al. 2020), here of the class that is
+    - `badge`: k-means++ on the gradients of the last layer (Ash et al. 2020), here of the class that is
       most probable: its length is 1 − its probability.
 
     Args:
-        strategy: which.
-        wanted: how many are needed; the order may hold fewer.
-        pool: the samples; ``doubt`` as the strategy means it.
-        seed: of whatever is drawn.
+        strategy: Which.
+        wanted: How many are needed; the order may hold fewer.
+        pool: The samples; `doubt` as the strategy means it.
+        seed: Of whatever is drawn.
 
     Returns:
-        rows, the first to ask for first.
+        Rows, the first to ask for first.
     """
     points, candidates, doubt = pool.points, pool.candidates, pool.doubt
     wanted = min(wanted, len(candidates))
@@ -105,7 +105,7 @@ def _clusters(points: Tensor, count: int, seed: int) -> NDArray[np.int64]:
 
 
 def _nearest(points: Tensor, others: Tensor) -> Tensor:
-    """``(n,)`` squared distance to the nearest of the others; infinite if there are none."""
+    """`(n,)` squared distance to the nearest of the others; infinite if there are none."""
     if not len(others):
         return torch.full((len(points),), torch.inf)
     parts = [torch.cdist(part, others).amin(1).square() for part in points.split(_ROWS)]  # type: ignore[no-untyped-call]
@@ -186,14 +186,14 @@ def copies_apart(points: Tensor, order: Tensor, groups: Tensor, fits: int) -> Te
     """The order with copies left out, and with samples evenly over groups in its beginning.
 
     A copy is a sample whose distance to one before it is less than a thousandth of the median distance. Of
-    the first ``fits`` samples no group has more than it must have for there to be so many; what a group has
+    the first `fits` samples no group has more than it must have for there to be so many; what a group has
     beyond that follows later.
 
     Args:
-        points: ``(n, d)`` all samples.
-        order: ``(m,)`` rows.
-        groups: ``(n,)`` int64 group of each sample, none missing.
-        fits: about so many are needed.
+        points: `(n, d)` all samples.
+        order: `(m,)` rows.
+        groups: `(n,)` int64 group of each sample, none missing.
+        fits: About so many are needed.
     """
     if not len(order):
         return order

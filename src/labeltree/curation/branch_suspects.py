@@ -47,12 +47,12 @@ def nodes_to_move(samples: TreeSamples, level: float, seed: int) -> tuple[list[T
       times the number of other parents.
 
     Args:
-        samples: the samples of the nodes.
-        level: largest corrected p of what is called significant.
-        seed: of the deals.
+        samples: The samples of the nodes.
+        level: Largest corrected p of what is called significant.
+        seed: Of the deals.
 
     Returns:
-        the suspects, the clearest first, which are the nodes with an uncorrected p of at most the level;
+        The suspects, the clearest first, which are the nodes with an uncorrected p of at most the level;
         and the number of nodes tested: from depth 2 on, with a sibling, with another parent at its depth.
     """
     draw = np.random.default_rng(seed)
@@ -124,11 +124,11 @@ class _Others:
     """Of each of n nodes the other parent for which the ratio is largest; see `nodes_to_move`.
 
     Attributes:
-        other: ``(n,)`` number of that parent.
-        ratio: ``(n,)`` by how much nearer it is, over the standard error; NaN for a node without siblings.
-        effect: ``(n,)`` the same as a share of the distance to the siblings.
-        towards: ``(n, d)`` the centre of the other parent minus that of the siblings.
-        threshold: ``(n,)`` a unit x lies nearer to the other parent where x · towards is larger than this.
+        other: `(n,)` number of that parent.
+        ratio: `(n,)` by how much nearer it is, over the standard error; NaN for a node without siblings.
+        effect: `(n,)` the same as a share of the distance to the siblings.
+        towards: `(n, d)` the centre of the other parent minus that of the siblings.
+        threshold: `(n,)` a unit x lies nearer to the other parent where x · towards is larger than this.
     """
 
     other: Ints
@@ -142,8 +142,8 @@ def _nearest_others(means: Floats, place: Ints) -> _Others:
     """Compare the distance of n nodes to their siblings with that to every other parent's children.
 
     Args:
-        means: ``(n, d)`` of the nodes of one depth.
-        place: ``(n,)`` number of the parent of each, from 0, with fewer parents than n − 1.
+        means: `(n, d)` of the nodes of one depth.
+        place: `(n,)` number of the parent of each, from 0, with fewer parents than n − 1.
     """
     count = np.bincount(place).astype(np.float64)
     nodes, parents = len(place), len(count)
@@ -225,12 +225,12 @@ def nodes_to_dissolve(samples: TreeSamples, level: float, seed: int) -> tuple[li
     so.
 
     Args:
-        samples: the samples of the nodes.
-        level: largest corrected p of what is called significant.
-        seed: of the draws.
+        samples: The samples of the nodes.
+        level: Largest corrected p of what is called significant.
+        seed: Of the draws.
 
     Returns:
-        the suspects, the least alike first: those that are not more alike than random nodes (p after
+        The suspects, the least alike first: those that are not more alike than random nodes (p after
         Benjamini & Hochberg above the level), significant if less alike (p of the other side, after Holm, at
         most the level); the number of nodes tested; and a note where there were too few draws.
     """
@@ -298,7 +298,7 @@ def _random_likeness(
     """The mean cosine of as many random rows as each of the ascending sizes says.
 
     Returns:
-        for each size ``(draws,)``.
+        For each size `(draws,)`.
     """
     largest = sizes[-1]
     at_once = max(1, _NUMBERS_AT_ONCE // (largest * directions.shape[1]))

@@ -24,9 +24,9 @@ class ClosePairs:
     """Pairs of rows with their distances.
 
     Attributes:
-        first: ``(m,)`` int64 rows.
-        second: ``(m,)`` int64 rows, each greater than that in `first`.
-        distances: ``(m,)`` float64 distances in the geometry.
+        first: `(m,)` int64 rows.
+        second: `(m,)` int64 rows, each greater than that in `first`.
+        distances: `(m,)` float64 distances in the geometry.
     """
 
     first: Tensor
@@ -54,7 +54,7 @@ class ClosePairs:
 def close_pairs(
     vectors: Tensor, geometry: Geometry | str | None = None, *, within: float
 ) -> Iterator[ClosePairs]:
-    """All pairs of rows whose distance is at most ``within``, in parts.
+    """All pairs of rows whose distance is at most `within`, in parts.
 
     Products in float32 name the candidates, with a margin for their rounding (Higham 2002, eq. 3.5, for the
     inner product of d terms); the distances of these are computed from differences in float64. So no pair is
@@ -62,16 +62,16 @@ def close_pairs(
     three copies of them in float64 at the start, and then one in float32 and one tile of products.
 
     Args:
-        vectors: ``(n, d)`` points of the geometry.
-        geometry: default: the sphere, whose distance is the chord between normalised vectors.
-        within: the largest distance, at least 0.
+        vectors: `(n, d)` points of the geometry.
+        geometry: Default: the sphere, whose distance is the chord between normalised vectors.
+        within: The largest distance, at least 0.
 
     Yields:
-        the pairs of one tile; a part may be empty.
+        The pairs of one tile; a part may be empty.
 
     Raises:
-        ValueError: if ``within`` is negative or not a number.
-        DataError: if a vector holds NaN or infinity.
+        ValueError: If `within` is negative or not a number.
+        DataError: If a vector holds NaN or infinity.
     """
     space = as_geometry(geometry)
     if not within >= 0:
@@ -92,10 +92,10 @@ def close_pairs(
 def nearest_distances(
     vectors: Tensor, rows: Tensor, geometry: Geometry | str | None = None, columns: int = 8192
 ) -> Tensor:
-    """The distance from each of the rows ``(m,)`` to the nearest other row of all vectors ``(n, d)``.
+    """The distance from each of the rows `(m,)` to the nearest other row of all vectors `(n, d)`.
 
     Returns:
-        ``(m,)`` float64; infinite if there is no other row.
+        `(m,)` float64; infinite if there is no other row.
     """
     space = as_geometry(geometry)
     nearest = torch.full((len(rows),), math.inf, dtype=torch.float64)
@@ -112,7 +112,7 @@ def nearest_distances(
 
 
 def _candidates(vectors: Tensor, space: Geometry, within: float) -> tuple[Tensor, Tensor, float]:
-    """Points ``(n, e)`` float32, halves ``(n,)`` and a number such that every pair within the distance has
+    """Points `(n, e)` float32, halves `(n,)` and a number such that every pair within the distance has
     x·y − half_x − half_y ≥ −number.
 
     On the sphere and in Euclidean space this is |x − y|² ≤ within², after normalisation or centring. In the
@@ -152,7 +152,7 @@ def _candidates(vectors: Tensor, space: Geometry, within: float) -> tuple[Tensor
 
 
 def _measure(vectors: Tensor, space: Geometry, first: Tensor, second: Tensor, within: float) -> ClosePairs:
-    """The candidates whose distance, from their difference in float64, is at most ``within``."""
+    """The candidates whose distance, from their difference in float64, is at most `within`."""
     size = max(1, _AT_ONCE // max(1, vectors.shape[1]))
     parts = [
         space.distance(vectors[i].double(), vectors[j].double())

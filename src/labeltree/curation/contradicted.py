@@ -21,10 +21,10 @@ class Contradicted:
     """The number of labels that classifier and neighbours contradict.
 
     Attributes:
-        count: the number; None if the classifier is too weak, or the labels too few, for it to say anything.
-        samples: number of labels that it is about.
-        agreement: share of these labels that the out-of-fold classifier gives first.
-        reason: why there is no count; empty if there is one.
+        count: The number; None if the classifier is too weak, or the labels too few, for it to say anything.
+        samples: Number of labels that it is about.
+        agreement: Share of these labels that the out-of-fold classifier gives first.
+        reason: Why there is no count; empty if there is one.
     """
 
     count: int | None
@@ -55,7 +55,7 @@ def count_contradicted(predictions: OutOfFold, evidence: Evidence) -> Contradict
 
     Args:
         predictions: out-of-fold probabilities.
-        evidence: the same with the neighbours, from `weigh`.
+        evidence: The same with the neighbours, from `weigh`.
     """
     place = predictions.classes.place[predictions.judged.clamp(min=0)]
     rows = ((predictions.judged > 0) & (place >= 0)).nonzero()[:, 0]
@@ -75,11 +75,11 @@ def count_contradicted(predictions: OutOfFold, evidence: Evidence) -> Contradict
 
 
 def confident_classes(probabilities: NDArray[np.float32], labels: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The class that each sample confidently belongs to, ``(n,)``; −1 where there is none.
+    """The class that each sample confidently belongs to, `(n,)`; −1 where there is none.
 
     Args:
-        probabilities: ``(n, C)``.
-        labels: ``(n,)`` columns.
+        probabilities: `(n, C)`.
+        labels: `(n,)` columns.
     """
     size = probabilities.shape[1]
     own = probabilities[np.arange(len(labels)), labels].astype(np.float64)

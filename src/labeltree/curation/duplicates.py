@@ -34,11 +34,11 @@ class DuplicatePair:
     """Two samples that are close.
 
     Attributes:
-        first: row of the one.
-        second: row of the other.
-        distance: in the geometry.
-        identical: whether both files are equal in every byte; None if that is unknown.
-        labels_differ: whether both have labels, and neither is at or below the other.
+        first: Row of the one.
+        second: Row of the other.
+        distance: In the geometry.
+        identical: Whether both files are equal in every byte; None if that is unknown.
+        labels_differ: Whether both have labels, and neither is at or below the other.
     """
 
     first: int
@@ -53,11 +53,11 @@ class SplitLeak:
     """How many samples of a split have a near duplicate in another.
 
     Attributes:
-        split: the split that is counted.
-        other: the split that their near duplicates are in.
-        samples: number of samples of ``split`` with at least one near duplicate in ``other``.
-        of: number of samples of ``split``.
-        pairs: number of pairs between the two.
+        split: The split that is counted.
+        other: The split that their near duplicates are in.
+        samples: Number of samples of `split` with at least one near duplicate in `other`.
+        of: Number of samples of `split`.
+        pairs: Number of pairs between the two.
     """
 
     split: str
@@ -72,18 +72,18 @@ class Duplicates:
     """What was found among n samples.
 
     Attributes:
-        threshold: largest distance of a pair.
-        how: where the threshold comes from, a sentence.
-        geometry: name of the geometry.
+        threshold: Largest distance of a pair.
+        how: Where the threshold comes from, a sentence.
+        geometry: Name of the geometry.
         samples: n.
-        num_pairs: number of pairs, also of those that are not listed.
-        pairs: as many pairs as asked for at most: those of two splits first, then the others, each closest
+        num_pairs: Number of pairs, also of those that are not listed.
+        pairs: As many pairs as asked for at most: those of two splits first, then the others, each closest
             first.
-        sets: ``(n,)`` int64, the set of each sample: samples that are connected by pairs; -1 = by itself.
+        sets: `(n,)` int64, the set of each sample: samples that are connected by pairs; -1 = by itself.
             Sets are numbered by their first row.
-        leaks: between splits, those into the training split first.
-        different_labels: number of pairs whose labels exclude each other.
-        across_groups: number of pairs of two known groups, such as two patients; None without groups.
+        leaks: Between splits, those into the training split first.
+        different_labels: Number of pairs whose labels exclude each other.
+        across_groups: Number of pairs of two known groups, such as two patients; None without groups.
     """
 
     threshold: float
@@ -118,12 +118,12 @@ def usual_threshold(vectors: torch.Tensor, geometry: Geometry | str | None = Non
 
     Distances mean something else in every geometry and for every model, their ratio to the usual distance of
     neighbours does not. 0.13 is the share of cleanlab's check for near duplicates; a table in
-    ``docs/search.md`` shows what other shares find. The median is that of 1,000 samples drawn by a fixed
+    `docs/search.md` shows what other shares find. The median is that of 1,000 samples drawn by a fixed
     seed, without those that have an equal. It is never below what rounding makes of one sample embedded
     twice. Of fewer than 50 samples, only equal ones are duplicates.
 
     Returns:
-        the threshold, a distance, and a sentence that says where it comes from.
+        The threshold, a distance, and a sentence that says where it comes from.
     """
     space = as_geometry(geometry)
     floor = _ROUNDING * (1.0 if space.name != "euclidean" else _length(vectors))
@@ -161,20 +161,20 @@ def find_duplicates(
     of each.
 
     Args:
-        vectors: ``(n, d)`` embeddings, points of the geometry.
-        geometry: default: the sphere, whose distance is the chord √(2 − 2·cosine).
-        threshold: largest distance of a pair; None: see `usual_threshold`.
-        nodes: labels ``(n,)``, -1 where missing.
-        taxonomy: of the labels, a tree.
-        splits: split of each sample, such as ``train``; None or empty where there is none.
-        groups: group of each sample, likewise.
-        paths: file of each sample, likewise, to see whether two files are equal in every byte.
-        digests: digests of the samples' contents ``(n, b)`` uint8, which spare reading the files.
-        most_pairs: how many pairs to list.
+        vectors: `(n, d)` embeddings, points of the geometry.
+        geometry: Default: the sphere, whose distance is the chord √(2 − 2·cosine).
+        threshold: Largest distance of a pair; None: see `usual_threshold`.
+        nodes: Labels `(n,)`, -1 where missing.
+        taxonomy: Of the labels, a tree.
+        splits: Split of each sample, such as `train`; None or empty where there is none.
+        groups: Group of each sample, likewise.
+        paths: File of each sample, likewise, to see whether two files are equal in every byte.
+        digests: Digests of the samples' contents `(n, b)` uint8, which spare reading the files.
+        most_pairs: How many pairs to list.
 
     Raises:
-        DataError: if columns differ in length, or a vector holds NaN or infinity.
-        ValueError: if the threshold is negative, or there are nodes without a taxonomy.
+        DataError: If columns differ in length, or a vector holds NaN or infinity.
+        ValueError: If the threshold is negative, or there are nodes without a taxonomy.
     """
     points = torch.as_tensor(np.asarray(vectors))
     n = len(points)
@@ -281,7 +281,7 @@ class _Counts:
 
 
 def _codes(values: Sequence[str | None] | None, n: int) -> tuple[list[str], Array]:
-    """The different values in order of appearance, and the number of each row's ``(n,)``; -1 = none."""
+    """The different values in order of appearance, and the number of each row's `(n,)`; -1 = none."""
     if values is None:
         return [], np.full(n, -1)
     known = {name: place for place, name in enumerate(Counter(value for value in values if value))}
@@ -313,7 +313,7 @@ class _Union:
         self._component = renamed[self._component]
 
     def sets(self) -> Array:
-        """``(n,)`` numbers of the sets of two or more, by their first row; -1 for single rows."""
+        """`(n,)` numbers of the sets of two or more, by their first row; -1 for single rows."""
         _, inverse, counts = np.unique(self._component, return_inverse=True, return_counts=True)
         several = counts > 1
         number = np.where(several, np.cumsum(several) - 1, -1)

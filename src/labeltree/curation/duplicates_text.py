@@ -21,12 +21,12 @@ class DuplicateNames:
     """What is said of the samples beside their numbers.
 
     Args:
-        ids: of the n samples.
-        nodes: labels of the samples, -1 where missing; None: no labels.
-        taxonomy: of the labels.
-        splits: split of each sample; None: no splits.
-        groups: group of each sample; None: no groups.
-        paths: file of each sample; None: no files.
+        ids: Of the n samples.
+        nodes: Labels of the samples, -1 where missing; None: no labels.
+        taxonomy: Of the labels.
+        splits: Split of each sample; None: no splits.
+        groups: Group of each sample; None: no groups.
+        paths: File of each sample; None: no files.
     """
 
     def __init__(
@@ -58,10 +58,10 @@ def duplicates_text(duplicates: Duplicates, names: DuplicateNames, form: Format 
     """What was found, ending in a line break.
 
     Args:
-        duplicates: the duplicates.
-        names: of the samples.
-        form: ``table``: findings in sentences, with the closest pairs; ``csv``: a row for each listed pair;
-            ``json``: everything, with the sets.
+        duplicates: The duplicates.
+        names: Of the samples.
+        form: `table`: findings in sentences, with the closest pairs; `csv`: a row for each listed pair;
+            `json`: everything, with the sets.
     """
     if form == "json":
         return json.dumps(_document(duplicates, names), indent=2, ensure_ascii=False, allow_nan=False) + "\n"

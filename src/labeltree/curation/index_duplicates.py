@@ -21,8 +21,8 @@ class IndexDuplicates:
     """The near duplicates of an index.
 
     Attributes:
-        duplicates: the pairs and the sets that they make.
-        names: the names of its samples.
+        duplicates: The pairs and the sets that they make.
+        names: The names of its samples.
     """
 
     duplicates: Duplicates
@@ -40,7 +40,7 @@ def index_duplicates(options: DuplicatesOptions) -> IndexDuplicates:
     index, and otherwise by the files.
 
     Raises:
-        OptionError: if a cosine is given, and the index has another geometry.
+        OptionError: If a cosine is given, and the index has another geometry.
     """
     index = Index.open(as_place(options.index))
     threshold = options.threshold

@@ -38,16 +38,16 @@ class LabelRequests:
     """Samples to label, the most useful first; m of them.
 
     Attributes:
-        rows: ``(m,)`` int64 positions of the samples.
-        known: ``(m,)`` int64 their labels so far, −1 = none.
-        depths: ``(m,)`` int64 depth to which an answer is asked for; a shallower leaf is a full answer, too.
-        costs: ``(m,)`` float64 expected cost of each answer.
-        gains: ``(m,)`` float64 expected information in bits: entropy of the answer times its reliability.
-        likely: ``(m,)`` int64 the most probable answer.
-        probabilities: ``(m,)`` float64 its probability.
-        reasons: why each was chosen, in words.
-        strategy: how samples were chosen.
-        candidates: number of samples that could have been chosen.
+        rows: `(m,)` int64 positions of the samples.
+        known: `(m,)` int64 their labels so far, −1 = none.
+        depths: `(m,)` int64 depth to which an answer is asked for; a shallower leaf is a full answer, too.
+        costs: `(m,)` float64 expected cost of each answer.
+        gains: `(m,)` float64 expected information in bits: entropy of the answer times its reliability.
+        likely: `(m,)` int64 the most probable answer.
+        probabilities: `(m,)` float64 its probability.
+        reasons: Why each was chosen, in words.
+        strategy: How samples were chosen.
+        candidates: Number of samples that could have been chosen.
     """
 
     rows: Tensor
@@ -70,11 +70,11 @@ class _Doubts:
     """What the probes say of each candidate.
 
     Attributes:
-        information: ``(c, L)`` entropy in bits of the answer at depth 1 … L, given the label so far.
-        costs: ``(c, L)`` its expected cost; 0 where nothing is left to ask.
-        margin: ``(c,)`` −(probability of the first leaf − that of the second).
-        leaf: ``(c,)`` most probable leaf.
-        confidence: ``(c,)`` its probability.
+        information: `(c, L)` entropy in bits of the answer at depth 1 … L, given the label so far.
+        costs: `(c, L)` its expected cost; 0 where nothing is left to ask.
+        margin: `(c,)` −(probability of the first leaf − that of the second).
+        leaf: `(c,)` most probable leaf.
+        confidence: `(c,)` its probability.
     """
 
     information: Tensor
@@ -101,25 +101,25 @@ def label_next(
     """Choose samples without a label, or with a coarse one, whose labels would teach most for a budget.
 
     Args:
-        vectors: ``(n, d)`` finite float features or embeddings of all samples.
-        nodes: ``(n,)`` int64 labels, leaves or inner nodes; −1 (or the root) where missing.
-        taxonomy: tree of the labels.
-        budget: sum of the expected costs of the answers, in units of ``costs``.
-        strategy: how samples are chosen; see `choose`. Of ``gain`` the doubt is the expected information
-            per unit of cost, of ``margin`` and ``margin+clusters`` how close the second leaf comes to the
-            first, else the entropy of the leaf. Without any label, ``typiclust`` is used.
-        depth: how finely to ask: ``finest``: for a leaf; ``gain``: at the depth with the most expected
+        vectors: `(n, d)` finite float features or embeddings of all samples.
+        nodes: `(n,)` int64 labels, leaves or inner nodes; −1 (or the root) where missing.
+        taxonomy: Tree of the labels.
+        budget: Sum of the expected costs of the answers, in units of `costs`.
+        strategy: How samples are chosen; see `choose`. Of `gain` the doubt is the expected information
+            per unit of cost, of `margin` and `margin+clusters` how close the second leaf comes to the
+            first, else the entropy of the leaf. Without any label, `typiclust` is used.
+        depth: How finely to ask: `finest`: for a leaf; `gain`: at the depth with the most expected
             information per unit of cost; or a depth.
-        costs: of an answer by its depth; see `answer_costs`.
-        reliability: for depth 1, 2 … L the probability that an answer is right; it multiplies the expected
+        costs: Of an answer by its depth; see `answer_costs`.
+        reliability: For depth 1, 2 … L the probability that an answer is right; it multiplies the expected
             information. None = 1 throughout.
-        groups: ``(n,)`` int64 group of each sample, −1 for none: a batch takes from them as evenly as it can.
-        candidates: ``(n,)`` bool, samples that may be chosen; None = all. Those with a leaf label never are.
-        seed: of whatever is drawn.
+        groups: `(n,)` int64 group of each sample, −1 for none: a batch takes from them as evenly as it can.
+        candidates: `(n,)` bool, samples that may be chosen; None = all. Those with a leaf label never are.
+        seed: Of whatever is drawn.
 
     Raises:
-        DataError: if there is nothing to choose from.
-        ValueError: for wrong shapes or a setting out of range, or if costs make an answer free.
+        DataError: If there is nothing to choose from.
+        ValueError: For wrong shapes or a setting out of range, or if costs make an answer free.
 
     Example:
         >>> import torch
@@ -275,7 +275,7 @@ def _answers(taxonomy: Taxonomy, depth: int) -> Tensor:
 
 
 def _depths(information: Tensor, doubts: _Doubts, depth: DepthRule | int) -> Tensor:
-    """``(c,)`` the depth to ask each candidate at."""
+    """`(c,)` the depth to ask each candidate at."""
     deepest = information.shape[1]
     if isinstance(depth, int):
         return torch.full((len(information),), depth)

@@ -35,16 +35,16 @@ COLUMNS = (
 def may_be_labelled(
     samples: EmbeddingTable, *, split: str | None = None, within: str | None = None
 ) -> Tensor:
-    """``(n,)`` bool: the samples of a split, and those whose coarse label is a node or lies below it.
+    """`(n,)` bool: the samples of a split, and those whose coarse label is a node or lies below it.
 
     Args:
         samples: n samples.
         split: None = of all splits.
-        within: name or path of a node; None = all, also those without a label.
+        within: Name or path of a node; None = all, also those without a label.
 
     Raises:
-        DataError: if there is no such split.
-        TaxonomyError: if there is no such node.
+        DataError: If there is no such split.
+        TaxonomyError: If there is no such node.
     """
     allowed = torch.ones(len(samples), dtype=torch.bool)
     if split is not None:
@@ -63,7 +63,7 @@ def write_requests(asked: LabelRequests, samples: EmbeddingTable, path: str | Pa
     """Write what to label as CSV, atomically; with decisions filled in it is a table of corrections.
 
     Raises:
-        DataError: if there is a file already in which somebody has decided.
+        DataError: If there is a file already in which somebody has decided.
     """
     path = Path(path)
     if path.is_file() and is_decided(path):

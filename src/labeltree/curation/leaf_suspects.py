@@ -37,17 +37,17 @@ def leaves_to_merge(
     the log odds of the two leaves, out of fold. The AUC counts the pairs of units of one fold only, since the
     probes of different folds are not on one scale (across folds an AUC of leaves that are alike even falls
     below 0.5): the mean over folds, weighted by their numbers of pairs. Its standard error at an AUC of
-    ``apart`` is that of Hanley & McNeil (1982) in each fold, folds taken as independent.
+    `apart` is that of Hanley & McNeil (1982) in each fold, folds taken as independent.
 
     Args:
-        samples: the samples of the nodes.
-        level: largest corrected p of what is called significant.
-        apart: AUC below which a pair is a suspect; p is that of an AUC of ``apart`` or more, after Holm over
+        samples: The samples of the nodes.
+        level: Largest corrected p of what is called significant.
+        apart: AUC below which a pair is a suspect; p is that of an AUC of `apart` or more, after Holm over
             all pairs of leaves, because the nearest were chosen by the same samples.
-        seed: of the folds.
+        seed: Of the folds.
 
     Returns:
-        the suspects, the least told apart first; the number of pairs; and a note on what was not compared.
+        The suspects, the least told apart first; the number of pairs; and a note on what was not compared.
     """
     taxonomy = samples.taxonomy
     try:
@@ -103,7 +103,7 @@ def leaves_to_merge(
 
 @dataclass(frozen=True)
 class _Members:
-    """Samples of a leaf, ``rows (n,)``, the unit of each, ``place (n,)``, and the units' ``folds (u,)``."""
+    """Samples of a leaf, `rows (n,)`, the unit of each, `place (n,)`, and the units' `folds (u,)`."""
 
     rows: Tensor
     place: Tensor
@@ -118,7 +118,7 @@ class _Members:
         return cls(rows, place, fold.numpy())
 
     def means(self, values: Tensor) -> Floats:
-        """The mean value of each unit, ``(u,)``."""
+        """The mean value of each unit, `(u,)`."""
         return np.bincount(self.place.numpy(), values[self.rows].numpy()) / np.bincount(self.place.numpy())
 
 
@@ -132,14 +132,14 @@ def auc_within_folds(
     """The probability that one of the first is larger than one of the second of its fold; ties count half.
 
     Args:
-        first: ``(m,)`` scores of the one kind.
-        first_fold: ``(m,)`` their folds.
-        second: ``(n,)`` scores of the other kind.
-        second_fold: ``(n,)`` their folds.
+        first: `(m,)` scores of the one kind.
+        first_fold: `(m,)` their folds.
+        second: `(n,)` scores of the other kind.
+        second_fold: `(n,)` their folds.
         at: AUC at which the standard error is computed.
 
     Returns:
-        the AUC, its standard error, and how many of each kind are in folds that have both; None without
+        The AUC, its standard error, and how many of each kind are in folds that have both; None without
         such a fold.
     """
     wins = variance = 0.0
@@ -173,12 +173,12 @@ def leaves_to_split(samples: TreeSamples, level: float, seed: int) -> tuple[list
     """Leaves whose units fall into two clusters, beside one Gaussian cloud (SigClust, Liu et al. 2008).
 
     Args:
-        samples: the samples of the nodes.
-        level: largest corrected p of what is called significant.
-        seed: of the Gaussian samples.
+        samples: The samples of the nodes.
+        level: Largest corrected p of what is called significant.
+        seed: Of the Gaussian samples.
 
     Returns:
-        the suspects, the best separated first, and the number of leaves with 24 units or more.
+        The suspects, the best separated first, and the number of leaves with 24 units or more.
     """
     from sklearn.metrics import silhouette_score
 

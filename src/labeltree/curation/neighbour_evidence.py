@@ -28,8 +28,8 @@ class Neighbours:
     """The k nearest labelled samples of each of n samples, without the sample itself and its group.
 
     Attributes:
-        rows: ``(n, k)`` int64 positions, nearest first; −1 where there are fewer, or the sample has no label.
-        nodes: ``(n, k)`` int64 their labels; −1 likewise.
+        rows: `(n, k)` int64 positions, nearest first; −1 where there are fewer, or the sample has no label.
+        nodes: `(n, k)` int64 their labels; −1 likewise.
     """
 
     rows: Tensor
@@ -48,15 +48,15 @@ def nearest_labelled(
     """The nearest labelled samples of every labelled sample, found exactly.
 
     Args:
-        points: ``(n, d)`` points of the geometry.
-        nodes: ``(n,)`` labels; samples without one (−1, or the root) neither ask nor answer.
-        geometry: the geometry of the points.
-        groups: ``(n,)`` groups whose samples do not answer each other, −1 for a sample without one.
-        k: number of neighbours.
-        progress: called as ``progress("ranking", done, total)``.
+        points: `(n, d)` points of the geometry.
+        nodes: `(n,)` labels; samples without one (−1, or the root) neither ask nor answer.
+        geometry: The geometry of the points.
+        groups: `(n,)` groups whose samples do not answer each other, −1 for a sample without one.
+        k: Number of neighbours.
+        progress: Called as `progress("ranking", done, total)`.
 
     Raises:
-        ValueError: if k is below 1.
+        ValueError: If k is below 1.
     """
     if k < 1:
         raise ValueError(f"k is {k}; it must be 1 or more neighbours")
@@ -83,11 +83,11 @@ def winnable(
     A class of 4 cannot win a vote of 20 neighbours, however far it is from all other classes.
 
     Args:
-        neighbours: of all n samples.
-        judged: ``(n,)`` node at which each label is judged; −1 for none.
-        nodes: ``(n,)`` labels, −1 where missing.
-        taxonomy: taxonomy of the labels.
-        groups: ``(n,)`` groups whose samples do not answer each other, −1 for a sample without one.
+        neighbours: Of all n samples.
+        judged: `(n,)` node at which each label is judged; −1 for none.
+        nodes: `(n,)` labels, −1 where missing.
+        taxonomy: Taxonomy of the labels.
+        groups: `(n,)` groups whose samples do not answer each other, −1 for a sample without one.
     """
     numbers = torch.from_numpy(group_numbers(groups, len(nodes)))
     there, node = nodes > 0, judged.clamp(min=0)
@@ -111,18 +111,18 @@ class Evidence:
     "Weight" is the mean of the out-of-fold probability and of the share of the neighbours.
 
     Attributes:
-        judged: ``(n,)`` int64 the node whose truth is judged; −1 for a sample that is not judged.
-        probe: ``(n, L)`` float32 out-of-fold probability of the judged label's ancestor at depth 1 … L; NaN
+        judged: `(n,)` int64 the node whose truth is judged; −1 for a sample that is not judged.
+        probe: `(n, L)` float32 out-of-fold probability of the judged label's ancestor at depth 1 … L; NaN
             below the label, and where nothing is judged.
-        votes: ``(n, L)`` float32 share of the neighbours at or below that ancestor; NaN likewise.
-        rival: ``(n, L)`` int64 the other node at that depth (or a leaf above it) of most weight; −1 likewise,
+        votes: `(n, L)` float32 share of the neighbours at or below that ancestor; NaN likewise.
+        rival: `(n, L)` int64 the other node at that depth (or a leaf above it) of most weight; −1 likewise,
             and where there is no other node.
-        rival_weight: ``(n, L)`` float32 its weight; NaN likewise.
-        suggested: ``(n,)`` int64 the finest node that has more than half of the weight; 0 (the root) where no
+        rival_weight: `(n, L)` float32 its weight; NaN likewise.
+        suggested: `(n,)` int64 the finest node that has more than half of the weight; 0 (the root) where no
             branch has.
-        suggested_probe: ``(n,)`` float32 out-of-fold probability of ``suggested``.
-        suggested_votes: ``(n,)`` float32 share of the neighbours at or below ``suggested``.
-        class_votes: ``(n, C)`` float32 share of the neighbours at or below each class of the classifier.
+        suggested_probe: `(n,)` float32 out-of-fold probability of `suggested`.
+        suggested_votes: `(n,)` float32 share of the neighbours at or below `suggested`.
+        class_votes: `(n, C)` float32 share of the neighbours at or below each class of the classifier.
     """
 
     judged: Tensor
@@ -136,14 +136,14 @@ class Evidence:
     class_votes: Tensor
 
     def log_odds(self) -> Tensor:
-        """``(n, L)`` log of the weight of the rival over that of the label, at each depth; NaN likewise.
+        """`(n, L)` log of the weight of the rival over that of the label, at each depth; NaN likewise.
 
         A thousandth is added to both, so that a weight of 0 has finite odds.
         """
         return torch.log((self.rival_weight + _LEAST) / ((self.probe + self.votes) / 2 + _LEAST))
 
     def at_label(self, values: Tensor) -> Tensor:
-        """The entry of ``(n, L)`` values at the judged label's own depth, ``(n,)``; NaN if there is none."""
+        """The entry of `(n, L)` values at the judged label's own depth, `(n,)`; NaN if there is none."""
         places = torch.arange(values.shape[1]).expand_as(values)
         finest = torch.where(torch.isfinite(self.probe), places, -1).amax(1)
         at_depth = values.gather(1, finest.clamp(min=0)[:, None])[:, 0]
@@ -204,7 +204,7 @@ def weigh(predictions: OutOfFold, neighbours: Neighbours) -> Evidence:
 
 
 def _shares(near: Tensor, ballots: ClassNodes, otherwise: Tensor) -> Tensor:
-    """The share of the neighbours' labels (b, k) at or below each node, (b, N); ``otherwise`` without any."""
+    """The share of the neighbours' labels (b, k) at or below each node, (b, N); `otherwise` without any."""
     there = near > 0
     counts = torch.zeros(len(near), len(ballots), dtype=torch.float64)
     counts.scatter_add_(1, ballots.place[near.clamp(min=0)].clamp(min=0), there.double())

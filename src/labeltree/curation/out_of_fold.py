@@ -27,14 +27,14 @@ class OutOfFold:
     """Class probabilities of n samples, each from a classifier that saw neither the sample nor its group.
 
     Attributes:
-        classes: the C classes that the classifiers tell apart, nodes of the taxonomy. An inner node is a
+        classes: The C classes that the classifiers tell apart, nodes of the taxonomy. An inner node is a
             class where labels end there, or where it stands for the rare labels below it.
-        probabilities: ``(n, C)`` float32; rows sum to 1. Samples without a label have them, too.
-        judged: ``(n,)`` int64, the node at which each label can be judged: the label, or the nearest coarser
+        probabilities: `(n, C)` float32; rows sum to 1. Samples without a label have them, too.
+        judged: `(n,)` int64, the node at which each label can be judged: the label, or the nearest coarser
             node with enough samples; −1 where there is none, or no label.
-        folds: ``(n,)`` int64, the fold in which each sample was held out.
-        rare: label -> the node at which it is judged, for labels with too few samples (−1 = none).
-        fewest: the number of groups (of samples, where there are no groups) that a class needs.
+        folds: `(n,)` int64, the fold in which each sample was held out.
+        rare: Label -> the node at which it is judged, for labels with too few samples (−1 = none).
+        fewest: The number of groups (of samples, where there are no groups) that a class needs.
     """
 
     classes: ClassNodes
@@ -51,15 +51,15 @@ class OutOfFold:
         return self.classes.taxonomy
 
     def node_probabilities(self, rows: Tensor | slice = slice(None)) -> Tensor:
-        """The probability of every node, ``(m, N)`` float64: the sum over the classes at or below it.
+        """The probability of every node, `(m, N)` float64: the sum over the classes at or below it.
 
         Args:
-            rows: the samples, as positions ``(m,)`` or a slice; all at once take n·N·8 bytes.
+            rows: The samples, as positions `(m,)` or a slice; all at once take n·N·8 bytes.
         """
         return self.classes.node_probabilities(self.probabilities[rows])
 
     def of_nodes(self, nodes: Tensor) -> Tensor:
-        """The probability of one node for each sample, ``(n,)`` float64; NaN where the node is −1."""
+        """The probability of one node for each sample, `(n,)` float64; NaN where the node is −1."""
         check_same_length("probabilities", self.probabilities, "nodes", nodes)
         values = torch.full((len(nodes),), torch.nan, dtype=torch.float64)
         for node in nodes[nodes >= 0].unique().tolist():  # type: ignore[no-untyped-call]
@@ -103,26 +103,26 @@ def out_of_fold(
 
     The classes are the finest labels. A label below which there are other labels is no class: its samples
     are judged by the sum over the classes below, and nothing is learned from them. A label with fewer than
-    ``fewest`` groups joins the other rare labels at the nearest coarser node where they are enough together;
+    `fewest` groups joins the other rare labels at the nearest coarser node where they are enough together;
     if not even those of a branch at depth 1 are enough, it is not judged.
 
     Args:
-        vectors: ``(n, d)`` float features or embeddings; columns are standardised.
-        nodes: ``(n,)`` int64 labels, leaves or inner nodes, −1 where missing. The root counts as missing.
-        taxonomy: taxonomy of the labels.
-        groups: ``(n,)`` int64 group of each sample, such as a patient, −1 for a sample without one; a group
+        vectors: `(n, d)` float features or embeddings; columns are standardised.
+        nodes: `(n,)` int64 labels, leaves or inner nodes, −1 where missing. The root counts as missing.
+        taxonomy: Taxonomy of the labels.
+        groups: `(n,)` int64 group of each sample, such as a patient, −1 for a sample without one; a group
             lies in one fold. None = no groups.
-        folds: number of folds; fewer if there are fewer groups.
-        fewest: number of groups that a class needs, at least 2, so that it can be learned without each.
-        penalty: weight of |W|²/2 against the mean cross entropy of the probe. The default is stronger than
+        folds: Number of folds; fewer if there are fewer groups.
+        fewest: Number of groups that a class needs, at least 2, so that it can be learned without each.
+        penalty: Weight of |W|²/2 against the mean cross entropy of the probe. The default is stronger than
             the evaluation's probe has with more than 100 samples, which fits wrong labels more closely.
-        most_learned: most samples that a classifier learns from, drawn evenly over the labels.
-        seed: seed of the folds and of that draw.
-        progress: called as ``progress(message, done, total)`` after every fold.
+        most_learned: Most samples that a classifier learns from, drawn evenly over the labels.
+        seed: Seed of the folds and of that draw.
+        progress: Called as `progress(message, done, total)` after every fold.
 
     Raises:
-        DataError: if there are fewer than two classes with enough samples.
-        ValueError: for wrong shapes, nodes outside the taxonomy, or a setting out of range.
+        DataError: If there are fewer than two classes with enough samples.
+        ValueError: For wrong shapes, nodes outside the taxonomy, or a setting out of range.
 
     Example:
         >>> import torch
@@ -185,10 +185,10 @@ def _classes(
     """The node at which each label is judged, the class that each sample teaches, and the rare labels.
 
     Args:
-        labels: ``(n,)`` labels, −1 where missing.
-        groups: ``(n,)`` groups, none missing.
-        taxonomy: taxonomy of the labels.
-        fewest: number of groups that a class needs.
+        labels: `(n,)` labels, −1 where missing.
+        groups: `(n,)` groups, none missing.
+        taxonomy: Taxonomy of the labels.
+        fewest: Number of groups that a class needs.
     """
     known = (labels >= 0).nonzero()[:, 0]
     order = known[labels[known].argsort(stable=True)]

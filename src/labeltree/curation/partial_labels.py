@@ -29,12 +29,12 @@ class DepthProbes:
     unseen kinds: (s + ½) / (n + 1), s the children seen once, n the samples below the parent.
 
     Attributes:
-        taxonomy: the tree of the labels.
-        probes: the probe of depth 1, 2 … L, each over the nodes of its depth that have samples; None where
+        taxonomy: The tree of the labels.
+        probes: The probe of depth 1, 2 … L, each over the nodes of its depth that have samples; None where
             fewer than two have.
-        samples: ``(N,)`` int64, labelled samples at or below each node.
-        mean: ``(d,)`` what is subtracted from vectors.
-        scale: ``(d,)`` what they are multiplied by afterwards.
+        samples: `(N,)` int64, labelled samples at or below each node.
+        mean: `(d,)` what is subtracted from vectors.
+        scale: `(d,)` what they are multiplied by afterwards.
     """
 
     taxonomy: Taxonomy
@@ -44,18 +44,18 @@ class DepthProbes:
     scale: Tensor
 
     def standardized(self, vectors: Tensor) -> Tensor:
-        """``(n, d)`` float32 columns of mean 0 and standard deviation 1 over all vectors."""
+        """`(n, d)` float32 columns of mean 0 and standard deviation 1 over all vectors."""
         return ((vectors.float() - self.mean) * self.scale).nan_to_num()
 
     def node_probabilities(
         self, vectors: Tensor, known: Tensor | None = None, *, unseen: bool = True
     ) -> Tensor:
-        """The probability of every node, ``(n, N)`` float64; children of a node sum to it.
+        """The probability of every node, `(n, N)` float64; children of a node sum to it.
 
         Args:
-            vectors: ``(n, d)`` as given to `fit_depth_probes`.
-            known: ``(n,)`` int64 labels so far; a label has the probability 1. −1 or the root: none.
-            unseen: whether children without samples get some of their parent's probability.
+            vectors: `(n, d)` as given to `fit_depth_probes`.
+            known: `(n,)` int64 labels so far; a label has the probability 1. −1 or the root: none.
+            unseen: Whether children without samples get some of their parent's probability.
         """
         taxonomy = self.taxonomy
         points = self.standardized(vectors)
@@ -84,7 +84,7 @@ class DepthProbes:
             yield rows, self.node_probabilities(vectors[rows], labels, unseen=unseen)
 
     def predict(self, vectors: Tensor) -> Tensor:
-        """``(n,)`` leaves: from the root on, always the most probable child, of those with samples if any."""
+        """`(n,)` leaves: from the root on, always the most probable child, of those with samples if any."""
         parts = [self._descend(probabilities) for _, probabilities in self.chunks(vectors, unseen=False)]
         return torch.cat(parts) if parts else torch.empty(0, dtype=torch.int64)
 
@@ -99,7 +99,7 @@ class DepthProbes:
         return at
 
     def _compare_siblings(self, points: Tensor, depth: int, here: Tensor, new: bool) -> Tensor:
-        """``(n, nodes of the depth)`` float64 probabilities, which sum to 1 over siblings."""
+        """`(n, nodes of the depth)` float64 probabilities, which sum to 1 over siblings."""
         parent = self.taxonomy.parent[here]
         seen = self.samples[here] > 0
         place = torch.full((self.taxonomy.num_nodes,), -1, dtype=torch.int64)
@@ -144,11 +144,11 @@ def fit_depth_probes(
     """Learn a probe for every depth from the labels that reach it; a coarse label teaches the coarse depths.
 
     Args:
-        vectors: ``(n, d)`` finite floats.
-        nodes: ``(n,)`` int64 labels, leaves or inner nodes; −1 where missing.
-        taxonomy: tree of the labels.
-        C: inverse strength of the penalty of each probe.
-        seed: of the draw of at most 20,000 samples that each probe learns from.
+        vectors: `(n, d)` finite floats.
+        nodes: `(n,)` int64 labels, leaves or inner nodes; −1 where missing.
+        taxonomy: Tree of the labels.
+        C: Inverse strength of the penalty of each probe.
+        seed: Of the draw of at most 20,000 samples that each probe learns from.
 
     Example:
         >>> import torch

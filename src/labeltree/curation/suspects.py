@@ -49,20 +49,20 @@ class Suspect:
     """A label that looks wrong.
 
     Attributes:
-        row: position of the sample.
-        sample: its id.
-        path: its file; empty if it has none.
-        label: its label, as a path name.
-        suggested: the finest node with more than half of the weight, as a path name: perhaps a coarser node,
+        row: Position of the sample.
+        sample: Its id.
+        path: Its file; empty if it has none.
+        label: Its label, as a path name.
+        suggested: The finest node with more than half of the weight, as a path name: perhaps a coarser node,
             if the evidence reaches no further; empty if not even a branch has.
-        kind: ``wrong leaf`` (the suggested node has the label's parent), ``wrong branch`` (they part above),
-            or ``too fine`` (nothing finer than an ancestor of the label is likely).
-        depth: the depth at which label and evidence part: the depth of the first node on the label's path
+        kind: `wrong leaf` (the suggested node has the label's parent), `wrong branch` (they part above),
+            or `too fine` (nothing finer than an ancestor of the label is likely).
+        depth: The depth at which label and evidence part: the depth of the first node on the label's path
             that is not the likeliest.
-        score: weight of the strongest rival over the sum of its weight and that of the label; above 0.5 the
+        score: Weight of the strongest rival over the sum of its weight and that of the label; above 0.5 the
             rival is likelier.
-        reason: why, in words.
-        content: fingerprint of the sample, if it is named by its row; see `sample_contents`.
+        reason: Why, in words.
+        content: Fingerprint of the sample, if it is named by its row; see `sample_contents`.
     """
 
     row: int
@@ -82,14 +82,14 @@ class Suspects:
     """The labels of n samples that look wrong.
 
     Attributes:
-        found: the suspects, most suspicious first.
-        scores: ``(n,)`` float64 score of every sample, NaN where nothing can be judged.
-        suggested: ``(n,)`` int64 suggested node of every sample; 0 where no branch is likely.
-        contradicted: how many labels classifier and neighbours contradict together.
-        judged: number of labels that could be judged.
-        unlabelled: number of samples without a label.
-        ranking: what the score is about.
-        notes: sentences on what could not be judged.
+        found: The suspects, most suspicious first.
+        scores: `(n,)` float64 score of every sample, NaN where nothing can be judged.
+        suggested: `(n,)` int64 suggested node of every sample; 0 where no branch is likely.
+        contradicted: How many labels classifier and neighbours contradict together.
+        judged: Number of labels that could be judged.
+        unlabelled: Number of samples without a label.
+        ranking: What the score is about.
+        notes: Sentences on what could not be judged.
     """
 
     found: tuple[Suspect, ...]
@@ -163,8 +163,8 @@ def write_suspects(suspects: Suspects, path: str | Path) -> None:
     """Write a table for a person, and a JSON file of the same name beside it.
 
     Raises:
-        DataError: if there is a table in which somebody has decided already.
-        ValueError: if the name does not end in ``.csv``.
+        DataError: If there is a table in which somebody has decided already.
+        ValueError: If the name does not end in `.csv`.
     """
     path = Path(path)
     check_free(path)
@@ -213,28 +213,28 @@ def find_suspects(
     the share of the k nearest samples at or below it (`nearest_labelled`, on the points); neither knows the
     sample itself, nor others of its group. At each depth of the label's path the label's weight is held
     against that of its strongest rival. The score is r/(r + w), for the rival's weight r and the label's
-    weight w at the label's own depth (``labels``), or with the geometric mean of r/w over all depths
-    (``branches``), which prefers labels in a wrong branch and hardly sees wrong leaves. Listed are scores
-    above ``least_score``, if they are so by a vote that the label's class can win, too (`winnable`). Where
+    weight w at the label's own depth (`labels`), or with the geometric mean of r/w over all depths
+    (`branches`), which prefers labels in a wrong branch and hardly sees wrong leaves. Listed are scores
+    above `least_score`, if they are so by a vote that the label's class can win, too (`winnable`). Where
     groups and labels coincide, as with photographs of products, groups are ignored.
 
     Args:
-        features: ``(n, f)`` what the classifier reads.
-        points: ``(n, d)`` points of the geometry, for the neighbours.
-        nodes: ``(n,)`` labels: leaves, inner nodes, or −1 where missing.
-        taxonomy: taxonomy of the labels.
-        geometry: geometry of the points.
-        ids: id of each sample.
-        paths: file of each sample; None if there are none.
-        contents: fingerprint of each sample that is named by its row, see `sample_contents`; None if unknown.
-        groups: ``(n,)`` groups, −1 for a sample without one.
-        within: only labels at or below this node are listed; None = all.
-        split: split of each sample; None if there are none.
-        only_split: only samples of this split are listed; None = all.
+        features: `(n, f)` what the classifier reads.
+        points: `(n, d)` points of the geometry, for the neighbours.
+        nodes: `(n,)` labels: leaves, inner nodes, or −1 where missing.
+        taxonomy: Taxonomy of the labels.
+        geometry: Geometry of the points.
+        ids: Id of each sample.
+        paths: File of each sample; None if there are none.
+        contents: Fingerprint of each sample that is named by its row, see `sample_contents`; None if unknown.
+        groups: `(n,)` groups, −1 for a sample without one.
+        within: Only labels at or below this node are listed; None = all.
+        split: Split of each sample; None if there are none.
+        only_split: Only samples of this split are listed; None = all.
 
     Raises:
-        DataError: if there are fewer than two classes with enough samples.
-        ValueError: if a setting is out of range or columns differ in length.
+        DataError: If there are fewer than two classes with enough samples.
+        ValueError: If a setting is out of range or columns differ in length.
     """
     check_choice("ranking", ranking, Ranking)
     if not 0 <= least_score < 1:
@@ -283,7 +283,7 @@ def find_suspects(
 
 
 def score_labels(evidence: Evidence, ranking: Ranking) -> Tensor:
-    """The score of each sample, ``(n,)`` float64; NaN where nothing is judged."""
+    """The score of each sample, `(n,)` float64; NaN where nothing is judged."""
     odds = evidence.log_odds().double()
     if ranking == "branches":
         return torch.sigmoid(odds.nanmean(1))

@@ -26,19 +26,19 @@ class TreeSuspect:
     """One place in the tree that does not fit.
 
     Attributes:
-        kind: ``move`` (the samples lie in another branch), ``dissolve`` (the children do not belong
-            together), ``merge`` (two leaves cannot be told apart) or ``split`` (a leaf falls into two).
-        node: the node.
-        other: the new parent of ``move``, the other leaf of ``merge``; −1 for the others.
-        effect: for ``move`` how much nearer the node lies to the other branch, as a share of the distance;
-            ``dissolve``: likeness of the children minus that of random ones, in standard deviations;
-            ``merge``: the probability of ranking a sample of each right (AUC, 0.5 = chance; never below);
-            ``split``: the silhouette of the two clusters.
-        p: p value of what ``reason`` claims, after correction for many nodes; NaN for a ``move`` of a node
+        kind: `move` (the samples lie in another branch), `dissolve` (the children do not belong
+            together), `merge` (two leaves cannot be told apart) or `split` (a leaf falls into two).
+        node: The node.
+        other: The new parent of `move`, the other leaf of `merge`; −1 for the others.
+        effect: For `move` how much nearer the node lies to the other branch, as a share of the distance;
+            `dissolve`: likeness of the children minus that of random ones, in standard deviations;
+            `merge`: the probability of ranking a sample of each right (AUC, 0.5 = chance; never below);
+            `split`: the silhouette of the two clusters.
+        p: p value of what `reason` claims, after correction for many nodes; NaN for a `move` of a node
             with too few units, which is not tested.
-        units: samples, or cells of a node and a group, that this rests on; children for ``dissolve``.
-        significant: whether p is at most the level and there are enough units.
-        reason: the evidence in words.
+        units: Samples, or cells of a node and a group, that this rests on; children for `dissolve`.
+        significant: Whether p is at most the level and there are enough units.
+        reason: The evidence in words.
     """
 
     kind: Kind
@@ -73,7 +73,7 @@ class TreeSamples:
         self.means[there] = (sums[last] - sums[first])[there] / self.count[there, None]
 
     def units(self, node: int) -> Tensor:
-        """``(u, d)`` samples at or below a node, those of one group as their mean."""
+        """`(u, d)` samples at or below a node, those of one group as their mean."""
         start = int(self.first[node])
         rows = self.order[start : start + int(self.count[node])]
         kinds, place = torch.unique(self.numbers[rows], return_inverse=True)

@@ -27,10 +27,10 @@ class TreeSuspects:
     """What does not fit in a tree.
 
     Attributes:
-        taxonomy: the tree.
-        found: the suspects, by kind, the clearest first (``move`` by p, the others by effect).
-        tested: number of nodes (pairs for ``merge``) of each kind that could be tested.
-        notes: sentences on what could not be tested.
+        taxonomy: The tree.
+        found: The suspects, by kind, the clearest first (`move` by p, the others by effect).
+        tested: Number of nodes (pairs for `merge`) of each kind that could be tested.
+        notes: Sentences on what could not be tested.
     """
 
     taxonomy: Taxonomy
@@ -56,7 +56,7 @@ class TreeSuspects:
         """Write the changes that would mend the tree as guesses, for a person to accept; see `write_mapping`.
 
         Returns:
-            the number of changes written.
+            The number of changes written.
         """
         guesses = self.guesses(only_significant=only_significant)
         write_mapping(path, self.taxonomy, self.taxonomy, [], guesses)
@@ -87,33 +87,33 @@ def find_tree_suspects(
     samples that a group has in a node. An encoder that was trained with this tree has put its nodes where
     the tree says, so take one that was trained without it, or samples that it has not learned from.
 
-    - ``move``: for each node from depth 2 on with a sibling, its distance to the mean of its siblings' means
+    - `move`: for each node from depth 2 on with a sibling, its distance to the mean of its siblings' means
       and to those of the children of every other parent of its depth, without what the number of children
       adds to a distance. Suspects lie nearer to another one than happens by chance among nodes and among
       units (see `branch_suspects.nodes_to_move`): p before correction is at most the level, and for those
       that are significant after Benjamini & Hochberg.
-    - ``dissolve``: for each inner node with three children or more, the mean cosine of the means of its
+    - `dissolve`: for each inner node with three children or more, the mean cosine of the means of its
       children, about the mean of their depth, beside that of as many random nodes of their depth: permutation
       test. Suspects are nodes whose children are no more alike than random ones (p after Benjamini & Hochberg
       above the level), significant those that are less alike (other side, after Holm). Where the depth
       has too few nodes for a p below the level, nothing is said.
-    - ``merge``: for each leaf and its five nearest leaves, the AUC within folds of the out-of-fold log odds
-      of the two, over units. Suspects have an AUC below ``apart``; the p value is that of an AUC of ``apart``
+    - `merge`: for each leaf and its five nearest leaves, the AUC within folds of the out-of-fold log odds
+      of the two, over units. Suspects have an AUC below `apart`; the p value is that of an AUC of `apart`
       or more (Hanley & McNeil's standard error, after Holm over all pairs of leaves).
-    - ``split``: two clusters (k-means) of a leaf's units with a silhouette of 0.25 or more, beside Gaussian
+    - `split`: two clusters (k-means) of a leaf's units with a silhouette of 0.25 or more, beside Gaussian
       samples of the leaf's covariance (SigClust, Liu et al. 2008, with its normal p value), after Benjamini
       & Hochberg.
 
     Args:
-        vectors: ``(n, d)`` finite features or embeddings.
-        nodes: ``(n,)`` int64 labels, leaves or inner nodes; −1 where missing.
-        taxonomy: the tree.
-        groups: ``(n,)`` int64 group of each sample, −1 for none.
-        progress: called as ``progress(message, done, total)``.
+        vectors: `(n, d)` finite features or embeddings.
+        nodes: `(n,)` int64 labels, leaves or inner nodes; −1 where missing.
+        taxonomy: The tree.
+        groups: `(n,)` int64 group of each sample, −1 for none.
+        progress: Called as `progress(message, done, total)`.
 
     Raises:
-        DataError: if no sample has a label.
-        ValueError: for wrong shapes or a setting out of range.
+        DataError: If no sample has a label.
+        ValueError: For wrong shapes or a setting out of range.
     """
     check_embeddings("vectors", vectors)
     check_same_length("vectors", vectors, "nodes", nodes)

@@ -51,7 +51,7 @@ def _open_image(value: Any) -> PilImage:
 
 
 def _image_of_pixels(pixels: np.ndarray[Any, Any]) -> PilImage:
-    """A Pillow image from pixels ``(h, w)`` or ``(h, w, c)``, uint8 or floats in [0, 1]."""
+    """A Pillow image from pixels `(h, w)` or `(h, w, c)`, uint8 or floats in [0, 1]."""
     from PIL import Image
 
     if pixels.dtype.kind == "f":
@@ -148,7 +148,7 @@ def open_dataset_images(
         images: The images.
         image_size: Side of the images; see `ImageSettings` for this and the other settings.
         channels: 1 or 3.
-        on_error: ``raise`` or ``skip``.
+        on_error: `raise` or `skip`.
         cache: Keep the pixels in memory; None = if they take less than 4 GiB.
         check: Ignored: all images are read.
         preprocessing: How the square is cut out.

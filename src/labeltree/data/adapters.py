@@ -39,8 +39,8 @@ def from_dataset(
 ) -> Source:
     """Make a source from a data set loaded by another library.
 
-    A data set is an object with a length and items by number: torchvision's, whose items are ``(image,
-    label)``, torch subsets of these, Hugging Face's, or one whose items are mappings. Open it without
+    A data set is an object with a length and items by number: torchvision's, whose items are `(image,
+    label)`, torch subsets of these, Hugging Face's, or one whose items are mappings. Open it without
     transforms: labeltree makes the views. The other library is not imported.
 
     Args:
@@ -52,12 +52,12 @@ def from_dataset(
         text: Column of the texts; None = the only column of text, if there are no images. To read texts
             beside images, name the column.
         group: Group column; samples with equal values stay in one split.
-        split: Split of all samples: ``train``, ``val`` (or ``validation``) or ``test``. Not with a mapping.
+        split: Split of all samples: `train`, `val` (or `validation`) or `test`. Not with a mapping.
         classes: Class names by index; None = the names in the data set.
-        missing_labels: Names of classes that stand for missing labels, such as ``unknown``. An empty name is
+        missing_labels: Names of classes that stand for missing labels, such as `unknown`. An empty name is
             always missing.
         name: Name of the source.
-        **image_settings: How images are read; see `ImageSettings`. Here ``cache`` keeps the pixels in memory;
+        **image_settings: How images are read; see `ImageSettings`. Here `cache` keeps the pixels in memory;
             None = if they take less than 4 GiB. Otherwise images are read from the data set on
             demand.
 
@@ -197,7 +197,7 @@ class DatasetColumns(Protocol):
     def __len__(self) -> int: ...
 
     def default(self, what: str) -> Any:
-        """The default column of ``labels``, ``image`` or ``text``; None if there is none."""
+        """The default column of `labels`, `image` or `text`; None if there is none."""
 
     def values(self, column: Any) -> list[Any]:
         """All values of a column of labels, texts or groups."""
@@ -210,7 +210,7 @@ class DatasetColumns(Protocol):
 
 
 class _Table:
-    """A data set with named columns and ``features``, like those of Hugging Face."""
+    """A data set with named columns and `features`, like those of Hugging Face."""
 
     def __init__(self, dataset: Any) -> None:
         self._dataset = dataset
@@ -247,7 +247,7 @@ class _Table:
 
 
 class _Items:
-    """A data set whose items are ``(image, label)``, like those of torchvision, or mappings."""
+    """A data set whose items are `(image, label)`, like those of torchvision, or mappings."""
 
     def __init__(self, dataset: Any) -> None:
         self._dataset = dataset

@@ -56,7 +56,7 @@ def keep_copies_together(source: Source) -> Source:
 
 
 def _find_divided(source: Source, content: Array, copied: Array, equal: str) -> tuple[Array, str]:
-    """Which contents ``(c,)`` lie in several of the given splits, and a sentence about those of a test."""
+    """Which contents `(c,)` lie in several of the given splits, and a sentence about those of a test."""
     split = np.where(np.asarray(source.split) == "", "train", np.asarray(source.split))
     named = np.unique(split, return_inverse=True)[1]
     kinds = np.unique(np.stack([content[copied], named[copied]]), axis=1)[0]
@@ -80,10 +80,10 @@ def _find_divided(source: Source, content: Array, copied: Array, equal: str) -> 
 
 
 def connected_groups(*keys: Array) -> Array | None:
-    """Groups ``(n,)`` of samples connected by equal values in any of the keys.
+    """Groups `(n,)` of samples connected by equal values in any of the keys.
 
     Args:
-        keys: Arrays ``(n,)``; -1 equals no other value.
+        keys: Arrays `(n,)`; -1 equals no other value.
 
     Returns:
         Groups, -1 for a sample without a group; None if no sample has one.

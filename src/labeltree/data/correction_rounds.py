@@ -29,7 +29,7 @@ class CorrectionRounds:
     """Tables of corrections in order; each is compared with the labels that those before it have left.
 
     Attributes:
-        tables: the corrections of each table.
+        tables: The corrections of each table.
     """
 
     tables: tuple[Corrections, ...]
@@ -39,7 +39,7 @@ class CorrectionRounds:
         """Read one table or several; see `Corrections.load`.
 
         Raises:
-            DataError: if one cannot be read, or is named twice.
+            DataError: If one cannot be read, or is named twice.
         """
         paths = [Path(file).expanduser() for file in ([files] if isinstance(files, str | Path) else files)]
         seen: set[Path] = set()
@@ -98,7 +98,7 @@ class CorrectionRounds:
         """What the tables do to samples one after the other; arguments as of `Corrections.resolve`.
 
         Raises:
-            DataError: if of one table not one sample is known.
+            DataError: If of one table not one sample is known.
         """
         after, keep = nodes.clone(), torch.ones(len(nodes), dtype=torch.bool)
         counts: Counter[str] = Counter()
@@ -137,14 +137,14 @@ class CorrectionRounds:
         """Correct a whole data set, and selections of its samples in the same way.
 
         Args:
-            data: the whole data set, whose notes then say what was done.
-            *others: samples of the same data set.
+            data: The whole data set, whose notes then say what was done.
+            *others: Samples of the same data set.
 
         Returns:
             The corrected data set, then the corrected selections.
 
         Raises:
-            DataError: if not one of the corrected samples is in the data.
+            DataError: If not one of the corrected samples is in the data.
         """
         done = self.of_source(data)
         order = data.instances.argsort()

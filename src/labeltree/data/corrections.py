@@ -51,7 +51,7 @@ _WORDS = {
     "keep": ("", "keep", "reject", "rejected", "no", "n", "0", "false"),
 }
 DECISIONS = {word: decision for decision, words in _WORDS.items() for word in words}
-"""What may stand in the column ``decision``, in lower case, and what it means."""
+"""What may stand in the column `decision`, in lower case, and what it means."""
 _READER = Reader("a table of corrections", "save it again as CSV in UTF-8", DataError)
 _DELIMITERS = ",;\t"
 _NUMBERED = re.compile(r"(.*/)?row \d+|\d+|.* #\d+", re.DOTALL)
@@ -63,12 +63,12 @@ class Correction:
     """A decision about one sample.
 
     Attributes:
-        sample: id of the sample, see `sample_ids`.
-        label: the label at the time of the decision, as its name or path; empty if it had none.
-        decision: ``accept`` (the label becomes ``node``), ``remove`` (the sample is left out) or
-            ``no label``.
-        node: name or path of the new label, which may be a coarser node; empty unless ``accept``.
-        content: fingerprint of the sample, see `sample_contents`; empty if it is not known.
+        sample: Id of the sample, see `sample_ids`.
+        label: The label at the time of the decision, as its name or path; empty if it had none.
+        decision: `accept` (the label becomes `node`), `remove` (the sample is left out) or
+            `no label`.
+        node: Name or path of the new label, which may be a coarser node; empty unless `accept`.
+        content: Fingerprint of the sample, see `sample_contents`; empty if it is not known.
     """
 
     sample: str
@@ -83,14 +83,14 @@ class Applied:
     """What corrections do to n samples.
 
     Attributes:
-        nodes: ``(n,)`` int64 labels afterwards.
-        keep: ``(n,)`` bool, False for a sample that is removed.
-        counts: number of corrections by outcome: ``relabelled``, ``unlabelled``, ``removed``, ``unchanged``
-            (the label is already as corrected), ``unknown`` (no such sample), ``gone`` (an earlier table has
-            removed it), ``ambiguous`` (several samples have the id), ``moved`` (another sample has its row
-            number now), ``changed`` (the label is no longer the one that was judged) and ``no node`` (the new
+        nodes: `(n,)` int64 labels afterwards.
+        keep: `(n,)` bool, False for a sample that is removed.
+        counts: Number of corrections by outcome: `relabelled`, `unlabelled`, `removed`, `unchanged`
+            (the label is already as corrected), `unknown` (no such sample), `gone` (an earlier table has
+            removed it), `ambiguous` (several samples have the id), `moved` (another sample has its row
+            number now), `changed` (the label is no longer the one that was judged) and `no node` (the new
             label is not in the taxonomy).
-        sentence: the same for people.
+        sentence: The same for people.
     """
 
     nodes: Tensor
@@ -104,8 +104,8 @@ class Corrections:
     """The accepted rows of one table of corrections; `CorrectionRounds` holds several tables in order.
 
     Attributes:
-        entries: the corrections, one for a sample.
-        name: where they come from, for messages.
+        entries: The corrections, one for a sample.
+        name: Where they come from, for messages.
     """
 
     entries: tuple[Correction, ...]
@@ -113,15 +113,15 @@ class Corrections:
 
     @classmethod
     def load(cls, path: str | Path) -> Corrections:
-        """Read a table; rows without a decision, or with ``keep`` or ``reject``, are not corrections.
+        """Read a table; rows without a decision, or with `keep` or `reject`, are not corrections.
 
-        The file is CSV in UTF-8, separated by commas, semicolons or tabs, with the columns ``sample``,
-        ``label``, ``suggested`` and ``decision`` in any order; of others only ``content`` is read, if it is
-        there. ``decision`` is ``accept`` (also ``yes`` or ``x``), ``remove``, ``no label``, ``reject`` or
-        empty. To give another label than the suggested one, change ``suggested`` and accept it.
+        The file is CSV in UTF-8, separated by commas, semicolons or tabs, with the columns `sample`,
+        `label`, `suggested` and `decision` in any order; of others only `content` is read, if it is
+        there. `decision` is `accept` (also `yes` or `x`), `remove`, `no label`, `reject` or
+        empty. To give another label than the suggested one, change `suggested` and accept it.
 
         Raises:
-            DataError: if the file is missing or unreadable, has no such columns, a decision is another word,
+            DataError: If the file is missing or unreadable, has no such columns, a decision is another word,
                 nothing is suggested in an accepted row, or two rows decide differently about one sample.
         """
         path = Path(path).expanduser()
@@ -182,13 +182,13 @@ class Corrections:
 
         Args:
             ids: n ids.
-            nodes: ``(n,)`` labels, −1 where missing.
-            taxonomy: taxonomy of the labels, in which the new ones must be.
+            nodes: `(n,)` labels, −1 where missing.
+            taxonomy: Taxonomy of the labels, in which the new ones must be.
             contents: n fingerprints, see `sample_contents`; None = not compared.
-            gone: ids of samples that earlier corrections have removed.
+            gone: Ids of samples that earlier corrections have removed.
 
         Raises:
-            DataError: if there are corrections and not one of their samples is known.
+            DataError: If there are corrections and not one of their samples is known.
         """
         rows: dict[str, int] = {}
         double: set[str] = set()
@@ -236,7 +236,7 @@ def sample_ids(source: Source) -> list[str]:
     """An id for each sample that stays the same while the data set does: its name within the data set.
 
     Where several rows of the data set share a name, such as rows of a table with one file, their numbers
-    follow it (``a.png #7``), also where the others of that name have been left out. Samples without names
+    follow it (`a.png #7`), also where the others of that name have been left out. Samples without names
     have numbers. An id with a number stays the same only as long as no
     row is inserted or removed before it; `sample_contents` tells whether that happened.
     """
@@ -258,7 +258,7 @@ def sample_contents(ids: Sequence[str], digests: np.ndarray[Any, Any]) -> list[s
 
     Args:
         ids: n ids, see `sample_ids`.
-        digests: ``(n, 16)`` uint8, see `Source.sample_digests`.
+        digests: `(n, 16)` uint8, see `Source.sample_digests`.
     """
     return [
         bytes(digest).hex()[:16].translate(_DIGITS) if _NUMBERED.fullmatch(name) else ""

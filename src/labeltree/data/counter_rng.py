@@ -26,7 +26,7 @@ def _to_signed(value: int) -> int:
 
 
 def _shift_right(x: Tensor, count: int) -> Tensor:
-    """Logical right shift: torch's ``>>`` copies the sign bit, so the copies are masked away."""
+    """Logical right shift: torch's `>>` copies the sign bit, so the copies are masked away."""
     return (x >> count) & ((1 << (64 - count)) - 1)
 
 
@@ -50,10 +50,10 @@ def sample_keys(seed: int, epoch: int, view: int, instances: Tensor) -> Tensor:
         seed: The run's seed.
         epoch: Epoch number.
         view: View number within the epoch.
-        instances: Instance ids ``(n,)``, int64.
+        instances: Instance ids `(n,)`, int64.
 
     Returns:
-        Keys ``(n,)``, int64, on the device of ``instances``.
+        Keys `(n,)`, int64, on the device of `instances`.
     """
     key = 0
     for part in (seed, epoch, view):
@@ -62,11 +62,11 @@ def sample_keys(seed: int, epoch: int, view: int, instances: Tensor) -> Tensor:
 
 
 def bits(keys: Tensor, streams: int, first: int = 0) -> Tensor:
-    """Random 64-bit integers ``(n, streams)`` of the streams ``first, first + 1, ...`` of every key."""
+    """Random 64-bit integers `(n, streams)` of the streams `first, first + 1, ...` of every key."""
     counters = [_to_signed(_GOLDEN * (first + stream + 1)) for stream in range(streams)]
     return _mix(keys[:, None] + torch.tensor(counters, dtype=torch.int64, device=keys.device))
 
 
 def uniform(keys: Tensor, streams: int, first: int = 0) -> Tensor:
-    """Uniform numbers in [0, 1), float32 ``(n, streams)``: the 24 upper bits, which float32 holds exactly."""
+    """Uniform numbers in [0, 1), float32 `(n, streams)`: the 24 upper bits, which float32 holds exactly."""
     return _shift_right(bits(keys, streams, first), 40).to(torch.float32) * (1.0 / (1 << 24))

@@ -64,7 +64,7 @@ class DataSummary:
 
     Attributes:
         name: Name of the source.
-        modalities: ``image``, ``text`` or both.
+        modalities: `image`, `text` or both.
         classes: Number of nodes of the taxonomy at each depth, coarse to fine.
         columns: For a table: the columns that were read, by purpose.
         splits: Summary of each split by name, in the order train, val, test, calib, unseen.

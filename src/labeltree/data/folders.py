@@ -63,13 +63,13 @@ def open_folder(
     An image's label is the folder it lies in, at any depth: an inner folder is an inner node. Images
     directly in the root have no label. Files without an image extension are left out, and a note of the
     source counts them. A folder without an image in it or below it is no class, and a note names it. What
-    systems leave is ignored, see `is_system_file`. If the folders at depth 1 are called ``train`` and
-    ``test`` (or ``val``), they are the split, and the taxonomy begins below them.
+    systems leave is ignored, see `is_system_file`. If the folders at depth 1 are called `train` and
+    `test` (or `val`), they are the split, and the taxonomy begins below them.
 
     Args:
         root: The folder.
         taxonomy: If given, folders are looked up in it: by their path, or by their own name.
-        missing_labels: Names of folders that are not classes, such as ``unknown``: their images get the label
+        missing_labels: Names of folders that are not classes, such as `unknown`: their images get the label
             of the folder above, or none.
         **images: How images are read; see `ImageSettings`.
 
@@ -162,7 +162,7 @@ def folder_taxonomy(root: str | Path) -> Taxonomy:
 
 
 def folder_labels(root: str | Path) -> tuple[Taxonomy, Tensor]:
-    """The taxonomy and the labels ``(n,)`` that `open_folder` gives a folder of images; no image is read."""
+    """The taxonomy and the labels `(n,)` that `open_folder` gives a folder of images; no image is read."""
     top = Path(os.path.abspath(root))
     images, folders, _, _ = _images_and_folders(top)
     taxonomy = _taxonomy(folders, root, MissingNames(()))
@@ -184,7 +184,7 @@ def _images_and_folders(
     """All images, all folders that are labels, the folders without images, and the split of each image.
 
     A folder with only empty folders in it is one folder without images. The split is None if folders define
-    none. Other files are counted by extension in ``others``, if it is given.
+    none. Other files are counted by extension in `others`, if it is given.
     """
     if not top.is_dir():
         raise DataError(f"there is no folder '{top}'")

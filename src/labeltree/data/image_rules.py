@@ -32,9 +32,9 @@ def is_url(text: str) -> bool:
 
 
 class ImageRule:
-    """A rule such as ``{gbifID}.jpg`` or ``{catalogNumber}_*.jpg``.
+    """A rule such as `{gbifID}.jpg` or `{catalogNumber}_*.jpg`.
 
-    Names in braces are columns; ``*`` stands for any characters but ``/``, ``?`` for one.
+    Names in braces are columns; `*` stands for any characters but `/`, `?` for one.
 
     Args:
         rule: The rule.
@@ -103,7 +103,7 @@ class FileNames:
     """The names of the files in a folder and below it, found by how they begin or end.
 
     Args:
-        names: The names, with ``/`` between folders.
+        names: The names, with `/` between folders.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
@@ -118,7 +118,7 @@ class FileNames:
 
     def candidates(self, pieces: Sequence[str]) -> list[str]:
         """The names among which those are that have these pieces in this order, the first at the beginning
-        and the last at the end, and no ``/`` between them."""
+        and the last at the end, and no `/` between them."""
         if not self._sorted:
             for key in (str, _backwards, _strip_folder):
                 names = sorted(self._names, key=key)
@@ -149,9 +149,9 @@ class RowImages:
 
     Attributes:
         files: The absolute paths of the files.
-        rows: The row of each image ``(n,)`` int64, from 0, ascending.
-        numbers: The number of each image within its row ``(n,)`` int64, from 0.
-        places: Index of each image into ``files`` ``(n,)`` int64.
+        rows: The row of each image `(n,)` int64, from 0, ascending.
+        numbers: The number of each image within its row `(n,)` int64, from 0.
+        places: Index of each image into `files` `(n,)` int64.
         most: The most images of one row.
         unused: The rows without an image.
     """

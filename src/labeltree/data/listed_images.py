@@ -76,19 +76,19 @@ def open_listed(
         name: Name of the data set.
         root: Folder of relative paths.
         files: Files of the n samples, relative or absolute; or parts of files.
-        nodes: Labels ``(n,)``.
+        nodes: Labels `(n,)`.
         taxonomy: Taxonomy of the labels.
-        split: ``train``, ``val``, ``test`` or empty, for each sample.
-        groups: Groups ``(n,)``; see `Source`.
-        group_names: Names of the groups ``(n,)``; see `Source`.
-        attributes: Further columns ``(n,)`` by name; see `Source`.
-        instances: Stable ids ``(n,)``; None = positions in ``files``.
+        split: `train`, `val`, `test` or empty, for each sample.
+        groups: Groups `(n,)`; see `Source`.
+        group_names: Names of the groups `(n,)`; see `Source`.
+        attributes: Further columns `(n,)` by name; see `Source`.
+        instances: Stable ids `(n,)`; None = positions in `files`.
         aspect_taxonomies: One taxonomy per aspect.
-        aspects: Labels of the aspects ``(n, A)``; see `Source`.
-        ratings: Ordinal ratings ``(n, R)``; see `Source`.
-        label_sets: All labels ``(n, k)`` of samples with several; see `Source`.
+        aspects: Labels of the aspects `(n, A)`; see `Source`.
+        ratings: Ordinal ratings `(n, R)`; see `Source`.
+        label_sets: All labels `(n, k)` of samples with several; see `Source`.
         texts: One text per sample.
-        boxes: Crop box of each image ``(n, 4)``: left, top, width, height in pixels; a row of NaN is the
+        boxes: Crop box of each image `(n, 4)`: left, top, width, height in pixels; a row of NaN is the
             whole image.
         **images: How images are read; see `ImageSettings`.
 
@@ -200,10 +200,10 @@ def in_archive(folder: str, *paths: str) -> tuple[str, ...]:
 
 
 def archive_root(path: Path, folder: str) -> Path:
-    """The folder created by an archive below ``path``; ``path`` itself if there is none."""
+    """The folder created by an archive below `path`; `path` itself if there is none."""
     return path / folder if (path / folder).is_dir() else path
 
 
 def first_existing(path: Path, places: Sequence[str]) -> Path:
-    """The first existing one of several paths below ``path``; the first path if none exists."""
+    """The first existing one of several paths below `path`; the first path if none exists."""
     return next((path / place for place in places if (path / place).exists()), path / places[0])

@@ -45,7 +45,7 @@ class Needed:
     """A file or folder that a data set needs.
 
     Attributes:
-        paths: Alternative paths relative to the data set's folder, with ``*`` and ``?``; one must exist.
+        paths: Alternative paths relative to the data set's folder, with `*` and `?`; one must exist.
         what: Description for messages: the content and its official archive.
     """
 
@@ -84,7 +84,7 @@ class DatasetEntry:
         licence: Licence of the data.
         size: Size of the download, as text.
         opener: Function that opens the data set; `open` passes only the arguments that it names.
-        fetch: ``fetch(*, progress=None, force=False) -> Path``, or None if the user has to supply the files.
+        fetch: `fetch(*, progress=None, force=False) -> Path`, or None if the user has to supply the files.
         files: Files that must be in the folder.
         published: Size of the data set according to its authors.
         home: Name of the folder in the cache, if several data sets share it.
@@ -173,12 +173,12 @@ def register_dataset(
 
 
 def register_download(name: str, *, what: str, summary: str, licence: str, size: str, fetch: Fetcher) -> None:
-    """Register a download other than a data set, such as weights or word vectors, for ``labeltree data get``.
+    """Register a download other than a data set, such as weights or word vectors, for `labeltree data get`.
 
     Args:
         name: Name on the command line.
-        what: Description of the files and their use, for the error when they are opened as data: ``an
-            encoder's weights; …``.
+        what: Description of the files and their use, for the error when they are opened as data: `an
+            encoder's weights; …`.
         summary: One-line description.
         licence: Licence of the files.
         size: Size of the download, as text.
@@ -199,9 +199,9 @@ def _register_all() -> None:
 
 
 def list_datasets(pattern: str = "*") -> list[str]:
-    """Names of the data sets that match a pattern with ``*`` and ``?``, sorted.
+    """Names of the data sets that match a pattern with `*` and `?`, sorted.
 
-    Other packages add theirs through the entry point group ``labeltree.datasets``.
+    Other packages add theirs through the entry point group `labeltree.datasets`.
     """
     _register_all()
     return sorted(fnmatch.filter(_entries, pattern))
@@ -228,7 +228,7 @@ def fetch(
 
     Args:
         name: Name of the data set.
-        progress: Callback ``progress(message, done, total)``, in bytes; ``total`` is 0 if unknown.
+        progress: Callback `progress(message, done, total)`, in bytes; `total` is 0 if unknown.
         force: Download it again even if it is there.
         seconds: How long to wait for an answer of the network, of downloads that can limit it; None = as long
             as they do.
@@ -267,7 +267,7 @@ class Inventory:
 
     Attributes:
         problems: A sentence for each missing part or deviation from the publication; empty = complete.
-        samples: Number of samples in each split, in order; under ``all`` if there are no splits. Empty if the
+        samples: Number of samples in each split, in order; under `all` if there are no splits. Empty if the
             data set cannot be opened.
         labels: Number of distinct labels at each depth, coarse to fine.
         unlabelled: Number of samples without a label.
@@ -280,7 +280,7 @@ class Inventory:
 
 
 def _missing_files(entry: DatasetEntry, path: Path) -> list[str]:
-    """A sentence for every required file or folder that is missing below ``path``."""
+    """A sentence for every required file or folder that is missing below `path`."""
     if entry.files and not path.is_dir():
         wanted = dict.fromkeys(needed.what for needed in entry.files)
         return [f"there is no folder '{path}'. It should hold {'; '.join(wanted)}"]

@@ -1,4 +1,4 @@
-"""Open the data given by ``--data``: a named data set, a folder of images, a table, vectors, or shards."""
+"""Open the data given by `--data`: a named data set, a folder of images, a table, vectors, or shards."""
 
 from __future__ import annotations
 
@@ -66,20 +66,20 @@ def open_source(
     """Open a named data set, a folder of nested folders, a table, a file of vectors, or shards.
 
     Args:
-        spec: A name from ``list_datasets()``; or the path of a folder or of a ``.csv``, ``.tsv``,
-            ``.parquet`` or ``.zip`` file; or of vectors, ``.npz``, ``.npy`` or ``.h5ad``; or shards: ``.tar``
-            files as WebDataset writes them, or ``.parquet`` files with the bytes of images, as a file, a
-            folder of them, or a pattern ``name-{000..099}.tar``. Write ``./NAME`` for a folder with the name
+        spec: A name from `list_datasets()`; or the path of a folder or of a `.csv`, `.tsv`,
+            `.parquet` or `.zip` file; or of vectors, `.npz`, `.npy` or `.h5ad`; or shards: `.tar`
+            files as WebDataset writes them, or `.parquet` files with the bytes of images, as a file, a
+            folder of them, or a pattern `name-{000..099}.tar`. Write `./NAME` for a folder with the name
             of a data set.
         taxonomy: A taxonomy, or its file, for folders and tables.
-        mapping: What became of the nodes of an older version of ``taxonomy``, or its file: labels of the
-            older version are read as nodes of ``taxonomy``, and labels that only ``taxonomy`` has as they
+        mapping: What became of the nodes of an older version of `taxonomy`, or its file: labels of the
+            older version are read as nodes of `taxonomy`, and labels that only `taxonomy` has as they
             are. Of a named data set, the older version is the taxonomy that it brings.
         corrections: A table of corrected labels, see `Corrections.load`: the accepted ones are applied, and
             `Source.notes` says how many could not be. Several are applied in order, each to the labels that
             those before it have left.
         data_path: Folder of a named data set; None = in the cache folder.
-        missing_labels: Names of classes that stand for missing labels, such as ``unknown``, at any depth:
+        missing_labels: Names of classes that stand for missing labels, such as `unknown`, at any depth:
             their samples have the label above, or none.
         image_column: Tables: column of the image files, or several columns with one image each. Shards: the
             extension of the images in tar files, or the column of their bytes.
@@ -91,17 +91,17 @@ def open_source(
         keep_columns: Columns to keep with the samples, such as the lesion or the hospital; see `open_table`.
         gaps: What becomes of a label whose coarser name is missing; see `open_table`.
         image_folder: Folder of the images, if it is not that of the table.
-        image_name: Names of the files there, from the cells of a row: ``{gbifID}.jpg``.
-        names: What a name in the label columns is: ``exact``, ``plain`` or ``scientific``; see `open_table`.
+        image_name: Names of the files there, from the cells of a row: `{gbifID}.jpg`.
+        names: What a name in the label columns is: `exact`, `plain` or `scientific`; see `open_table`.
         synonyms: A table of synonyms and accepted names; see `open_table`.
-        separator: What separates the names of paths in a column of labels, or ``none``; see `open_table`.
+        separator: What separates the names of paths in a column of labels, or `none`; see `open_table`.
         evidence: Tables and shards: how labels follow from cells with several labels, votes of annotators, or
             doubtful labels.
         either: Tables and shards: read images and texts, and also rows that have only one of them.
         vector_column: Tables and files of vectors: the array, or the columns of numbers; see `open_table`.
         label_file: Vectors: a table with their labels; see `open_table`.
         id_column: Vectors: column of their ids; see `open_table`.
-        **images: How images are read: ``image_size``, ``channels``, ``on_error``, ``cache`` and ``progress``;
+        **images: How images are read: `image_size`, `channels`, `on_error`, `cache` and `progress`;
             see `ImageSettings`.
 
     Raises:
@@ -247,7 +247,7 @@ def check_named(spec: str, data_path: str | Path | None = None) -> None:
 
 
 def data_exist(spec: str) -> bool:
-    """Whether there are data, of whatever kind, where ``spec`` says; a named data set counts as present."""
+    """Whether there are data, of whatever kind, where `spec` says; a named data set counts as present."""
     try:
         known = spec in list_datasets() or Path(spec).expanduser().exists()
         return known or find_shards(spec) is not None
@@ -260,8 +260,8 @@ def with_missing_labels(source: Source, names: Sequence[str] | str) -> Source:
 
     Args:
         source: The samples.
-        names: Names of classes at any depth, case-insensitive (``unknown``), or paths of single classes
-            (``mammal/other``). Their samples get the label of the node above, or none.
+        names: Names of classes at any depth, case-insensitive (`unknown`), or paths of single classes
+            (`mammal/other`). Their samples get the label of the node above, or none.
 
     Raises:
         TaxonomyError: If no class is left.

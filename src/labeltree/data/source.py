@@ -66,12 +66,12 @@ class ImageStore(Protocol):
 
     @property
     def image_shape(self) -> tuple[int, int, int]:
-        """``(c, h, w)`` of every image."""
+        """`(c, h, w)` of every image."""
 
     def __len__(self) -> int: ...
 
     def load(self, rows: Tensor) -> Tensor:
-        """Images ``(n, c, h, w)``, uint8, of the rows ``(n,)``."""
+        """Images `(n, c, h, w)`, uint8, of the rows `(n,)`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,32 +81,32 @@ class Source:
     Attributes:
         name: Name of the data set.
         taxonomy: Taxonomy of the labels.
-        nodes: Label of each sample, ``(n,)`` int64: a leaf, an inner node, or -1 where it is missing.
-        instances: Stable ids ``(n,)`` int64: positions in the whole data set, which subsets keep.
+        nodes: Label of each sample, `(n,)` int64: a leaf, an inner node, or -1 where it is missing.
+        instances: Stable ids `(n,)` int64: positions in the whole data set, which subsets keep.
         store: The images; None if there are none.
-        rows: Row of each sample in the store, in the texts or in the vectors, ``(n,)`` int64.
-        groups: Group of each sample ``(n,)`` int64. Samples of one group stay on one side of every split; a
+        rows: Row of each sample in the store, in the texts or in the vectors, `(n,)` int64.
+        groups: Group of each sample `(n,)` int64. Samples of one group stay on one side of every split; a
             sample with -1 is a group by itself.
-        label_sets: All labels ``(n, k)`` int64 of each sample, none above another, -1 where there is no
-            further one; ``nodes`` holds their common ancestor, which is the root, 0, if they share nothing
-            else. A sample whose entry in ``nodes`` is another one has been relabelled: that is its only
+        label_sets: All labels `(n, k)` int64 of each sample, none above another, -1 where there is no
+            further one; `nodes` holds their common ancestor, which is the root, 0, if they share nothing
+            else. A sample whose entry in `nodes` is another one has been relabelled: that is its only
             label. None if no sample has several labels.
-        group_names: Name in the data of each sample's group (such as a patient's number), ``(n,)`` str, empty
+        group_names: Name in the data of each sample's group (such as a patient's number), `(n,)` str, empty
             for samples without a group; None if the data have no names.
         attributes: Further columns that are kept with the samples, such as the lesion or the hospital: name →
-            ``(n,)`` str, empty where missing. Results can be broken down by them, samples judged together.
-        split: Split of each sample: ``train``, ``val`` or ``test``; ``unseen`` if its class is hidden from
+            `(n,)` str, empty where missing. Results can be broken down by them, samples judged together.
+        split: Split of each sample: `train`, `val` or `test`; `unseen` if its class is hidden from
             training; an empty string if it is in no split. None if there are no splits yet.
         files: File of each row of the store, if there are files.
         names: Name of each row within the data set, independent of the location of the data: the file
-            relative to the data folder, or ``row 7`` of a table; None if samples have only ids.
-        digests: Digest of the content of each row of the store, ``(rows, 16)`` uint8; None = computed from
+            relative to the data folder, or `row 7` of a table; None if samples have only ids.
+        digests: Digest of the content of each row of the store, `(rows, 16)` uint8; None = computed from
             the pixels.
         texts: Text of each row; None if there are none. A source has images, texts or both. Where it has
             both, an empty text is a missing one, and the store says which images are missing
             (`labeltree.data.images.stores.SomeImages`).
-        columns: For a table: which of its columns were read as ``images``, ``texts``, ``labels``, ``groups``,
-            ``split``, ``aspects`` and ``kept``.
+        columns: For a table: which of its columns were read as `images`, `texts`, `labels`, `groups`,
+            `split`, `aspects` and `kept`.
         missing_labels: Names of classes that stand for missing labels, and how many samples lost their
             label, or the finer part of it, to each.
         notes: Sentences about decisions made when the data were read, and about alternatives.
@@ -115,9 +115,9 @@ class Source:
         unread: Samples of the whole data set that were left out because they cannot be read: the id that
             each would have → its name (file, or row) and the reason.
         aspect_taxonomies: Taxonomies of the A aspects, further labels of the same samples (for MLCL).
-        aspects: Labels of the aspects ``(n, A)`` int64, nodes of the aspect's taxonomy, -1 where missing;
+        aspects: Labels of the aspects `(n, A)` int64, nodes of the aspect's taxonomy, -1 where missing;
             None if there are no aspects.
-        ratings: Ordinal ratings ``(n, R)`` int64, by which the similarity of samples is measured, -1 where
+        ratings: Ordinal ratings `(n, R)` int64, by which the similarity of samples is measured, -1 where
             missing: one per aspect, or others, such as 0 and 1 for the tags of a sample; None if there are
             none.
         look: What the images are like, if they are files whose size was not given.
@@ -159,7 +159,7 @@ class Source:
         Args:
             name: Name of the data set.
             taxonomy: Taxonomy of the labels.
-            nodes: Labels ``(n,)``.
+            nodes: Labels `(n,)`.
             store: The images.
             **columns: Further attributes.
         """
@@ -239,12 +239,12 @@ class Source:
 
     @property
     def modalities(self) -> tuple[Modality, ...]:
-        """The modalities of every sample: ``image``, ``text`` or both, or ``vector``."""
+        """The modalities of every sample: `image`, `text` or both, or `vector`."""
         by_kind: dict[Modality, Any] = {"image": self.store, "text": self.texts, "vector": self.vectors}
         return tuple(kind for kind, samples in by_kind.items() if samples is not None)
 
     def present(self, rows: Tensor) -> Tensor:
-        """Whether rows ``(n,)`` of the store and the texts hold an image, and a text: ``(n, 2)`` bool."""
+        """Whether rows `(n,)` of the store and the texts hold an image, and a text: `(n, 2)` bool."""
         present = torch.zeros(len(rows), 2, dtype=torch.bool)
         if self.store is not None:
             there = getattr(self.store, "there", None)
@@ -255,7 +255,7 @@ class Source:
 
     @property
     def every_label(self) -> Tensor:
-        """The labels of all samples ``(m,)``, all of those that have several; -1 where one has none."""
+        """The labels of all samples `(m,)`, all of those that have several; -1 where one has none."""
         sets = self.label_sets
         if sets is None:
             return self.nodes
@@ -263,7 +263,7 @@ class Source:
 
     @property
     def image_shape(self) -> tuple[int, int, int]:
-        """``(c, h, w)`` of every image.
+        """`(c, h, w)` of every image.
 
         Raises:
             DataError: If the samples have no images.
@@ -276,7 +276,7 @@ class Source:
         return getattr(self._images, "preprocessing", None)
 
     def load(self, indices: Tensor | Sequence[int]) -> Tensor:
-        """Images ``(b, c, h, w)``, uint8, of the samples ``indices``.
+        """Images `(b, c, h, w)`, uint8, of the samples `indices`.
 
         Raises:
             DataError: If the samples have no images, or a file has become unreadable since the source was
@@ -285,7 +285,7 @@ class Source:
         return self._images.load(self.rows[torch.as_tensor(indices, dtype=torch.int64)])
 
     def read(self, indices: Tensor | Sequence[int]) -> list[str]:
-        """Texts of the samples ``indices``.
+        """Texts of the samples `indices`.
 
         Raises:
             DataError: If the samples have no texts.
@@ -302,7 +302,7 @@ class Source:
         return self.store
 
     def paths(self, indices: Tensor | Sequence[int]) -> list[str]:
-        """Files of the samples ``indices``, printable; an empty list where the images are not files."""
+        """Files of the samples `indices`, printable; an empty list where the images are not files."""
         if self.files is None:
             return []
         rows = self.rows[torch.as_tensor(indices, dtype=torch.int64)]
@@ -315,14 +315,14 @@ class Source:
         return [printable(self.names[row]) for row in self.rows.tolist()]
 
     def sample_digests(self) -> Array:
-        """Digests of the content of each sample, its image and its text, ``(n, 16)`` uint8.
+        """Digests of the content of each sample, its image and its text, `(n, 16)` uint8.
 
         For an image file, this is the digest of the file's bytes, computed when it was decoded.
         """
         return self.row_digests(self.rows)
 
     def row_digests(self, rows: Tensor) -> Array:
-        """Digests ``(m, 16)`` uint8 of the content of rows ``(m,)`` of the store and the texts.
+        """Digests `(m, 16)` uint8 of the content of rows `(m,)` of the store and the texts.
 
         See `sample_digests`.
         """
@@ -348,7 +348,7 @@ class Source:
         return np.concatenate([np.zeros((0, DIGEST_BYTES), np.uint8), *parts])
 
     def subset(self, indices: Tensor | Sequence[int]) -> Source:
-        """The samples ``indices``, in this order, with the same ids and taxonomy."""
+        """The samples `indices`, in this order, with the same ids and taxonomy."""
         index = torch.as_tensor(indices, dtype=torch.int64)
         return dataclasses.replace(
             self,
@@ -369,8 +369,8 @@ class Source:
 
         Args:
             taxonomy: The other taxonomy.
-            nodes: Their labels there ``(n,)``; of a sample with several labels, these are moved instead.
-            places: ``(N,)`` the node there of each node of the present taxonomy, -1 where there is none.
+            nodes: Their labels there `(n,)`; of a sample with several labels, these are moved instead.
+            places: `(N,)` the node there of each node of the present taxonomy, -1 where there is none.
         """
         sets = self.label_sets
         if sets is not None:
@@ -413,13 +413,13 @@ def bytes_digest(content: bytes) -> bytes:
 
 
 def _row_digests(array: Array) -> Array:
-    """The digest of each row of an array ``(n, ...)`` of bytes: ``(n, 16)`` uint8."""
+    """The digest of each row of an array `(n, ...)` of bytes: `(n, 16)` uint8."""
     rows = np.ascontiguousarray(array).reshape(len(array), -1)
     return _stack(hashlib.sha256(row.data).digest() for row in rows.view(np.uint8))
 
 
 def _text_digests(texts: Iterable[str]) -> Array:
-    """The digest of each text: ``(n, 16)`` uint8."""
+    """The digest of each text: `(n, 16)` uint8."""
     return _stack(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest() for text in texts)
 
 
@@ -427,11 +427,11 @@ def combined_digests(first: Array, second: Array) -> Array:
     """Combine two digests of each sample, such as of its image and its text, into one.
 
     Args:
-        first: ``(n, a)`` uint8.
-        second: ``(n, b)`` uint8.
+        first: `(n, a)` uint8.
+        second: `(n, b)` uint8.
 
     Returns:
-        ``(n, 16)`` uint8.
+        `(n, 16)` uint8.
     """
     return _row_digests(np.concatenate([first, second], axis=1))
 

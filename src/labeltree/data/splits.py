@@ -42,26 +42,26 @@ def make_splits(
 
     The data set's own test and validation splits are kept; only missing ones are drawn. Draws depend on
     instance ids, not on the order of the samples. The test split does not
-    depend on ``val`` or ``limit``, and neither does it or the validation split on ``calib``.
+    depend on `val` or `limit`, and neither does it or the validation split on `calib`.
 
     Args:
         source: The samples.
         val: Share of the samples outside the test split that is held out for validation.
         test: Share held out for testing if the data set has no test split.
         seed: Random seed.
-        limit: Keep at most this many samples outside the test split (training, validation and ``calib``
+        limit: Keep at most this many samples outside the test split (training, validation and `calib`
             together), drawn evenly over the labels.
         train_limit: Keep at most this many training samples, drawn in the same way.
         test_limit: Keep at most this many test samples, drawn in the same way.
         unseen_classes: Nodes, or a number or share of classes, to hide from training: their samples outside
-            the test split get the split ``unseen``, see `choose_unseen`. Validation samples and limits are
-            drawn from the other samples; ``unseen`` is subsampled at the same rate as they are.
+            the test split get the split `unseen`, see `choose_unseen`. Validation samples and limits are
+            drawn from the other samples; `unseen` is subsampled at the same rate as they are.
         unseen_depth: Depth of the hidden classes, if they are drawn.
-        calib: Share of the samples that are left for training then, to be set aside in the split ``calib``:
+        calib: Share of the samples that are left for training then, to be set aside in the split `calib`:
             the promises of answers come from them, and nothing else reads them.
 
     Returns:
-        The source with ``split`` set for every sample; with a limit, fewer samples.
+        The source with `split` set for every sample; with a limit, fewer samples.
 
     Raises:
         DataError: If a group lies on both sides of the data set's own split, or there are too few samples to
@@ -161,7 +161,7 @@ def hold_out_fold(source: Source, fold: str, seed: int = 0) -> Source:
 
     Args:
         source: The samples; samples of one group stay together.
-        fold: Number of the fold, from 1, and of all folds: ``2/5`` is the second of five.
+        fold: Number of the fold, from 1, and of all folds: `2/5` is the second of five.
         seed: Random seed.
 
     Raises:
@@ -181,7 +181,7 @@ def hold_out_fold(source: Source, fold: str, seed: int = 0) -> Source:
 
 
 def fold_number(text: str) -> tuple[int, int]:
-    """Parse the number of a fold, from 1, and of all folds, written as ``2/5``.
+    """Parse the number of a fold, from 1, and of all folds, written as `2/5`.
 
     Raises:
         ValueError: If the text has another form, or there is no such fold.
@@ -204,7 +204,7 @@ def choose_unseen(
 ) -> Tensor:
     """Choose classes to hide from training; each chosen node hides all labels at and below it.
 
-    A number or a share is drawn among the classes (the finest labels, or with ``depth`` their ancestors
+    A number or a share is drawn among the classes (the finest labels, or with `depth` their ancestors
     there) that have samples both inside and outside the test split. Parents contribute in proportion to
     their children, rounded by Sainte-Laguë's method, but always keep one child that is seen, so that every
     node above the hidden classes stays seen. Named nodes are hidden even if no sibling remains.
@@ -218,7 +218,7 @@ def choose_unseen(
             samples, as few classes as possible change.
 
     Returns:
-        The nodes ``(k,)`` int64, ascending.
+        The nodes `(k,)` int64, ascending.
 
     Raises:
         TaxonomyError: If a name is not a node.
@@ -288,13 +288,13 @@ def _draw(
 
 
 def _hide_classes(source: Source, nodes: Tensor) -> Source:
-    """Move the samples of hidden classes from all splits but the test split to ``unseen``.
+    """Move the samples of hidden classes from all splits but the test split to `unseen`.
 
     Samples labelled above these nodes stay: their labels do not tell whether they belong to a hidden class.
 
     Args:
         source: The samples, with at least a test split.
-        nodes: The hidden classes ``(k,)``, each with its descendants.
+        nodes: The hidden classes `(k,)`, each with its descendants.
 
     Raises:
         DataError: If no training sample is left, or no test sample is of a hidden class.
@@ -320,7 +320,7 @@ def _hide_classes(source: Source, nodes: Tensor) -> Source:
 
 
 def _thin_unseen(source: Source, share: float, seed: int, draw: int) -> Source:
-    """Keep this share of the samples in the split ``unseen``, for each label in proportion and at least one.
+    """Keep this share of the samples in the split `unseen`, for each label in proportion and at least one.
 
     With it, a limit on the training samples leaves hidden and seen classes equally many samples.
     """

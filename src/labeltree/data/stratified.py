@@ -34,7 +34,7 @@ _SPLIT_STREAM, _FOLD_STREAM = 0x5417, 0xF01D
 
 
 def group_ids(keys: Sequence[Hashable]) -> Tensor:
-    """Number samples ``(n,)`` by group: equal keys share a number, in order of first occurrence.
+    """Number samples `(n,)` by group: equal keys share a number, in order of first occurrence.
 
     Example:
         >>> group_ids(["patient 7", "patient 3", "patient 7"])
@@ -45,7 +45,7 @@ def group_ids(keys: Sequence[Hashable]) -> Tensor:
 
 
 def group_numbers(groups: Tensor | None, n: int) -> Array:
-    """Renumber groups ``(n,)`` from 0 without gaps; each sample with -1 becomes a group by itself.
+    """Renumber groups `(n,)` from 0 without gaps; each sample with -1 becomes a group by itself.
 
     Raises:
         DataError: If there is not one group number, or -1, for each of the n samples.
@@ -79,9 +79,9 @@ def split_by_group(
     below their parents, see `_divisible_labels`.
 
     Args:
-        labels: Node of each sample ``(n,)``; -1 counts as a label of its own.
-        groups: Group of each sample ``(n,)``.
-        ids: Stable ids of the samples ``(n,)``, which decide the draw together with ``seed``.
+        labels: Node of each sample `(n,)`; -1 counts as a label of its own.
+        groups: Group of each sample `(n,)`.
+        ids: Stable ids of the samples `(n,)`, which decide the draw together with `seed`.
         share: Share of the samples to hold out.
         seed: Random seed.
         draw: Index that distinguishes several draws with one seed.
@@ -131,16 +131,16 @@ def make_folds(
     over the nodes): a leaf too rare for every fold is balanced by its parent.
 
     Args:
-        nodes: Labels ``(n,)``, leaves or inner nodes; samples with -1 (missing) form a separate stratum.
+        nodes: Labels `(n,)`, leaves or inner nodes; samples with -1 (missing) form a separate stratum.
         taxonomy: Taxonomy of the labels.
         folds: Number of folds.
-        groups: Group of each sample ``(n,)``; each sample with -1 is a group by itself; None = all are.
-        ids: Stable ids ``(n,)``, which determine the draw together with ``seed``, independently of the order
+        groups: Group of each sample `(n,)`; each sample with -1 is a group by itself; None = all are.
+        ids: Stable ids `(n,)`, which determine the draw together with `seed`, independently of the order
             of the samples; None = the positions.
         seed: Random seed.
 
     Returns:
-        The fold of each sample ``(n,)`` int64, 0 to ``folds - 1``; no fold is empty.
+        The fold of each sample `(n,)` int64, 0 to `folds - 1`; no fold is empty.
 
     Raises:
         ValueError: If there are fewer than 2 folds.
@@ -176,7 +176,7 @@ def make_folds(
 
 
 def stratified_subsample(rows: Tensor, nodes: Tensor, limit: int, seed: int) -> Tensor:
-    """At most ``limit`` of the rows, taken from every label in turn, in their original order: ``(m,)``."""
+    """At most `limit` of the rows, taken from every label in turn, in their original order: `(m,)`."""
     if len(rows) <= limit:
         return rows
     rank, size = ranked_in_label(nodes, seed)
@@ -194,11 +194,11 @@ def ranked_in_label(nodes: Tensor, seed: int) -> tuple[Tensor, Tensor]:
 
 
 def rank_within(kinds: Array, *keys: Array) -> tuple[Array, Array]:
-    """The rank of each sample among those of its kind ``(n,)``, and the size of its kind ``(n,)``.
+    """The rank of each sample among those of its kind `(n,)`, and the size of its kind `(n,)`.
 
     Args:
-        kinds: Kind of each sample ``(n,)``, such as its label.
-        keys: Sort keys ``(n,)`` for the samples of a kind; each further key breaks ties.
+        kinds: Kind of each sample `(n,)`, such as its label.
+        keys: Sort keys `(n,)` for the samples of a kind; each further key breaks ties.
     """
     return _ranks(kinds, np.lexsort((*reversed(keys), kinds)))
 
@@ -215,7 +215,7 @@ def _ranks(kinds: Array, order: Array) -> tuple[Array, Array]:
 
 
 def draw_evenly(strata: Array, ids: Array, wanted: int, seed: int, draw: int) -> Array:
-    """Choose ``wanted`` positions, in proportion to the strata (largest remainders first).
+    """Choose `wanted` positions, in proportion to the strata (largest remainders first).
 
     The positions are in ascending order. If no stratum is entitled to a whole position, the strata of equal
     size that give one are spread evenly over the order of the strata, which is that of the tree.
@@ -250,14 +250,14 @@ def _deal_groups(
     groups. No part stays empty as long as there are enough groups.
 
     Args:
-        labels: Node of each sample ``(n,)``; any other number, such as -1, counts as a label below the root.
-        group: Group of each sample ``(n,)``, numbered from 0 without gaps.
-        order: The groups in the order of assignment ``(G,)``, usually the largest first.
+        labels: Node of each sample `(n,)`; any other number, such as -1, counts as a label below the root.
+        group: Group of each sample `(n,)`, numbered from 0 without gaps.
+        order: The groups in the order of assignment `(G,)`, usually the largest first.
         shares: Target share of the samples in each of the P parts; they sum to 1.
         taxonomy: Taxonomy of the labels; None = all labels lie directly below the root.
 
     Returns:
-        The part of each group ``(G,)`` int64.
+        The part of each group `(G,)` int64.
     """
     bounds, nodes, counts = _runs(labels, group, taxonomy)
     target = np.outer(shares, np.bincount(nodes, weights=counts))
@@ -290,14 +290,14 @@ def _divisible_labels(
     root.
 
     Args:
-        labels: Node of each sample ``(n,)``; -1 where missing.
-        group: Group of each sample ``(n,)``.
+        labels: Node of each sample `(n,)`; -1 where missing.
+        group: Group of each sample `(n,)`.
         share: Share of the samples to hold out.
         taxonomy: Taxonomy of the labels; None = all labels lie directly below the root.
 
     Returns:
-        The label of each sample, or the node below which its label is drawn as a whole ``(n,)``; and a mask
-        ``(n,)`` bool of the samples that can be drawn.
+        The label of each sample, or the node below which its label is drawn as a whole `(n,)`; and a mask
+        `(n,)` bool of the samples that can be drawn.
     """
     pairs = np.unique(np.stack([labels, group]), axis=1)
     distinct, groups_of = np.unique(pairs[0], return_counts=True)
@@ -326,7 +326,7 @@ def _runs(labels: Array, group: Array, taxonomy: Taxonomy | None) -> tuple[Array
     """Count the samples of each group by node; a sample counts for its label and for all nodes above.
 
     Returns:
-        Bounds of each group ``(G+1,)`` in the two arrays that follow: nodes and counts.
+        Bounds of each group `(G+1,)` in the two arrays that follow: nodes and counts.
     """
     distinct, code = np.unique(labels, return_inverse=True)
     num_nodes = 1 if taxonomy is None else taxonomy.num_nodes

@@ -50,7 +50,7 @@ class StreamedSample:
 
     Attributes:
         name: The name that `open_source` gives the sample: the path relative to the folder,
-            ``SHARD/KEY.jpg``, ``SHARD/row 7`` or ``row 7``. Printable.
+            `SHARD/KEY.jpg`, `SHARD/row 7` or `row 7`. Printable.
         content: The path of an image; the path, offset and size of its part of a tar file; its bytes; the
             text; or, where there is none, a DataError that says why.
         is_text: Whether it is a text.
@@ -65,7 +65,7 @@ class StreamedSample:
     def pixels(
         self, size: int, channels: int, preprocessing: Preprocessing | None = None
     ) -> np.ndarray[Any, Any]:
-        """The image ``(channels, size, size)``, uint8, as `labeltree.data.images.decode.decode` gives it.
+        """The image `(channels, size, size)`, uint8, as `labeltree.data.images.decode.decode` gives it.
 
         Raises:
             DataError: With the reason (without the name) if it cannot be read, or is a text.
@@ -107,19 +107,19 @@ def stream_samples(
     present file are kept; of a table, a batch of rows. Nothing is decoded.
 
     Args:
-        spec: A folder of nested folders; a ``.csv``, ``.tsv`` or ``.parquet`` file; or shards, as
+        spec: A folder of nested folders; a `.csv`, `.tsv` or `.parquet` file; or shards, as
             `find_shards` knows them.
         skip: Number of samples at the beginning to pass over. They are not decoded, and the shards and row
             groups of Parquet files that are passed over as a whole are not read.
         image_column: Tables and Parquet shards: the column of images; tar files: their extension.
-        text_column: The column of texts, if texts are wanted; tar files: their extension (``txt``) or the
-            field of the ``json``. None = as in `open_source`.
+        text_column: The column of texts, if texts are wanted; tar files: their extension (`txt`) or the
+            field of the `json`. None = as in `open_source`.
         image_folder: Tables: the folder of the images, if it is not that of the table.
         image_name: Tables: names of the files there, from the cells of a row; see `open_table`. The names of
             all files in the folder are kept in memory.
-        fields: Further columns, members or fields of the ``json`` whose values the samples carry, such as
+        fields: Further columns, members or fields of the `json` whose values the samples carry, such as
             labels.
-        on_error: With ``skip``, what lies behind the damage in a shard is left out with a warning. A sample
+        on_error: With `skip`, what lies behind the damage in a shard is left out with a warning. A sample
             without a readable image or text is not left out: reading it raises an error.
 
     Raises:
@@ -339,7 +339,7 @@ def _only(row: int, _: str) -> list[int]:
 
 
 def _batches(path: Path, columns: Sequence[str], skip: int) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The rows of a table from the row ``skip`` on, in batches, each with the number of its first row."""
+    """The rows of a table from the row `skip` on, in batches, each with the number of its first row."""
     if path.suffix.lower() in PARQUET:
         yield from parquet_batches(str(path), columns, skip, _ROWS)
         return

@@ -38,7 +38,7 @@ class Cells:
 
     Attributes:
         texts: The distinct texts, without surrounding white space, in the order in which they first occur.
-        codes: Index into ``texts`` for each row ``(n,)`` int64; -1 where the cell is missing or blank.
+        codes: Index into `texts` for each row `(n,)` int64; -1 where the cell is missing or blank.
     """
 
     texts: list[str]
@@ -50,7 +50,7 @@ class Cells:
 
 
 class DataTable:
-    """A table whose cells are texts or numbers; ``str()`` gives its description for error messages.
+    """A table whose cells are texts or numbers; `str()` gives its description for error messages.
 
     Args:
         path: Path of the table, for error messages.
@@ -84,7 +84,7 @@ class DataTable:
 
     @classmethod
     def read(cls, path: Path) -> DataTable:
-        """Read a Parquet file (``.parquet``, ``.pq``), a zip file, or text, with cells that may be missing.
+        """Read a Parquet file (`.parquet`, `.pq`), a zip file, or text, with cells that may be missing.
 
         For zip files, such as GBIF's downloads, see `read_archive`.
 
@@ -187,7 +187,7 @@ class DataTable:
         return bool(texts) and 2 * sum(map(_is_number, texts)) > len(texts)
 
     def numbers(self, column: str) -> np.ndarray[Any, Any]:
-        """The numbers of a column ``(n,)`` float64, NaN where one is missing.
+        """The numbers of a column `(n,)` float64, NaN where one is missing.
 
         Raises:
             DataError: If it holds something else.
@@ -223,7 +223,7 @@ class DataTable:
         )
 
     def vectors(self, column: str) -> np.ndarray[Any, Any]:
-        """The lists of numbers of a column as an array ``(n, d)``; the row of a missing one is NaN.
+        """The lists of numbers of a column as an array `(n, d)`; the row of a missing one is NaN.
 
         Raises:
             DataError: If they hold no numbers, or differ in length.

@@ -24,7 +24,7 @@ def text_options(
 
     Args:
         file: The open file, of which the beginning is read.
-        name: Its name; ``.tsv`` says that tabs separate its cells.
+        name: Its name; `.tsv` says that tabs separate its cells.
         reading: Further options, which are handed on.
 
     Raises:

@@ -25,8 +25,8 @@ class UnusedRows:
     """Rows of a table that are not used, or only in part.
 
     Attributes:
-        rows: Numbers of the rows ``(n,)`` int64, from 0; a row may have several reasons.
-        why: Index of each row's reason ``(n,)`` int64.
+        rows: Numbers of the rows `(n,)` int64, from 0; a row may have several reasons.
+        why: Index of each row's reason `(n,)` int64.
         reasons: Pairs of columns and a reason.
     """
 
@@ -41,7 +41,7 @@ class UnusedRows:
 
     @classmethod
     def because(cls, rows: Array, columns: Sequence[str], reason: str) -> UnusedRows:
-        """Rows ``(n,)`` with one reason, which completes "the row is not used: …"."""
+        """Rows `(n,)` with one reason, which completes "the row is not used: …"."""
         if not len(rows):
             return cls.none()
         numbers = np.asarray(rows, np.int64)
@@ -66,7 +66,7 @@ class UnusedRows:
         ]
 
     def save(self, path: Path) -> None:
-        """Write a CSV file with the columns ``row``, ``columns`` and ``reason``, atomically."""
+        """Write a CSV file with the columns `row`, `columns` and `reason`, atomically."""
         with atomic_write(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
             writer.writerow(["row", "columns", "reason"])

@@ -1,4 +1,4 @@
-"""The named data sets and other downloads of ``labeltree data get``. Importing this registers them all."""
+"""The named data sets and other downloads of `labeltree data get`. Importing this registers them all."""
 
 from typing import Any
 

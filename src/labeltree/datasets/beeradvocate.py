@@ -34,7 +34,7 @@ def read_beers(path: Path, progress: Progress = silent) -> Iterator[Review | str
     """Yield the reviews of the file; for an unusable review, yield the reason instead.
 
     Args:
-        path: ``beeradvocate.txt``, packed or not: blocks of lines ``beer/…: `` and ``review/…: ``, an empty
+        path: `beeradvocate.txt`, packed or not: blocks of lines `beer/…: ` and `review/…: `, an empty
             line between them. Any other line continues the previous one.
         progress: Callback that reports the bytes read.
 

@@ -58,7 +58,7 @@ def read_breakhis(path: Path, *, magnification: int | None = None) -> ListedImag
     its 82 slides as 82 patients, but some differ only in such a letter, or lie under two subtypes.
 
     Args:
-        path: The folder with ``benign`` and ``malignant``, or one of its parent folders in the archive.
+        path: The folder with `benign` and `malignant`, or one of its parent folders in the archive.
         magnification: 40, 100, 200 or 400; None = all.
 
     Raises:

@@ -46,8 +46,8 @@ def read_cars(path: Path, *, crop: bool = False) -> ListedImages:
     """List the images of Stanford Cars, with the split for classification.
 
     Args:
-        path: The folder with ``cars_annos.mat`` and ``car_ims``, or with ``devkit``, ``cars_train``,
-            ``cars_test`` and ``cars_test_annos_withlabels.mat`` (which may lie in ``devkit`` too).
+        path: The folder with `cars_annos.mat` and `car_ims`, or with `devkit`, `cars_train`,
+            `cars_test` and `cars_test_annos_withlabels.mat` (which may lie in `devkit` too).
         crop: Reduce each image to the square around the car's box.
 
     Raises:

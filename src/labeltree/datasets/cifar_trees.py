@@ -65,7 +65,7 @@ def cifar_10_taxonomy() -> Taxonomy:
 
 
 def cifar_toy_taxonomy(split: ToySplit) -> Taxonomy:
-    """Two groups of four classes of CIFAR-10: ``good`` has objects and animals, ``bad`` two of each in both
+    """Two groups of four classes of CIFAR-10: `good` has objects and animals, `bad` two of each in both
     (Feng & Patras 2023, Section 4.2).
     """
     return Taxonomy.from_nested({group: list(names) for group, names in TOY[split].items()}, "cifar")

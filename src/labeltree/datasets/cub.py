@@ -24,8 +24,8 @@ def cub_taxonomy(tree: str = NAME, classes: Mapping[int, str] | None = None) -> 
     """Build a taxonomy of the 200 species.
 
     Args:
-        tree: ``cub-200`` (order, family, genus, species), ``cub-200-balanced`` (every species but four at
-            depth 7) or ``cub-200-wikispecies`` (as Wikispecies has it, depths 3 to 6).
+        tree: `cub-200` (order, family, genus, species), `cub-200-balanced` (every species but four at
+            depth 7) or `cub-200-wikispecies` (as Wikispecies has it, depths 3 to 6).
         classes: Names by class number, from 1; None = the numbers.
 
     Raises:
@@ -61,7 +61,7 @@ def read_cub(path: Path, *, tree: str = NAME, crop: bool = False) -> ListedImage
     """List the images of CUB-200-2011.
 
     Args:
-        path: The folder with ``images.txt``, or the one above it.
+        path: The folder with `images.txt`, or the one above it.
         tree: See `cub_taxonomy`.
         crop: Reduce each image to the square around the bird's box.
 
@@ -85,7 +85,7 @@ def read_cub(path: Path, *, tree: str = NAME, crop: bool = False) -> ListedImage
 
 
 def _species(name: str) -> str:
-    """Convert ``001.Black_footed_Albatross`` to a readable name."""
+    """Convert `001.Black_footed_Albatross` to a readable name."""
     return legible(name).partition(".")[2].replace("_", " ") or legible(name)
 
 

@@ -17,7 +17,7 @@ __all__ = ["read_deepfashion"]
 
 NAME = "deepfashion"
 GROUPS = {"1": "upper body", "2": "lower body", "3": "full body"}
-"""Groups by their numbers in ``list_category_cloth.txt``."""
+"""Groups by their numbers in `list_category_cloth.txt`."""
 
 _BENCHMARK = "of the Category and Attribute Prediction Benchmark"
 
@@ -41,7 +41,7 @@ def read_deepfashion(path: Path, *, crop: bool = False) -> ListedImages:
     """List the images of DeepFashion's Category and Attribute benchmark.
 
     Args:
-        path: The folder with ``Anno_coarse`` (or ``Anno``), ``Eval`` and ``Img`` (or ``img``).
+        path: The folder with `Anno_coarse` (or `Anno`), `Eval` and `Img` (or `img`).
         crop: Reduce each image to the square around the clothes' box.
 
     Raises:

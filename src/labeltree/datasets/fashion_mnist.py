@@ -243,6 +243,6 @@ def _read_header(path: Path, dimensions: int) -> _IdxHeader:
 
 
 def _read_labels(path: Path) -> np.ndarray[Any, Any]:
-    """The labels ``(n,)``, int64, of an IDX file with one dimension."""
+    """The labels `(n,)`, int64, of an IDX file with one dimension."""
     header = _read_header(path, 1)
     return np.fromfile(path, np.uint8, offset=header.offset).astype(np.int64)

@@ -31,7 +31,7 @@ def glove_file() -> Path:
     """The file of GloVe vectors in the cache folder, `.npz` with `words` (UTF-8) and `vectors`.
 
     Raises:
-        DataError: if the file is missing; the message has the command that downloads it.
+        DataError: If the file is missing; the message has the command that downloads it.
     """
     path = _path()
     if not path.is_file():

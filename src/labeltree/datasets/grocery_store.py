@@ -28,13 +28,13 @@ _COLUMNS = ("Class Name (str)", "Class ID (int)", "Coarse Class Name (str)", "Ic
 def read_grocery_store(path: Path) -> ListedImages:
     """List the photographs of Grocery Store, with the split of its lists.
 
-    A label is the kind (``Fruit``, ``Packages``, ``Vegetables``), the coarse class and the product. A product
-    that is all of its coarse class and has its name, such as ``Fruit/Avocado``, is one node. The lists and
-    ``classes.csv`` say what an image shows, not its folder: the training images of ``Brown-Cap-Mushroom`` lie
+    A label is the kind (`Fruit`, `Packages`, `Vegetables`), the coarse class and the product. A product
+    that is all of its coarse class and has its name, such as `Fruit/Avocado`, is one node. The lists and
+    `classes.csv` say what an image shows, not its folder: the training images of `Brown-Cap-Mushroom` lie
     in another folder than those of validation and test.
 
     Args:
-        path: The clone, its folder ``dataset``, or the folder that the clone is in.
+        path: The clone, its folder `dataset`, or the folder that the clone is in.
 
     Raises:
         DataError: If a list is missing or malformed.

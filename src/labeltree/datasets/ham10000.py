@@ -51,7 +51,7 @@ def ham10000_taxonomy(tree: str = NAME) -> Taxonomy:
     which is fibrous, is a sibling of melanocytic, keratinocytic and vascular.
 
     Args:
-        tree: ``ham10000`` (benign, malignant) or ``ham10000-lineage`` (melanocytic, keratinocytic, vascular).
+        tree: `ham10000` (benign, malignant) or `ham10000-lineage` (melanocytic, keratinocytic, vascular).
 
     Example:
         >>> ham10000_taxonomy("ham10000-lineage").path_name(3)

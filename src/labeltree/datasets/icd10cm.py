@@ -88,7 +88,7 @@ def read_icd10cm(path: Path) -> Source:
     are left out as well, since they have no separate descriptions.
 
     Args:
-        path: The file ``icd10cm-tabular-….xml`` of a release.
+        path: The file `icd10cm-tabular-….xml` of a release.
 
     Raises:
         DataError: If the file is damaged or of another kind.

@@ -49,7 +49,7 @@ class Listing(NamedTuple):
     Attributes:
         files: Paths relative to the data set's folder.
         wnids: Class of each image.
-        split: Split of each image: ``train``, or ``test`` for ImageNet's validation images.
+        split: Split of each image: `train`, or `test` for ImageNet's validation images.
     """
 
     files: list[str]
@@ -58,8 +58,8 @@ class Listing(NamedTuple):
 
 
 def _list_images(path: Path) -> Listing:
-    """List the training and validation images below ``train`` and ``val``, or in Kaggle's layout below
-    ``ILSVRC/Data/CLS-LOC``.
+    """List the training and validation images below `train` and `val`, or in Kaggle's layout below
+    `ILSVRC/Data/CLS-LOC`.
 
     Raises:
         DataError: If a folder is missing, empty or half-unpacked, or the validation images are not in class

@@ -48,8 +48,8 @@ class ImagenetClass(NamedTuple):
     """A class of ILSVRC 2012.
 
     Attributes:
-        wnid: Synset in WordNet 3.0, such as ``n02119789``.
-        words: First name of the synset, such as ``kit fox``; not unique for crane and maillot.
+        wnid: Synset in WordNet 3.0, such as `n02119789`.
+        words: First name of the synset, such as `kit fox`; not unique for crane and maillot.
         group: Index of the group in `GROUPS`.
     """
 
@@ -59,7 +59,7 @@ class ImagenetClass(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Name of the class in labeltree's trees, such as ``n02119789 kit fox``."""
+        """Name of the class in labeltree's trees, such as `n02119789 kit fox`."""
         return f"{self.wnid} {self.words}"
 
 
@@ -99,7 +99,7 @@ def imagenet_taxonomy(wnids: Iterable[str] | None = None, wordnet: str | Path | 
         wordnet: Folder of the noun files; None = `wordnet_folder`.
 
     Returns:
-        A taxonomy with classes named like ``n02119789 kit fox`` and inner nodes like ``carnivore.n.01``.
+        A taxonomy with classes named like `n02119789 kit fox` and inner nodes like `carnivore.n.01`.
 
     Raises:
         DataError: If the noun files are missing or lack a class.
@@ -130,12 +130,12 @@ def _synsets(wnids: Iterable[str] | None, wordnet: str | Path | None) -> tuple[W
 def hierarchy_taxonomy(folder: Path, wnids: Iterable[str]) -> Taxonomy:
     """The tree of a hierarchy in the Robustness library's files (Engstrom et al. 2019).
 
-    - ``class_hierarchy.txt``, a line ``parent child`` for each edge, and ``node_names.txt``: as its BREEDS
+    - `class_hierarchy.txt`, a line `parent child` for each edge, and `node_names.txt`: as its BREEDS
       part has them. Of several parents, the rule of YOLO9000 chooses one; this rule is labeltree's choice.
-    - else ``wordnet.is_a.txt`` and ``words.txt``, as its older part has them: of several parents of a node
+    - else `wordnet.is_a.txt` and `words.txt`, as its older part has them: of several parents of a node
       the one in the last line is taken, as in the library.
 
-    Nodes are named ``n02119789 kit fox, Vulpes macrotis``, or by the synset only if the file of names is
+    Nodes are named `n02119789 kit fox, Vulpes macrotis`, or by the synset only if the file of names is
     missing or lacks it.
 
     Args:

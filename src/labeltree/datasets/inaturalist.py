@@ -37,8 +37,8 @@ def _has_ranks(categories: Sequence[Category]) -> bool:
 def rank_paths(categories: Sequence[Category]) -> dict[int, tuple[str, ...]]:
     """Paths of seven names, kingdom to species, by category id.
 
-    A missing rank is filled by a separate node named after the next finer taxon, ``Cichlidae (order incertae
-    sedis)``. Thus depth equals rank for all species, and no two taxa are related merely because both lack a
+    A missing rank is filled by a separate node named after the next finer taxon, `Cichlidae (order incertae
+    sedis)`. Thus depth equals rank for all species, and no two taxa are related merely because both lack a
     rank.
 
     Raises:
@@ -60,7 +60,7 @@ def genus_paths(categories: Sequence[Category]) -> dict[int, tuple[str, ...]]:
     """Paths of two names, genus and species, by category id; the genus is the first word of the name.
 
     A genus name that occurs in two super-categories, such as birds and plants, gives two nodes:
-    ``Prunella (Aves)``.
+    `Prunella (Aves)`.
 
     Raises:
         DataError: If a category has no name, or nothing else.

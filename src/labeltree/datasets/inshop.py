@@ -34,8 +34,8 @@ def read_inshop(path: Path, *, parts: Sequence[str] = _PARTS, depth: int = 3) ->
     occurs in several categories is a node in each, but one group.
 
     Args:
-        path: The folder with ``Eval`` and with ``Img`` (or ``img``).
-        parts: Parts to list: ``train``, ``query``, ``gallery``. Ids and nodes do not depend on the choice.
+        path: The folder with `Eval` and with `Img` (or `img`).
+        parts: Parts to list: `train`, `query`, `gallery`. Ids and nodes do not depend on the choice.
         depth: Depth of the tree: 3, or 2 for category → item.
 
     Raises:

@@ -35,7 +35,7 @@ def read_modelnet40(path: Path, *, folder: str = "modelnet40v1") -> ListedImages
     model in common.
 
     Args:
-        path: The folder with one folder per category, each with ``train`` and ``test``; or its parent.
+        path: The folder with one folder per category, each with `train` and `test`; or its parent.
         folder: Name of the folder in the archive.
 
     Raises:

@@ -20,7 +20,7 @@ NAME = "nabirds"
 
 
 def _nabirds_taxonomy(root: Path) -> tuple[Taxonomy, dict[int, int]]:
-    """The hierarchy of ``hierarchy.txt`` with the names of ``classes.txt``.
+    """The hierarchy of `hierarchy.txt` with the names of `classes.txt`.
 
     Returns:
         The taxonomy, and the node of each class number.
@@ -59,7 +59,7 @@ def read_nabirds(path: Path, *, crop: bool = True) -> ListedImages:
     """List the images of NABirds.
 
     Args:
-        path: The folder with ``images.txt``, or the one above it.
+        path: The folder with `images.txt`, or the one above it.
         crop: Reduce each image to the square around the bird's box, as Barz & Denzler 2019 do (§5.1.2).
 
     Raises:

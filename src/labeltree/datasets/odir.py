@@ -111,7 +111,7 @@ def read_odir(path: Path) -> ListedImages:
 
     Args:
         path: The folder with the authors' three sets, or with the challenge's annotations and the folder of
-            its images. Annotations are ``.csv``, or ``.xlsx`` if openpyxl is installed.
+            its images. Annotations are `.csv`, or `.xlsx` if openpyxl is installed.
 
     Raises:
         DataError: If annotations are malformed.

@@ -38,8 +38,8 @@ _IMAGES, _HELD_OUT = 12, 2  # images of each product in split 2, and the number 
 def read_sop_split1(path: Path) -> ListedImages:
     """List products with eight or more images; training and test have different products (§4.5.1).
 
-    The paper says only "split almost equally"; labeltree takes the official halves, ``Ebay_train.txt`` and
-    ``Ebay_test.txt``.
+    The paper says only "split almost equally"; labeltree takes the official halves, `Ebay_train.txt` and
+    `Ebay_test.txt`.
 
     Args:
         path: The folder with these files, or its parent.
@@ -61,12 +61,12 @@ def read_sop_split2(path: Path) -> ListedImages:
     """List products with twelve images, ten of them for training and two for the test (§4.5.1).
 
     The paper draws the two at random; labeltree draws them by a hash of the image's number. If the authors'
-    lists ``sop_split2/train_path.json`` and ``test_path.json`` are beside the listings, the authors' draw is
-    used. Of the official halves only ``Ebay_train.txt`` is used, as in these lists. Every product is in both
+    lists `sop_split2/train_path.json` and `test_path.json` are beside the listings, the authors' draw is
+    used. Of the official halves only `Ebay_train.txt` is used, as in these lists. Every product is in both
     splits by design, so there are no groups.
 
     Args:
-        path: The folder with ``Ebay_train.txt``, or the one above it.
+        path: The folder with `Ebay_train.txt`, or the one above it.
 
     Raises:
         DataError: If a listing is missing or malformed.

@@ -37,7 +37,7 @@ def read_hotel(path: Path) -> Iterator[Review | str]:
     """Yield the reviews of a hotel; for an unusable review, yield the reason instead.
 
     Args:
-        path: A file ``hotel_….dat`` of tagged lines, or a JSON file with ``Reviews``.
+        path: A file `hotel_….dat` of tagged lines, or a JSON file with `Reviews`.
     """
     if path.suffix == ".json":
         yield from _parse_json(path)
@@ -46,7 +46,7 @@ def read_hotel(path: Path) -> Iterator[Review | str]:
 
 
 def _parse_lines(path: Path) -> Iterator[Review | str]:
-    """Parse tagged lines: records begin with ``<Author>``; lines without a tag continue the last one."""
+    """Parse tagged lines: records begin with `<Author>`; lines without a tag continue the last one."""
     fields: dict[str, str] = {}
     name, start, seen = "", 0, False
     with path.open(encoding="utf-8", errors="replace") as file:
@@ -113,7 +113,7 @@ def _review(hotel: str, ratings: Mapping[str, object], content: object, where: s
     ),
 )
 def open_tripadvisor(*, path: Path, progress: Progress | None = None) -> Source:
-    """Draw 10,000 and 2,000 reviews; see `review_source`. With files of both kinds, only ``.dat`` is read.
+    """Draw 10,000 and 2,000 reviews; see `review_source`. With files of both kinds, only `.dat` is read.
 
     Raises:
         DataError: If there are no reviews.

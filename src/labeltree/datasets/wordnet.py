@@ -39,7 +39,7 @@ _EXAMPLES = re.compile(r"(?:^|;)\s*\".*", re.DOTALL)
 
 
 def wordnet_folder() -> Path:
-    """The folder with ``data.noun``, ``index.noun`` and ``noun.exc``: in the cache, or as Debian installs it.
+    """The folder with `data.noun`, `index.noun` and `noun.exc`: in the cache, or as Debian installs it.
 
     Raises:
         DataError: If the files are in neither; the message has the command that downloads them.
@@ -130,7 +130,7 @@ def read_glosses(folder: Path, root: str = "animal.n.01", least: int = LEAST) ->
     Leaves with equal definitions are a group. The words of a synset are not part of its text.
 
     Args:
-        folder: Folder with ``data.noun`` and ``index.noun``.
+        folder: Folder with `data.noun` and `index.noun`.
         root: Name of the synset.
         least: Minimum number of leaves below a class.
 

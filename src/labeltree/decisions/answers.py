@@ -44,7 +44,7 @@ class Paths:
             bars: (N,) float64 threshold of each node.
 
         Returns:
-            the nodes at which the paths are cut, and their probabilities, both (n,).
+            The nodes at which the paths are cut, and their probabilities, both (n,).
         """
         step = self.nodes[:, 1:]
         goes = (step >= 0) & (self.probabilities[:, 1:] > bars[step.clamp(min=0)])
@@ -64,12 +64,12 @@ def find_paths(probabilities: Tensor, classes: ClassNodes, descent: Descent = "c
     Ties go to the first node. On a DAG, `leaf` follows the parent nearest the root.
 
     Args:
-        probabilities: class probabilities of shape (n, C).
-        classes: the classes, on a tree or a DAG.
-        descent: kind of path, `child` or `leaf`.
+        probabilities: Class probabilities of shape (n, C).
+        classes: The classes, on a tree or a DAG.
+        descent: Kind of path, `child` or `leaf`.
 
     Raises:
-        ValueError: if the descent is unknown, or the probabilities are not valid.
+        ValueError: If the descent is unknown, or the probabilities are not valid.
     """
     check_choice("descent", descent, Descent)
     parts = [_paths_of(part, classes, descent) for part in classes.parts(probabilities)]
@@ -149,7 +149,7 @@ class Answers:
         probabilities: (n,) float64 calibrated probabilities of the answers.
         cut: (n,) bool, True where the path had a finer node that was not certain enough.
         guesses: (n, K) the K most probable classes, regardless of certainty.
-        guess_probabilities: (n, K) float64 probabilities of ``guesses``.
+        guess_probabilities: (n, K) float64 probabilities of `guesses`.
         costs: (n,) expected cost of each answer; None unless answers were chosen by cost.
         p_known: (n,) float64 p-value of being like the known classes; None if there was nothing to compare
             with. See `labeltree.decisions.novelty`.
@@ -195,7 +195,7 @@ def answer_scores(answers: Tensor, labels: Tensor, taxonomy: AnyTaxonomy) -> dic
     Args:
         answers: (n,) nodes.
         labels: (n,) nodes, none missing.
-        taxonomy: taxonomy of the nodes.
+        taxonomy: Taxonomy of the nodes.
 
     Returns:
         `coverage`, the share of answers that hold the truth; `depth`, the mean depth of the answers;

@@ -34,9 +34,9 @@ def _mean_label_loss(scores: Tensor, labels: Tensor, classes: ClassNodes) -> Ten
     """Mean of −log p(label) over samples, with p the softmax of the scores (n, C) summed below the label.
 
     Args:
-        scores: class scores of shape (n, C); may carry a gradient.
+        scores: Class scores of shape (n, C); may carry a gradient.
         labels: (n,) nodes, each with a class at or below it.
-        classes: classes of the scores.
+        classes: Classes of the scores.
     """
     total = scores.new_zeros(())
     for start in range(0, len(labels), _ROWS):
@@ -58,10 +58,10 @@ def best_temperature(
     """The temperature with the least loss, between 1/1000 and 1000 or the exponentials of other bounds.
 
     Args:
-        loss: of a temperature.
-        least: logarithm of the lowest temperature.
-        most: logarithm of the highest temperature.
-        tolerance: relative error of the temperature.
+        loss: Of a temperature.
+        least: Logarithm of the lowest temperature.
+        most: Logarithm of the highest temperature.
+        tolerance: Relative error of the temperature.
     """
     from scipy.optimize import minimize_scalar
 
@@ -80,7 +80,7 @@ class StepSoftmax:
     A class with other classes below it has one more step, to itself, for samples that stay there.
 
     Args:
-        classes: the classes, on a tree.
+        classes: The classes, on a tree.
     """
 
     def __init__(self, classes: ClassNodes) -> None:
@@ -131,7 +131,7 @@ class StepSoftmax:
         """Fit the temperature of each depth (L+1,) to the steps on the paths of the labels.
 
         Args:
-            z: class log-probabilities of shape (n, C).
+            z: Class log-probabilities of shape (n, C).
             labels: (n,) nodes, each with a class at or below it.
         """
         steps = self.logs(z)
@@ -179,7 +179,7 @@ class Calibrator:
             slope and an offset per class (same source); `depth`, one temperature per depth: the conditional
             probabilities of the children of every node at depth l − 1 are raised to 1/T_l and renormalised,
             so that the probability of a node remains the sum over its children.
-        temperatures: one value for `temperature`; one per depth, coarse to fine, for `depth`.
+        temperatures: One value for `temperature`; one per depth, coarse to fine, for `depth`.
         slopes, offsets: (C,) each, for `vector`.
     """
 
@@ -215,14 +215,14 @@ def fit_calibrator(
     a class at or below their label are left out. If no sample is left, the calibrator changes nothing.
 
     Args:
-        scores: class scores of shape (n, C), of samples that the classifier was not trained on.
+        scores: Class scores of shape (n, C), of samples that the classifier was not trained on.
         labels: (n,) nodes, -1 where missing.
-        classes: classes of the scores.
-        kind: kind of calibrator; `depth` needs a tree.
-        quick: whether the fit of `vector` takes at most 20 steps, each in units of the spread of the scores.
+        classes: Classes of the scores.
+        kind: Kind of calibrator; `depth` needs a tree.
+        quick: Whether the fit of `vector` takes at most 20 steps, each in units of the spread of the scores.
 
     Raises:
-        ValueError: for an unknown kind.
+        ValueError: For an unknown kind.
     """
     check_choice("calibration", kind, CALIBRATIONS)
     usable = (labels >= 0) & (classes.counts[labels.clamp(min=0)] > 0)
@@ -243,9 +243,9 @@ def smoothed_temperature(scores: Tensor, labels: Tensor, classes: ClassNodes) ->
     Probabilistic Outputs for Support Vector Machines, Section 2.1).
 
     Args:
-        scores: class scores of shape (n, C), of samples that the classifier was not trained on.
+        scores: Class scores of shape (n, C), of samples that the classifier was not trained on.
         labels: (n,) nodes, -1 where missing.
-        classes: classes of the scores.
+        classes: Classes of the scores.
 
     Returns:
         The temperature; 1 without a sample that has a class at or below its label.

@@ -31,7 +31,7 @@ class ClassNodes:
         taxonomy: a tree or a DAG.
 
     Raises:
-        ValueError: if there is no class, or a class is missing (-1), given twice or outside the taxonomy.
+        ValueError: If there is no class, or a class is missing (-1), given twice or outside the taxonomy.
 
     Example:
         >>> import torch
@@ -118,13 +118,13 @@ class ClassNodes:
         """The probability of every node: the sum over the distinct classes at or below it.
 
         Args:
-            probabilities: class probabilities of shape (n, C), not negative.
+            probabilities: Class probabilities of shape (n, C), not negative.
 
         Returns:
             (n, N) float64.
 
         Raises:
-            ValueError: for another shape, negative entries, NaN, or rows that sum to more than 1.
+            ValueError: For another shape, negative entries, NaN, or rows that sum to more than 1.
         """
         given = self.check_probabilities(probabilities)
         return torch.from_numpy(np.ascontiguousarray((self.above @ given.numpy().T).T))
@@ -133,7 +133,7 @@ class ClassNodes:
         """Class probabilities of shape (n, C) as float64.
 
         Raises:
-            ValueError: for another shape, negative entries, NaN, or rows that sum to more than 1.
+            ValueError: For another shape, negative entries, NaN, or rows that sum to more than 1.
         """
         if probabilities.ndim != 2 or probabilities.shape[1] != len(self):
             raise ValueError(

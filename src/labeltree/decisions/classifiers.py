@@ -98,8 +98,8 @@ class PrototypeScores:
         classes: (C,) nodes of the classes.
         prototypes: (C, d) float64 class means.
         geometry: `sphere`, `euclidean` or `poincare`.
-        curvature: curvature of the Poincaré ball.
-        of_features: whether x are the features, compared by cosine, and not the embeddings.
+        curvature: Curvature of the Poincaré ball.
+        of_features: Whether x are the features, compared by cosine, and not the embeddings.
         scale: s. Distances alone are no logits: on the sphere they differ by 4 at most, so that all classes
             would come out about equally probable.
     """
@@ -143,18 +143,18 @@ def fit_linear(
     """Learn the linear probe of the evaluation: balanced logistic regression on standardised features.
 
     Args:
-        table: table of the encoder.
+        table: Table of the encoder.
         labels: (n,) class of each row, -1 for rows that are not learned from.
-        standardize: standardise every column before the fit; the returned classifier takes raw columns.
-        balanced: give every class the same total weight; see `LinearProbe`.
-        C: inverse strength of the penalty.
+        standardize: Standardise every column before the fit; the returned classifier takes raw columns.
+        balanced: Give every class the same total weight; see `LinearProbe`.
+        C: Inverse strength of the penalty.
 
     Returns:
-        the classifier, and an upper bound of the relative gap between the objective and its minimum; 0 if the
+        The classifier, and an upper bound of the relative gap between the objective and its minimum; 0 if the
         solver converged.
 
     Raises:
-        DataError: if no row has a class.
+        DataError: If no row has a class.
     """
     rows = labels >= 0
     if not bool(rows.any()):
@@ -174,7 +174,7 @@ def fit_lda(table: EmbeddingTable, labels: Tensor) -> LinearScores:
     """Learn the discriminants of the features, see `fit_discriminants`; the arguments are `fit_linear`'s.
 
     Raises:
-        DataError: if no row has a class.
+        DataError: If no row has a class.
     """
     rows = labels >= 0
     if not bool(rows.any()):
@@ -193,12 +193,12 @@ def fit_prototypes(table: EmbeddingTable, labels: Tensor, taxonomy: Taxonomy) ->
     """The mean embedding of every class, in the table's geometry.
 
     Args:
-        table: table of the encoder.
+        table: Table of the encoder.
         labels: (n,) class of each row, -1 for rows that are not learned from.
-        taxonomy: taxonomy of the labels.
+        taxonomy: Taxonomy of the labels.
 
     Raises:
-        DataError: if no row has a class.
+        DataError: If no row has a class.
     """
     classes = torch.unique(labels[labels >= 0])
     if not len(classes):
@@ -210,10 +210,10 @@ def fit_prototypes(table: EmbeddingTable, labels: Tensor, taxonomy: Taxonomy) ->
 def classifier_from(
     tensors: Mapping[str, Tensor], geometry: str, curvature: float, *, of_features: bool = False
 ) -> LinearScores | PrototypeScores:
-    """Rebuild a classifier from its ``tensors``; for the other arguments see `PrototypeScores`.
+    """Rebuild a classifier from its `tensors`; for the other arguments see `PrototypeScores`.
 
     Raises:
-        DataError: if a tensor is missing, or has the wrong shape or dtype.
+        DataError: If a tensor is missing, or has the wrong shape or dtype.
     """
     classes = tensors.get("classes")
     linear = "weight" in tensors
@@ -282,10 +282,10 @@ class ClassScores(Protocol):
 
     @property
     def classes(self) -> Tensor:
-        """``(C,)`` nodes of the classes."""
+        """`(C,)` nodes of the classes."""
 
     def __call__(self, table: EmbeddingTable, /) -> Tensor:
-        """Class scores ``(n, C)`` float64 of a table of the same encoder."""
+        """Class scores `(n, C)` float64 of a table of the same encoder."""
 
 
 @dataclass(frozen=True)
@@ -293,10 +293,10 @@ class MergedScores:
     """A classifier some of whose classes are the same node: their probabilities add up.
 
     Attributes:
-        scores: the classifier.
-        classes: ``(C,)`` distinct nodes.
-        columns: ``(K,)`` for each class of ``scores`` the position of its node in ``classes``.
-        temperature: what scores are divided by to be logits of probabilities, see `merging_temperature`. If
+        scores: The classifier.
+        classes: `(C,)` distinct nodes.
+        columns: `(K,)` for each class of `scores` the position of its node in `classes`.
+        temperature: What scores are divided by to be logits of probabilities, see `merging_temperature`. If
             all classes came out about equally probable, the merged ones would always win.
     """
 
@@ -306,17 +306,17 @@ class MergedScores:
     temperature: float = 1.0
 
     def __call__(self, table: EmbeddingTable, /) -> Tensor:
-        """Class scores ``(n, C)`` float64 of a table of the same encoder."""
+        """Class scores `(n, C)` float64 of a table of the same encoder."""
         return merge_columns(self.scores(table).double() / self.temperature, self.columns, len(self.classes))
 
 
 def merge_columns(scores: Tensor, columns: Tensor, count: int) -> Tensor:
-    """Scores ``(n, count)`` whose softmax is that of ``scores`` with the probabilities of classes added up.
+    """Scores `(n, count)` whose softmax is that of `scores` with the probabilities of classes added up.
 
     Args:
-        scores: class scores ``(n, K)`` float64.
-        columns: ``(K,)`` new column of each class; every new column has at least one.
-        count: number of new columns.
+        scores: Class scores `(n, K)` float64.
+        columns: `(K,)` new column of each class; every new column has at least one.
+        count: Number of new columns.
     """
     largest = scores.new_full((scores.shape[0], count), -1e300)
     largest = largest.scatter_reduce(1, columns.expand(scores.shape[0], -1), scores, "amax")
@@ -330,9 +330,9 @@ def merging_temperature(scores: ClassScores, held: EmbeddingTable, taxonomy: Tax
     Few samples, all answered rightly, do not make it sure of everything: see `smoothed_temperature`.
 
     Args:
-        scores: the classifier.
-        held: labelled samples that it has not learned from; without any, the temperature is 1.
-        taxonomy: taxonomy of its classes and of the labels.
+        scores: The classifier.
+        held: Labelled samples that it has not learned from; without any, the temperature is 1.
+        taxonomy: Taxonomy of its classes and of the labels.
     """
     if not len(held):
         return 1.0
@@ -343,9 +343,9 @@ def remap_classes(scores: ClassScores, nodes: Tensor | None = None, temperature:
     """The classifier with other nodes for its classes, each node one class; see `MergedScores`.
 
     Args:
-        scores: the classifier.
-        nodes: ``(K,)`` the node of each class; None: those that it has.
-        temperature: see `merging_temperature`; it matters only where classes are merged.
+        scores: The classifier.
+        nodes: `(K,)` the node of each class; None: those that it has.
+        temperature: See `merging_temperature`; it matters only where classes are merged.
 
     Example:
         >>> means = PrototypeScores(torch.tensor([1, 2, 3]), torch.eye(3).double(), "euclidean")
@@ -371,19 +371,19 @@ class ChosenClassifier:
     """The classifier that answers, and the reason for the choice.
 
     Attributes:
-        name: one of `CLASSIFIER_WORDS`.
-        asked: the requested classifier; ``auto`` chooses by hierarchical F1 on validation samples.
-        accuracies: validation accuracy of each classifier; empty without validation samples.
-        samples: number of validation samples.
-        offered: the classifiers to choose from.
+        name: One of `CLASSIFIER_WORDS`.
+        asked: The requested classifier; `auto` chooses by hierarchical F1 on validation samples.
+        accuracies: Validation accuracy of each classifier; empty without validation samples.
+        samples: Number of validation samples.
+        offered: The classifiers to choose from.
         one_class: True if all validation samples are of one class, so that accuracy cannot rank classifiers.
-        new_class_samples: how many of the samples are of classes that were added to a trained run; the
+        new_class_samples: How many of the samples are of classes that were added to a trained run; the
             accuracies are then the means of those on known and on new classes.
-        few_samples: how many samples a new class has (the median), if prototypes answer because of it.
-        features: whether the encoder has features, which the probe reads; else it reads embeddings.
-        hierarchical_f1: validation hierarchical F1 of each classifier, which `auto` chooses by; empty if only
+        few_samples: How many samples a new class has (the median), if prototypes answer because of it.
+        features: Whether the encoder has features, which the probe reads; else it reads embeddings.
+        hierarchical_f1: Validation hierarchical F1 of each classifier, which `auto` chooses by; empty if only
             the accuracies are known, which then decide.
-        space: what a search in the run uses.
+        space: What a search in the run uses.
     """
 
     name: ClassifierKind
@@ -461,7 +461,7 @@ class ChosenClassifier:
         """Read a dictionary written by `to_dict`.
 
         Raises:
-            ValueError: if the dictionary is not valid.
+            ValueError: If the dictionary is not valid.
         """
         name, asked = content.get("name"), content.get("asked")
         accuracies, samples = content.get("accuracies"), content.get("samples")
@@ -511,14 +511,14 @@ def choose_classifier(
     chosen, because every encoder has one and methods then remain comparable.
 
     Args:
-        answers: the nodes ``(m,)`` that each classifier predicts for the validation samples; -1 for none.
-        truth: ``(m,)`` finest labels of the validation samples.
-        taxonomy: taxonomy of the nodes.
-        asked: the requested classifier, or ``auto``.
+        answers: The nodes `(m,)` that each classifier predicts for the validation samples; -1 for none.
+        truth: `(m,)` finest labels of the validation samples.
+        taxonomy: Taxonomy of the nodes.
+        asked: The requested classifier, or `auto`.
 
     Raises:
-        ValueError: if ``asked`` is unknown.
-        DataError: if the requested classifier is not available.
+        ValueError: If `asked` is unknown.
+        DataError: If the requested classifier is not available.
 
     Example:
         >>> from labeltree import Taxonomy
@@ -569,12 +569,12 @@ class Classifiers:
     """The classifiers of an encoder, and the choice of the one that answers.
 
     Attributes:
-        fitted: the classifiers that were learned from the training samples, by kind.
-        chosen: the classifier that answers.
-        own: the classifier that was trained with the encoder; None if there is none or it has no scores.
-        gap: upper bound of the relative gap between the probe's objective and its minimum; 0 if the solver
+        fitted: The classifiers that were learned from the training samples, by kind.
+        chosen: The classifier that answers.
+        own: The classifier that was trained with the encoder; None if there is none or it has no scores.
+        gap: Upper bound of the relative gap between the probe's objective and its minimum; 0 if the solver
             converged.
-        temperatures: by name of a classifier, what its scores are divided by before classes of one node are
+        temperatures: By name of a classifier, what its scores are divided by before classes of one node are
             merged; 1 where there is none.
     """
 
@@ -611,7 +611,7 @@ class Classifiers:
         """The function that computes class scores; by default that of the chosen classifier.
 
         Raises:
-            DataError: if the encoder's own classifier is meant, and only its answers are known.
+            DataError: If the encoder's own classifier is meant, and only its answers are known.
         """
         name = name or self.chosen.name
         chosen = self.own if name == "own" else self.fitted.get(name)
@@ -634,17 +634,17 @@ def fit_classifiers(
     """Learn the classifiers of a table, and choose one by hierarchical F1 on validation.
 
     Args:
-        table: table of the encoder.
-        taxonomy: taxonomy of the labels.
-        learned: rows to learn from, with finest labels.
-        held: validation rows, with finest labels and not in ``learned``; may be empty.
-        asked: the requested classifier, or ``auto``.
-        own: the classifier that was trained with the encoder, if it computes class scores.
-        own_answers: ``(n,)`` nodes that the own classifier answers, −1 for none, if it has no scores.
-        standardize: standardise the features for the probe, see `fit_linear`.
+        table: Table of the encoder.
+        taxonomy: Taxonomy of the labels.
+        learned: Rows to learn from, with finest labels.
+        held: Validation rows, with finest labels and not in `learned`; may be empty.
+        asked: The requested classifier, or `auto`.
+        own: The classifier that was trained with the encoder, if it computes class scores.
+        own_answers: `(n,)` nodes that the own classifier answers, −1 for none, if it has no scores.
+        standardize: Standardise the features for the probe, see `fit_linear`.
 
     Raises:
-        DataError: if there is nothing to learn from, or the requested classifier is not available.
+        DataError: If there is nothing to learn from, or the requested classifier is not available.
     """
     labels = torch.full_like(table.nodes, -1)
     labels[learned] = table.nodes[learned]
@@ -677,7 +677,7 @@ def classifiers_of_features(known: Classifiers) -> Classifiers:
     """The classifiers of the same features without a head: their embeddings are the features themselves.
 
     Args:
-        known: the classifiers of a table with these features.
+        known: The classifiers of a table with these features.
     """
     means = known.fitted.get("feature-means")
     if not isinstance(means, PrototypeScores):
@@ -699,7 +699,7 @@ def classifiers_of_features(known: Classifiers) -> Classifiers:
 
 
 def classify(scores: ClassScores, table: EmbeddingTable) -> Tensor:
-    """The class of the largest score, ``(n,)``; ties go to the first class."""
+    """The class of the largest score, `(n,)`; ties go to the first class."""
     if not len(table):
         return scores.classes[:0]
     return scores.classes[scores(table).argmax(1)]

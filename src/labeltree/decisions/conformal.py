@@ -44,7 +44,7 @@ def group_codes(groups: Tensor | None, count: int) -> Tensor:
 
     Args:
         groups: (n,) int64 group ids, -1 for a sample that is a group of its own; None: every sample is.
-        count: number of samples, n.
+        count: Number of samples, n.
     """
     if groups is None:
         return torch.arange(count)
@@ -65,9 +65,9 @@ def share_of_groups(rows: Tensor, groups: Tensor | None, share: float, seed: int
 
     Args:
         rows: (n,) bool, the selected rows.
-        groups: see `group_codes`.
-        share: share of the groups to draw, from 0 to 1.
-        seed: random seed of the draw.
+        groups: See `group_codes`.
+        share: Share of the groups to draw, from 0 to 1.
+        seed: Random seed of the draw.
     """
     codes = group_codes(groups, len(rows))
     present = torch.unique(codes[rows])
@@ -85,9 +85,9 @@ def conformal_scores(paths: Paths, labels: Tensor, taxonomy: AnyTaxonomy) -> Ten
     Section 3).
 
     Args:
-        paths: paths of n samples.
+        paths: Paths of n samples.
         labels: (n,) nodes, none missing, each deciding whether any answer is right (`ClassNodes.judges`).
-        taxonomy: taxonomy of the nodes, a tree or a DAG.
+        taxonomy: Taxonomy of the nodes, a tree or a DAG.
     """
     check_nodes("labels", labels, taxonomy)
     check_same_length("paths", paths.nodes, "labels", labels)
@@ -105,21 +105,21 @@ def threshold(scores: Tensor, promise: Promise, groups: Tensor | None = None) ->
     """The smallest threshold t that keeps the promise when nodes with probability above t are answered.
 
     Without groups it is the ⌈(n+1)·coverage⌉-th smallest score: the scores of n calibration samples and of a
-    new sample are exchangeable, so the new score is at most t with probability at least ``coverage``. With
+    new sample are exchangeable, so the new score is at most t with probability at least `coverage`. With
     exchangeable groups, either each sample has weight 1/(size of its group), which gives the same guarantee
     for a random sample of a new group (Lee, Barber & Willett 2023, Section 3), or each group is represented
     by its largest score, which gives it for all samples of a new group at once.
 
     Args:
         scores: (n,) `conformal_scores`.
-        promise: the required coverage.
+        promise: The required coverage.
         groups: (n,) int64 group ids, -1 for a sample that is a group of its own.
 
     Returns:
         t, infinite if there are too few samples (see `samples_needed`): then only the root is answered.
 
     Raises:
-        ValueError: if `confidence` is requested for single samples of larger groups; there is no such bound.
+        ValueError: If `confidence` is requested for single samples of larger groups; there is no such bound.
     """
     if not len(scores):
         return math.inf
@@ -142,14 +142,14 @@ def threshold(scores: Tensor, promise: Promise, groups: Tensor | None = None) ->
 class ThresholdSteps:
     """The thresholds of all coverages, as steps: what other programs need to keep a promise.
 
-    The threshold of a coverage is the first of ``thresholds`` whose ``reached`` is at least
-    coverage · ``total`` − ``tolerance``; there is none if the coverage needs more samples than there are.
+    The threshold of a coverage is the first of `thresholds` whose `reached` is at least
+    coverage · `total` − `tolerance`; there is none if the coverage needs more samples than there are.
 
     Attributes:
         reached: (k,) number of calibration samples, or weight of their groups, up to each threshold.
         thresholds: (k,) distinct thresholds, ascending.
-        total: number of samples or groups, and one more for the new sample.
-        tolerance: for the rounding of sums of weights; 0 without groups.
+        total: Number of samples or groups, and one more for the new sample.
+        tolerance: For the rounding of sums of weights; 0 without groups.
     """
 
     reached: tuple[float, ...]
@@ -187,7 +187,7 @@ def samples_needed(promise: Promise) -> int:
 
 
 def check_enough(count: int, promise: Promise, what: str = "calibration samples") -> None:
-    """Raise a `DataError` that names the required number if ``count`` is smaller."""
+    """Raise a `DataError` that names the required number if `count` is smaller."""
     needed = samples_needed(promise)
     if count < needed:
         within = math.floor(1e4 * count / (count + 1)) / 1e4 if count else 0.0
@@ -248,11 +248,11 @@ def thresholds_by_category(
     Args:
         scores: (n,) `conformal_scores`.
         categories: (n,) node of each sample's category.
-        promise: the required coverage.
+        promise: The required coverage.
         groups: (n,) group ids or None, see `threshold`.
 
     Returns:
-        the threshold of each category, the threshold of all categories without samples, and the pooled
+        The threshold of each category, the threshold of all categories without samples, and the pooled
         categories.
     """
 
@@ -285,9 +285,9 @@ def bars_of(thresholds: Mapping[int, float], rest: float, depth: int, taxonomy: 
     no category loses a label whose score is at most the category's threshold.
 
     Args:
-        thresholds: threshold of each category: nodes at `depth`, and labels above it.
-        rest: threshold of all other categories.
-        depth: depth of the categories.
+        thresholds: Threshold of each category: nodes at `depth`, and labels above it.
+        rest: Threshold of all other categories.
+        depth: Depth of the categories.
         taxonomy: a tree.
     """
     tree = check_tree("categories at a depth", taxonomy)

@@ -36,7 +36,7 @@ class TreeCost:
 
     Attributes:
         distance: `height` or `edges`.
-        coarse: factor for right but coarse answers, in [0, 1]; None: 0.5 for `height`, and 1 for `edges`,
+        coarse: Factor for right but coarse answers, in [0, 1]; None: 0.5 for `height`, and 1 for `edges`,
             which already charges coarse answers less: with 1, a step down pays off if it is right with
             probability above 1/2.
     """
@@ -79,8 +79,8 @@ def expected_costs(probabilities: Tensor, classes: ClassNodes, cost: TreeCost | 
     given matrix, it is the product with the matrix, O(N·C).
 
     Args:
-        probabilities: class probabilities of shape (n, C).
-        classes: the classes, on a tree or a DAG.
+        probabilities: Class probabilities of shape (n, C).
+        classes: The classes, on a tree or a DAG.
         cost: a `TreeCost`, or a cost matrix (N, C) of answers by true classes; infinite = never answered.
     """
     of_nodes = classes.node_probabilities(probabilities)
@@ -165,9 +165,9 @@ def read_costs(path: str | Path, classes: ClassNodes) -> Tensor:
     a node without a row is never answered.
 
     Raises:
-        DataError: if the file cannot be read, a number is missing, negative or not a number, or a class has
+        DataError: If the file cannot be read, a number is missing, negative or not a number, or a class has
             no column.
-        TaxonomyError: if a name is not in the taxonomy.
+        TaxonomyError: If a name is not in the taxonomy.
     """
     path, taxonomy = Path(path), classes.taxonomy
     with _COSTS.reading(path, "it is no table (.csv)"):

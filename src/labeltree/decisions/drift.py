@@ -62,10 +62,10 @@ class Drift:
     """The outcome of the tests of one batch.
 
     Attributes:
-        p_values: the p-value of each test by name: ``distance``, ``certainty``, ``embeddings``.
-        directions: how the batch would differ, in words, by name, whether or not that is more than chance.
-        count: the number of samples or groups of the batch.
-        unit: what was counted: ``samples`` or ``groups``.
+        p_values: The p-value of each test by name: `distance`, `certainty`, `embeddings`.
+        directions: How the batch would differ, in words, by name, whether or not that is more than chance.
+        count: The number of samples or groups of the batch.
+        unit: What was counted: `samples` or `groups`.
     """
 
     p_values: Mapping[str, float]
@@ -113,10 +113,10 @@ class DriftRule:
     """Held-out samples, with which batches are compared.
 
     Attributes:
-        held: what the tests read of the held-out samples.
-        reference: the samples that distances are measured to.
-        taxonomy: the tree of their labels.
-        seed: of the draws.
+        held: What the tests read of the held-out samples.
+        reference: The samples that distances are measured to.
+        taxonomy: The tree of their labels.
+        seed: Of the draws.
     """
 
     held: Seen
@@ -188,14 +188,14 @@ def fit_drift(
     """Read the held-out samples that batches will be compared with.
 
     Args:
-        reference: labelled samples, such as those of training.
+        reference: Labelled samples, such as those of training.
         held: n samples that the encoder was not trained on, from the source that coverage was calibrated on.
         probabilities: (n, C) their class probabilities.
-        taxonomy: the tree of the labels.
-        seed: of the draws.
+        taxonomy: The tree of the labels.
+        seed: Of the draws.
 
     Raises:
-        DataError: if one of the tables is empty.
+        DataError: If one of the tables is empty.
     """
     known = Reference.of(reference)
     if not len(known) or not len(held):

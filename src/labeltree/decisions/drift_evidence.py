@@ -33,7 +33,7 @@ class DriftEvidence:
     p-values would depend on each other, and alarms be more frequent than is said.
 
     Args:
-        rule: the held-out samples, which are not of groups, and the reference.
+        rule: The held-out samples, which are not of groups, and the reference.
     """
 
     def __init__(self, rule: DriftRule) -> None:

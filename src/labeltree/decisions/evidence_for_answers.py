@@ -24,10 +24,10 @@ class Neighbour:
     """A training sample near the sample that is asked about.
 
     Attributes:
-        node: its label.
-        distance: its distance, in the geometry of the embeddings.
-        name: its file, or its data set and id; None if it is not known.
-        row: its row among the training samples that were compared.
+        node: Its label.
+        distance: Its distance, in the geometry of the embeddings.
+        name: Its file, or its data set and id; None if it is not known.
+        row: Its row among the training samples that were compared.
     """
 
     node: int
@@ -45,11 +45,11 @@ class Step:
     """One step from a node to a child of it.
 
     Attributes:
-        node: the child.
-        probability: its probability.
-        taken: whether the answer goes at least so far.
-        speaks_for: the nearest training sample at or below the child; None if there is none.
-        speaks_against: the nearest one at or below its parent that is not below the child.
+        node: The child.
+        probability: Its probability.
+        taken: Whether the answer goes at least so far.
+        speaks_for: The nearest training sample at or below the child; None if there is none.
+        speaks_against: The nearest one at or below its parent that is not below the child.
     """
 
     node: int
@@ -87,8 +87,8 @@ def find_evidence(
         paths: (n, D) likely path of each sample, see `labeltree.decisions.Paths`.
         answers: (n,) answered nodes; one that is not on its path is explained by the path that leads to it.
         probabilities: (n, C) class probabilities.
-        classes: the classes.
-        taxonomy: of labels and answers.
+        classes: The classes.
+        taxonomy: Of labels and answers.
         names: (m,) names of the training samples, None where one is not known.
     """
     evidence = []

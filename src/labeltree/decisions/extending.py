@@ -44,25 +44,25 @@ def extend_classifiers(
 ) -> Classifiers:
     """The probe and the prototypes of an encoder with further classes, or with fewer.
 
-    Prototypes of known classes stay as they are; those of ``added`` are the means of their embeddings. The
+    Prototypes of known classes stay as they are; those of `added` are the means of their embeddings. The
     probe is learned again, each class with the same total weight, if there are added classes. The one with
     the better mean of two accuracies answers, on held-out samples of known and of new classes. Where no
     sample of a new class is held out, prototypes answer if new classes have fewer than `FEW` samples (their
     median); else accuracy on known ones decides.
 
     Args:
-        known: the classifiers before.
-        table: embeddings of samples of old and new classes.
-        taxonomy: the taxonomy of their labels, which holds the new classes.
-        learned: rows to learn from.
-        held: other rows, which choose the classifier; may be empty.
-        classes: ``(C,)`` the classes that shall answer, ascending.
-        added: those of them that are new, or have new samples.
-        places: for each node of the taxonomy of ``known`` the node in ``taxonomy``; None = the same node.
-        asked: the requested classifier.
+        known: The classifiers before.
+        table: Embeddings of samples of old and new classes.
+        taxonomy: The taxonomy of their labels, which holds the new classes.
+        learned: Rows to learn from.
+        held: Other rows, which choose the classifier; may be empty.
+        classes: `(C,)` the classes that shall answer, ascending.
+        added: Those of them that are new, or have new samples.
+        places: For each node of the taxonomy of `known` the node in `taxonomy`; None = the same node.
+        asked: The requested classifier.
 
     Raises:
-        DataError: if the samples lack some of the classes, or the requested classifier cannot have them all.
+        DataError: If the samples lack some of the classes, or the requested classifier cannot have them all.
     """
     moved = known.prototypes.classes if places is None else places[known.prototypes.classes]
     labels = torch.full_like(table.nodes, -1)

@@ -35,12 +35,12 @@ class GroupRule:
     """How the samples of a group are combined, and the decision rule for groups.
 
     Attributes:
-        how: the aggregation; see `group_probabilities`.
-        rule: decision rule from log-probabilities of groups to answers.
-        accuracies: share of held-out groups whose most probable class is right, by aggregation; empty if they
+        how: The aggregation; see `group_probabilities`.
+        rule: Decision rule from log-probabilities of groups to answers.
+        accuracies: Share of held-out groups whose most probable class is right, by aggregation; empty if they
             are too few to choose by.
-        count: number of held-out groups that chose it.
-        conflicts: number of those that were left out because their labels contradict each other.
+        count: Number of held-out groups that chose it.
+        conflicts: Number of those that were left out because their labels contradict each other.
     """
 
     how: Aggregation
@@ -57,7 +57,7 @@ class GroupRule:
             groups: (n,) group of each sample, -1 for a sample that is a group of its own.
 
         Returns:
-            the groups (g,), ascending, then the samples without a group, as -1; and their scores (g, C), for
+            The groups (g,), ascending, then the samples without a group, as -1; and their scores (g, C), for
             `rule`.
         """
         pooled = group_probabilities(probabilities, groups, self.how)
@@ -95,25 +95,25 @@ def fit_group_rule(
 
     The aggregation with the most right groups is chosen; of several, the one with the largest mean
     log-probability of the labels. A part of the groups chooses it, and fits the calibrator; the thresholds
-    come from the others alone. If that part has fewer than 30 groups, it is ``logits``. A group has the
+    come from the others alone. If that part has fewer than 30 groups, it is `logits`. A group has the
     finest of its samples' labels; groups whose labels contradict each other are left out.
 
     Args:
         probabilities: (n, C) calibrated class probabilities of held-out samples.
         labels: (n,) nodes, -1 where missing.
         groups: (n,) group of each sample, -1 for a sample that is a group of its own.
-        classes: classes of the probabilities.
+        classes: Classes of the probabilities.
         within: (n,) the larger unit of each sample, such as the patient of a lesion, -1 for none; those of
             one unit are not independent. None: groups are.
-        calibration: see `fit_rule`.
-        descent: see `fit_rule`.
-        share: share of the groups that choose the aggregation and fit the calibrator.
-        seed: of the choice of these groups.
+        calibration: See `fit_rule`.
+        descent: See `fit_rule`.
+        share: Share of the groups that choose the aggregation and fit the calibrator.
+        seed: Of the choice of these groups.
         for_probabilities: (n,) bool, the samples whose groups choose and fit instead of a share, see
             `fit_rule`.
 
     Raises:
-        DataError: if no group has a label that decides about answers.
+        DataError: If no group has a label that decides about answers.
     """
     known = labels >= 0
     conflicted = torch.zeros_like(known)

@@ -23,10 +23,10 @@ def may_be_kept(promised: float, measured: float, high: float, calibrated: int) 
     errors of independent numbers.
 
     Args:
-        promised: the promised coverage c.
-        measured: the coverage of the test samples.
-        high: upper end of its confidence interval; NaN if there is none.
-        calibrated: number n of calibration samples (or groups) that the thresholds come from; 0 if unknown.
+        promised: The promised coverage c.
+        measured: The coverage of the test samples.
+        high: Upper end of its confidence interval; NaN if there is none.
+        calibrated: Number n of calibration samples (or groups) that the thresholds come from; 0 if unknown.
     """
     of_draw = 1.96 * math.sqrt(promised * (1 - promised) / (calibrated + 2)) if calibrated else 0.0
     of_test = 0.0 if math.isnan(high) else high - measured
@@ -41,12 +41,12 @@ def is_kept(
     That is so of fewer than 20 answers, and of fewer than six groups, which are too few for an interval.
 
     Args:
-        promised: see `may_be_kept`.
-        measured: see there.
-        high: see there.
-        calibrated: see there.
-        samples: number of answers.
-        groups: number of their groups; None without groups.
+        promised: See `may_be_kept`.
+        measured: See there.
+        high: See there.
+        calibrated: See there.
+        samples: Number of answers.
+        groups: Number of their groups; None without groups.
     """
     if samples < _FEW_ANSWERS or (groups is not None and groups < _FEW_GROUPS):
         return None
@@ -66,7 +66,7 @@ def group_coverage(holds: Tensor, groups: Tensor) -> tuple[Tensor, Tensor]:
         groups: (n,) group of each answer, −1 for one that is a group of its own.
 
     Returns:
-        the shares (g,) float64, and the last row (g,) of each group.
+        The shares (g,) float64, and the last row (g,) of each group.
     """
     codes = group_codes(groups, len(groups))
     count = int(codes.max()) + 1 if len(codes) else 0

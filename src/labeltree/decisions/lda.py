@@ -12,10 +12,10 @@ def shrinkage(centred: Tensor) -> float:
     """The share of Ledoit & Wolf (2004) by which a covariance is drawn towards a multiple of the identity.
 
     Args:
-        centred: ``(n, d)`` float64 rows with mean 0.
+        centred: `(n, d)` float64 rows with mean 0.
 
     Returns:
-        A share in [0, 1], as ``sklearn.covariance.ledoit_wolf_shrinkage`` has it; 0 for constant rows.
+        A share in [0, 1], as `sklearn.covariance.ledoit_wolf_shrinkage` has it; 0 for constant rows.
 
     Example:
         >>> shrinkage(torch.tensor([[1.0, 0.0], [-1.0, 0.0]], dtype=torch.float64))
@@ -37,11 +37,11 @@ def fit_discriminants(vectors: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, 
     than samples, only their products are formed.
 
     Args:
-        vectors: ``(n, d)``.
-        labels: ``(n,)`` class of each.
+        vectors: `(n, d)`.
+        labels: `(n,)` class of each.
 
     Returns:
-        classes ``(C,)``, weight ``(d, C)`` and bias ``(C,)``, float64.
+        Classes `(C,)`, weight `(d, C)` and bias `(C,)`, float64.
     """
     classes, places, counts = torch.unique(labels, return_inverse=True, return_counts=True)
     points = vectors.double()

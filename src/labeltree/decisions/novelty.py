@@ -43,7 +43,7 @@ class Distances:
     Attributes:
         values: (m,) float64, ascending.
         weights: (m,) float64, 1 over the size of the sample's group; they sum to the number of groups.
-        count: number of groups.
+        count: Number of groups.
     """
 
     values: Tensor
@@ -89,12 +89,12 @@ class NoveltyRule:
     """Reference samples, and the distances to them at which held-out samples lie.
 
     Attributes:
-        reference: the labelled samples that new ones are compared with.
-        taxonomy: the tree of their labels.
-        known: distances of held-out samples to the nearest reference sample.
-        within: for inner nodes, distances of the held-out samples below to the nearest reference sample of
+        reference: The labelled samples that new ones are compared with.
+        taxonomy: The tree of their labels.
+        known: Distances of held-out samples to the nearest reference sample.
+        within: For inner nodes, distances of the held-out samples below to the nearest reference sample of
             the node that is not of their own child: as far as samples of an unknown child would be.
-        by_depth: the same of all nodes at a depth together, for nodes with few held-out samples.
+        by_depth: The same of all nodes at a depth together, for nodes with few held-out samples.
     """
 
     reference: Reference
@@ -113,7 +113,7 @@ class NoveltyRule:
         Args:
             table: n samples of the same encoder.
             paths: (n, D) nodes from the root down to a class, -1 after the end; see `Paths`.
-            level: an unknown child of a node is fitting if its p-value among the node's distances is larger.
+            level: An unknown child of a node is fitting if its p-value among the node's distances is larger.
         """
         nearest, nodes = [], []
         rows = max(1, _AT_ONCE // max(self.taxonomy.num_nodes, len(self.reference), 1))
@@ -155,12 +155,12 @@ def mark_unknown(answers: Answers, paths: Paths, fit: Fit, false_alarms: float) 
 
     Args:
         answers: n answers; those that were chosen by cost are only marked.
-        paths: their paths.
-        fit: how well the samples fit.
-        false_alarms: the share of samples of known classes that may be called unknown, from 0 to below 1.
+        paths: Their paths.
+        fit: How well the samples fit.
+        false_alarms: The share of samples of known classes that may be called unknown, from 0 to below 1.
 
     Raises:
-        ValueError: if the share is outside of that range.
+        ValueError: If the share is outside of that range.
     """
     check_false_alarms(false_alarms)
     unknown = fit.p_values <= false_alarms + _ROUNDING
@@ -186,7 +186,7 @@ class Reference:
     Attributes:
         points: (m, d) float64 embeddings.
         nodes: (m,) their labels.
-        space: geometry of the embeddings.
+        space: Geometry of the embeddings.
     """
 
     points: Tensor
@@ -208,8 +208,8 @@ def nearest_by_node(points: Tensor, reference: Reference, taxonomy: Taxonomy) ->
 
     Args:
         points: (n, d) embeddings in the space of the reference.
-        reference: the samples.
-        taxonomy: the tree of their labels.
+        reference: The samples.
+        taxonomy: The tree of their labels.
 
     Returns:
         (n, N) float64 distances to the samples at or below each node, and to those labelled with the node
@@ -257,15 +257,15 @@ def fit_novelty(
     """Measure how far held-out samples of known classes lie from the reference samples.
 
     Args:
-        reference: labelled samples, such as those of training; with the same encoder as
-        held: labelled samples that the encoder was not trained on. Of more than 2,000 groups (samples, where
+        reference: Labelled samples, such as those of training; with the same encoder as
+        held: Labelled samples that the encoder was not trained on. Of more than 2,000 groups (samples, where
             there are no groups) as many are drawn, and of large groups some samples; the draw does not hang
             on the order of the samples.
-        taxonomy: the tree of the labels.
-        seed: of the draw.
+        taxonomy: The tree of the labels.
+        seed: Of the draw.
 
     Raises:
-        DataError: if one of them holds no sample with a label.
+        DataError: If one of them holds no sample with a label.
     """
     labelled = reference.nodes > 0
     held = held.rows(held.nodes > 0)

@@ -17,7 +17,7 @@ __all__ = ["check_instance", "posterior_embeddings"]
 
 
 def check_instance(instance: object) -> None:
-    """Raise a ValueError unless ``instance``, a weight, is a number from 0."""
+    """Raise a ValueError unless `instance`, a weight, is a number from 0."""
     check_number("instance", instance, "a number from 0 (the classes alone)", 0)
 
 
@@ -37,7 +37,7 @@ def posterior_embeddings(
     are right and the samples independent, no order of the results has a larger expected sum of similarities
     among the first k, for any k. If the probabilities are too certain or too uncertain, this does not hold:
     calibrate them (`fit_calibrator`) on samples that the classifier was not trained on. Samples with the same
-    probabilities lie at one point, and a class without training samples has none; ``instance`` puts vectors
+    probabilities lie at one point, and a class without training samples has none; `instance` puts vectors
     beside the classes, which tell such samples apart.
 
     The mean of class embeddings by probabilities is ConSE (Norouzi et al. 2014, Zero-Shot Learning by Convex
@@ -45,22 +45,22 @@ def posterior_embeddings(
     Denzler 2019, Hierarchy-Based Image Embeddings for Semantic Image Retrieval).
 
     Args:
-        probabilities: ``(n, c)`` of the classes, calibrated.
-        classes: ``(c,)`` distinct nodes, none above another.
+        probabilities: `(n, c)` of the classes, calibrated.
+        classes: `(c,)` distinct nodes, none above another.
         taxonomy: a tree.
-        similarity: of two classes, by the ``height`` or the ``depth`` of their lowest common ancestor.
-        tree: how much the taxonomy counts, from 0 (classes are equal or different) to 1.
-        vectors: ``(n, d)`` of the same samples, such as the features of an encoder, which are brought to unit
+        similarity: Of two classes, by the `height` or the `depth` of their lowest common ancestor.
+        tree: How much the taxonomy counts, from 0 (classes are equal or different) to 1.
+        vectors: `(n, d)` of the same samples, such as the features of an encoder, which are brought to unit
             length; None = nothing beside the classes.
-        instance: weight of the inner products of these vectors, from 0.
+        instance: Weight of the inner products of these vectors, from 0.
 
     Returns:
-        ``(n, c)`` float64, or ``(n, c + d)`` with vectors of a weight above 0; compare them by inner product
+        `(n, c)` float64, or `(n, c + d)` with vectors of a weight above 0; compare them by inner product
         or cosine.
 
     Raises:
-        ValueError: if a shape, a setting or a probability is out of range, or a class occurs twice.
-        DataError: if a vector holds NaN or infinity.
+        ValueError: If a shape, a setting or a probability is out of range, or a class occurs twice.
+        DataError: If a vector holds NaN or infinity.
 
     Example:
         >>> taxonomy = Taxonomy.from_paths([("pet", "dog"), ("pet", "cat"), ("fish", "trout")])

@@ -23,13 +23,13 @@ class PromiseSamples:
     """The samples that thresholds come from.
 
     Attributes:
-        kind: ``calib``, set aside for nothing else; ``val``, validation samples; or ``other``, samples from
+        kind: `calib`, set aside for nothing else; `val`, validation samples; or `other`, samples from
             elsewhere.
-        samples: number of samples.
-        groups: number of their groups; None without groups.
-        source: where samples from elsewhere are from; empty if it is not told.
-        chose: whether validation samples have also chosen the classifier.
-        unit: what is answered for: ``sample``, or the groups of samples that count as one.
+        samples: Number of samples.
+        groups: Number of their groups; None without groups.
+        source: Where samples from elsewhere are from; empty if it is not told.
+        chose: Whether validation samples have also chosen the classifier.
+        unit: What is answered for: `sample`, or the groups of samples that count as one.
     """
 
     kind: Kind
@@ -41,7 +41,7 @@ class PromiseSamples:
 
     @classmethod
     def of(cls, rule: DecisionRule, kind: Kind, **about: Any) -> PromiseSamples:
-        """The samples of a rule; ``about`` are the other attributes."""
+        """The samples of a rule; `about` are the other attributes."""
         fitted = rule.fitted
         return cls(kind, len(fitted), None if fitted.groups is None else fitted.num_groups, **about)
 
@@ -66,7 +66,7 @@ class PromiseSamples:
 
 
 def for_promises(table: EmbeddingTable) -> Tensor:
-    """Rows that coverage is calibrated on, (n,) bool: the labelled ones of the split ``calib``.
+    """Rows that coverage is calibrated on, (n,) bool: the labelled ones of the split `calib`.
 
     Nothing else uses these. Where there are none: the validation samples, which have also chosen.
     """
@@ -78,7 +78,7 @@ def for_promises(table: EmbeddingTable) -> Tensor:
 def kept_for_probabilities(table: EmbeddingTable) -> Tensor | None:
     """The samples that may fit probabilities but no thresholds, (n,) bool, for `fit_rule`.
 
-    None if the table has no labelled samples of the split ``calib``: then a part of all samples fits them.
+    None if the table has no labelled samples of the split `calib`: then a part of all samples fits them.
     """
     if table.split is None:
         return None

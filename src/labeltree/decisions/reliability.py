@@ -72,14 +72,14 @@ class DepthCalibration:
     except the number of samples are NaN, and the curve is empty.
 
     Attributes:
-        samples: number of samples.
-        accuracy: accuracy of the most probable node.
-        confidence: mean probability of the most probable node.
-        error: expected calibration error, see `Reliability`.
-        brier: mean over samples of Σ_v (p_v − [v is the truth])², in [0, 2], over the nodes of the depth.
-        nll: mean of −log p(truth).
-        curve: the reliability curve.
-        of_samples: the values of each sample; None where calibration is not defined.
+        samples: Number of samples.
+        accuracy: Accuracy of the most probable node.
+        confidence: Mean probability of the most probable node.
+        error: Expected calibration error, see `Reliability`.
+        brier: Mean over samples of Σ_v (p_v − [v is the truth])², in [0, 2], over the nodes of the depth.
+        nll: Mean of −log p(truth).
+        curve: The reliability curve.
+        of_samples: The values of each sample; None where calibration is not defined.
     """
 
     samples: int
@@ -123,7 +123,7 @@ def expected_calibration_error(confidence: Tensor, correct: Tensor, bins: int = 
     Args:
         confidence: (n,) probabilities of the answers.
         correct: (n,) bool, True where the answer is right.
-        bins: maximum number of bins.
+        bins: Maximum number of bins.
 
     Example:
         >>> import torch
@@ -163,12 +163,12 @@ def calibration_by_depth(
         node_probabilities: (n, N), see `ClassNodes.node_probabilities`.
         labels: (n,) nodes, -1 where missing.
         taxonomy: a tree.
-        bins: number of bins of the reliability curves.
+        bins: Number of bins of the reliability curves.
         classes: (C,) nodes that the classifier distinguishes; None: all leaves.
 
     Raises:
-        ValueError: for wrong shapes, or labels or classes outside the taxonomy.
-        TaxonomyError: for a DAG.
+        ValueError: For wrong shapes, or labels or classes outside the taxonomy.
+        TaxonomyError: For a DAG.
     """
     tree = check_tree("calibration by depth", taxonomy)
     check_nodes("labels", labels, tree)
@@ -242,11 +242,11 @@ class CalibrationCheck:
     """The result of a cross-validated check of a calibration.
 
     Attributes:
-        asked: the requested calibration.
+        asked: The requested calibration.
         applied: True if the calibration is used.
-        samples: number of samples in the check.
-        before: calibration at each depth without the calibration; empty if there was no check.
-        after: calibration at each depth with it, each sample calibrated by a fit to the other folds.
+        samples: Number of samples in the check.
+        before: Calibration at each depth without the calibration; empty if there was no check.
+        after: Calibration at each depth with it, each sample calibrated by a fit to the other folds.
     """
 
     asked: Calibration
@@ -313,12 +313,12 @@ def check_calibration(
     error is the mean over the depths of the tree; on a DAG, the error of the most probable class.
 
     Args:
-        scores: class scores ``(n, C)``, of samples that the classifier was not trained on.
-        labels: ``(n,)`` nodes, −1 where missing.
-        classes: classes of the scores.
-        kind: kind of the calibration.
-        groups: ``(n,)`` group ids; folds do not split groups, see `group_codes`.
-        seed: random seed of the folds.
+        scores: Class scores `(n, C)`, of samples that the classifier was not trained on.
+        labels: `(n,)` nodes, −1 where missing.
+        classes: Classes of the scores.
+        kind: Kind of the calibration.
+        groups: `(n,)` group ids; folds do not split groups, see `group_codes`.
+        seed: Random seed of the folds.
     """
     decides = (labels >= 0) & (classes.counts[labels.clamp(min=0)] > 0)
     codes = group_codes(groups, len(labels))

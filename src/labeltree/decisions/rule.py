@@ -66,12 +66,12 @@ class DecisionRule:
     """A calibrator and stored calibration scores, from which thresholds for any promise can be computed.
 
     Attributes:
-        classes: classes of the input scores.
-        calibrator: the fitted calibrator.
-        descent: kind of path that answers lie on, see `find_paths`.
-        fitted: the samples that thresholds are computed from.
-        counts: number of samples by use, and of those left out.
-        check: result of the held-out check of the calibration; None if unknown.
+        classes: Classes of the input scores.
+        calibrator: The fitted calibrator.
+        descent: Kind of path that answers lie on, see `find_paths`.
+        fitted: The samples that thresholds are computed from.
+        counts: Number of samples by use, and of those left out.
+        check: Result of the held-out check of the calibration; None if unknown.
     """
 
     classes: ClassNodes
@@ -89,11 +89,11 @@ class DecisionRule:
         """Threshold of each node that its probability must exceed, (N,) float64; see `Paths.cut`.
 
         Args:
-            promise: the required coverage.
-            by_depth: keep the promise within every category of labels: the nodes at this depth (on a tree).
+            promise: The required coverage.
+            by_depth: Keep the promise within every category of labels: the nodes at this depth (on a tree).
 
         Raises:
-            DataError: if there are too few calibration samples; the message says how many are needed.
+            DataError: If there are too few calibration samples; the message says how many are needed.
         """
         what = "calibration samples" if self.fitted.groups is None else "groups of calibration samples"
         check_enough(self.fitted.num_groups, promise, what)
@@ -117,10 +117,10 @@ class DecisionRule:
         """Answer each sample at the depth where the promise holds.
 
         Args:
-            scores: class scores of shape (n, C).
-            promise: the required coverage; by default 90 % of the answers hold the truth.
-            by_depth: see `bars`.
-            top: number of most probable classes to list beside each answer.
+            scores: Class scores of shape (n, C).
+            promise: The required coverage; by default 90 % of the answers hold the truth.
+            by_depth: See `bars`.
+            top: Number of most probable classes to list beside each answer.
         """
         probabilities = self.probabilities(scores)
         paths = self._paths(probabilities)
@@ -178,22 +178,22 @@ def fit_rule(
     input gives the same rule.
 
     Args:
-        scores: class scores of shape (n, C).
+        scores: Class scores of shape (n, C).
         labels: (n,) nodes, -1 where missing.
-        classes: classes of the scores.
+        classes: Classes of the scores.
         groups: (n,) group ids of samples that belong together, such as those of a patient; -1 for a sample
             that is a group of its own. None: every sample is.
-        calibration: calibration of the probabilities.
-        descent: kind of path that answers lie on, see `find_paths`.
-        share: share of the groups that the calibrator is fitted to, from 0 to below 1; not used for the
+        calibration: Calibration of the probabilities.
+        descent: Kind of path that answers lie on, see `find_paths`.
+        share: Share of the groups that the calibrator is fitted to, from 0 to below 1; not used for the
             calibration `none`.
-        seed: random seed of the choice of these groups.
+        seed: Random seed of the choice of these groups.
         for_probabilities: (n,) bool, the samples that the calibrator is fitted to, instead of a share;
             thresholds never come from them, so that they may have been used before, to choose a classifier.
             No group may be on both sides.
 
     Raises:
-        DataError: if no label is fine enough to decide whether an answer is right.
+        DataError: If no label is fine enough to decide whether an answer is right.
     """
     if not 0 <= share < 1:
         raise ValueError(f"share is {share!r}; expected a number from 0 to below 1")
@@ -294,7 +294,7 @@ def rule_from_dict(content: Mapping[str, Any], taxonomy: AnyTaxonomy) -> Decisio
     """Restore a rule from the output of `rule_to_dict`.
 
     Raises:
-        RunError: if the content is of another version or taxonomy, or is incomplete.
+        RunError: If the content is of another version or taxonomy, or is incomplete.
     """
     version = content.get("version")
     if version != VERSION:

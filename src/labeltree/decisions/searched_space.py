@@ -30,10 +30,10 @@ class SearchedSpace:
     """The space that a search uses, and the reason for it.
 
     Attributes:
-        name: ``embeddings`` or ``features``, which are compared by cosine.
-        hierarchical_f1: by space, that of each validation sample's nearest training sample; empty if there
+        name: `embeddings` or `features`, which are compared by cosine.
+        hierarchical_f1: By space, that of each validation sample's nearest training sample; empty if there
             was nothing to choose by.
-        samples: number of validation samples.
+        samples: Number of validation samples.
     """
 
     name: SpaceName = "embeddings"
@@ -57,7 +57,7 @@ class SearchedSpace:
         """Read the fields from a dictionary.
 
         Raises:
-            ValueError: if the dictionary is not valid.
+            ValueError: If the dictionary is not valid.
         """
         if not isinstance(content, Mapping):
             raise ValueError(f"no searched space: {content!r}")
@@ -84,10 +84,10 @@ def choose_space(
     nearest sample alone says nothing about the samples after it.
 
     Args:
-        table: embeddings and features of the run, perhaps with groups.
-        taxonomy: taxonomy of the labels.
-        learned: training rows, with finest labels.
-        held: validation rows, likewise.
+        table: Embeddings and features of the run, perhaps with groups.
+        taxonomy: Taxonomy of the labels.
+        learned: Training rows, with finest labels.
+        held: Validation rows, likewise.
     """
     if table.features is None or table.image_embeddings is not None or len(held) < 2 or not len(learned):
         return SearchedSpace()
@@ -109,10 +109,10 @@ def choose_space(
 
 
 def searched_vectors(table: EmbeddingTable, space: SpaceName) -> Tensor:
-    """The vectors ``(n, d)`` of a table that a search in a space uses.
+    """The vectors `(n, d)` of a table that a search in a space uses.
 
     Raises:
-        DataError: if the table has no features, and these are searched.
+        DataError: If the table has no features, and these are searched.
     """
     if space == "embeddings":
         return table.embeddings

@@ -23,13 +23,13 @@ _RANKED = 2**21  # results of queries without a block that are kept at a time
 
 
 def draw_blocks(units: NDArray[np.int64], ids: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The block ``(n,)`` of each sample: at most 20 random blocks of equally many units, from 0.
+    """The block `(n,)` of each sample: at most 20 random blocks of equally many units, from 0.
 
     They are the same for the same samples in any order, so that runs can be compared.
 
     Args:
-        units: ``(n,)`` resampling unit of each sample, numbered from 0.
-        ids: ``(n,)`` id of each sample.
+        units: `(n,)` resampling unit of each sample, numbered from 0.
+        ids: `(n,)` id of each sample.
     """
     count = int(units.max(initial=-1)) + 1
     first = np.full(count, np.iinfo(np.int64).max)
@@ -44,11 +44,11 @@ class WithoutBlocks:
     """Values of some queries of a search among the samples, without each block of samples.
 
     Attributes:
-        blocks: ``(n,)`` block of each sample, −1 for a sample that is not searched.
-        rows: ``(c,)`` positions of the queries among the samples.
-        values: ``(c, B)`` float32, the value of each without block b of B; NaN for the queries of the block
+        blocks: `(n,)` block of each sample, −1 for a sample that is not searched.
+        rows: `(c,)` positions of the queries among the samples.
+        values: `(c, B)` float32, the value of each without block b of B; NaN for the queries of the block
             itself, for those of other searches, and where they do not count.
-        searches: ``(B,)`` number of the search that each block is of: the folds of a cross-validation are
+        searches: `(B,)` number of the search that each block is of: the folds of a cross-validation are
             searched one by one.
     """
 
@@ -83,14 +83,14 @@ class WithoutBlocks:
         return all(np.array_equal(mine, theirs) for mine, theirs in pairs)
 
     def at(self, index: NDArray[np.int64]) -> WithoutBlocks:
-        """Those of the samples at ``index`` ``(m,)``."""
+        """Those of the samples at `index` `(m,)`."""
         place = np.full(len(self.blocks), -1)
         place[index] = np.arange(len(index))
         kept = place[self.rows] >= 0
         return replace(self, blocks=self.blocks[index], rows=place[self.rows][kept], values=self.values[kept])
 
     def placed(self, rows: NDArray[np.int64], count: int) -> WithoutBlocks:
-        """Those of ``count`` samples of which these are at ``rows`` ``(n,)``."""
+        """Those of `count` samples of which these are at `rows` `(n,)`."""
         blocks = np.full(count, -1)
         blocks[rows] = self.blocks
         return replace(self, blocks=blocks, rows=rows[self.rows])
@@ -105,12 +105,12 @@ class WithoutBlocks:
         block as results. So resampling blocks of these sums covers both roles of a sample.
 
         Args:
-            weights: ``(m, n)`` weights of the samples in each of m means; no entry where a sample does not
+            weights: `(m, n)` weights of the samples in each of m means; no entry where a sample does not
                 count.
-            values: ``(n,)`` value of each sample as a query.
+            values: `(n,)` value of each sample as a query.
 
         Returns:
-            the numerators and the denominators ``(m, B)``; numerators of NaN where the effect of a block is
+            The numerators and the denominators `(m, B)`; numerators of NaN where the effect of a block is
             not known.
         """
         count = self.values.shape[1]
@@ -137,12 +137,12 @@ def ends_of_search(
     blocks that nearly all agree say less.
 
     Args:
-        low: ``(m,)`` lower ends.
-        high: ``(m,)`` upper ends.
-        value: ``(m,)`` the numbers.
-        single: ``(m,)`` whether a number is the share of queries of which something is true.
-        units: ``(m,)`` number of units among the queries that count.
-        confidence: confidence level of the intervals.
+        low: `(m,)` lower ends.
+        high: `(m,)` upper ends.
+        value: `(m,)` the numbers.
+        single: `(m,)` whether a number is the share of queries of which something is true.
+        units: `(m,)` number of units among the queries that count.
+        confidence: Confidence level of the intervals.
     """
     least, most = binomial_ends(value, units, confidence)
     low, high = np.clip(low, 0, 1), np.clip(high, 0, 1)
@@ -163,15 +163,15 @@ def values_without_blocks(
     The samples are ranked once: without a block the others stay in their order.
 
     Args:
-        measure: gives the numbers of queries ``(q,)``, positions of samples, whose rankings are the samples
-            ``(q, w)``, best first, then −1: a value ``(q,)`` of each number, NaN where it does not count.
-        rank: gives the rankings of queries ``(q,)`` among all samples, so many queries at a time.
-        blocks: ``(n,)`` block of each sample, see `draw_blocks`.
-        own: ``(n,)`` samples of a query's number are no results of it.
-        among: ``(c,)`` positions of the queries that all numbers count; the values are computed for 512 of
+        measure: Gives the numbers of queries `(q,)`, positions of samples, whose rankings are the samples
+            `(q, w)`, best first, then −1: a value `(q,)` of each number, NaN where it does not count.
+        rank: Gives the rankings of queries `(q,)` among all samples, so many queries at a time.
+        blocks: `(n,)` block of each sample, see `draw_blocks`.
+        own: `(n,)` samples of a query's number are no results of it.
+        among: `(c,)` positions of the queries that all numbers count; the values are computed for 512 of
             them, drawn at random.
-        seed: random seed of that draw.
-        progress: called as ``progress(message, done, total)``.
+        seed: Random seed of that draw.
+        progress: Called as `progress(message, done, total)`.
     """
     count = int(blocks.max(initial=-1)) + 1
     rows = np.sort(np.random.default_rng(seed).permutation(among)[:_QUERIES])
@@ -196,7 +196,7 @@ def values_without_blocks(
 
 
 def _compressed(rows: NDArray[np.int64], kept: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """The entries of rows ``(q, w)`` that are kept, in order, with −1 after the last of a row."""
+    """The entries of rows `(q, w)` that are kept, in order, with −1 after the last of a row."""
     counts = kept.sum(axis=1)
     compressed = np.full((len(rows), int(counts.max(initial=0))), -1)
     compressed[np.arange(compressed.shape[1]) < counts[:, None]] = rows[kept]

@@ -22,8 +22,8 @@ def check_attribute(name: str, values: np.ndarray[tuple[int], np.dtype[np.str_]]
     """Raise a `DataError` if results cannot be broken down by an attribute.
 
     Args:
-        name: its name.
-        values: ``(t,)`` its values of the test samples.
+        name: Its name.
+        values: `(t,)` its values of the test samples.
     """
     count = len(np.unique(values))
     if count > MOST_VALUES:
@@ -37,12 +37,12 @@ def by_attribute(outcomes: Outcomes, resampling: Resampling | None) -> list[Attr
     """The main numbers over the samples with each value of the attributes of the outcomes.
 
     They are top-1 and hierarchical F1 of every classifier, recall@1, MAP@R and AHP and, of the protocol
-    ``decisions``, the share of answers that hold the truth. Each has an interval of its own, from the
+    `decisions`, the share of answers that hold the truth. Each has an interval of its own, from the
     bootstrap over groups; fewer than `FEWEST_GROUPS` groups have none. Classifiers are those of all samples.
 
     Args:
-        outcomes: outcomes of one method.
-        resampling: the draws; None = no intervals.
+        outcomes: Outcomes of one method.
+        resampling: The draws; None = no intervals.
     """
     rows, nodes = torch.arange(len(outcomes)), torch.from_numpy(outcomes.nodes)
     units = ResamplingUnits(resampling, rows.numpy() if outcomes.units is None else outcomes.units)

@@ -59,19 +59,19 @@ class Samples:
     coarser label counts only in the accuracy down to the depth of its label.
 
     Attributes:
-        train: labelled rows that the probe and the prototypes learn from.
-        test: labelled rows that classifiers are tested on.
-        search: rows with a finest label that are the queries of retrieval.
-        plan: the retrieval search of these queries.
-        finest: ``(num_nodes,)`` bool, whether a node is a finest label.
-        split: name of the evaluated split; ``half`` if the table has no splits.
-        counts: numbers of samples by use, and of samples left out.
-        notes: sentences on the samples used and left out.
-        cautions: the notes that must be shown with the numbers.
-        one_class: the class of all samples if there is only one, so that no number is meaningful; else None.
-        unlearned: if no test class has a training sample, the depths at which no test label has one either,
+        train: Labelled rows that the probe and the prototypes learn from.
+        test: Labelled rows that classifiers are tested on.
+        search: Rows with a finest label that are the queries of retrieval.
+        plan: The retrieval search of these queries.
+        finest: `(num_nodes,)` bool, whether a node is a finest label.
+        split: Name of the evaluated split; `half` if the table has no splits.
+        counts: Numbers of samples by use, and of samples left out.
+        notes: Sentences on the samples used and left out.
+        cautions: The notes that must be shown with the numbers.
+        one_class: The class of all samples if there is only one, so that no number is meaningful; else None.
+        unlearned: If no test class has a training sample, the depths at which no test label has one either,
             so that a fitted classifier cannot be tested there; else None.
-        shared: greatest depth at which all classes share one node; down to it every answer is correct.
+        shared: Greatest depth at which all classes share one node; down to it every answer is correct.
     """
 
     train: Tensor
@@ -94,7 +94,7 @@ def choose_samples(
     """Assign the rows of a table to training, test and retrieval, given its labels and splits.
 
     Raises:
-        DataError: if no sample has a label below the root, or the split is missing or empty.
+        DataError: If no sample has a label below the root, or the split is missing or empty.
     """
     rows = torch.arange(len(table))
     labelled = (table.nodes > 0) | table.several
@@ -174,7 +174,7 @@ def choose_samples(
 
 
 def _like_groups(table: EmbeddingTable) -> list[str]:
-    """Sentences on columns such as ``patient_id`` of a table without groups."""
+    """Sentences on columns such as `patient_id` of a table without groups."""
     if table.groups is not None:
         return []
     notes = []
@@ -203,7 +203,7 @@ def _collapsed(table: EmbeddingTable) -> list[str]:
 
 
 def _every_label(table: EmbeddingTable, rows: Tensor) -> Tensor:
-    """The labels below the root of rows, a mask ``(n,)``; every one of several labels of a sample."""
+    """The labels below the root of rows, a mask `(n,)`; every one of several labels of a sample."""
     labels = table.one_label_a_row(rows.nonzero()[:, 0])[1]
     return labels[labels > 0]
 
@@ -305,11 +305,11 @@ def _count(samples: Samples, table: EmbeddingTable, train: int, search: int) -> 
 
 
 def with_usual_splits(table: EmbeddingTable, split: str) -> EmbeddingTable:
-    """A table of another program with ``val`` for its ``valid``, ``test`` for its ``Test``, and so on.
+    """A table of another program with `val` for its `valid`, `test` for its `Test`, and so on.
 
     Args:
-        table: the table.
-        split: the split to evaluate on, which keeps its name.
+        table: The table.
+        split: The split to evaluate on, which keeps its name.
     """
     if table.split is None:
         return table
@@ -319,7 +319,7 @@ def with_usual_splits(table: EmbeddingTable, split: str) -> EmbeddingTable:
 
 
 def has_unseen(table: EmbeddingTable) -> bool:
-    """Whether classes were hidden from training, so that their samples are in the split ``unseen``."""
+    """Whether classes were hidden from training, so that their samples are in the split `unseen`."""
     return table.split is not None and bool(np.asarray(table.split == UNSEEN).any())
 
 
@@ -335,9 +335,9 @@ def _split_mask(table: EmbeddingTable, split: str, *, required: bool = True) -> 
 
 
 def labelled_rows(table: EmbeddingTable, split: str, *, several: bool = False) -> Tensor:
-    """Rows ``(k,)`` of a split with a label below the root; empty if the table has no such split.
+    """Rows `(k,)` of a split with a label below the root; empty if the table has no such split.
 
-    With ``several``, also those with several labels that have only the root in common.
+    With `several`, also those with several labels that have only the root in common.
     """
     if table.split is None:
         return torch.empty(0, dtype=torch.int64)
@@ -346,7 +346,7 @@ def labelled_rows(table: EmbeddingTable, split: str, *, several: bool = False) -
 
 
 def promise_rows(table: EmbeddingTable) -> Tensor:
-    """Rows ``(k,)`` that rules are fitted to: labelled validation samples, and those of the split ``calib``.
+    """Rows `(k,)` that rules are fitted to: labelled validation samples, and those of the split `calib`.
 
     The first are for the probabilities, the others for the thresholds: `kept_for_probabilities`.
     """
@@ -354,7 +354,7 @@ def promise_rows(table: EmbeddingTable) -> Tensor:
 
 
 def held_rows(table: EmbeddingTable, samples: Samples) -> Tensor:
-    """Rows of validation samples that have a finest label and are not in ``samples.train``."""
+    """Rows of validation samples that have a finest label and are not in `samples.train`."""
     rows = labelled_rows(table, "val")
     rows = rows[samples.finest[table.nodes[rows]]]
     return rows[~torch.isin(rows, samples.train)]
@@ -365,14 +365,14 @@ class SearchPlan:
     """Queries and gallery of a retrieval search.
 
     Attributes:
-        queries: ``(q,)`` rows of the queries.
-        gallery: ``(g,)`` rows of the gallery; None = each query is searched among the other queries.
-        groups: ``(n,)`` groups of all rows of the table, −1 for a row that is its own group, if results of
+        queries: `(q,)` rows of the queries.
+        gallery: `(g,)` rows of the gallery; None = each query is searched among the other queries.
+        groups: `(n,)` groups of all rows of the table, −1 for a row that is its own group, if results of
             the query's own group are left out; None if they count, or there are no groups.
-        found: number of queries with another sample of their class to find.
-        among_themselves: number of queries with another sample of their class among the queries.
-        one_class: whether queries and gallery have a single class, so that every result is correct.
-        grouped: whether the table has groups of several samples.
+        found: Number of queries with another sample of their class to find.
+        among_themselves: Number of queries with another sample of their class among the queries.
+        one_class: Whether queries and gallery have a single class, so that every result is correct.
+        grouped: Whether the table has groups of several samples.
     """
 
     queries: Tensor
@@ -396,12 +396,12 @@ class SearchPlan:
         return counts | {"queries without a sample of their class to find": len(self.queries) - self.found}
 
     def described(self) -> dict[str, str]:
-        """The search in words, as in `EvaluationResult.search`: ``searched`` and ``own_group``."""
+        """The search in words, as in `EvaluationResult.search`: `searched` and `own_group`."""
         own = "left out" if self.groups is not None else "counted" if self.grouped else "no groups"
         return {"searched": "queries" if self.gallery is None else "train", "own_group": own}
 
     def notes(self, where: str) -> list[str]:
-        """Notes on the search and on undefined numbers; ``where`` names the searched samples."""
+        """Notes on the search and on undefined numbers; `where` names the searched samples."""
         notes = []
         total = len(self.queries)
         other = " in another group" if self.groups is not None else ""
@@ -440,7 +440,7 @@ class SearchPlan:
 
 
 def few_note(count: int, measure: str) -> str:
-    """A warning that a measure is computed from only ``count`` samples."""
+    """A warning that a measure is computed from only `count` samples."""
     return f"{measure} is computed from only {count} {'sample' if count == 1 else 'samples'}: it says little."
 
 
@@ -458,11 +458,11 @@ def plan_search(
     training uses the same threshold of one half.
 
     Args:
-        table: table of the rows.
-        finest: ``(num_nodes,)`` bool, which labels are classes.
-        queries: ``(q,)`` rows, all with a class.
-        gallery: ``(g,)`` training rows with a class; may be empty.
-        choice: see `leaves_group_out`; ``auto`` considers all rows of the table.
+        table: Table of the rows.
+        finest: `(num_nodes,)` bool, which labels are classes.
+        queries: `(q,)` rows, all with a class.
+        gallery: `(g,)` training rows with a class; may be empty.
+        choice: See `leaves_group_out`; `auto` considers all rows of the table.
     """
     known = (table.nodes > 0) & finest[table.nodes.clamp_min(0)]
     classes = torch.where(known, table.nodes, -1)
@@ -490,9 +490,9 @@ class ClassFrequency:
     """Frequency of the classes in the training split.
 
     Attributes:
-        counts: ``(num_nodes,)`` number of training samples labelled with each node.
-        few: largest number of training samples of a tail class.
-        many: head classes have more training samples than this.
+        counts: `(num_nodes,)` number of training samples labelled with each node.
+        few: Largest number of training samples of a tail class.
+        many: Head classes have more training samples than this.
     """
 
     counts: Tensor
@@ -505,7 +505,7 @@ class ClassFrequency:
         return len(torch.unique(self.group((self.counts > 0).nonzero().squeeze(1)))) == len(GROUPS)
 
     def group(self, classes: Tensor) -> Tensor:
-        """Position ``(c,)`` in `GROUPS` of each class (a node); −1 for classes without training samples."""
+        """Position `(c,)` in `GROUPS` of each class (a node); −1 for classes without training samples."""
         counts = self.counts[classes]
         place = torch.where(counts > self.many, 0, torch.where(counts > self.few, 1, 2))
         return torch.where(counts > 0, place, -1)
@@ -517,10 +517,10 @@ def class_frequency(
     """Sort the classes with training samples into head, middle and tail.
 
     Args:
-        table: table whose whole training split is counted.
-        samples: the classes, and the training rows if the table has no training split.
-        num_nodes: number of nodes of the tree.
-        bounds: ``(few, many)``: tail classes have at most ``few`` samples, head classes more than ``many``;
+        table: Table whose whole training split is counted.
+        samples: The classes, and the training rows if the table has no training split.
+        num_nodes: Number of nodes of the tree.
+        bounds: `(few, many)`: tail classes have at most `few` samples, head classes more than `many`;
             Liu et al. 2019 (Large-Scale Long-Tailed Recognition in an Open World) use (20, 100). With (),
             each group has a third of the classes, ordered by decreasing count; classes with equal counts
             stay together, in the group of the first of them.

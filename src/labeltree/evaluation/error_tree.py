@@ -17,13 +17,13 @@ class NodeErrors:
     """Classification errors among the samples labelled at or below one node.
 
     Attributes:
-        node: node of the taxonomy.
-        path: path name of the node; ``/`` for the root.
-        depth: depth of the node.
-        samples: number of evaluated samples labelled at or below the node.
-        wrong: number of these samples that were misclassified.
-        errors_here: number of errors for which the LCA of true and predicted class is this node.
-        parted: ``parted[d]`` is the number of these samples that were predicted outside this node, with the
+        node: Node of the taxonomy.
+        path: Path name of the node; `/` for the root.
+        depth: Depth of the node.
+        samples: Number of evaluated samples labelled at or below the node.
+        wrong: Number of these samples that were misclassified.
+        errors_here: Number of errors for which the LCA of true and predicted class is this node.
+        parted: `parted[d]` is the number of these samples that were predicted outside this node, with the
             LCA of true and predicted class at depth d, for d from 0 to the depth of this node's parent; the
             last entry counts predictions at or below a sibling.
     """
@@ -47,12 +47,12 @@ class Confusion:
     """A confused pair: samples of one class that were predicted as another.
 
     Attributes:
-        true: path name of the true class; ``true_node`` is its node.
-        predicted: path name of the predicted class; ``predicted_node`` is its node.
-        lca: path name of the LCA of both classes, ``/`` for the root; ``lca_node`` is its node.
-        count: number of samples with this confusion.
-        share: ``count`` as a fraction of the true class's samples.
-        severity: height of the LCA.
+        true: Path name of the true class; `true_node` is its node.
+        predicted: Path name of the predicted class; `predicted_node` is its node.
+        lca: Path name of the LCA of both classes, `/` for the root; `lca_node` is its node.
+        count: Number of samples with this confusion.
+        share: `count` as a fraction of the true class's samples.
+        severity: Height of the LCA.
     """
 
     true: str
@@ -71,12 +71,12 @@ class TreeErrors:
     """A classifier's errors by their position on the tree.
 
     Attributes:
-        samples: number of samples classified.
-        errors: number of samples misclassified.
-        by_depth: ``by_depth[d]`` is the number of errors with their LCA at depth d; those at depth 0 (the
+        samples: Number of samples classified.
+        errors: Number of samples misclassified.
+        by_depth: `by_depth[d]` is the number of errors with their LCA at depth d; those at depth 0 (the
             root) are the most severe.
-        nodes: one entry for every node with samples, in node order.
-        confusions: the most frequent confused pairs, in descending order.
+        nodes: One entry for every node with samples, in node order.
+        confusions: The most frequent confused pairs, in descending order.
     """
 
     samples: int
@@ -90,10 +90,10 @@ def tree_errors(predicted: Tensor, target: Tensor, taxonomy: Taxonomy, *, confus
     """Count the errors of a classifier by the node where the predicted path leaves the true one.
 
     Args:
-        predicted: ``(n,)`` predicted nodes.
-        target: ``(n,)`` true nodes, none missing.
-        taxonomy: taxonomy of the nodes.
-        confusions: number of the most frequent confused pairs to keep.
+        predicted: `(n,)` predicted nodes.
+        target: `(n,)` true nodes, none missing.
+        taxonomy: Taxonomy of the nodes.
+        confusions: Number of the most frequent confused pairs to keep.
     """
     wrong = predicted != target
     true, taken = target[wrong], predicted[wrong]
@@ -133,7 +133,7 @@ def tree_errors(predicted: Tensor, target: Tensor, taxonomy: Taxonomy, *, confus
 
 
 def _below(paths: Tensor, num_nodes: int) -> Tensor:
-    """The number of occurrences of each node in the paths: ``(num_nodes,)``."""
+    """The number of occurrences of each node in the paths: `(num_nodes,)`."""
     return torch.bincount(paths[paths >= 0], minlength=num_nodes)
 
 

@@ -1,4 +1,4 @@
-"""``evaluate``: evaluation of embeddings tables against a taxonomy."""
+"""`evaluate`: evaluation of embeddings tables against a taxonomy."""
 
 from __future__ import annotations
 
@@ -43,41 +43,41 @@ def evaluate(
 ) -> EvaluationResult:
     """Measure how well embeddings respect a taxonomy, with the standard protocols, beside baselines.
 
-    - linear probe on the features: learned on the training split, tested on ``split``;
+    - linear probe on the features: learned on the training split, tested on `split`;
     - nearest prototype, parent violations and pair violations on the embeddings, in their geometry;
-    - if the table has ``predictions``, the model's own answers within ``split``;
-    - retrieval within ``split`` on features and on embeddings, without the query itself. If the table has
+    - if the table has `predictions`, the model's own answers within `split`;
+    - retrieval within `split` on features and on embeddings, without the query itself. If the table has
       groups, the query's own group is left out too (`EvaluationSettings.leave_group_out`). If fewer than half
-      of the samples have another sample of their class within ``split``, the training split is searched;
-    - if the table has samples with several labels, the protocol ``label-sets``; the answers above are judged
+      of the samples have another sample of their class within `split`, the training split is searched;
+    - if the table has samples with several labels, the protocol `label-sets`; the answers above are judged
       by all labels of a sample;
-    - if the table has ``aspects``, probe, own answers and retrieval for each aspect, and their means as the
-      role ``aspects``; see `evaluate_aspects`.
+    - if the table has `aspects`, probe, own answers and retrieval for each aspect, and their means as the
+      role `aspects`; see `evaluate_aspects`.
 
     If the table has no features, all protocols read its embeddings. If it has no splits, the classifiers
     learn from one half and are tested on the other, and retrieval searches the whole table. The notes of the
     result say which samples and representations were used and what was left out.
 
     Args:
-        table: the embeddings to evaluate.
-        taxonomy: taxonomy of the table's labels, not necessarily the one used in training. If it is a DAG,
+        table: The embeddings to evaluate.
+        taxonomy: Taxonomy of the table's labels, not necessarily the one used in training. If it is a DAG,
             metrics that are defined on a DAG use it; the others use its projection to a tree (the ODIR rule),
             whose nodes the result names. See `JudgingTaxonomy`.
-        name: name of the evaluated method in the result.
-        baselines: name → further tables, preferably of the same samples: raw pixels, an untrained encoder.
-        split: the split to evaluate on, if the table has splits.
-        settings: default `EvaluationSettings()`.
-        protocols: names of further protocols to run, in addition to those in the settings; ``all`` runs every
+        name: Name of the evaluated method in the result.
+        baselines: Name → further tables, preferably of the same samples: raw pixels, an untrained encoder.
+        split: The split to evaluate on, if the table has splits.
+        settings: Default `EvaluationSettings()`.
+        protocols: Names of further protocols to run, in addition to those in the settings; `all` runs every
             protocol that is defined for the table. See `list_protocols`.
-        second: another table of the same encoder, for protocols that need one.
-        classifiers: method name → fitted classifiers, or the choice of the classifier that gives the answers;
+        second: Another table of the same encoder, for protocols that need one.
+        classifiers: Method name → fitted classifiers, or the choice of the classifier that gives the answers;
             whatever is not given is fitted and chosen here.
-        progress: called as ``progress(message, done, total)`` while samples are searched.
+        progress: Called as `progress(message, done, total)` while samples are searched.
 
     Raises:
-        DataError: if no sample has a label, the split is missing, a label is outside the taxonomy, or a
+        DataError: If no sample has a label, the split is missing, a label is outside the taxonomy, or a
             requested protocol is not defined for the table.
-        ValueError: if a protocol does not exist, or does not have a given option.
+        ValueError: If a protocol does not exist, or does not have a given option.
 
     Example:
         >>> import torch
@@ -188,7 +188,7 @@ def _check_nodes(name: str, table: EmbeddingTable, taxonomy: AnyTaxonomy) -> Non
 
 
 def _add_label_sets(table: EmbeddingTable, tree: Taxonomy) -> EmbeddingTable:
-    """A table in which the labels of a sample are distinct, and ``nodes`` the common ancestors of several."""
+    """A table in which the labels of a sample are distinct, and `nodes` the common ancestors of several."""
     if table.label_sets is None:
         return table
     sets = distinct_labels(table.label_sets, tree)

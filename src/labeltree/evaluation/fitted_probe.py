@@ -22,9 +22,9 @@ class ClassProbabilities:
     """Class probabilities of a set of samples.
 
     Attributes:
-        classes: ``(c,)`` nodes, one for each column of ``values``.
-        values: ``(m, c)`` probabilities, float64.
-        gap: upper bound on the relative distance of the probe's objective from its minimum; 0 if the solver
+        classes: `(c,)` nodes, one for each column of `values`.
+        values: `(m, c)` probabilities, float64.
+        gap: Upper bound on the relative distance of the probe's objective from its minimum; 0 if the solver
             converged.
     """
 
@@ -34,7 +34,7 @@ class ClassProbabilities:
 
     @property
     def predicted(self) -> Tensor:
-        """``(m,)`` the most probable class of each sample; ties go to the first class."""
+        """`(m,)` the most probable class of each sample; ties go to the first class."""
         return self.classes[self.values.argmax(dim=1)]
 
 
@@ -43,19 +43,19 @@ class FittedProbe:
     """A linear probe and the standardisation of its input.
 
     Attributes:
-        probe: probe fitted to the standardised vectors.
-        standardize: standardisation applied to the vectors; None = no standardisation.
+        probe: Probe fitted to the standardised vectors.
+        standardize: Standardisation applied to the vectors; None = no standardisation.
     """
 
     probe: LinearProbe
     standardize: _Standardize | None
 
     def predict(self, vectors: Tensor) -> Tensor:
-        """The most probable class ``(m,)`` of vectors of shape ``(m, d)``."""
+        """The most probable class `(m,)` of vectors of shape `(m, d)`."""
         return self.probe.predict(self._read(vectors))
 
     def probabilities(self, vectors: Tensor) -> ClassProbabilities:
-        """Class probabilities of vectors ``(m, d)``; the most probable class is the answer of `predict`."""
+        """Class probabilities of vectors `(m, d)`; the most probable class is the answer of `predict`."""
         gap = 0.0 if self.probe.converged else self.probe.gap
         return ClassProbabilities(self.probe.classes, self.probe.predict_proba(self._read(vectors)), gap)
 
@@ -64,7 +64,7 @@ class FittedProbe:
 
 
 def fit_probe(train: Tensor, classes: Tensor, settings: EvaluationSettings) -> FittedProbe:
-    """Fit a linear probe to vectors ``(n, d)`` and their classes ``(n,)``."""
+    """Fit a linear probe to vectors `(n, d)` and their classes `(n,)`."""
     standardize = _Standardize.of(train) if settings.standardize else None
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="LinearProbe stopped")  # reported in the notes of results
@@ -99,13 +99,13 @@ def standardized(train: Tensor, test: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def nearest_prototype(points: Tensor, prototypes: Tensor, classes: Tensor, geometry: Geometry) -> Tensor:
-    """The class ``(m,)`` of the prototype nearest to each point; ties go to the first class.
+    """The class `(m,)` of the prototype nearest to each point; ties go to the first class.
 
     Args:
-        points: ``(m, d)`` points.
-        prototypes: ``(num_nodes, d)`` prototypes, one row for each node.
-        classes: ``(c,)`` candidate nodes.
-        geometry: geometry of points and prototypes.
+        points: `(m, d)` points.
+        prototypes: `(num_nodes, d)` prototypes, one row for each node.
+        classes: `(c,)` candidate nodes.
+        geometry: Geometry of points and prototypes.
     """
     means = prototypes[classes]
     nearest = [geometry.pairwise_distance(part, means).argmin(1) for part in torch.split(points, _CHUNK)]

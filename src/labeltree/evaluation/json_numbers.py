@@ -22,9 +22,9 @@ def from_json(kind: Any, value: Any) -> Any:
     ignored; missing fields get their defaults.
 
     Raises:
-        KeyError: if a field without a default is missing.
-        AttributeError: if the value does not have the structure of the type.
-        TypeError: likewise.
+        KeyError: If a field without a default is missing.
+        AttributeError: If the value does not have the structure of the type.
+        TypeError: Likewise.
 
     Example:
         >>> from_json(dict[str, list[float]], {"a": [1.0, None]})
@@ -47,7 +47,7 @@ def from_json(kind: Any, value: Any) -> Any:
 
 
 def from_fields(kind: Any, content: Any, **given: Any) -> Any:
-    """An instance of a dataclass from a mapping of its fields; fields in ``given`` are used as they are."""
+    """An instance of a dataclass from a mapping of its fields; fields in `given` are used as they are."""
     known = dict(given)
     for field in dataclasses.fields(kind):
         if field.name in known:

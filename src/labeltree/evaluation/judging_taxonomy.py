@@ -28,10 +28,10 @@ class JudgingTaxonomy:
     uses its projection by the ODIR rule, which keeps every node.
 
     Attributes:
-        tree: the tree whose nodes are the labels in protocols.
-        judge: the taxonomy that was given.
-        judged: ``(num_nodes,)`` node of ``judge`` for each node of ``tree``.
-        placed: ``(num_nodes,)`` node of ``tree`` for each node of ``judge``.
+        tree: The tree whose nodes are the labels in protocols.
+        judge: The taxonomy that was given.
+        judged: `(num_nodes,)` node of `judge` for each node of `tree`.
+        placed: `(num_nodes,)` node of `tree` for each node of `judge`.
     """
 
     tree: Taxonomy
@@ -49,11 +49,11 @@ class JudgingTaxonomy:
         return cls(tree, taxonomy, torch.argsort(placed), placed)
 
     def in_judge(self, nodes: Tensor) -> Tensor:
-        """Nodes of ``tree``, none missing, as nodes of ``judge``."""
+        """Nodes of `tree`, none missing, as nodes of `judge`."""
         return self.judged[nodes]
 
     def table(self, table: EmbeddingTable) -> EmbeddingTable:
-        """A table whose labels and answers are nodes of ``judge``, with nodes of ``tree`` instead."""
+        """A table whose labels and answers are nodes of `judge`, with nodes of `tree` instead."""
         if self.tree is self.judge:
             return table
         return _replace_nodes(table, self.placed)
@@ -72,16 +72,16 @@ class JudgingTaxonomy:
 def translate(table: EmbeddingTable, source: AnyTaxonomy, target: AnyTaxonomy, where: str) -> EmbeddingTable:
     """Translate the labels and answers of a table from one taxonomy to another.
 
-    Nodes are matched by path, else by name. An answer that ``target`` does not have becomes −1 (no answer).
+    Nodes are matched by path, else by name. An answer that `target` does not have becomes −1 (no answer).
 
     Args:
-        table: table with nodes of ``source``.
-        source: taxonomy of the table's nodes.
-        target: taxonomy to translate to.
-        where: name of ``target`` in error messages.
+        table: Table with nodes of `source`.
+        source: Taxonomy of the table's nodes.
+        target: Taxonomy to translate to.
+        where: Name of `target` in error messages.
 
     Raises:
-        DataError: if a label of the table has no match in ``target``, or more than one.
+        DataError: If a label of the table has no match in `target`, or more than one.
     """
     matching = match_nodes(source, target)
     used = torch.unique(table.nodes[table.nodes >= 0])
@@ -106,14 +106,14 @@ def carry_over(
     A label whose node was removed becomes the node above, one whose node was split the node above the parts.
 
     Args:
-        table: table with nodes of the old taxonomy.
-        change: the step to the new one.
-        where: name of the new taxonomy in error messages.
-        own: the classifier that gave the table's answers, with classes in the old taxonomy, if it has scores.
+        table: Table with nodes of the old taxonomy.
+        change: The step to the new one.
+        where: Name of the new taxonomy in error messages.
+        own: The classifier that gave the table's answers, with classes in the old taxonomy, if it has scores.
             Where classes of it are merged, their probabilities are added up before the best is taken.
 
     Raises:
-        DataError: if no label is left below the root.
+        DataError: If no label is left below the root.
     """
     trust_labels(change.mapping.new)  # labels of a removed class may be at the root
     moved = _replace_nodes(table, change.places)

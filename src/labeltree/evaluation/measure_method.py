@@ -54,9 +54,9 @@ def measure(
     """Measure one table by the given protocols and by its aspects.
 
     Args:
-        inputs: inputs of the table.
-        entries: the protocols to run, including the standard ones.
-        given: fitted classifiers, or the choice of the one that answers. By default the classifiers are
+        inputs: Inputs of the table.
+        entries: The protocols to run, including the standard ones.
+        given: Fitted classifiers, or the choice of the one that answers. By default the classifiers are
             fitted to the training samples, and one is chosen on the validation samples.
     """
     if not isinstance(given, Classifiers):
@@ -156,16 +156,16 @@ def evaluate_aspects(
     As in `evaluate`, the probe's top-1 is not defined (NaN) if no test class has training samples.
 
     Args:
-        table: table with or without aspects; its labels are not used.
-        split: as in `evaluate`.
-        settings: as in `evaluate`.
-        progress: as in `evaluate`.
+        table: Table with or without aspects; its labels are not used.
+        split: As in `evaluate`.
+        settings: As in `evaluate`.
+        progress: As in `evaluate`.
 
     Returns:
-        the results by name of the aspect, and notes on aspects that could not be measured, or lack a top-1.
+        The results by name of the aspect, and notes on aspects that could not be measured, or lack a top-1.
 
     Raises:
-        DataError: if the split is missing or empty.
+        DataError: If the split is missing or empty.
 
     Example:
         >>> import torch
@@ -321,7 +321,7 @@ def _columns(
 
 
 def _sort_by_role(statistics: Sequence[Statistic]) -> dict[str, list[Statistic]]:
-    """The statistics of standard protocols by role; their names are ``ROLE.METRIC``, all of one role."""
+    """The statistics of standard protocols by role; their names are `ROLE.METRIC`, all of one role."""
     by_role: dict[str, list[Statistic]] = {}
     for statistic in statistics:
         roles, _, names = zip(*(name.partition(".") for name in statistic.names), strict=True)
@@ -337,15 +337,15 @@ def _sort_by_role(statistics: Sequence[Statistic]) -> dict[str, list[Statistic]]
 def _placed_columns(
     parts: Mapping[Key, Sequence[Column]], nodes: Tensor, place: Tensor, count: int
 ) -> dict[str, dict[Key, NDArray[Any]]]:
-    """The values ``(count,)`` of each metric by sample, and the weights, classes and folds that it has.
+    """The values `(count,)` of each metric by sample, and the weights, classes and folds that it has.
 
     If a number has several parts, its weights are scaled so that all parts weigh the same.
 
     Args:
-        parts: the columns of each metric.
-        nodes: labels of all rows of the table.
-        place: ``(n,)`` the position of each row of the table.
-        count: number of positions.
+        parts: The columns of each metric.
+        nodes: Labels of all rows of the table.
+        place: `(n,)` the position of each row of the table.
+        count: Number of positions.
     """
     placed: dict[str, dict[Key, NDArray[Any]]] = {"values": {}, "weights": {}, "classes": {}, "folds": {}}
     for key, columns in parts.items():

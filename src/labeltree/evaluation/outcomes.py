@@ -29,7 +29,7 @@ _KEYS = ("whole", "smaller_is_better", "no_share", "among")
 _OUTCOMES = Reader("the outcomes of an evaluation", "run 'labeltree evaluate' again")
 
 Key = tuple[str, str]
-"""A role and a metric, as in `MethodResult.scores`: ``("features", "top1")``."""
+"""A role and a metric, as in `MethodResult.scores`: `("features", "top1")`."""
 
 Integers = NDArray[np.int64]
 _NONE = np.zeros(0, dtype=np.int64)
@@ -39,40 +39,40 @@ _NONE = np.zeros(0, dtype=np.int64)
 class Outcomes:
     """The outcomes of one method for every sample that was tested or searched.
 
-    A metric is the mean of a column over the samples that count in it, weighted by ``weights`` if given.
+    A metric is the mean of a column over the samples that count in it, weighted by `weights` if given.
 
     Attributes:
-        instances: ``(n,)`` sample ids.
-        nodes: ``(n,)`` true nodes of the taxonomy.
-        taxonomy: the tree of the nodes.
-        values: metric → ``(n,)`` float64, NaN where a sample does not count.
-        weights: metric → ``(n,)`` sample weights; metrics that are not in it have weight 1.
-        classes: metric → ``(n,)`` class of each sample, for metrics that are means of class means; `rows`
+        instances: `(n,)` sample ids.
+        nodes: `(n,)` true nodes of the taxonomy.
+        taxonomy: The tree of the nodes.
+        values: Metric → `(n,)` float64, NaN where a sample does not count.
+        weights: Metric → `(n,)` sample weights; metrics that are not in it have weight 1.
+        classes: Metric → `(n,)` class of each sample, for metrics that are means of class means; `rows`
             keeps the weights such that all classes count the same.
-        folds: metric → ``(n,)`` fold of each sample, −1 in none, for metrics that are means over folds;
+        folds: Metric → `(n,)` fold of each sample, −1 in none, for metrics that are means over folds;
             `rows` keeps the weights such that all folds count the same. Missing in older files, like
-            ``classes``.
-        among: metrics of samples that are searched among each other: each sample is a query and a result.
-        without: metric in ``among`` → its values without blocks of the samples, which intervals and tests
+            `classes`.
+        among: Metrics of samples that are searched among each other: each sample is a query and a result.
+        without: Metric in `among` → its values without blocks of the samples, which intervals and tests
             draw; missing in older files, so that these have none.
-        groups: ``(n,)`` group of dependent samples (of one patient, of one item), −1 for a sample of its own
+        groups: `(n,)` group of dependent samples (of one patient, of one item), −1 for a sample of its own
             group; None = all samples are independent.
-        bands: ``(n,)`` frequency band of each sample's class in training: 0 head, 1 middle, 2 tail, −1 not in
+        bands: `(n,)` frequency band of each sample's class in training: 0 head, 1 middle, 2 tail, −1 not in
             the training split; None if the classes do not fill all three bands.
-        attributes: name → ``(n,)`` str, value of each sample in the attributes that results are broken down
+        attributes: Name → `(n,)` str, value of each sample in the attributes that results are broken down
             by (`EvaluationSettings.by`); missing in older files.
-        predicted: classifier (``probe``, ``prototypes``, ``own``) → ``(n,)`` predicted nodes, −1 where there
+        predicted: Classifier (`probe`, `prototypes`, `own`) → `(n,)` predicted nodes, −1 where there
             is no answer.
-        search: the retrieval search, as in `EvaluationResult.search`; empty in older files.
-        whole: metrics that are meaningful only over all samples; they are omitted from tables by subtree.
-        smaller_is_better: metrics that are better when smaller, in addition to those of the catalogue.
-        directions: metric → whether larger is better, None for neither, where that was given and is not what
+        search: The retrieval search, as in `EvaluationResult.search`; empty in older files.
+        whole: Metrics that are meaningful only over all samples; they are omitted from tables by subtree.
+        smaller_is_better: Metrics that are better when smaller, in addition to those of the catalogue.
+        directions: Metric → whether larger is better, None for neither, where that was given and is not what
             its name says.
-        protocols: roles that are further protocols; their metrics are compared only on request.
-        no_share: metrics that do not lie between 0 and 1 (costs, depths), see `Column`.
-        statistics: protocol → its numbers that are not means over samples; their rows index these columns.
-        dag: taxonomy of the nodes in ``statistics``, if the evaluation used a DAG.
-        elsewhere: protocol → outcomes of the samples of another table that it measured.
+        protocols: Roles that are further protocols; their metrics are compared only on request.
+        no_share: Metrics that do not lie between 0 and 1 (costs, depths), see `Column`.
+        statistics: Protocol → its numbers that are not means over samples; their rows index these columns.
+        dag: Taxonomy of the nodes in `statistics`, if the evaluation used a DAG.
+        elsewhere: Protocol → outcomes of the samples of another table that it measured.
     """
 
     instances: Integers
@@ -144,7 +144,7 @@ class Outcomes:
 
     @property
     def units(self) -> Integers | None:
-        """Resampling unit ``(n,)`` of each row: its group, else its instance; None = every row is a unit."""
+        """Resampling unit `(n,)` of each row: its group, else its instance; None = every row is a unit."""
         if self.groups is not None:
             return self.groups
         return self.instances if len(np.unique(self.instances)) < len(self) else None
@@ -160,7 +160,7 @@ class Outcomes:
         return [each for each in self.statistics.get(key[0], ()) if key[1] in each.names]
 
     def counted(self, key: Key) -> NDArray[np.bool_]:
-        """Mask ``(n,)`` of the samples that count in a metric."""
+        """Mask `(n,)` of the samples that count in a metric."""
         if key in self.values:
             return ~np.isnan(self.values[key])
         mask = np.zeros(len(self), dtype=bool)
@@ -169,14 +169,14 @@ class Outcomes:
         return mask
 
     def block(self, key: Key) -> str:
-        """What a metric is measured with, on the same samples: ``answers``, ``retrieval`` or a protocol.
+        """What a metric is measured with, on the same samples: `answers`, `retrieval` or a protocol.
 
         Without a split, classifiers are tested on half of the samples, and retrieval searches all of them.
         """
         return key[0] if key[0] in self.protocols else "retrieval" if is_retrieval(key[1]) else "answers"
 
     def in_block(self, block: str) -> NDArray[np.bool_]:
-        """Mask ``(n,)`` of the samples that count in any metric of a block."""
+        """Mask `(n,)` of the samples that count in any metric of a block."""
         mask = np.zeros(len(self), dtype=bool)
         for key in self.keys:
             if self.block(key) == block:
@@ -184,12 +184,12 @@ class Outcomes:
         return mask
 
     def count_groups(self, rows: NDArray[np.bool_]) -> int:
-        """Number of resampling units among the samples of a mask ``(n,)``: groups, or else samples."""
+        """Number of resampling units among the samples of a mask `(n,)`: groups, or else samples."""
         units = self.units
         return int(rows.sum()) if units is None else int(number_groups(units[rows]).max(initial=-1)) + 1
 
     def rows(self, index: NDArray[Any]) -> Outcomes:
-        """The outcomes of the samples at ``index``: ``(m,)`` positions or ``(n,)`` bool."""
+        """The outcomes of the samples at `index`: `(m,)` positions or `(n,)` bool."""
 
         def of(columns: dict[Any, Any]) -> dict[Any, Any]:
             return {key: column[index] for key, column in columns.items()}
@@ -251,10 +251,10 @@ def is_retrieval(metric: str) -> bool:
 
 
 def save_outcomes(path: str | Path, methods: Mapping[str, Outcomes]) -> None:
-    """Write the outcomes of the methods atomically, as ``.npz`` without pickled objects.
+    """Write the outcomes of the methods atomically, as `.npz` without pickled objects.
 
     Raises:
-        ValueError: if the outcomes have different taxonomies.
+        ValueError: If the outcomes have different taxonomies.
     """
     columns: dict[str, Any] = {}
     taxonomies = [outcomes.taxonomy for outcomes in methods.values()]
@@ -271,7 +271,7 @@ def save_outcomes(path: str | Path, methods: Mapping[str, Outcomes]) -> None:
 
 
 def _packed(outcomes: Outcomes, prefix: str, columns: dict[str, Any]) -> dict[str, Any]:
-    """Add all arrays to ``columns``, with a prefix; return the rest as a JSON-compatible dictionary."""
+    """Add all arrays to `columns`, with a prefix; return the rest as a JSON-compatible dictionary."""
     kept: dict[str, Any] = {"instances": outcomes.instances, "nodes": outcomes.nodes}
     kept |= {"groups": outcomes.groups, "bands": outcomes.bands}
     kept |= {f"predicted/{key}": column for key, column in outcomes.predicted.items()}
@@ -318,7 +318,7 @@ def load_outcomes(path: str | Path) -> dict[str, Outcomes]:
     """Read what `save_outcomes` wrote.
 
     Raises:
-        DataError: if the file holds no outcomes, or was written by a newer version.
+        DataError: If the file holds no outcomes, or was written by a newer version.
     """
     columns = read_arrays(path, _OUTCOMES)
     with _OUTCOMES.reading(path, "parts of it are missing, or of another kind"):

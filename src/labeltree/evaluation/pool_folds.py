@@ -41,7 +41,7 @@ def pool_outcomes(folds: Sequence[Outcomes]) -> Outcomes:
     these are; so are protocols that measured another table.
 
     Raises:
-        DataError: if the folds have different taxonomies, or share a sample.
+        DataError: If the folds have different taxonomies, or share a sample.
     """
     first = folds[0]
     if any(each.taxonomy != first.taxonomy for each in folds):
@@ -115,11 +115,11 @@ def pool_folds(results: Sequence[EvaluationResult], outcomes: Sequence[Outcomes]
     curves of a protocol have the value of each fold, under the name of the score.
 
     Args:
-        results: the result of each fold.
-        outcomes: the outcomes of the evaluated method in each fold.
+        results: The result of each fold.
+        outcomes: The outcomes of the evaluated method in each fold.
 
     Raises:
-        DataError: see `pool_outcomes`.
+        DataError: See `pool_outcomes`.
     """
     first, pooled = results[0], pool_outcomes(outcomes)
     settings = first.settings
@@ -259,7 +259,7 @@ class _Cases:
 
 
 def _cases(pooled: Outcomes, kind: ClassifierKind, per: str) -> _Cases:
-    """The cases of the protocol ``node-scores``: samples, or groups of them with their combined answers."""
+    """The cases of the protocol `node-scores`: samples, or groups of them with their combined answers."""
     if per != "sample":
         stored = [each for each in pooled.statistics.get("node-scores", ()) if each.kind == "node_ranking"]
         stored = [each for each in stored if each.names == stored[0].names]  # of the first representation
@@ -362,7 +362,7 @@ def _cautions(results: Sequence[EvaluationResult]) -> list[str]:
 
 
 def _listed(words: Sequence[str]) -> str:
-    """Words as in a sentence: ``1, 2 and 3``."""
+    """Words as in a sentence: `1, 2 and 3`."""
     return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
 
 

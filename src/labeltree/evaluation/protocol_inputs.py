@@ -57,12 +57,12 @@ class Inputs(TableInputs):
         """All numbers computed from outcomes of samples, with their intervals; see `Column`, `Statistic`.
 
         Args:
-            columns: one or several columns or statistics, which share the bootstrap draws.
-            title: title of the result.
-            by_frequency: whether columns may be broken down by the frequency of the classes, here and in
+            columns: One or several columns or statistics, which share the bootstrap draws.
+            title: Title of the result.
+            by_frequency: Whether columns may be broken down by the frequency of the classes, here and in
                 comparisons.
-            rows: ``(n,)`` rows that the bootstrap draws from, in any order; None = all rows of the columns.
-            units: resampling units of these rows; None = the groups of the table.
+            rows: `(n,)` rows that the bootstrap draws from, in any order; None = all rows of the columns.
+            units: Resampling units of these rows; None = the groups of the table.
         """
         given = [columns] if isinstance(columns, Column | Statistic) else columns
         statistics = [each for each in given if isinstance(each, Statistic)]
@@ -97,9 +97,9 @@ class Inputs(TableInputs):
         """All scores of a classifier.
 
         Args:
-            predicted: ``(t,)`` predicted node of each test sample.
-            title: title of the result.
-            classes: ``(c,)`` nodes that the classifier can predict, if they differ from the table's classes.
+            predicted: `(t,)` predicted node of each test sample.
+            title: Title of the result.
+            classes: `(c,)` nodes that the classifier can predict, if they differ from the table's classes.
         """
         return self.summarise(self.answers(predicted, classes), title)
 
@@ -111,10 +111,10 @@ class Inputs(TableInputs):
         rows: Tensor | None = None,
         target: Tensor | None = None,
     ) -> list[Column]:
-        """The columns of `judge`; ``rows`` and ``target`` ``(m,)`` replace the test rows and their labels.
+        """The columns of `judge`; `rows` and `target` `(m,)` replace the test rows and their labels.
 
         A sample with several labels is judged by the one that is nearest to the answer, and by the ancestors
-        of all in ``hierarchical_f1``; it has no label for means by node and class.
+        of all in `hierarchical_f1`; it has no label for means by node and class.
         """
         rows, sets = self.samples.test if rows is None else rows, None
         if target is None:
@@ -141,7 +141,7 @@ class Inputs(TableInputs):
         by_frequency: bool = True,
         progress: Progress | None = None,
     ) -> ProtocolResult:
-        """All retrieval scores of the rows ``queries``, searched in ``gallery``; None = among each other."""
+        """All retrieval scores of the rows `queries`, searched in `gallery`; None = among each other."""
         columns, _ = self.rankings(reading, queries, gallery, ks=ks, progress=progress)
         return self.summarise(columns, by_frequency=by_frequency)
 
@@ -158,10 +158,10 @@ class Inputs(TableInputs):
     ) -> tuple[list[Column], list[float]]:
         """The columns of `judge_retrieval`, and the means of HP@1 … HP@K.
 
-        The columns are ``recall_at_1`` …, ``map_at_r`` and ``mean_average_precision`` with flat relevance
-        (``by_depth`` adds them for every depth), ``ahp``, and ``hp_at_1`` …, which serve comparisons only.
-        ``graded`` adds ``h_ap`` (relevance "pop"), ``h_ap_map``, ``ndcg``, ``asi`` and
-        ``ap_at_depth_1`` …, which sort whole rankings.
+        The columns are `recall_at_1` …, `map_at_r` and `mean_average_precision` with flat relevance
+        (`by_depth` adds them for every depth), `ahp`, and `hp_at_1` …, which serve comparisons only.
+        `graded` adds `h_ap` (relevance "pop"), `h_ap_map`, `ndcg`, `asi` and
+        `ap_at_depth_1` …, which sort whole rankings.
         """
         tree, judge, in_judge = self.judging.tree, self.judging.judge, self.judging.in_judge
         ks, hp_k = ks or self.settings.recall_ks, self.settings.hp_k
@@ -258,11 +258,11 @@ class Inputs(TableInputs):
         return draw_blocks(self.units_of(rows).groups, ids.numpy())
 
     def number_without_blocks(self, rows: Tensor, measure: Callable[[Tensor], float]) -> WithoutBlocks | None:
-        """One number of samples ``rows`` (n,), without each block of them; None if no intervals are wanted.
+        """One number of samples `rows` (n,), without each block of them; None if no intervals are wanted.
 
         Args:
-            rows: ``(n,)`` rows of the table.
-            measure: gives the number of some of them, from their positions in ``rows``.
+            rows: `(n,)` rows of the table.
+            measure: Gives the number of some of them, from their positions in `rows`.
         """
         if not self.settings.resamples or not len(rows):
             return None
@@ -294,16 +294,16 @@ def answer_columns(
 ) -> list[Column]:
     """The per-sample outcomes of a classifier, as columns.
 
-    The columns are ``top1`` with ``balanced_top1`` (the mean over classes), ``hierarchical_f1``,
-    ``tree_accuracy``, ``mistake_severity``, and ``accuracy`` by depth.
+    The columns are `top1` with `balanced_top1` (the mean over classes), `hierarchical_f1`,
+    `tree_accuracy`, `mistake_severity`, and `accuracy` by depth.
 
     Args:
-        predicted: ``(n,)`` predicted nodes, none missing.
-        target: ``(n,)`` labels, none missing.
-        decided: ``(n,)`` bool, whether a label is finest; the others count only in the accuracy by depth.
-        judging: taxonomy of the nodes.
-        rows: ``(n,)`` rows of the samples in the table.
-        shared: greatest depth at which all possible answers share one node; the accuracy is not defined down
+        predicted: `(n,)` predicted nodes, none missing.
+        target: `(n,)` labels, none missing.
+        decided: `(n,)` bool, whether a label is finest; the others count only in the accuracy by depth.
+        judging: Taxonomy of the nodes.
+        rows: `(n,)` rows of the samples in the table.
+        shared: Greatest depth at which all possible answers share one node; the accuracy is not defined down
             to this depth. None = all leaves of the tree are possible answers.
     """
     tree, pair = judging.tree, (judging.in_judge(predicted), judging.in_judge(target))
@@ -331,7 +331,7 @@ def answer_columns(
 def micro_f1_column(f1: Column, predicted: Tensor, inputs: Inputs) -> Column:
     """The micro-averaged hierarchical F1, in which samples with longer paths have more weight.
 
-    ``hierarchical_f1_micro`` = 2 Σ |A_y ∩ A_ŷ| / Σ (|A_y| + |A_ŷ|) (Silla and Freitas 2011, Section 5).
+    `hierarchical_f1_micro` = 2 Σ |A_y ∩ A_ŷ| / Σ (|A_y| + |A_ŷ|) (Silla and Freitas 2011, Section 5).
     """
     assert f1.labels is not None
     assert f1.rows is not None

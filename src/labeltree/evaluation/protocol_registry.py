@@ -56,12 +56,12 @@ class ProtocolEntry:
     """A registered protocol: a pure function with its description.
 
     Attributes:
-        name: name of the protocol, as in ``--protocols NAME``.
-        run: function of the inputs and an instance of ``options``.
+        name: Name of the protocol, as in `--protocols NAME`.
+        run: Function of the inputs and an instance of `options`.
         summary: one-line description.
-        source: the papers that report the protocol.
-        options: dataclass of the options, each field with a default.
-        standard: whether the protocol runs on every table; its numbers are then in `MethodResult.scores`, by
+        source: The papers that report the protocol.
+        options: Dataclass of the options, each field with a default.
+        standard: Whether the protocol runs on every table; its numbers are then in `MethodResult.scores`, by
             role and metric.
     """
 
@@ -76,7 +76,7 @@ class ProtocolEntry:
         """An instance of the options with the user's values.
 
         Raises:
-            ValueError: for an unknown option or an invalid value.
+            ValueError: For an unknown option or an invalid value.
         """
         fields = {field.name: field for field in dataclasses.fields(self.options)}
         for key in chosen:
@@ -122,7 +122,7 @@ def register(
     options: type[Any] = NoOptions,
     standard: bool = False,
 ) -> Callable[[Protocol], Protocol]:
-    """Decorator that registers ``function(inputs, options)`` as a protocol.
+    """Decorator that registers `function(inputs, options)` as a protocol.
 
     The function returns one or several `Column` of per-sample outcomes, whose means become the protocol's
     numbers, or `Statistic` for numbers that are not means over samples (NMI, AUROC, a calibration error).
@@ -130,16 +130,16 @@ def register(
     `ProtocolResult`.
 
     Args:
-        name: name of the protocol: lower-case letters, digits and ``-``, beginning with a letter.
+        name: Name of the protocol: lower-case letters, digits and `-`, beginning with a letter.
         summary: one-line description.
-        source: the papers that report the protocol.
+        source: The papers that report the protocol.
         options: a dataclass with a default for every field; it may raise `ValueError` for invalid values.
-        standard: whether to run the protocol on every table. Its columns and statistics, and further scores
-            (``balanced``), must then be named ``ROLE.METRIC``, and ``accuracy`` by depth is reported for the
+        standard: Whether to run the protocol on every table. Its columns and statistics, and further scores
+            (`balanced`), must then be named `ROLE.METRIC`, and `accuracy` by depth is reported for the
             classifier that the protocol is named after.
 
     Raises:
-        ValueError: if the name is taken, reserved or has other characters.
+        ValueError: If the name is taken, reserved or has other characters.
     """
     if not re.fullmatch(r"[a-z][a-z0-9-]*", name) or name in _RESERVED:
         raise ValueError(
@@ -157,7 +157,7 @@ def register(
 
 
 def list_protocols(pattern: str = "*") -> list[ProtocolEntry]:
-    """All protocols whose names match a pattern (``*`` and ``?``), sorted by name."""
+    """All protocols whose names match a pattern (`*` and `?`), sorted by name."""
     load_plugins("protocols")
     return [_entries[name] for name in sorted(fnmatch.filter(_entries, pattern))]
 
@@ -166,7 +166,7 @@ def get_protocol(name: str) -> ProtocolEntry:
     """The protocol with the given name.
 
     Raises:
-        ValueError: if there is no such protocol; the message suggests the closest name.
+        ValueError: If there is no such protocol; the message suggests the closest name.
     """
     load_plugins("protocols")
     if name not in _entries:
@@ -177,7 +177,7 @@ def get_protocol(name: str) -> ProtocolEntry:
 
 
 def wanted_protocols(names: Sequence[str]) -> list[ProtocolEntry]:
-    """The standard protocols, followed by the named ones in the given order; ``all`` adds every protocol."""
+    """The standard protocols, followed by the named ones in the given order; `all` adds every protocol."""
     load_plugins("protocols")
     wanted = {name: entry for name, entry in _entries.items() if entry.standard}
     for name in names:
@@ -190,15 +190,15 @@ def run_protocol(entry: ProtocolEntry, inputs: Inputs, *, strict: bool = True) -
     """Run one protocol with its options from the settings.
 
     Args:
-        entry: the protocol.
-        inputs: inputs of the protocol.
-        strict: whether to raise if the protocol fails or is not defined for this table. If False, the result
+        entry: The protocol.
+        inputs: Inputs of the protocol.
+        strict: Whether to raise if the protocol fails or is not defined for this table. If False, the result
             is empty with a note that says why, so that other protocols can still run.
 
     Raises:
-        DataError: if ``strict``, and the protocol is not defined for this table or comes from another package
+        DataError: If `strict`, and the protocol is not defined for this table or comes from another package
             and fails.
-        ValueError: for an unknown option, strict or not.
+        ValueError: For an unknown option, strict or not.
     """
     options = entry.choose(inputs.settings.options.get(entry.name, {}))
     try:
@@ -225,10 +225,10 @@ def _result(entry: ProtocolEntry, inputs: Inputs, returned: Returned) -> Protoco
 
 
 def parse_options(words: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Parse words of the form ``PROTOCOL.OPTION=VALUE``; several values are separated by commas.
+    """Parse words of the form `PROTOCOL.OPTION=VALUE`; several values are separated by commas.
 
     Raises:
-        ValueError: if a word has another form, the protocol or option does not exist, or the value does not
+        ValueError: If a word has another form, the protocol or option does not exist, or the value does not
             have the type of the option.
 
     Example:
@@ -278,7 +278,7 @@ def _number_or_text(text: str) -> int | float | str:
 
 
 def describe_protocols(pattern: str = "*") -> str:
-    """The output of ``labeltree evaluate --list-protocols``: names, sources, options with their defaults."""
+    """The output of `labeltree evaluate --list-protocols`: names, sources, options with their defaults."""
     blocks = []
     for entry in list_protocols(pattern):
         always = " (standard: always run)" if entry.standard else ""

@@ -49,11 +49,11 @@ class ReportedNodes:
     """The nodes below the root, with masks of those that have scores.
 
     Attributes:
-        taxonomy: taxonomy of the nodes.
-        positives: ``(N,)`` number of test samples at or below each node.
-        negatives: ``(N,)`` number of all other test samples.
-        told: ``(N,)`` bool, whether some learned classes, but not all, lie at or below the node.
-        shown: ``(N,)`` bool, whether the node has test samples or learned classes.
+        taxonomy: Taxonomy of the nodes.
+        positives: `(N,)` number of test samples at or below each node.
+        negatives: `(N,)` number of all other test samples.
+        told: `(N,)` bool, whether some learned classes, but not all, lie at or below the node.
+        shown: `(N,)` bool, whether the node has test samples or learned classes.
     """
 
     taxonomy: AnyTaxonomy
@@ -70,7 +70,7 @@ class ReportedNodes:
         classes: Tensor | None = None,
         num_classes: int = 0,
     ) -> ReportedNodes:
-        """From confusion counts by node, and the number ``(N,)`` of learned classes at or below each node."""
+        """From confusion counts by node, and the number `(N,)` of learned classes at or below each node."""
         positives = rates["true_positives"] + rates["false_negatives"]
         negatives = rates["false_positives"] + rates["true_negatives"]
         below_root = torch.arange(taxonomy.num_nodes) > 0
@@ -81,11 +81,11 @@ class ReportedNodes:
 
     @property
     def counted(self) -> Tensor:
-        """``(N,)`` bool, whether a node has positives and negatives, so that it counts in the means."""
+        """`(N,)` bool, whether a node has positives and negatives, so that it counts in the means."""
         return self.shown & (self.positives > 0) & (self.negatives > 0)
 
     def named(self, values: Tensor) -> dict[str, float]:
-        """Path name → value, from the values ``(N,)`` of the nodes that are shown."""
+        """Path name → value, from the values `(N,)` of the nodes that are shown."""
         nodes = self.shown.nonzero().squeeze(1).tolist()
         return {self.taxonomy.path_name(node): float(values[node]) for node in nodes}
 
@@ -108,7 +108,7 @@ class ReportedNodes:
 
 
 def counted_nodes(values: Mapping[str, Tensor], nodes: ReportedNodes) -> dict[str, NDArray[np.bool_]]:
-    """Name of a number → mask ``(N,)`` of the nodes that count in its means."""
+    """Name of a number → mask `(N,)` of the nodes that count in its means."""
     return {name: (nodes.counted & ~column.isnan()).numpy() for name, column in values.items()}
 
 
@@ -118,7 +118,7 @@ def with_prefix(prefix: str, columns: dict[str, NDArray[np.bool_]]) -> dict[str,
 
 
 def node_result(values: Mapping[str, Tensor], nodes: ReportedNodes) -> ProtocolResult:
-    """A result with the means, means by depth and single values of numbers ``(N,)`` by name."""
+    """A result with the means, means by depth and single values of numbers `(N,)` by name."""
     counted = {name: column.masked_fill(~nodes.counted, torch.nan) for name, column in values.items()}
     depths = [nodes.taxonomy.depth == depth for depth in range(1, nodes.taxonomy.max_depth + 1)]
     return ProtocolResult(
@@ -139,8 +139,8 @@ class MeanWithoutBlocks:
         blocks: B, number of blocks.
 
     Attributes:
-        fewest: smallest number of groups that count in one of the metrics.
-        count: number of metrics.
+        fewest: Smallest number of groups that count in one of the metrics.
+        count: Number of metrics.
     """
 
     def __init__(self, blocks: int) -> None:
@@ -150,7 +150,7 @@ class MeanWithoutBlocks:
         self.count = 0
 
     def add(self, value: Floats, left: Floats, groups: Floats) -> None:
-        """Add metrics ``(b,)``, none NaN, their values without blocks ``(b, B)``, and groups ``(b,)``."""
+        """Add metrics `(b,)`, none NaN, their values without blocks `(b, B)`, and groups `(b,)`."""
         if not len(value):
             return
         self._sums += np.nansum(left, axis=0)
@@ -171,7 +171,7 @@ class MeanWithoutBlocks:
 
     @property
     def left(self) -> Floats:
-        """``(B,)`` the mean without each block."""
+        """`(B,)` the mean without each block."""
         return divided(self._sums, self._known)
 
     def interval(self, units: ResamplingUnits, *, share: bool = True) -> tuple[float, float]:
@@ -205,9 +205,9 @@ class NodeIntervals:
     """Intervals of metrics by node, of their means over all nodes and of their means by depth.
 
     Args:
-        result: result with the numbers; their intervals are added to it.
-        units: resampling units of the samples.
-        taxonomy: taxonomy of the nodes.
+        result: Result with the numbers; their intervals are added to it.
+        units: Resampling units of the samples.
+        taxonomy: Taxonomy of the nodes.
     """
 
     def __init__(self, result: ProtocolResult, units: ResamplingUnits, taxonomy: AnyTaxonomy) -> None:
@@ -222,13 +222,13 @@ class NodeIntervals:
         classes: Tensor,
         counted: Mapping[str, NDArray[np.bool_]],
     ) -> None:
-        """Add the intervals of ``auroc`` and ``average_precision``.
+        """Add the intervals of `auroc` and `average_precision`.
 
         Args:
-            probabilities: ``(n, c)`` class probabilities of the samples.
-            target: ``(n,)`` labels of the samples.
-            classes: ``(c,)`` nodes of the columns.
-            counted: name of a number → mask ``(N,)`` of the nodes that count in its means.
+            probabilities: `(n, c)` class probabilities of the samples.
+            target: `(n,)` labels of the samples.
+            classes: `(c,)` nodes of the columns.
+            counted: Name of a number → mask `(N,)` of the nodes that count in its means.
         """
         resampling, count = self.units.resampling, self.units.count
         if resampling is None:
@@ -261,7 +261,7 @@ class NodeIntervals:
             self._put_means(name, drawn_values, share=name == "auroc")
 
     def add_rates(self, prefix: str, nodes: CountedNodes, counted: Mapping[str, NDArray[np.bool_]]) -> None:
-        """Add the intervals of the rates (sensitivity …) in ``counted``, named with the ``prefix``."""
+        """Add the intervals of the rates (sensitivity …) in `counted`, named with the `prefix`."""
         resampling, count = self.units.resampling, self.units.count
         if resampling is None:
             return
@@ -324,12 +324,12 @@ def mean_auroc(
     """The mean AUROC over all nodes for which it is defined, and without blocks of the samples.
 
     Args:
-        probabilities: ``(m, c)`` class probabilities.
-        target: ``(m,)`` labels.
-        taxonomy: taxonomy of the labels.
-        classes: ``(c,)`` nodes of the columns.
-        units: resampling units.
-        rows: ``(m,)`` positions of the samples in ``units``; None = all of them.
+        probabilities: `(m, c)` class probabilities.
+        target: `(m,)` labels.
+        taxonomy: Taxonomy of the labels.
+        classes: `(c,)` nodes of the columns.
+        units: Resampling units.
+        rows: `(m,)` positions of the samples in `units`; None = all of them.
     """
     count, left = units.count, block_counts(units.count)
     mean = MeanWithoutBlocks(left.shape[1])
@@ -355,12 +355,12 @@ def ranking_statistic(
     The list is empty if there are more than `MOST_PROBABILITIES` probabilities.
 
     Args:
-        names: names of the two numbers, or of AUROC only.
-        rows: ``(m,)`` rows of the samples in the table.
-        probabilities: ``(m, c)`` class probabilities.
-        target: ``(m,)`` labels.
-        classes: ``(c,)`` nodes of the columns.
-        told: ``(N,)`` bool, the nodes that count in the means; None = all with positives and negatives.
+        names: Names of the two numbers, or of AUROC only.
+        rows: `(m,)` rows of the samples in the table.
+        probabilities: `(m, c)` class probabilities.
+        target: `(m,)` labels.
+        classes: `(c,)` nodes of the columns.
+        told: `(N,)` bool, the nodes that count in the means; None = all with positives and negatives.
     """
     if probabilities.numel() > MOST_PROBABILITIES:
         return []
@@ -370,6 +370,6 @@ def ranking_statistic(
 
 
 def _acceleration(change: Floats) -> Floats:
-    """Accelerations ``(b,)`` from influences ``(b, G)``, with their sign: Efron (1987, Eq. 6.6)."""
+    """Accelerations `(b,)` from influences `(b, G)`, with their sign: Efron (1987, Eq. 6.6)."""
     squares = np.square(change)
     return acceleration_of(squares.sum(axis=1), np.einsum("ij,ij->i", squares, change))

@@ -23,10 +23,10 @@ class Representation:
     """The representation that a protocol reads, and the geometry in which it is compared.
 
     Attributes:
-        source: the column of the embeddings table: ``features`` or ``embeddings``.
-        dim: number of dimensions.
-        geometry: ``sphere`` (compared by cosine), ``euclidean`` or ``poincare``.
-        curvature: curvature of the Poincaré ball; not used by the other geometries.
+        source: The column of the embeddings table: `features` or `embeddings`.
+        dim: Number of dimensions.
+        geometry: `sphere` (compared by cosine), `euclidean` or `poincare`.
+        curvature: Curvature of the Poincaré ball; not used by the other geometries.
     """
 
     source: str
@@ -45,11 +45,11 @@ class Reading:
     """One representation of all samples of a table.
 
     Attributes:
-        points: ``(n, d)`` points of the geometry, for distances and similarities.
-        vectors: ``(n, d)`` vectors for linear classifiers and projections: the points themselves or, in the
+        points: `(n, d)` points of the geometry, for distances and similarities.
+        vectors: `(n, d)` vectors for linear classifiers and projections: the points themselves or, in the
             Poincaré ball, their image in the tangent space at its centre.
-        geometry: geometry of the points.
-        representation: description of the representation for results.
+        geometry: Geometry of the points.
+        representation: Description of the representation for results.
     """
 
     points: Tensor
@@ -59,22 +59,22 @@ class Reading:
 
 
 def check_roles(roles: Sequence[str]) -> None:
-    """Check that the roles are ``features``, ``embeddings`` or both.
+    """Check that the roles are `features`, `embeddings` or both.
 
     Raises:
-        ValueError: if there is no role, or an unknown one.
+        ValueError: If there is no role, or an unknown one.
     """
     if not roles or not set(roles) <= set(ROLES):
         raise ValueError(f"roles are {tuple(roles)}; expected one or both of {', '.join(ROLES)}")
 
 
 def read(table: EmbeddingTable, role: str, feature_geometry: FeatureGeometry = "sphere") -> Reading:
-    """Read the ``features`` (in ``feature_geometry``) or ``embeddings`` (in their own geometry) of a table.
+    """Read the `features` (in `feature_geometry`) or `embeddings` (in their own geometry) of a table.
 
     For a table without features both roles give the embeddings.
 
     Raises:
-        ValueError: for an unknown role.
+        ValueError: For an unknown role.
     """
     check_choice("role", role, ROLES)
     if role == "features" and table.features is not None:

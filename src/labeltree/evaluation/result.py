@@ -1,4 +1,4 @@
-"""The result of an evaluation, ``metrics.json``: every number, and the representation it was measured on."""
+"""The result of an evaluation, `metrics.json`: every number, and the representation it was measured on."""
 
 from __future__ import annotations
 
@@ -59,27 +59,27 @@ _NAMED = ("scores", "by_depth", "by_node", "curves", "axes", *_INTERVALS)
 class ProtocolResult:
     """The numbers of one protocol for one method.
 
-    If a protocol reads features and embeddings, names begin with the representation: ``features.top1``,
-    ``embeddings.top1``.
+    If a protocol reads features and embeddings, names begin with the representation: `features.top1`,
+    `embeddings.top1`.
 
     Attributes:
         title: one-line description.
-        scores: name → value; NaN if it is not defined for these samples.
-        by_depth: name → values at depth 1 … L, coarse → fine.
-        by_node: name → path name of a node (``/`` for the root) → value over the samples labelled at or below
+        scores: Name → value; NaN if it is not defined for these samples.
+        by_depth: Name → values at depth 1 … L, coarse → fine.
+        by_node: Name → path name of a node (`/` for the root) → value over the samples labelled at or below
             the node.
-        curves: name → values along an axis other than depth.
-        axes: name of a curve → positions of its values (``[1, 5, 20]`` neighbours).
-        counts: numbers of samples and classes by use.
-        notes: sentences on the representations and samples used and on those left out.
-        intervals: name of a score → lower and upper end of its confidence interval; NaN or missing if there
+        curves: Name → values along an axis other than depth.
+        axes: Name of a curve → positions of its values (`[1, 5, 20]` neighbours).
+        counts: Numbers of samples and classes by use.
+        notes: Sentences on the representations and samples used and on those left out.
+        intervals: Name of a score → lower and upper end of its confidence interval; NaN or missing if there
             is none.
-        depth_intervals: intervals of ``by_depth``, a pair for each depth.
-        node_intervals: intervals of ``by_node``.
-        curve_intervals: intervals of ``curves``.
-        columns: per-sample outcomes behind the numbers, for comparisons; not saved in ``metrics.json``.
-        statistics: the data behind numbers that are not means over samples; not saved in ``metrics.json``.
-        of: the `Inputs` of the table that the protocol measured, if that is not the evaluated one.
+        depth_intervals: Intervals of `by_depth`, a pair for each depth.
+        node_intervals: Intervals of `by_node`.
+        curve_intervals: Intervals of `curves`.
+        columns: per-sample outcomes behind the numbers, for comparisons; not saved in `metrics.json`.
+        statistics: The data behind numbers that are not means over samples; not saved in `metrics.json`.
+        of: The `Inputs` of the table that the protocol measured, if that is not the evaluated one.
     """
 
     title: str
@@ -154,13 +154,13 @@ class ProtocolResult:
         counts: Mapping[str, int] | None = None,
         notes: Sequence[str] = (),
     ) -> ProtocolResult:
-        """Join several results into one, with the part's name before every name: ``features.top1``.
+        """Join several results into one, with the part's name before every name: `features.top1`.
 
         Args:
-            title: title of the joined result.
-            parts: name → result; counts and notes that several parts share are kept once, without the name.
-            counts: further counts, placed first.
-            notes: further notes, placed first.
+            title: Title of the joined result.
+            parts: Name → result; counts and notes that several parts share are kept once, without the name.
+            counts: Further counts, placed first.
+            notes: Further notes, placed first.
         """
 
         def named(column: str) -> dict[str, Any]:
@@ -204,11 +204,11 @@ class AspectResult:
     """The results for one aspect, over the samples that have a label in it.
 
     Attributes:
-        scores: metric → value: of the linear probe (``top1`` …), of the model's own answers (``own_top1`` …)
-            if it gave any, and of retrieval by the first representation (``recall_at_1`` …). NaN if a score
+        scores: Metric → value: of the linear probe (`top1` …), of the model's own answers (`own_top1` …)
+            if it gave any, and of retrieval by the first representation (`recall_at_1` …). NaN if a score
             is not defined for these samples.
-        by_depth: protocol (``probe``, ``own``) → accuracy at depth 1 … L of the aspect's taxonomy.
-        counts: numbers of samples and classes by use.
+        by_depth: Protocol (`probe`, `own`) → accuracy at depth 1 … L of the aspect's taxonomy.
+        counts: Numbers of samples and classes by use.
     """
 
     scores: dict[str, float]
@@ -216,7 +216,7 @@ class AspectResult:
     counts: dict[str, int]
 
     def named(self) -> dict[str, float]:
-        """The scores, and the accuracies at depth 1: ``accuracy_at_depth_1``, ``own_accuracy_at_depth_1``."""
+        """The scores, and the accuracies at depth 1: `accuracy_at_depth_1`, `own_accuracy_at_depth_1`."""
         prefixes = {"probe": "", "own": "own_"}
         coarsest = {
             f"{prefixes[name]}accuracy_at_depth_1": depths[0]
@@ -229,8 +229,8 @@ class AspectResult:
 def aspect_means(results: Mapping[str, AspectResult]) -> dict[str, float]:
     """The unweighted mean of every score over the aspects for which it is defined.
 
-    ``aspect_top1`` is the accuracy on the finest labels and ``aspect_accuracy_at_depth_1`` on the coarsest;
-    ``aspect_own_…`` are those of the model's own answers. For aspects with sentiments at depth 1 and ratings
+    `aspect_top1` is the accuracy on the finest labels and `aspect_accuracy_at_depth_1` on the coarsest;
+    `aspect_own_…` are those of the model's own answers. For aspects with sentiments at depth 1 and ratings
     at depth 2, Ghanooni et al. report the accuracy at depth 1 (Tables 4 and 5).
     """
     values: dict[str, list[float]] = {}
@@ -247,16 +247,16 @@ class AttributeResult:
     """The main numbers over the test samples with one value of an attribute, such as a hospital.
 
     Attributes:
-        attribute: name of the attribute.
-        value: its value; empty for samples where it is missing.
-        samples: number of test samples, which the classifiers answered.
-        groups: number of their groups; None if the table has none.
-        scores: name → value: ``features.top1``, ``embeddings.recall_at_1``, and with the protocol before it
-            ``decisions.coverage_at_0.9``; NaN if it is not defined for these samples.
-        intervals: name → the ends of the confidence interval; NaN if there is none.
-        counted: name → the number of samples that the score is the mean of: retrieval may search for more
+        attribute: Name of the attribute.
+        value: Its value; empty for samples where it is missing.
+        samples: Number of test samples, which the classifiers answered.
+        groups: Number of their groups; None if the table has none.
+        scores: Name → value: `features.top1`, `embeddings.recall_at_1`, and with the protocol before it
+            `decisions.coverage_at_0.9`; NaN if it is not defined for these samples.
+        intervals: Name → the ends of the confidence interval; NaN if there is none.
+        counted: Name → the number of samples that the score is the mean of: retrieval may search for more
             samples than the classifiers were tested on. Empty in older results.
-        counted_groups: name → the number of their groups; empty if the table has none.
+        counted_groups: Name → the number of their groups; empty if the table has none.
     """
 
     attribute: str
@@ -273,25 +273,25 @@ class AttributeResult:
 class MethodResult:
     """The results of one method.
 
-    A protocol reads a *role*, ``features`` or ``embeddings``. A table with embeddings only (raw pixels, any
-    other vectors) provides them in both roles; ``representations`` records what was read.
+    A protocol reads a *role*, `features` or `embeddings`. A table with embeddings only (raw pixels, any
+    other vectors) provides them in both roles; `representations` records what was read.
 
     Attributes:
-        name: name of the method.
-        representations: role → the representation read.
-        scores: role → metric → value; NaN if it is not defined for these samples. Two further roles are
-            ``predictions``, the model's own answers, and ``aspects``, the means over the aspects.
-        by_depth: protocol (``probe``, ``prototypes``, ``own``) → accuracy at depth 1 … L, coarse → fine.
-        hp_curve: role → HP@1 … HP@K.
-        errors: errors of the chosen classifier on the tree.
-        aspects: name of an aspect → its results; empty if there are no aspects.
-        protocols: name of a requested further protocol → its result.
-        intervals: role → metric → lower and upper end of its confidence interval, for scores that are means
+        name: Name of the method.
+        representations: Role → the representation read.
+        scores: Role → metric → value; NaN if it is not defined for these samples. Two further roles are
+            `predictions`, the model's own answers, and `aspects`, the means over the aspects.
+        by_depth: Protocol (`probe`, `prototypes`, `own`) → accuracy at depth 1 … L, coarse → fine.
+        hp_curve: Role → HP@1 … HP@K.
+        errors: Errors of the chosen classifier on the tree.
+        aspects: Name of an aspect → its results; empty if there are no aspects.
+        protocols: Name of a requested further protocol → its result.
+        intervals: Role → metric → lower and upper end of its confidence interval, for scores that are means
             over samples; NaN if there is none, empty if no intervals were computed.
-        depth_intervals: protocol → confidence intervals of its accuracy at depth 1 … L.
-        classifier: the classifier that gives the method's answers, and why it was chosen; the ``answer_*``
+        depth_intervals: Protocol → confidence intervals of its accuracy at depth 1 … L.
+        classifier: The classifier that gives the method's answers, and why it was chosen; the `answer_*`
             methods return its numbers.
-        by_attribute: the main numbers by the values of the attributes in `EvaluationSettings.by`.
+        by_attribute: The main numbers by the values of the attributes in `EvaluationSettings.by`.
     """
 
     name: str
@@ -313,7 +313,7 @@ class MethodResult:
         return self.by_depth.get(self.classifier.name, [])
 
     def answer_score(self, metric: str) -> float:
-        """The chosen classifier's ``top1``, ``hierarchical_f1`` …; NaN if it is missing."""
+        """The chosen classifier's `top1`, `hierarchical_f1` …; NaN if it is missing."""
         return self.score(f"{PREFIX[self.classifier.name]}{metric}", _ROLE.get(self.classifier.name))
 
     def answer_interval(self, metric: str) -> Bounds:
@@ -331,10 +331,10 @@ class MethodResult:
         """The value of a metric; NaN if it is missing.
 
         Args:
-            metric: name of the metric; the scores of further protocols begin with the protocol:
-                ``knn.features.top1``.
-            role: role of the scores; None = the first role that has the metric. If only embeddings were read,
-                ``features`` gives their scores.
+            metric: Name of the metric; the scores of further protocols begin with the protocol:
+                `knn.features.top1`.
+            role: Role of the scores; None = the first role that has the metric. If only embeddings were read,
+                `features` gives their scores.
         """
         protocol, _, inner = metric.partition(".")
         if inner:
@@ -346,25 +346,25 @@ class MethodResult:
 
 @dataclass(frozen=True)
 class EvaluationResult:
-    """The result of `labeltree.evaluation.evaluate`, saved as ``metrics.json``.
+    """The result of `labeltree.evaluation.evaluate`, saved as `metrics.json`.
 
     Attributes:
-        name: name of the evaluated method, a key of ``methods``.
-        split: the evaluated split; ``half`` if the table has no splits.
-        methods: name → results, the evaluated method first, then the baselines.
-        counts: numbers of samples by use, and of samples left out.
-        notes: sentences on the representations and samples used and on those left out.
-        cautions: the notes that must be shown with the main numbers: on undefined ones, on those from very
+        name: Name of the evaluated method, a key of `methods`.
+        split: The evaluated split; `half` if the table has no splits.
+        methods: Name → results, the evaluated method first, then the baselines.
+        counts: Numbers of samples by use, and of samples left out.
+        notes: Sentences on the representations and samples used and on those left out.
+        cautions: The notes that must be shown with the main numbers: on undefined ones, on those from very
             few samples, and on the retrieval search.
-        search: how retrieval searched: ``searched`` is ``queries`` (among each other) or ``train``;
-            ``own_group`` of the query is ``left out``, ``counted`` or ``no groups``. Empty in older results.
-        settings: the settings used.
-        taxonomy_changes: where labels were carried over from another version of the taxonomy: kind of change
-            (``rename``, ``move``, ``merge``, ``split``, ``remove``) → number of ``nodes`` that changed so,
-            and of ``samples`` of the split with a label at or below one. Empty if labels are as they were.
-        outcomes: method → its per-sample outcomes; saved in a separate file, see `save_outcomes`.
-        samples: the rows of the evaluated method's table by use; not saved.
-        classifiers: the classifiers of the evaluated method; not saved.
+        search: How retrieval searched: `searched` is `queries` (among each other) or `train`;
+            `own_group` of the query is `left out`, `counted` or `no groups`. Empty in older results.
+        settings: The settings used.
+        taxonomy_changes: Where labels were carried over from another version of the taxonomy: kind of change
+            (`rename`, `move`, `merge`, `split`, `remove`) → number of `nodes` that changed so,
+            and of `samples` of the split with a label at or below one. Empty if labels are as they were.
+        outcomes: Method → its per-sample outcomes; saved in a separate file, see `save_outcomes`.
+        samples: The rows of the evaluated method's table by use; not saved.
+        classifiers: The classifiers of the evaluated method; not saved.
     """
 
     name: str
@@ -394,10 +394,10 @@ class EvaluationResult:
 
     @classmethod
     def load(cls, path: Path) -> EvaluationResult:
-        """Read ``metrics.json``.
+        """Read `metrics.json`.
 
         Raises:
-            DataError: if it is missing or damaged, or was written by a newer version.
+            DataError: If it is missing or damaged, or was written by a newer version.
         """
         return cls.from_dict(read_json(path, _RESULT))
 
@@ -419,7 +419,7 @@ class EvaluationResult:
         """The inverse of `to_dict`.
 
         Raises:
-            DataError: if ``content`` is not the result of an evaluation, or was written by a newer version.
+            DataError: If `content` is not the result of an evaluation, or was written by a newer version.
         """
         if content.get("format") != FORMAT:
             raise DataError(

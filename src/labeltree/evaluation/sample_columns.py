@@ -52,9 +52,9 @@ class Place(NamedTuple):
     """The position of a number in a `ProtocolResult`.
 
     Attributes:
-        kind: the dictionary of the result that holds the number.
-        name: the key in this dictionary.
-        at: position in a list by depth or in a curve, or path name of a node; not used for a score.
+        kind: The dictionary of the result that holds the number.
+        name: The key in this dictionary.
+        at: Position in a list by depth or in a curve, or path name of a node; not used for a score.
     """
 
     kind: Kind
@@ -79,27 +79,27 @@ class Column:
     cross-validation), which is the mean of the parts' means.
 
     Attributes:
-        name: name of the number.
-        values: ``(m,)`` float64, NaN where a sample does not count.
-        rows: ``(m,)`` the samples' rows in the table; None = the test samples, ``inputs.samples.test``.
-        labels: ``(m,)`` nodes of the tree, for means by node and class; None = the labels of the table.
-        weights: ``(m,)`` non-negative sample weights; None = 1 for every sample.
-        larger_is_better: whether a larger number is better; None = as the name has it, see
+        name: Name of the number.
+        values: `(m,)` float64, NaN where a sample does not count.
+        rows: `(m,)` the samples' rows in the table; None = the test samples, `inputs.samples.test`.
+        labels: `(m,)` nodes of the tree, for means by node and class; None = the labels of the table.
+        weights: `(m,)` non-negative sample weights; None = 1 for every sample.
+        larger_is_better: Whether a larger number is better; None = as the name has it, see
             `is_larger_better`: a number that is neither is registered as such.
-        share: whether the number lies between 0 and 1; None = likewise. If so, its interval is exact where
+        share: Whether the number lies between 0 and 1; None = likewise. If so, its interval is exact where
             every value is 0 or 1 and all weigh the same; a number that is no share has no interval where all
             samples agree.
-        kind: the part of the result that holds the number: ``scores``, ``by_depth`` or ``curves``; None = the
+        kind: The part of the result that holds the number: `scores`, `by_depth` or `curves`; None = the
             number is not reported and serves comparisons only.
-        at: depth − 1, or the position in the curve.
-        by_node: add the mean of the samples labelled at or below each node.
-        by_frequency: add the means over head, middle and tail classes (``…_head``), if each has classes.
-        balanced: name of a further score, the unweighted mean of the class means; empty = none.
-        class_mean: the number is a mean of class means, and ``weights`` make every class count the same.
-        among: whether the samples are searched among each other, so that each is a query and a result.
-        without: for a search among the samples, what ``values`` become without blocks of the samples, which
+        at: Depth − 1, or the position in the curve.
+        by_node: Add the mean of the samples labelled at or below each node.
+        by_frequency: Add the means over head, middle and tail classes (`…_head`), if each has classes.
+        balanced: Name of a further score, the unweighted mean of the class means; empty = none.
+        class_mean: The number is a mean of class means, and `weights` make every class count the same.
+        among: Whether the samples are searched among each other, so that each is a query and a result.
+        without: For a search among the samples, what `values` become without blocks of the samples, which
             intervals draw; None = there are no intervals.
-        whole: only the mean over all samples is meaningful: the column is left out of comparisons by subtree.
+        whole: Only the mean over all samples is meaningful: the column is left out of comparisons by subtree.
     """
 
     name: str
@@ -153,9 +153,9 @@ def class_means(column: Column, nodes: Tensor, frequency: ClassFrequency) -> lis
     the total weight of its class.
 
     Args:
-        column: the column; its ``rows`` must not be None.
-        nodes: labels of all rows of the table.
-        frequency: frequency of the classes.
+        column: The column; its `rows` must not be None.
+        nodes: Labels of all rows of the table.
+        frequency: Frequency of the classes.
     """
     wanted: dict[str, int | None] = {column.balanced: None} if column.balanced else {}
     if column.by_frequency and frequency.uneven:
@@ -189,12 +189,12 @@ def estimate(
     """Every number that follows from the columns, with its interval by the bootstrap over groups.
 
     Args:
-        columns: the columns; the ``rows`` of each must not be None and must be among the argument ``rows``.
-        rows: ``(n,)`` rows of the table that the bootstrap draws from.
-        units: resampling units of these rows.
-        nodes: labels of all rows of the table.
-        tree: tree of the labels.
-        frequency: frequency of the classes; None omits the means over head, middle and tail classes.
+        columns: The columns; the `rows` of each must not be None and must be among the argument `rows`.
+        rows: `(n,)` rows of the table that the bootstrap draws from.
+        units: Resampling units of these rows.
+        nodes: Labels of all rows of the table.
+        tree: Tree of the labels.
+        frequency: Frequency of the classes; None omits the means over head, middle and tail classes.
     """
     own = [column for column in columns if not column.among]
     if len(own) < len(columns):
@@ -288,7 +288,7 @@ def _estimate_among(
 
 
 def _means_of(column: Column, nodes: Tensor, tree: Taxonomy) -> tuple[list[Place], csr_array]:
-    """The places of a column's mean and of its means by node, and the weights ``(m, n)`` of its samples."""
+    """The places of a column's mean and of its means by node, and the weights `(m, n)` of its samples."""
     assert column.kind is not None
     assert column.rows is not None
     places = [Place(column.kind, column.name, column.at)]
@@ -310,7 +310,7 @@ def _means_of(column: Column, nodes: Tensor, tree: Taxonomy) -> tuple[list[Place
 
 
 def _count_units(weights: csr_array, units: NDArray[np.int64]) -> Floats:
-    """Number ``(m,)`` of the units ``(n,)`` of samples that have a weight ``(m, n)``."""
+    """Number `(m,)` of the units `(n,)` of samples that have a weight `(m, n)`."""
     rows = np.repeat(np.arange(weights.shape[0]), np.diff(weights.indptr))
     pairs = np.unique(np.stack([rows, units[weights.indices]]), axis=1)
     return np.bincount(pairs[0], minlength=weights.shape[0]).astype(np.float64)
@@ -356,7 +356,7 @@ class _Ratios:
     def add(
         self, index: Tensor, samples: Tensor, values: Tensor, weights: Tensor, count: int, share: bool
     ) -> Integers:
-        """Add ``count`` metrics with entries of shape ``(e,)``; return the metrics' indices ``(count,)``."""
+        """Add `count` metrics with entries of shape `(e,)`; return the metrics' indices `(count,)`."""
         first, self.count = self.count, self.count + count
         groups = self.units.groups[samples.numpy()]
         self.entries.append((index.numpy() + first, groups, values.numpy(), weights.numpy()))
@@ -394,13 +394,13 @@ class ResamplingUnits:
     Classifiers, clusters and search galleries are held fixed.
 
     Args:
-        resampling: the draws; None = no intervals.
-        units: ``(n,)`` resampling unit (group) of each sample; a sample with −1 is a unit of its own.
+        resampling: The draws; None = no intervals.
+        units: `(n,)` resampling unit (group) of each sample; a sample with −1 is a unit of its own.
 
     Attributes:
-        resampling: as given, but None if there are no samples.
-        groups: ``(n,)`` index of each sample's group, 0 to G − 1.
-        count: number of groups G.
+        resampling: As given, but None if there are no samples.
+        groups: `(n,)` index of each sample's group, 0 to G − 1.
+        count: Number of groups G.
     """
 
     def __init__(self, resampling: Resampling | None, units: NDArray[np.int64]) -> None:

@@ -37,15 +37,15 @@ def half_split(table: EmbeddingTable, mask: Tensor, seed: int) -> Tensor:
     only approximately even, and a label whose samples form one group is in one half only.
 
     Args:
-        table: table of the rows.
-        mask: ``(n,)`` bool, the rows to choose from.
-        seed: random seed of the choice.
+        table: Table of the rows.
+        mask: `(n,)` bool, the rows to choose from.
+        seed: Random seed of the choice.
 
     Returns:
-        ``(n,)`` bool, true for the chosen half.
+        `(n,)` bool, true for the chosen half.
 
     Raises:
-        DataError: if all the rows are of one group.
+        DataError: If all the rows are of one group.
     """
     rows = mask.nonzero().squeeze(1)
     instances = rows if table.instances is None else table.instances[rows]
@@ -70,11 +70,11 @@ def half_split(table: EmbeddingTable, mask: Tensor, seed: int) -> Tensor:
 
 
 def _groups_of_instances(groups: Array, instances: Array) -> Array:
-    """The group ``(k,)`` of each instance; instances that share a group, even indirectly, are in one group.
+    """The group `(k,)` of each instance; instances that share a group, even indirectly, are in one group.
 
     Args:
-        groups: ``(n,)`` group of each row, −1 = none.
-        instances: ``(n,)`` instance of each row, numbered from 0.
+        groups: `(n,)` group of each row, −1 = none.
+        instances: `(n,)` instance of each row, numbered from 0.
     """
     count = int(instances.max(initial=-1)) + 1
     known = groups >= 0
@@ -88,12 +88,12 @@ def _groups_of_instances(groups: Array, instances: Array) -> Array:
 
 
 def share_of_labels(nodes: Tensor, share: float, seed: int) -> Tensor:
-    """Mask ``(n,)`` of a share of every label's rows: at least one row, but never all (none of a single row).
+    """Mask `(n,)` of a share of every label's rows: at least one row, but never all (none of a single row).
 
     Args:
-        nodes: ``(n,)`` labels.
-        share: fraction between 0 and 1; rounded down to whole rows.
-        seed: random seed of the choice.
+        nodes: `(n,)` labels.
+        share: Fraction between 0 and 1; rounded down to whole rows.
+        seed: Random seed of the choice.
     """
     rank, size = ranked_in_label(nodes, seed)
     wanted = torch.minimum((share * size).long().clamp_min(1), size - 1)
@@ -104,11 +104,11 @@ def row_groups(table: EmbeddingTable, rows: Tensor) -> Tensor:
     """The group of each row, numbered from 0: the table's group, or the instance of a row without a group.
 
     Args:
-        table: table with or without ``groups`` and ``instances``.
-        rows: ``(m,)`` positions of the rows.
+        table: Table with or without `groups` and `instances`.
+        rows: `(m,)` positions of the rows.
 
     Returns:
-        ``(m,)`` int64 group numbers.
+        `(m,)` int64 group numbers.
     """
     instances = rows if table.instances is None else table.instances[rows]
     own = torch.stack([torch.ones_like(instances), instances], dim=1)
@@ -126,18 +126,18 @@ def table_folds(
     """Divide rows into folds, balanced at every node of the tree; see `labeltree.data.make_folds`.
 
     Args:
-        table: table of the rows; rows of one group or one instance stay together.
-        rows: ``(m,)`` positions of the rows to divide.
-        judging: taxonomy of the table's nodes.
-        folds: number of folds.
-        seed: random seed of the assignment.
+        table: Table of the rows; rows of one group or one instance stay together.
+        rows: `(m,)` positions of the rows to divide.
+        judging: Taxonomy of the table's nodes.
+        folds: Number of folds.
+        seed: Random seed of the assignment.
 
     Returns:
-        ``(m,)`` fold of each row, 0 to ``folds - 1``.
+        `(m,)` fold of each row, 0 to `folds - 1`.
 
     Raises:
-        ValueError: if there are fewer than 2 folds.
-        DataError: if there are fewer groups than folds.
+        ValueError: If there are fewer than 2 folds.
+        DataError: If there are fewer groups than folds.
     """
     ids = rows if table.instances is None else table.instances[rows]
     groups = row_groups(table, rows)

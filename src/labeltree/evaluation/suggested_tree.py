@@ -40,12 +40,12 @@ class ClassPoints:
     """Samples of named classes as points of a geometry.
 
     Attributes:
-        points: ``(n, d)``.
-        classes: ``(n,)`` int64, the class of each sample.
-        names: name of each class.
-        geometry: geometry of the points.
-        groups: ``(n,)`` int64, samples of one group are not independent; −1 = a group by itself.
-        learned: ``(n,)`` bool, samples that the encoder was trained on; None = unknown.
+        points: `(n, d)`.
+        classes: `(n,)` int64, the class of each sample.
+        names: Name of each class.
+        geometry: Geometry of the points.
+        groups: `(n,)` int64, samples of one group are not independent; −1 = a group by itself.
+        learned: `(n,)` bool, samples that the encoder was trained on; None = unknown.
     """
 
     points: Tensor
@@ -62,11 +62,11 @@ class ClassPoints:
         return ClassPoints(self.points[rows], self.classes[rows], self.names, self.geometry, groups, learned)
 
     def has_all_classes(self, rows: Tensor) -> bool:
-        """Whether these samples ``(n,)`` bool have samples of every class."""
+        """Whether these samples `(n,)` bool have samples of every class."""
         return int(torch.bincount(self.classes[rows], minlength=len(self.names)).min()) > 0
 
     def means(self) -> Tensor:
-        """``(C, d)`` float64, the mean of each class in the geometry; NaN for a class without samples."""
+        """`(C, d)` float64, the mean of each class in the geometry; NaN for a class without samples."""
         return class_prototypes(self.points, self.classes + 1, _flat(self.names), self.geometry)[1:]
 
 
@@ -81,12 +81,12 @@ def class_points(
     """The labelled samples of a table; labels above others are left out.
 
     Args:
-        table: the table; of its ``split``, ``train`` are the samples that the encoder was trained on.
-        taxonomy: taxonomy of its labels; only their names matter.
-        column: ``features``, as points on the sphere, or ``embeddings``; None = features if there are some.
+        table: The table; of its `split`, `train` are the samples that the encoder was trained on.
+        taxonomy: Taxonomy of its labels; only their names matter.
+        column: `features`, as points on the sphere, or `embeddings`; None = features if there are some.
 
     Raises:
-        DataError: if there are fewer than three classes, or too many to compare all pairs.
+        DataError: If there are fewer than three classes, or too many to compare all pairs.
     """
     from labeltree.taxonomy.label_sets import finest_labels
 
@@ -129,12 +129,12 @@ def suggest_tree(samples: ClassPoints, linkage: Linkage = "complete", depth: int
     nothing. A group is called after its first and last class.
 
     Args:
-        samples: at least one sample of each class.
-        linkage: distance of two groups: the largest of their pairs, the mean (UPGMA), or Ward's.
-        depth: depth of the tree, at least 2; None = that with about four children of a node, 2 to 4.
+        samples: At least one sample of each class.
+        linkage: Distance of two groups: the largest of their pairs, the mean (UPGMA), or Ward's.
+        depth: Depth of the tree, at least 2; None = that with about four children of a node, 2 to 4.
 
     Raises:
-        DataError: if a class has no sample, or the depth does not suit the number of classes.
+        DataError: If a class has no sample, or the depth does not suit the number of classes.
     """
     from scipy.cluster.hierarchy import leaves_list
     from scipy.cluster.hierarchy import linkage as join
@@ -165,7 +165,7 @@ def suggest_tree(samples: ClassPoints, linkage: Linkage = "complete", depth: int
 def _cuts(heights: NDArray[np.float64], count: int, depth: int | None) -> list[int]:
     """The numbers of groups of the inner depths, coarse to fine.
 
-    A tree in which every node has as many children would have ``count ** (k / depth)`` nodes at depth k; of
+    A tree in which every node has as many children would have `count ** (k / depth)` nodes at depth k; of
     the numbers up to 1.6 times smaller or larger, the one with the widest gap between joins is taken.
     """
     depth = depth or min(max(2, round(math.log(count, _CHILDREN))), _DEEPEST)
@@ -204,15 +204,15 @@ class TreeFit:
     """How well the confusions of classes follow a tree, beside trees of its shape with classes at random.
 
     Attributes:
-        samples: number of samples that were classified.
-        mistakes: how many of them were given another class.
-        within_parent: share of mistakes between classes below the same parent.
-        within_parent_at_random: the mean of that share over trees of the same shape.
-        within_parent_p: share of these trees in which it is as large, at least 0.001.
-        height: mean height of the lowest common ancestor of a mistake, divided by that of the root.
-        height_at_random: its mean over trees of the same shape.
-        height_p: share of these trees in which it is as small.
-        unclear: why nothing can be said; None if something can.
+        samples: Number of samples that were classified.
+        mistakes: How many of them were given another class.
+        within_parent: Share of mistakes between classes below the same parent.
+        within_parent_at_random: The mean of that share over trees of the same shape.
+        within_parent_p: Share of these trees in which it is as large, at least 0.001.
+        height: Mean height of the lowest common ancestor of a mistake, divided by that of the root.
+        height_at_random: Its mean over trees of the same shape.
+        height_p: Share of these trees in which it is as small.
+        unclear: Why nothing can be said; None if something can.
     """
 
     samples: int
@@ -251,11 +251,11 @@ def judge_tree(taxonomy: Taxonomy, samples: ClassPoints, seed: int = 0) -> TreeF
 
     Args:
         taxonomy: a tree with all classes; nodes are found by the classes' names, or paths.
-        samples: at least two samples of most classes.
-        seed: of the halves and the trees at random.
+        samples: At least two samples of most classes.
+        seed: Of the halves and the trees at random.
 
     Raises:
-        TaxonomyError: if a class is not in the tree, or not for certain.
+        TaxonomyError: If a class is not in the tree, or not for certain.
     """
     nodes = _nodes_of(taxonomy, samples.names)
     first = halves(samples, seed)
@@ -301,7 +301,7 @@ def judge_tree(taxonomy: Taxonomy, samples: ClassPoints, seed: int = 0) -> TreeF
 
 
 def halves(samples: ClassPoints, seed: int = 0) -> Tensor:
-    """``(n,)`` bool: half of the samples of each class, whole groups."""
+    """`(n,)` bool: half of the samples of each class, whole groups."""
     folds = make_folds(samples.classes + 1, _flat(samples.names), 2, groups=samples.groups, seed=seed)
     return folds == 0
 

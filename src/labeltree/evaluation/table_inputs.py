@@ -50,9 +50,9 @@ class Second:
     """A second table from the same encoder, with a taxonomy of its own.
 
     Attributes:
-        table: embeddings of the second table.
-        taxonomy: taxonomy of its labels.
-        name: name of the second table in results.
+        table: Embeddings of the second table.
+        taxonomy: Taxonomy of its labels.
+        name: Name of the second table in results.
     """
 
     table: EmbeddingTable
@@ -65,17 +65,17 @@ class TableInputs:
     """The read-only inputs of a protocol.
 
     Attributes:
-        table: embeddings with labels that are nodes of ``judging.tree``.
-        judging: the taxonomy of the labels.
-        samples: rows to learn from, to test on and to search among.
-        settings: settings of the evaluation; ``settings.seed`` seeds every random choice.
-        split: name of the evaluated split, as requested.
-        second: second table, for protocols that need one.
-        progress: called as ``progress(message, done, total)``.
-        name: name of the method.
-        evaluated: whether the method is the evaluated one rather than a baseline.
-        roles: the representations that the standard evaluation reads; the linear probe reads the first.
-        given: classifiers fitted beforehand, with the choice of the one that gives the answers.
+        table: Embeddings with labels that are nodes of `judging.tree`.
+        judging: The taxonomy of the labels.
+        samples: Rows to learn from, to test on and to search among.
+        settings: Settings of the evaluation; `settings.seed` seeds every random choice.
+        split: Name of the evaluated split, as requested.
+        second: Second table, for protocols that need one.
+        progress: Called as `progress(message, done, total)`.
+        name: Name of the method.
+        evaluated: Whether the method is the evaluated one rather than a baseline.
+        roles: The representations that the standard evaluation reads; the linear probe reads the first.
+        given: Classifiers fitted beforehand, with the choice of the one that gives the answers.
     """
 
     table: EmbeddingTable
@@ -92,7 +92,7 @@ class TableInputs:
 
     @property
     def nodes(self) -> Tensor:
-        """Labels ``(n,)`` of all rows, −1 if missing."""
+        """Labels `(n,)` of all rows, −1 if missing."""
         return self.table.nodes
 
     @property
@@ -102,7 +102,7 @@ class TableInputs:
 
     @cached_property
     def taught(self) -> tuple[Tensor, Tensor]:
-        """Training rows ``(m,)`` and a finest label of each ``(m,)``; a row for each of several labels."""
+        """Training rows `(m,)` and a finest label of each `(m,)`; a row for each of several labels."""
         rows, labels = self.table.one_label_a_row(self.samples.train)
         finest = self.samples.finest[labels.clamp_min(0)] & (labels > 0)
         return rows[finest], labels[finest]
@@ -114,7 +114,7 @@ class TableInputs:
 
     @property
     def own_answers(self) -> Tensor | None:
-        """The model's own answers ``(t,)`` to the test rows, −1 if missing; None if there are none at all."""
+        """The model's own answers `(t,)` to the test rows, −1 if missing; None if there are none at all."""
         answers = self.table.predictions
         own = None if answers is None else answers[self.samples.test]
         return own if own is not None and bool((own >= 0).any()) else None
@@ -128,9 +128,9 @@ class TableInputs:
         """Fit the probe and the prototypes to the training samples, and choose which classifier answers.
 
         Args:
-            asked: the requested classifier; None = that of the settings. ``own`` becomes ``auto`` if the
+            asked: The requested classifier; None = that of the settings. `own` becomes `auto` if the
                 table has no predictions.
-            validate: whether to measure the accuracies on the validation samples; ``auto`` needs them.
+            validate: Whether to measure the accuracies on the validation samples; `auto` needs them.
         """
         asked = asked or self.settings.classifier
         table, learned = self._standard_table, self.learned
@@ -156,7 +156,7 @@ class TableInputs:
 
     @cached_property
     def predicted(self) -> dict[ClassifierKind, Tensor]:
-        """Classifier → its answers ``(t,)`` to the test samples, as nodes; −1 if it has no answer."""
+        """Classifier → its answers `(t,)` to the test samples, as nodes; −1 if it has no answer."""
         fitted = self.classifiers.fitted
         answers: dict[ClassifierKind, Tensor] = {
             kind: self.answers_of_probe if kind == "probe" else self._answers_of(each)
@@ -166,7 +166,7 @@ class TableInputs:
 
     @cached_property
     def answers_of_probe(self) -> Tensor:
-        """The linear probe's answers ``(t,)`` to the test samples, as nodes."""
+        """The linear probe's answers `(t,)` to the test samples, as nodes."""
         return self._answers_of(self.classifiers.probe)
 
     def _answers_of(self, scores: ClassScores) -> Tensor:
@@ -212,53 +212,53 @@ class TableInputs:
 
     @cached_property
     def units(self) -> Tensor | None:
-        """Resampling unit ``(n,)`` of each row: its group, else its instance; None = every row is a unit."""
+        """Resampling unit `(n,)` of each row: its group, else its instance; None = every row is a unit."""
         return self.table.instances if self.table.groups is None else self.table.groups
 
     def units_of(self, rows: Tensor) -> ResamplingUnits:
-        """Resampling units of the rows ``(m,)``: rows of one group or one instance are drawn together."""
+        """Resampling units of the rows `(m,)`: rows of one group or one instance are drawn together."""
         return ResamplingUnits(self.resampling, (rows if self.units is None else self.units[rows]).numpy())
 
     def label_sets(self, rows: Tensor) -> Tensor | None:
-        """All labels ``(m, k)`` of rows ``(m,)``, −1 where there is no further one; None if each has one."""
+        """All labels `(m, k)` of rows `(m,)`, −1 where there is no further one; None if each has one."""
         sets = self.table.label_sets
         return None if sets is None or not bool(self.table.several[rows].any()) else sets[rows]
 
     def overlap(self, predicted: Tensor, sets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """`set_overlap` of answers ``(m,)`` and labels ``(m, k)`` in the taxonomy that judges."""
+        """`set_overlap` of answers `(m,)` and labels `(m, k)` in the taxonomy that judges."""
         judged = torch.where(sets >= 0, self.judging.in_judge(sets.clamp_min(0)), -1)
         return set_overlap(self.judging.in_judge(predicted), judged, self.judging.judge)
 
     def judged_labels(self, rows: Tensor) -> Tensor:
-        """Labels of rows in the taxonomy that judges: ``(m,)``, or ``(m, k)`` if some have several."""
+        """Labels of rows in the taxonomy that judges: `(m,)`, or `(m, k)` if some have several."""
         sets = self.label_sets(rows)
         labels = self.nodes[rows] if sets is None else sets
         return torch.where(labels >= 0, self.judging.in_judge(labels.clamp_min(0)), -1)
 
     def shared(self, classes: Tensor | None = None) -> int:
-        """The greatest depth at which the table's classes, and the given ones ``(c,)``, share one node."""
+        """The greatest depth at which the table's classes, and the given ones `(c,)`, share one node."""
         tree, own = self.judging.tree, self.samples.shared
         return own if classes is None else min(own, shared_depth(classes, tree))
 
     def plan(self, queries: Tensor, gallery: Tensor) -> SearchPlan:
-        """The search plan of the rows ``queries``, among each other or in ``gallery``; see `plan_search`."""
+        """The search plan of the rows `queries`, among each other or in `gallery`; see `plan_search`."""
         choice = self.settings.leave_group_out
         return plan_search(self.table, self.samples.finest, queries, gallery, choice)
 
     def left_out(self, rows: Tensor) -> Tensor | None:
-        """Groups ``(m,)`` of the rows, if retrieval ignores results of the query's own group; else None."""
+        """Groups `(m,)` of the rows, if retrieval ignores results of the query's own group; else None."""
         groups = self.samples.plan.groups
         return None if groups is None else groups[rows]
 
     def reading(self, role: str) -> Reading:
-        """The ``features`` or the ``embeddings`` of all rows."""
+        """The `features` or the `embeddings` of all rows."""
         return read(self.table, role, self.settings.feature_geometry)
 
     def chosen(self, roles: Sequence[str]) -> dict[str, Reading]:
         """The representations by role; for a table without features, its embeddings only.
 
         Raises:
-            ValueError: if ``roles`` is empty or has a role other than ``features`` and ``embeddings``.
+            ValueError: If `roles` is empty or has a role other than `features` and `embeddings`.
         """
         check_roles(roles)
         if self.table.features is None:
@@ -266,7 +266,7 @@ class TableInputs:
         return {role: self.reading(role) for role in ROLES if role in roles}
 
     def subsample(self, rows: Tensor, limit: int) -> Tensor:
-        """At most ``limit`` of the rows, sampled evenly over the labels."""
+        """At most `limit` of the rows, sampled evenly over the labels."""
         return stratified_subsample(rows, self.nodes[rows], limit, self.settings.seed)
 
     def standard_readings(self) -> dict[str, Reading]:
@@ -274,5 +274,5 @@ class TableInputs:
         return {role: self.reading(role) for role in self.roles}
 
     def readings(self) -> dict[str, Reading]:
-        """Every representation of the table by role: ``features``, if present, and ``embeddings``."""
+        """Every representation of the table by role: `features`, if present, and `embeddings`."""
         return self.chosen(ROLES)

@@ -69,12 +69,12 @@ class Geometry(ABC):
         """Mean point of every group.
 
         Args:
-            x: points (n, d).
-            groups: group of each point (n,), int64; points with a negative group are left out.
-            num_groups: number of groups G.
+            x: Points (n, d).
+            groups: Group of each point (n,), int64; points with a negative group are left out.
+            num_groups: Number of groups G.
             weights: non-negative weight of each point (n,); default 1.
-            steps: number of fixed-point steps, if the space needs them.
-            init: starting points of these steps (G, d); default a closed-form approximation of the mean.
+            steps: Number of fixed-point steps, if the space needs them.
+            init: Starting points of these steps (G, d); default a closed-form approximation of the mean.
 
         Returns:
             Means (G, d); NaN for a group without points or without weight.

@@ -38,8 +38,8 @@ def single_backward(gradient: Tensor, *inputs: Tensor | None) -> Tensor:
     It matters only if a backward runs under `create_graph=True` and its result is differentiated.
 
     Args:
-        gradient: the gradient, without graph.
-        inputs: what it depends on. Without a way through the graph to these, autograd would leave its share
+        gradient: The gradient, without graph.
+        inputs: What it depends on. Without a way through the graph to these, autograd would leave its share
             of a second derivative out instead of coming by here.
     """
     if not torch.is_grad_enabled():

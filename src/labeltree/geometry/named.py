@@ -16,7 +16,7 @@ def get_geometry(name: str, curvature: float = -1.0) -> Geometry:
     """The geometry called `name`: "sphere", "euclidean" or "poincare"; `curvature`: for "poincare" only.
 
     Raises:
-        ValueError: the name is unknown, or the curvature of "poincare" is not below 0.
+        ValueError: The name is unknown, or the curvature of "poincare" is not below 0.
     """
     if name == "sphere":
         return Sphere()

@@ -22,10 +22,10 @@ class PoincareBall(Geometry):
 
     Args:
         curvature: κ < 0.
-        eps: norms are clipped to (1 − eps)/√−κ.
+        eps: Norms are clipped to (1 − eps)/√−κ.
         max_tangent_norm: `embed` clips the norm of its input to this before the exponential map; None: never.
             Without clipping, an untrained head of 256 dimensions maps points to within 1e-5 of the boundary.
-        scaled: the geodesic distance (True), or Eq. 2 of Climbing the Label Tree, which lacks its factor
+        scaled: The geodesic distance (True), or Eq. 2 of Climbing the Label Tree, which lacks its factor
             1/√−κ (False); the two agree at κ = −1. Maps and means are the same for both.
         mean_step: β of the Karcher iteration, Eq. 3; None: 1/L, L the mean over the points of t/tanh t at
             distance t/√−κ, which bounds the curvature of the objective. Eq. 3 has β = 1, but then the steps

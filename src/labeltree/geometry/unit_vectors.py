@@ -13,12 +13,12 @@ _NAMED = 3  # rows that a message names
 
 
 def unit_vectors(vectors: Tensor) -> Tensor:
-    """Vectors ``(n, d)`` as float64, each divided by its own length; a vector of zeros stays.
+    """Vectors `(n, d)` as float64, each divided by its own length; a vector of zeros stays.
 
     Lengths neither overflow nor vanish, be the numbers as large or as small as float64 has them.
 
     Raises:
-        DataError: if a vector holds NaN or infinity.
+        DataError: If a vector holds NaN or infinity.
     """
     check_finite(vectors)
     wide = vectors.double()
@@ -31,7 +31,7 @@ def unit_vectors(vectors: Tensor) -> Tensor:
 
 
 def check_finite(vectors: Tensor) -> None:
-    """Raise a `DataError` that names the rows of ``(n, d)`` with NaN or infinity."""
+    """Raise a `DataError` that names the rows of `(n, d)` with NaN or infinity."""
     if bool(torch.isfinite(vectors).all()):
         return
     rows = (~torch.isfinite(vectors)).any(1).nonzero()[:, 0].tolist()

@@ -31,12 +31,12 @@ class Address:
     """Where an index lies on a server.
 
     Attributes:
-        kind: ``postgresql`` or ``qdrant``.
-        target: what the client connects to: the URL without the name of the index, or a folder.
-        name: of the index on that server: a schema of PostgreSQL, a collection of Qdrant.
-        shown: the address for people, without passwords.
-        api_key: of Qdrant, from the place of the password; None if there is none.
-        is_folder: whether ``target`` is a folder, in which Qdrant's client works without a server.
+        kind: `postgresql` or `qdrant`.
+        target: What the client connects to: the URL without the name of the index, or a folder.
+        name: Of the index on that server: a schema of PostgreSQL, a collection of Qdrant.
+        shown: The address for people, without passwords.
+        api_key: Of Qdrant, from the place of the password; None if there is none.
+        is_folder: Whether `target` is a folder, in which Qdrant's client works without a server.
     """
 
     kind: str
@@ -52,7 +52,7 @@ class Address:
         """Read an address.
 
         Raises:
-            DataError: if it cannot be read. The message does not repeat the address: characters of a password
+            DataError: If it cannot be read. The message does not repeat the address: characters of a password
                 that were not percent-encoded may stand anywhere in it.
         """
         scheme = url.partition(":")[0].lower()

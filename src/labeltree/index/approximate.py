@@ -55,7 +55,7 @@ class Tunable(Protocol):
         """Make the approximate index, or make it anew."""
 
     def candidates(self, queries: Array, count: int, probes: int | None) -> list[Array]:
-        """Numbers of about ``count`` nearest rows of each query, nearest first."""
+        """Numbers of about `count` nearest rows of each query, nearest first."""
 
     def approximate_rows(self) -> tuple[int, int]:
         """How many rows the approximate index holds, and how many came after it."""
@@ -66,15 +66,15 @@ class Tuning:
     """Parameters of an approximate index, and what they were measured to find.
 
     Attributes:
-        kind: ``IVF_RQ`` or ``IVF_FLAT``.
-        partitions: into how many parts the rows are sorted.
-        probes: in how many of them a query looks.
-        candidates: how many rows are compared in full for ten neighbours.
-        recall: share of the ten nearest rows that is found, the mean over queries.
-        recall_low: the lower end of its interval of 95 % (one-sided), which reached the target.
-        queries: number of held-out queries.
-        rows: number of rows when it was measured.
-        reached: whether the target was reached; if not, search stays exact unless asked otherwise.
+        kind: `IVF_RQ` or `IVF_FLAT`.
+        partitions: Into how many parts the rows are sorted.
+        probes: In how many of them a query looks.
+        candidates: How many rows are compared in full for ten neighbours.
+        recall: Share of the ten nearest rows that is found, the mean over queries.
+        recall_low: The lower end of its interval of 95 % (one-sided), which reached the target.
+        queries: Number of held-out queries.
+        rows: Number of rows when it was measured.
+        reached: Whether the target was reached; if not, search stays exact unless asked otherwise.
     """
 
     kind: str
@@ -134,10 +134,10 @@ def rank_candidates(
     """Positions and exact distances of candidates, nearest first, ties in the order of rows.
 
     Args:
-        matrix: all vectors.
-        settings: of the index.
-        query: ``(d,)``.
-        rows: numbers of rows ``(m,)``.
+        matrix: All vectors.
+        settings: Of the index.
+        query: `(d,)`.
+        rows: Numbers of rows `(m,)`.
     """
     positions = np.searchsorted(matrix.rows, np.sort(rows))
     values = distances(settings.geometry, query, matrix.vectors[positions], settings.curvature)
@@ -160,11 +160,11 @@ def measure_tuning(
     the tenth counts as found, so that ties and duplicates do not matter.
 
     Args:
-        store: whose index is built.
-        matrix: its vectors.
-        num_queries: how many rows to search for.
-        seed: of their choice.
-        progress: called with a line about each step.
+        store: Whose index is built.
+        matrix: Its vectors.
+        num_queries: How many rows to search for.
+        seed: Of their choice.
+        progress: Called with a line about each step.
     """
     settings, n = store.settings, len(matrix)
     kind, partitions = _kind(settings), _num_partitions(n)

@@ -22,8 +22,8 @@ class ChangedIndex:
     """An index after a change.
 
     Attributes:
-        index: the index.
-        sentences: what was changed, in words.
+        index: The index.
+        sentences: What was changed, in words.
     """
 
     index: Index
@@ -34,8 +34,8 @@ def make_index(options: MakeIndexOptions) -> Index:
     """Make an index of a run, or of embeddings of any model.
 
     Raises:
-        RunError: if the folder is no finished run, or its samples have changed.
-        DataError: if the file cannot be read, or there is an index already.
+        RunError: If the folder is no finished run, or its samples have changed.
+        DataError: If the file cannot be read, or there is an index already.
     """
     return index_run(options) if options.embeddings is None else index_embeddings(options)
 
@@ -44,11 +44,11 @@ def change_index(options: ChangeIndexOptions, new: Taxonomy | None = None) -> Ch
     """Make one change.
 
     Args:
-        options: the change.
-        new: the taxonomy that labels are moved to.
+        options: The change.
+        new: The taxonomy that labels are moved to.
 
     Raises:
-        LabeltreeError: if there is no index, or the change cannot be made; nothing is changed then.
+        LabeltreeError: If there is no index, or the change cannot be made; nothing is changed then.
     """
     index = Index.open(as_place(options.index))
     if options.add is not None:
@@ -86,7 +86,7 @@ def _move(index: Index, new: Taxonomy, options: ChangeIndexOptions) -> tuple[str
 
 
 def _coarser(mapping: TaxonomyMapping, labels: np.ndarray[Any, Any] | None) -> str:
-    """How many of the labels ``(n,)`` of the old version became coarser, and which; None: not counted."""
+    """How many of the labels `(n,)` of the old version became coarser, and which; None: not counted."""
     exact = mapping.exact.tolist()
     if labels is None:
         return f"{exact.count(False)} of {mapping.old.num_nodes} nodes are read coarser"

@@ -17,7 +17,7 @@ __all__ = ["checked_curvature", "checked_geometry", "checked_tree", "model_path"
 
 
 def checked_geometry(name: str) -> IndexGeometry:
-    """The geometry of a name; ``sphere`` is ``cosine``."""
+    """The geometry of a name; `sphere` is `cosine`."""
     if name == "sphere":  # as embeddings tables call it
         return "cosine"
     if name not in get_args(IndexGeometry):

@@ -21,10 +21,10 @@ class CurrentStore:
     """The newest version of a store. For several threads.
 
     Args:
-        store: where the rows lie.
+        store: Where the rows lie.
 
     Attributes:
-        store: the version that was read last.
+        store: The version that was read last.
     """
 
     def __init__(self, store: Store) -> None:
@@ -64,8 +64,8 @@ class PinnedStore(CurrentStore):
     """One version of a store, which does not go on to newer ones: who holds it begins anew if it is gone.
 
     Args:
-        current: whose version it is, and whose matrix is used.
-        store: the version.
+        current: Whose version it is, and whose matrix is used.
+        store: The version.
     """
 
     def __init__(self, current: CurrentStore, store: Store) -> None:

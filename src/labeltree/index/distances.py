@@ -26,7 +26,7 @@ _CHUNK = 2**22  # numbers of float64 at once
 
 
 def distances(geometry: IndexGeometry, query: Array, rows: Array, curvature: float = -1.0) -> Array:
-    """Distances ``(m,)`` float64 from a query ``(d,)`` to rows ``(m, d)``, by direct differences.
+    """Distances `(m,)` float64 from a query `(d,)` to rows `(m, d)`, by direct differences.
 
     A row has the same distance wherever it stands, so equal rows are ties. Cosine distance is 1 - cosine; a
     vector of length 0 has the cosine 0 with every other.
@@ -52,12 +52,12 @@ def _distances(geometry: IndexGeometry, q: Array, rows: Array, curvature: float)
 
 
 def _room(x: Array, c: float) -> Array:
-    """1 - c|x|² ``(n,)`` of points ``(n, d)`` float64 inside the ball."""
+    """1 - c|x|² `(n,)` of points `(n, d)` float64 inside the ball."""
     return np.asarray(1.0 - c * (x * x).sum(1))
 
 
 def outside_ball(vectors: Array, curvature: float) -> Array:
-    """Which of the vectors ``(n, d)`` are no points of the Poincaré ball: ``(n,)`` bool."""
+    """Which of the vectors `(n, d)` are no points of the Poincaré ball: `(n,)` bool."""
     step = max(1, _CHUNK // vectors.shape[1])
     parts = [
         _room(vectors[at : at + step].astype(np.float64), -curvature) <= 0
@@ -67,7 +67,7 @@ def outside_ball(vectors: Array, curvature: float) -> Array:
 
 
 def lorentz(vectors: Array, curvature: float) -> Array:
-    """Points ``(n, d)`` of the Poincaré ball on the hyperboloid: ``(n, d + 1)`` float32, time first.
+    """Points `(n, d)` of the Poincaré ball on the hyperboloid: `(n, d + 1)` float32, time first.
 
     x becomes ((1 + c|x|²), 2√c x) / (1 - c|x|²), scaled to the ball of radius 1.
     """
@@ -87,9 +87,9 @@ class FastScores:
     """Scores of q queries and any rows in float32, with bounds on their error.
 
     Args:
-        geometry: of the index.
-        queries: ``(q, d)`` float32.
-        curvature: of the Poincaré ball.
+        geometry: Of the index.
+        queries: `(q, d)` float32.
+        curvature: Of the Poincaré ball.
     """
 
     def __init__(self, geometry: IndexGeometry, queries: Array, curvature: float = -1.0) -> None:
@@ -106,7 +106,7 @@ class FastScores:
             self._queries = np.ascontiguousarray(q, np.float32)
 
     def products(self, rows: Array) -> Array:
-        """Inner products ``(q, m)`` float32 with rows ``(m, d)``; for cosine, queries have length 1."""
+        """Inner products `(q, m)` float32 with rows `(m, d)`; for cosine, queries have length 1."""
         with np.errstate(over="ignore", invalid="ignore"):
             return np.asarray(self._queries @ rows.T)
 
@@ -114,12 +114,12 @@ class FastScores:
         """Scores and bounds of their errors.
 
         Args:
-            products: with m rows, as of `products`; scores take their place.
-            squares: ``(m,)`` float64, the rows' squared lengths.
-            factors: ``(m,)`` float32, of these as of `cosine_factors`; other geometries do not use them.
+            products: With m rows, as of `products`; scores take their place.
+            squares: `(m,)` float64, the rows' squared lengths.
+            factors: `(m,)` float32, of these as of `cosine_factors`; other geometries do not use them.
 
         Returns:
-            scores ``(q, m)``, and bounds that broadcast with them; NaN or infinity where float32 does not
+            Scores `(q, m)`, and bounds that broadcast with them; NaN or infinity where float32 does not
             suffice.
         """
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
@@ -140,13 +140,13 @@ class FastScores:
 
 
 def cosine_factors(squares: Array) -> Array:
-    """What turns products with rows into cosine scores: -1 / length ``(n,)`` float32.
+    """What turns products with rows into cosine scores: -1 / length `(n,)` float32.
 
     It is 0 for vectors of length 0. It is NaN near that, where products lose digits, so that such rows are
     compared in float64.
 
     Args:
-        squares: ``(n,)`` float64, squared lengths.
+        squares: `(n,)` float64, squared lengths.
     """
     inverse = 1.0 / np.sqrt(np.where(squares > 0, squares, np.inf))
     return np.asarray(np.where((squares > 0) & (squares < 1e-30), np.nan, -inverse), np.float32)

@@ -28,12 +28,12 @@ def open_model(run: str | None, digest: str | None, where: str) -> Model:
     """The run of an index as a model.
 
     Args:
-        run: the run folder; None if it is not known.
-        digest: fingerprint of the weights that made the vectors; None if it is not known.
-        where: the index, for messages.
+        run: The run folder; None if it is not known.
+        digest: Fingerprint of the weights that made the vectors; None if it is not known.
+        where: The index, for messages.
 
     Raises:
-        DataError: if the index was made from vectors alone, the run is gone, or its weights are others than
+        DataError: If the index was made from vectors alone, the run is gone, or its weights are others than
             those that made the vectors.
     """
     from labeltree.inference.model import Model

@@ -49,10 +49,10 @@ class ExactMatrix:
     """The n vectors of one version of an index, in the order of their rows.
 
     Attributes:
-        vectors: ``(n, d)`` float32.
-        rows: numbers of the rows ``(n,)`` int64, ascending.
-        nodes: labels ``(n,)`` int64.
-        squares: squared lengths ``(n,)`` float64.
+        vectors: `(n, d)` float32.
+        rows: Numbers of the rows `(n,)` int64, ascending.
+        nodes: Labels `(n,)` int64.
+        squares: Squared lengths `(n,)` float64.
         columns: Arrow table of the n ids and of all columns but labels and vectors, a file in memory: reading
             a few rows of it takes microseconds, where the store looks through its own files.
     """
@@ -78,14 +78,14 @@ class ExactMatrix:
         """The k nearest rows of each query.
 
         Args:
-            geometry: of the vectors.
-            queries: ``(q, d)`` float32.
-            k: how many; fewer are returned if there are not so many.
-            curvature: of the Poincaré ball.
-            among: positions of the rows to search among, ascending; None: all.
+            geometry: Of the vectors.
+            queries: `(q, d)` float32.
+            k: How many; fewer are returned if there are not so many.
+            curvature: Of the Poincaré ball.
+            among: Positions of the rows to search among, ascending; None: all.
 
         Returns:
-            for each query positions ``(m,)`` and distances ``(m,)`` float64, nearest first, ties in order.
+            For each query positions `(m,)` and distances `(m,)` float64, nearest first, ties in order.
         """
         total = len(self) if among is None else len(among)
         k = min(k, total)
@@ -279,7 +279,7 @@ def _allocated(path: Path, shape: tuple[int, int]) -> np.memmap[Any, Any]:
 
 
 def _write_columns(store: Store, rows: Array, path: Path) -> None:
-    """Copy the columns of texts and numbers, in the order of ``rows`` ``(n,)``."""
+    """Copy the columns of texts and numbers, in the order of `rows` `(n,)`."""
     import pyarrow as pa
 
     names = [name for name in store.schema.names if name not in _NOT_COPIED]

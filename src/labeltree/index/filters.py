@@ -41,9 +41,9 @@ class Condition:
     """A condition on one column of an index; a row without a value in it never meets the condition.
 
     Attributes:
-        column: name of the column.
-        operator: ``in``, ``==``, ``!=``, ``<``, ``<=``, ``>`` or ``>=``.
-        values: the values for ``in``, exactly one for the others.
+        column: Name of the column.
+        operator: `in`, `==`, `!=`, `<`, `<=`, `>` or `>=`.
+        values: The values for `in`, exactly one for the others.
     """
 
     column: str
@@ -53,10 +53,10 @@ class Condition:
     def typed(self, kind: pa.DataType) -> Condition:
         """The same condition with values of the type of its column, as every store understands it.
 
-        On whole numbers ``>= 2010.5`` becomes ``>= 2011``, and ``== 2010.5`` is met by none.
+        On whole numbers `>= 2010.5` becomes `>= 2011`, and `== 2010.5` is met by none.
 
         Raises:
-            DataError: if a value is of another kind, or a number is infinite or too large.
+            DataError: If a value is of another kind, or a number is infinite or too large.
         """
         import pyarrow as pa
 
@@ -112,12 +112,12 @@ class Filter:
     """The rows of an index that are meant; by default all.
 
     Attributes:
-        within: ranges of nodes, each from its first node to one past its last; the label of a row must lie in
+        within: Ranges of nodes, each from its first node to one past its last; the label of a row must lie in
             one of them. None: any label, or none.
-        not_within: ranges of nodes in which the label of a row must not lie; rows without a label stay.
-        conditions: conditions on columns, all of which must hold.
-        rows: numbers of the rows; None: any.
-        ids: ids of the samples; None: any.
+        not_within: Ranges of nodes in which the label of a row must not lie; rows without a label stay.
+        conditions: Conditions on columns, all of which must hold.
+        rows: Numbers of the rows; None: any.
+        ids: Ids of the samples; None: any.
     """
 
     within: tuple[tuple[int, int], ...] | None = None
@@ -138,8 +138,8 @@ class Filter:
         """The filter that the arguments of `Index.search` describe.
 
         Raises:
-            TaxonomyError: if a node is unknown or its name ambiguous.
-            DataError: if ``where`` holds no conditions that are understood.
+            TaxonomyError: If a node is unknown or its name ambiguous.
+            DataError: If `where` holds no conditions that are understood.
         """
         return cls(
             within=None if within is None else node_ranges(taxonomy, within),
@@ -172,7 +172,7 @@ class Filter:
         return " AND ".join(parts) if parts else None
 
     def mask_of_nodes(self, nodes: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        """Whether labels ``(n,)`` pass ``within`` and ``not_within``: ``(n,)`` bool."""
+        """Whether labels `(n,)` pass `within` and `not_within`: `(n,)` bool."""
         passes = np.full(len(nodes), self.within is None)
         for first, end in self.within or ():
             passes |= (nodes >= first) & (nodes < end)
@@ -223,15 +223,15 @@ def as_conditions(where: Where | None) -> tuple[Condition, ...]:
 
 
 def parse_where(texts: Sequence[str], schema: pa.Schema) -> dict[str, object]:
-    """Conditions written as text, such as ``split=test``, ``camera=a,b`` or ``year>=2020``, as a mapping.
+    """Conditions written as text, such as `split=test`, `camera=a,b` or `year>=2020`, as a mapping.
 
     Args:
-        texts: the conditions; each is a column, one of ``= != < <= > >=``, and a value; several values with
-            commas between are alternatives for ``=``.
-        schema: of the index, which tells whether values are numbers.
+        texts: The conditions; each is a column, one of `= != < <= > >=`, and a value; several values with
+            commas between are alternatives for `=`.
+        schema: Of the index, which tells whether values are numbers.
 
     Raises:
-        DataError: if a text is no condition, or a column unknown or named twice.
+        DataError: If a text is no condition, or a column unknown or named twice.
     """
     import pyarrow as pa
 

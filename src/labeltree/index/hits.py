@@ -18,12 +18,12 @@ class Hits:
     """The m samples found for one query, nearest first; m is smaller than k if there are fewer.
 
     Attributes:
-        ids: ``(m,)`` texts.
-        distances: ``(m,)`` float64, in the geometry: 1 - cosine, Euclidean, or geodesic distance.
-        similarities: ``(m,)`` float64: the cosine, or the negative distance.
-        nodes: labels ``(m,)`` int64, -1 where missing.
-        rows: columns asked for by name, each a list of m values, None where missing.
-        lca_depths: ``(m,)`` int64, depth of the lowest common ancestor of the query's label and the hit's; -1
+        ids: `(m,)` texts.
+        distances: `(m,)` float64, in the geometry: 1 - cosine, Euclidean, or geodesic distance.
+        similarities: `(m,)` float64: the cosine, or the negative distance.
+        nodes: Labels `(m,)` int64, -1 where missing.
+        rows: Columns asked for by name, each a list of m values, None where missing.
+        lca_depths: `(m,)` int64, depth of the lowest common ancestor of the query's label and the hit's; -1
             where the hit has no label. None if the query has none.
     """
 

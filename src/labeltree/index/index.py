@@ -51,7 +51,7 @@ class Index:
     it was or as it is afterwards, also when the process ends in between. A search sees one version.
 
     Args:
-        store: where the rows lie.
+        store: Where the rows lie.
     """
 
     def __init__(self, store: Store) -> None:
@@ -82,17 +82,17 @@ class Index:
 
         Args:
             where: a folder that is new or empty, or the URL of another store.
-            rows: the samples; there may be none, but their vectors have a length.
-            taxonomy: the tree whose nodes are the labels.
-            geometry: ``cosine``, ``euclidean`` or ``poincare``, whose vectors are points of the ball.
-            curvature: of the Poincaré ball, below 0.
-            model: the run that made the vectors, to embed queries with.
-            vectors: what they are of that run: its ``embeddings``, or the ``features`` of its encoder.
-            overwrite: replace an index that lies there.
+            rows: The samples; there may be none, but their vectors have a length.
+            taxonomy: The tree whose nodes are the labels.
+            geometry: `cosine`, `euclidean` or `poincare`, whose vectors are points of the ball.
+            curvature: Of the Poincaré ball, below 0.
+            model: The run that made the vectors, to embed queries with.
+            vectors: What they are of that run: its `embeddings`, or the `features` of its encoder.
+            overwrite: Replace an index that lies there.
 
         Raises:
-            DataError: if there is an index already, or a row does not suit.
-            TaxonomyError: if the taxonomy is not a tree.
+            DataError: If there is an index already, or a row does not suit.
+            TaxonomyError: If the taxonomy is not a tree.
         """
         settings = IndexSettings(
             geometry=checked_geometry(geometry),
@@ -117,10 +117,10 @@ class Index:
 
     @classmethod
     def open(cls, where: str | Path) -> Index:
-        """Open an index: a folder, a run with one in its folder ``index``, or a URL.
+        """Open an index: a folder, a run with one in its folder `index`, or a URL.
 
         Raises:
-            DataError: if there is none, or it is damaged.
+            DataError: If there is none, or it is damaged.
         """
         return cls(open_store(where))
 
@@ -155,7 +155,7 @@ class Index:
         """Number of samples that satisfy conditions, which are those of `search`.
 
         Raises:
-            DataError: if a node or a column is unknown, or a value does not suit its column.
+            DataError: If a node or a column is unknown, or a value does not suit its column.
         """
 
         def count(store: Store) -> int:
@@ -197,7 +197,7 @@ class Index:
         """Add samples, in one transaction.
 
         Raises:
-            DataError: if an id is in the index already, or a row does not suit; nothing is added then.
+            DataError: If an id is in the index already, or a row does not suit; nothing is added then.
         """
         add_rows(self._current, rows)
 
@@ -208,10 +208,10 @@ class Index:
         that are None, and further columns that are not named.
 
         Returns:
-            the numbers of samples that were replaced and added.
+            The numbers of samples that were replaced and added.
 
         Raises:
-            DataError: if a row does not suit; nothing is changed then.
+            DataError: If a row does not suit; nothing is changed then.
         """
         return replace_rows(self._current, rows)
 
@@ -219,21 +219,21 @@ class Index:
         """Delete samples by id, in one transaction.
 
         Raises:
-            DataError: if an id is not in the index; nothing is deleted then.
+            DataError: If an id is not in the index; nothing is deleted then.
         """
         delete_rows(self._current, ids)
 
     def move(self, taxonomy: Taxonomy, mapping: TaxonomyMapping) -> None:
         """Read all labels on another version of the taxonomy, in one transaction.
 
-        The column ``prediction`` of an index in a folder follows; on a server, its texts stay as they are.
+        The column `prediction` of an index in a folder follows; on a server, its texts stay as they are.
 
         Args:
-            taxonomy: the new version.
-            mapping: what became of each node of the index's taxonomy, in a tree equal to ``taxonomy``.
+            taxonomy: The new version.
+            mapping: What became of each node of the index's taxonomy, in a tree equal to `taxonomy`.
 
         Raises:
-            TaxonomyError: if the mapping does not lead from the index's taxonomy to the new one.
+            TaxonomyError: If the mapping does not lead from the index's taxonomy to the new one.
         """
         move_labels(self._current, taxonomy, mapping)
 
@@ -250,13 +250,13 @@ class Index:
         and again when it has grown or shrunk by a tenth. Below, search is exact unless asked otherwise.
 
         Args:
-            progress: called with a line about each step.
+            progress: Called with a line about each step.
 
         Returns:
-            what was found, as in `IndexInfo.approximate`; see `labeltree.index.approximate.Tuning`.
+            What was found, as in `IndexInfo.approximate`; see `labeltree.index.approximate.Tuning`.
 
         Raises:
-            DataError: if there are too few samples, or the store keeps an approximate index of its own.
+            DataError: If there are too few samples, or the store keeps an approximate index of its own.
         """
         with self._store.writer() as store:
             tuned = tune(store, progress=progress).settings.approximate
@@ -281,25 +281,25 @@ class Index:
         """The samples nearest to each query.
 
         Args:
-            query: vectors ``(q, d)``, or one of ``(d,)``.
-            k: how many samples to find for each.
+            query: Vectors `(q, d)`, or one of `(d,)`.
+            k: How many samples to find for each.
             within: a node or several, by path, name or number: only samples labelled there or below.
-            not_within: the same, left out; samples without a label stay.
-            where: conditions on columns: ``{"split": "test", "camera": ["a", "b"], "year": (">=", 2020)}``.
+            not_within: The same, left out; samples without a label stay.
+            where: Conditions on columns: `{"split": "test", "camera": ["a", "b"], "year": (">=", 2020)}`.
             diverse: a depth: at most one sample of each node there. A label that is coarser counts as a
                 node of its own, samples without a label are left out.
-            exact: compare with every sample that passes; None: unless there are more than 50 million numbers
+            exact: Compare with every sample that passes; None: unless there are more than 50 million numbers
                 in all, as in 200,000 samples of 256 dimensions, an approximate index was tuned, and nothing
                 is left out. In a folder, a search that leaves samples out is always exact.
-            columns: which columns to give in `Hits.rows`; None: all except vectors.
-            labels: ``(q,)`` label of each query, -1 where unknown, for `Hits.lca_depths`.
+            columns: Which columns to give in `Hits.rows`; None: all except vectors.
+            labels: `(q,)` label of each query, -1 where unknown, for `Hits.lca_depths`.
 
         Returns:
-            for each query its hits.
+            For each query its hits.
 
         Raises:
-            DataError: if a query or an argument does not suit.
-            TaxonomyError: if a node is unknown.
+            DataError: If a query or an argument does not suit.
+            TaxonomyError: If a node is unknown.
         """
         options = SearchOptions(k, within, not_within, where, diverse, exact, columns, labels)
         return self._current.read(lambda store: search_vectors(self._current, store, query, options))
@@ -308,7 +308,7 @@ class Index:
         """The samples nearest to one of the index, without itself; further arguments are those of `search`.
 
         Raises:
-            DataError: if there is no sample of that id.
+            DataError: If there is no sample of that id.
         """
         (hits,) = self.search_ids([id], k=k, **options)
         if hits is None:
@@ -319,16 +319,16 @@ class Index:
         """The samples nearest to each of several of the index, without itself; all in one search.
 
         Args:
-            ids: of the samples.
-            k: how many for each.
-            **options: further arguments of `search`; labels are those of the samples.
+            ids: Of the samples.
+            k: How many for each.
+            **options: Further arguments of `search`; labels are those of the samples.
 
         Returns:
-            The hits of each, in the order of ``ids``; None where there is no such sample.
+            The hits of each, in the order of `ids`; None where there is no such sample.
 
         Raises:
-            DataError: if an argument does not suit.
-            TaxonomyError: if a node is unknown.
+            DataError: If an argument does not suit.
+            TaxonomyError: If a node is unknown.
         """
         asked = SearchOptions(k=k, **options)
         return self._current.read(lambda store: search_ids(self._current, store, ids, asked))
@@ -337,13 +337,13 @@ class Index:
         """The samples nearest to the mean of those labelled at or below a node.
 
         Args:
-            node: by path, name or number.
-            k: how many.
-            **options: further arguments of `search`.
+            node: By path, name or number.
+            k: How many.
+            **options: Further arguments of `search`.
 
         Raises:
-            DataError: if no sample has such a label.
-            TaxonomyError: if the node is unknown.
+            DataError: If no sample has such a label.
+            TaxonomyError: If the node is unknown.
         """
 
         def search(store: Store) -> Hits:
@@ -357,12 +357,12 @@ class Index:
 
         Args:
             nodes: a node or several; see `node_ranges`.
-            k: how many.
-            **options: further arguments of `search`.
+            k: How many.
+            **options: Further arguments of `search`.
 
         Raises:
-            DataError: if no sample has such a label.
-            TaxonomyError: if a node is unknown.
+            DataError: If no sample has such a label.
+            TaxonomyError: If a node is unknown.
         """
         asked = SearchOptions(k=k, **options)
         return self._current.read(lambda store: search_mean(self._current, store, nodes, asked))
@@ -376,10 +376,10 @@ class Index:
         return self.search(self.embed(texts), **options)
 
     def embed(self, samples: Sequence[Any]) -> Array:
-        """Vectors ``(n, d)`` of samples, by the run that made the index's.
+        """Vectors `(n, d)` of samples, by the run that made the index's.
 
         Raises:
-            DataError: if the run is not known or has changed, see `open_model`.
+            DataError: If the run is not known or has changed, see `open_model`.
         """
         return searched_vectors(self.open_model().embed(samples), self.settings.vectors).numpy()
 
@@ -387,7 +387,7 @@ class Index:
         """The run that made the vectors, as a model; it is loaded once.
 
         Raises:
-            DataError: if the run is not known, gone, or has other weights than those that made the vectors.
+            DataError: If the run is not known, gone, or has other weights than those that made the vectors.
         """
         with self._guard:
             if self._model is None:
@@ -400,17 +400,17 @@ class Index:
         """Columns of the samples, in the order in which these came, as an Arrow table.
 
         Args:
-            columns: names; None: ``id``, ``node`` and all others except vectors.
-            filter: which samples; None: all.
+            columns: Names; None: `id`, `node` and all others except vectors.
+            filter: Which samples; None: all.
         """
         return self._current.read(lambda store: read_rows(store, columns, filter))
 
     def vectors(self) -> Array:
-        """Vectors ``(n, d)`` float32 of all samples, in the order of `rows`; a read-only file in memory."""
+        """Vectors `(n, d)` float32 of all samples, in the order of `rows`; a read-only file in memory."""
         return self._current.read(lambda store: self._current.matrix_of(store).vectors)
 
     def labels(self) -> Array:
-        """Labels ``(n,)`` int64 of all samples, in the order of `rows`."""
+        """Labels `(n,)` int64 of all samples, in the order of `rows`."""
         return self._current.read(lambda store: self._current.matrix_of(store).nodes)
 
     def at_once(self, read: Callable[[Index], T]) -> T:
@@ -420,11 +420,11 @@ class Index:
         as labels and the taxonomy that they are of, the function is given an index that stays as it is.
 
         Args:
-            read: is given the index. It must not change it, and is called again if others changed the index
+            read: Is given the index. It must not change it, and is called again if others changed the index
                 meanwhile in a store that keeps no old versions.
 
         Raises:
-            StoreChangedError: if the index of a server is changed too often to be read.
+            StoreChangedError: If the index of a server is changed too often to be read.
         """
         return self._current.read(lambda store: read(_OneVersion(self, store)))
 

@@ -102,7 +102,7 @@ def move_labels(current: CurrentStore, taxonomy: Taxonomy, mapping: TaxonomyMapp
 def table_of(
     rows: IndexRows, settings: IndexSettings, first_row: int | Array = 0, schema: pa.Schema | None = None
 ) -> pa.Table:
-    """The rows as a table of a store, after checks; with the columns of ``schema`` if it is given."""
+    """The rows as a table of a store, after checks; with the columns of `schema` if it is given."""
     import pyarrow as pa
 
     if len(rows) and rows.vectors.shape[1] != settings.dim:
@@ -145,11 +145,11 @@ def _fill_old_values(table: pa.Table, store: Store, numbers: Array, new: Array, 
     """Rows that replace others, with the old values of the columns that are not given.
 
     Args:
-        table: rows as of `table_of`.
-        store: with the old rows.
-        numbers: of the rows ``(n,)``.
-        new: ``(n,)`` bool, rows that the store does not have.
-        given: names of the columns that stay as they are in ``table``.
+        table: Rows as of `table_of`.
+        store: With the old rows.
+        numbers: Of the rows `(n,)`.
+        new: `(n,)` bool, rows that the store does not have.
+        given: Names of the columns that stay as they are in `table`.
     """
     import pyarrow as pa
 

@@ -21,20 +21,20 @@ class IndexInfo:
     """What an index is.
 
     Attributes:
-        where: its folder or URL.
-        size: number of samples.
-        labelled: number of samples with a label.
-        dim: length of the vectors.
-        geometry: ``cosine``, ``euclidean`` or ``poincare``.
-        vectors: what they are of the run: its ``embeddings``, or the ``features`` of its encoder.
-        nodes: number of nodes of the taxonomy, with the root.
-        release: what people call this version of the taxonomy, or None.
-        columns: names of the columns that `Index.rows` gives.
-        splits: number of samples by split.
-        model: the run that embeds queries, or None.
-        version: of the store.
-        approximate: what the store has tuned for approximate search; empty if nothing.
-        exact_up_to: number of samples up to which search is exact unless asked otherwise.
+        where: Its folder or URL.
+        size: Number of samples.
+        labelled: Number of samples with a label.
+        dim: Length of the vectors.
+        geometry: `cosine`, `euclidean` or `poincare`.
+        vectors: What they are of the run: its `embeddings`, or the `features` of its encoder.
+        nodes: Number of nodes of the taxonomy, with the root.
+        release: What people call this version of the taxonomy, or None.
+        columns: Names of the columns that `Index.rows` gives.
+        splits: Number of samples by split.
+        model: The run that embeds queries, or None.
+        version: Of the store.
+        approximate: What the store has tuned for approximate search; empty if nothing.
+        exact_up_to: Number of samples up to which search is exact unless asked otherwise.
     """
 
     where: str

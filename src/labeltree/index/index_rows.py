@@ -34,17 +34,17 @@ class IndexRows:
     """Samples to put into an index, one a row.
 
     Attributes:
-        ids: name of each sample, unique within the index, ``(n,)`` texts.
-        vectors: embeddings ``(n, d)``, kept as float32.
-        nodes: labels ``(n,)`` int64, nodes of the index's taxonomy, -1 where missing; None: all missing.
-        paths: image file of each sample, ``(n,)`` texts; None, or empty where there is none.
-        texts: text of each sample, likewise.
-        splits: split of each sample, such as ``train``, likewise.
-        groups: group of each sample, such as a patient, likewise.
-        columns: further columns by name, each ``(n,)`` of texts, whole numbers, numbers or booleans.
+        ids: Name of each sample, unique within the index, `(n,)` texts.
+        vectors: Embeddings `(n, d)`, kept as float32.
+        nodes: Labels `(n,)` int64, nodes of the index's taxonomy, -1 where missing; None: all missing.
+        paths: Image file of each sample, `(n,)` texts; None, or empty where there is none.
+        texts: Text of each sample, likewise.
+        splits: Split of each sample, such as `train`, likewise.
+        groups: Group of each sample, such as a patient, likewise.
+        columns: Further columns by name, each `(n,)` of texts, whole numbers, numbers or booleans.
 
     Raises:
-        DataError: if columns differ in length, an id is empty or given twice, a vector holds NaN or infinity,
+        DataError: If columns differ in length, an id is empty or given twice, a vector holds NaN or infinity,
             or the name of a column is unsuitable.
     """
 
@@ -94,8 +94,8 @@ class IndexRows:
 
         Args:
             table: n embeddings.
-            space: ``embeddings`` or ``features``, which become the vectors.
-            ids: ``(n,)`` texts; None: the names of the table.
+            space: `embeddings` or `features`, which become the vectors.
+            ids: `(n,)` texts; None: the names of the table.
         """
         paths = None if table.paths is None else [str(path) for path in table.paths.tolist()]
         groups: list[str | None] | None = None
@@ -132,7 +132,7 @@ class IndexRows:
         """The rows as an Arrow table with the columns of a store, without those of a geometry.
 
         Args:
-            first_row: number of the first row, or the numbers of all rows ``(n,)``.
+            first_row: Number of the first row, or the numbers of all rows `(n,)`.
         """
         import pyarrow as pa
 
@@ -154,7 +154,7 @@ class IndexRows:
 
 
 def vectors_to_arrow(vectors: Array) -> pa.FixedSizeListArray:
-    """Vectors ``(n, d)`` float32 as an Arrow array of lists of d numbers, without a copy."""
+    """Vectors `(n, d)` float32 as an Arrow array of lists of d numbers, without a copy."""
     import pyarrow as pa
 
     flat = np.ascontiguousarray(vectors, np.float32).reshape(-1)

@@ -54,11 +54,11 @@ def index_run(options: MakeIndexOptions) -> Index:
 def index_embeddings(options: MakeIndexOptions) -> Index:
     """Make an index of embeddings of any model; see `labeltree.make_index`.
 
-    Without an ``out`` it lies beside the file, and without a taxonomy the one is read that `labeltree embed`
+    Without an `out` it lies beside the file, and without a taxonomy the one is read that `labeltree embed`
     has written beside.
 
     Raises:
-        TaxonomyError: if a label is not in the taxonomy.
+        TaxonomyError: If a label is not in the taxonomy.
     """
     path = Path(options.embeddings or "")
     where = path.absolute().with_suffix(".index") if options.out is None else options.out
@@ -81,7 +81,7 @@ def rows_of_run(
     """All samples of a finished run, embedded by it, as rows of an index, and what their vectors are.
 
     Their ids are the names of the samples within the data set, such as files relative to its folder; column
-    ``instance`` holds their numbers in it, and ``prediction`` the path of the node that the run answers, by
+    `instance` holds their numbers in it, and `prediction` the path of the node that the run answers, by
     the classifier that answers everywhere (`run_classifiers`).
     """
     trained, tables = run_tables(run, ("trained",), progress)
@@ -108,7 +108,7 @@ def rows_of_run(
 
 
 def _answers(run: TrainedRun, table: EmbeddingTable) -> tuple[torch.Tensor | None, SpaceName]:
-    """The node ``(n,)`` that a run answers for each sample, and the space that it searches.
+    """The node `(n,)` that a run answers for each sample, and the space that it searches.
 
     There are no answers if it has no classifier at all.
     """
@@ -134,17 +134,17 @@ def rows_of_embeddings(
 ) -> tuple[IndexRows, EmbeddingTable]:
     """The samples of an embeddings file as rows of an index; see `EmbeddingTable.load`.
 
-    Ids are its column ``ids`` (or ``id``), else its paths if they are unique, else its instances. Further
+    Ids are its column `ids` (or `id`), else its paths if they are unique, else its instances. Further
     columns of one value a sample become columns of the index.
 
     Args:
-        path: ``.npz``, ``.parquet`` or a folder of parts.
-        taxonomy: that the rows are labelled in. Labels are found there by path or by name if the file was
+        path: `.npz`, `.parquet` or a folder of parts.
+        taxonomy: That the rows are labelled in. Labels are found there by path or by name if the file was
             written with another one, which lies in the folder or beside the file.
-        space: ``embeddings`` or ``features``, which become the vectors.
+        space: `embeddings` or `features`, which become the vectors.
 
     Raises:
-        DataError: if the file cannot be read, or a label is not in the taxonomy.
+        DataError: If the file cannot be read, or a label is not in the taxonomy.
     """
     path = Path(path)
     parts = PartFolder(path)
@@ -175,10 +175,10 @@ def rows_of_embeddings(
 def rows_to_add(path: str | Path, index: Index) -> IndexRows:
     """The samples of an embeddings file as rows for an index that exists; see `rows_of_embeddings`.
 
-    ``instances``, numbers of the samples in their own data set, are left out if the index has no such column.
+    `instances`, numbers of the samples in their own data set, are left out if the index has no such column.
 
     Raises:
-        DataError: if the file cannot be read, or the index has no place for a label; it says what to do.
+        DataError: If the file cannot be read, or the index has no place for a label; it says what to do.
     """
     try:
         rows = rows_of_embeddings(path, index.taxonomy, index.settings.vectors)[0]

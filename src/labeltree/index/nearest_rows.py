@@ -42,9 +42,9 @@ class NearestRows:
     """A search among the rows of one version of a store.
 
     Attributes:
-        current: the store with its matrix.
-        store: the version.
-        chosen: which rows are searched.
+        current: The store with its matrix.
+        store: The version.
+        chosen: Which rows are searched.
     """
 
     current: CurrentStore

@@ -26,9 +26,9 @@ def create_store(
 
     Args:
         where: a folder, or a URL.
-        rows: its first rows.
-        settings: of the index.
-        overwrite: replace an index that lies there.
+        rows: Its first rows.
+        settings: Of the index.
+        overwrite: Replace an index that lies there.
     """
     check_free(where, overwrite=overwrite)
     if is_address(where):
@@ -49,7 +49,7 @@ def open_store(where: str | Path) -> Store:
 
 
 def index_folder(where: str | Path) -> Path:
-    """The folder of an index: itself, or ``index`` in the folder of a run."""
+    """The folder of an index: itself, or `index` in the folder of a run."""
     folder = Path(where).absolute()
     return (
         folder / "index" if not LanceStore.exists(folder) and LanceStore.exists(folder / "index") else folder
@@ -92,5 +92,5 @@ def _check_folder(where: str | Path) -> None:
 
 
 def _stores(address: Address) -> Any:
-    """The class of the stores on a kind of server, which has ``create``, ``open`` and ``exists``."""
+    """The class of the stores on a kind of server, which has `create`, `open` and `exists`."""
     return named_parts("stores")[address.kind].load()

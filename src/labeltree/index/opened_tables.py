@@ -37,17 +37,17 @@ def open_table(
     """The samples of a run, an index (a folder or URL) or an embeddings file, whichever this is.
 
     Args:
-        what: where it is.
-        taxonomy: file of the taxonomy, for embeddings; None = the one that `labeltree embed` has written
+        what: Where it is.
+        taxonomy: File of the taxonomy, for embeddings; None = the one that `labeltree embed` has written
             beside. A run and an index have their own.
-        progress: called while samples are embedded.
-        verify: read all files of a run's samples again.
+        progress: Called while samples are embedded.
+        verify: Read all files of a run's samples again.
 
     Returns:
-        The table, with ``ids`` and ``taxonomy``. Of an index, the features are the embeddings.
+        The table, with `ids` and `taxonomy`. Of an index, the features are the embeddings.
 
     Raises:
-        DataError: if it is none of these, or a label is not in the taxonomy.
+        DataError: If it is none of these, or a label is not in the taxonomy.
     """
     path = Path(what)
     if path.is_file() or PartFolder(path).exists():
@@ -71,8 +71,8 @@ def _read_embeddings(path: Path, taxonomy: str | Path | None = None) -> Embeddin
     """The samples of an embeddings file, or of a folder of parts, with the ids that an index would have.
 
     Args:
-        path: see `EmbeddingTable.load`.
-        taxonomy: file of the taxonomy; None = the one that `labeltree embed` has written beside.
+        path: See `EmbeddingTable.load`.
+        taxonomy: File of the taxonomy; None = the one that `labeltree embed` has written beside.
     """
     parts, beside = PartFolder(path), path.with_suffix(".taxonomy.json")
     if taxonomy is None:
@@ -94,10 +94,10 @@ class IndexRead:
     """All samples of an index, of one version of it.
 
     Attributes:
-        rows: the columns that were asked for, n rows.
-        vectors: ``(n, d)`` float32, a copy.
-        taxonomy: that of the labels.
-        geometry: of the vectors.
+        rows: The columns that were asked for, n rows.
+        vectors: `(n, d)` float32, a copy.
+        taxonomy: That of the labels.
+        geometry: Of the vectors.
     """
 
     rows: pa.Table
@@ -148,7 +148,7 @@ def recorded_contents(index: Index, ids: Sequence[str]) -> list[str] | None:
 
 
 def recorded_digests(index: Index, ids: Sequence[str]) -> np.ndarray[Any, Any] | None:
-    """Digests ``(n, 16)`` of the contents of samples of an index, as its run has recorded them.
+    """Digests `(n, 16)` of the contents of samples of an index, as its run has recorded them.
 
     None if the index has no run, the run recorded none, or not of all these samples.
     """

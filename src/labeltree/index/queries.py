@@ -40,9 +40,9 @@ class Query:
     """One query.
 
     Attributes:
-        kind: what it is.
-        value: an image file, a text, the name of a vector, the id of a sample of the index, or a node.
-        vector: the vector ``(d,)``, of one.
+        kind: What it is.
+        value: An image file, a text, the name of a vector, the id of a sample of the index, or a node.
+        vector: The vector `(d,)`, of one.
     """
 
     kind: Kind
@@ -56,7 +56,7 @@ def vector_queries(index: Index, place: str | Path) -> list[Query] | None:
     Without a run, vectors are those of the index's own space.
 
     Raises:
-        DataError: if the file cannot be read, or its vectors have another length.
+        DataError: If the file cannot be read, or its vectors have another length.
     """
     from labeltree.data.opening_sources import is_vector_file
     from labeltree.data.vectors.vector_table import VECTOR_SUFFIXES
@@ -90,12 +90,12 @@ def vector_queries(index: Index, place: str | Path) -> list[Query] | None:
 def queries_in(place: str | Path) -> list[Query]:
     """The queries of a folder of images, or of a table.
 
-    A folder is searched with its subfolders, in the order of names. A table (``.csv``, ``.tsv``,
-    ``.parquet``) has a column ``image``, ``path`` or ``file`` (relative to the table), ``text``, ``id`` or
-    ``node``; the first of these is taken.
+    A folder is searched with its subfolders, in the order of names. A table (`.csv`, `.tsv`,
+    `.parquet`) has a column `image`, `path` or `file` (relative to the table), `text`, `id` or
+    `node`; the first of these is taken.
 
     Raises:
-        DataError: if there is nothing of the kind, or a cell is empty.
+        DataError: If there is nothing of the kind, or a cell is empty.
     """
     path = Path(place)
     if path.is_dir():
@@ -135,28 +135,28 @@ def run_queries(
     taxonomy: Taxonomy | None = None,
     mapping: str | Path | None = None,
 ) -> list[Answer]:
-    """The answer to each query, in the given order; one that cannot be read has a ``problem``.
+    """The answer to each query, in the given order; one that cannot be read has a `problem`.
 
     All are answered by one version of the index, also if others change it meanwhile.
 
     Args:
-        index: what to search in.
-        queries: images, texts and vectors are embedded by the run of the index.
-        k: how many samples to find for each.
-        within: as in `Index.search`.
-        not_within: as in `Index.search`.
-        where: as in `Index.search`.
-        diverse: as in `Index.search`.
-        exact: as in `Index.search`.
-        label: the label of all images and texts, if it is known; None: see `likely_label`.
-        taxonomy: another version of the index's taxonomy, on which nodes are read and hits are labelled; the
+        index: What to search in.
+        queries: Images, texts and vectors are embedded by the run of the index.
+        k: How many samples to find for each.
+        within: As in `Index.search`.
+        not_within: As in `Index.search`.
+        where: As in `Index.search`.
+        diverse: As in `Index.search`.
+        exact: As in `Index.search`.
+        label: The label of all images and texts, if it is known; None: see `likely_label`.
+        taxonomy: Another version of the index's taxonomy, on which nodes are read and hits are labelled; the
             index stays as it is.
-        mapping: file that says what became of the nodes of the index's taxonomy in that version; None: what
+        mapping: File that says what became of the nodes of the index's taxonomy in that version; None: what
             is certain, see `TaxonomyMapping.between`.
 
     Raises:
-        DataError: if the run of the index cannot embed the queries, or an argument does not suit.
-        TaxonomyError: if a node is unknown.
+        DataError: If the run of the index cannot embed the queries, or an argument does not suit.
+        TaxonomyError: If a node is unknown.
     """
 
     def on(seen: Index) -> tuple[_View, int, dict[str, Any]]:

@@ -26,13 +26,13 @@ class Answer:
     """A query and what was found for it.
 
     Attributes:
-        query: name of the query: a file, a text, an id or a node.
-        kind: what it is.
-        hits: what was found, nearest first; None if the query cannot be read.
-        label: node that the places of the hits are relative to; -1 if there is none.
-        label_from: where that label comes from: ``query`` (its own, or a node that was asked for) or
-            ``results`` (see `likely_label`).
-        problem: why there are no hits.
+        query: Name of the query: a file, a text, an id or a node.
+        kind: What it is.
+        hits: What was found, nearest first; None if the query cannot be read.
+        label: Node that the places of the hits are relative to; -1 if there is none.
+        label_from: Where that label comes from: `query` (its own, or a node that was asked for) or
+            `results` (see `likely_label`).
+        problem: Why there are no hits.
     """
 
     query: str
@@ -48,10 +48,10 @@ class Place:
     """Where a hit lies on the tree, seen from the label of its query.
 
     Attributes:
-        steps: height of the lowest node that holds both labels, 0 for the same label or one below it; None
+        steps: Height of the lowest node that holds both labels, 0 for the same label or one below it; None
             if a label is missing or the hit's is an ancestor of the query's, so that finer ones may agree.
-        meets: that node; -1 if a label is missing.
-        words: the same in words.
+        meets: That node; -1 if a label is missing.
+        words: The same in words.
     """
 
     steps: int | None
@@ -60,12 +60,12 @@ class Place:
 
     @property
     def sign(self) -> str:
-        """The place in a few characters: ``✓``, the number of steps up, or ``?``."""
+        """The place in a few characters: `✓`, the number of steps up, or `?`."""
         return "?" if self.steps is None else "✓" if self.steps == 0 else f"{self.steps} ↑"
 
 
 def place_of(taxonomy: Taxonomy, label: int, node: int) -> Place:
-    """The place of a hit with label ``node`` relative to a query with ``label``; -1 = missing."""
+    """The place of a hit with label `node` relative to a query with `label`; -1 = missing."""
     if label < 0 or node < 0:
         missing = "the query has no label" if label < 0 else "no label"
         return Place(None, -1, missing)
@@ -100,10 +100,10 @@ def results_text(
     """The answers as an aligned table, CSV or JSON, ending in a line break.
 
     Args:
-        answers: queries with their hits.
-        taxonomy: of the labels.
-        form: ``table``; ``csv``, a row for each hit and one for each query that cannot be read; or ``json``.
-        about: what holds for all queries, written to JSON.
+        answers: Queries with their hits.
+        taxonomy: Of the labels.
+        form: `table`; `csv`, a row for each hit and one for each query that cannot be read; or `json`.
+        about: What holds for all queries, written to JSON.
     """
     if form == "json":
         document = {"about": dict(about or {}), "queries": [_query(answer, taxonomy) for answer in answers]}

@@ -107,7 +107,7 @@ def _search(
     chosen: Filter | None = None,
     left_out: Array | None = None,
 ) -> list[Hits]:
-    """The hits of each query in a version of the store, without the row ``left_out`` ``(q,)`` of each."""
+    """The hits of each query in a version of the store, without the row `left_out` `(q,)` of each."""
     taxonomy, k = store.settings.taxonomy, options.k
     chosen = options.filter(taxonomy) if chosen is None else chosen
     if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
@@ -231,7 +231,7 @@ def _read_store(store: Store, rows: list[Array], columns: list[str]) -> list[dic
 
 
 def _branches(taxonomy: Taxonomy, depth: int | None) -> Array | None:
-    """For each node its ancestor at a depth, or itself if it is coarser ``(N,)``."""
+    """For each node its ancestor at a depth, or itself if it is coarser `(N,)`."""
     if depth is None:
         return None
     if isinstance(depth, bool) or not 0 < depth <= taxonomy.max_depth:

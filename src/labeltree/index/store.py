@@ -52,15 +52,15 @@ class IndexSettings:
     """What an index is about; stored with its rows and changed in the same transaction.
 
     Attributes:
-        geometry: ``cosine``, ``euclidean`` or ``poincare``.
+        geometry: `cosine`, `euclidean` or `poincare`.
         dim: d, the length of the vectors.
-        taxonomy: the tree whose nodes are the labels of the rows.
-        curvature: of the Poincaré ball, below 0; other geometries do not use it.
-        model: the run that embeds queries, a path; None if it is unknown.
-        model_digest: fingerprint of the weights that made the vectors; None if it is unknown.
-        vectors: what the vectors are of that run: its ``embeddings``, or the ``features`` of its encoder.
-        approximate: what the store has tuned for approximate search; empty if nothing.
-        key: tells this index from others that lay or will lie in the same place.
+        taxonomy: The tree whose nodes are the labels of the rows.
+        curvature: Of the Poincaré ball, below 0; other geometries do not use it.
+        model: The run that embeds queries, a path; None if it is unknown.
+        model_digest: Fingerprint of the weights that made the vectors; None if it is unknown.
+        vectors: What the vectors are of that run: its `embeddings`, or the `features` of its encoder.
+        approximate: What the store has tuned for approximate search; empty if nothing.
+        key: Tells this index from others that lay or will lie in the same place.
     """
 
     geometry: IndexGeometry
@@ -75,12 +75,12 @@ class IndexSettings:
 
     @property
     def search_column(self) -> str:
-        """The column whose vectors an approximate index is made of: ``vector``, or ``lorentz``."""
+        """The column whose vectors an approximate index is made of: `vector`, or `lorentz`."""
         return "lorentz" if self.geometry == "poincare" else "vector"
 
     @property
     def metric(self) -> Metric:
-        """By what the vectors of `search_column` are ordered: ``dot`` = largest inner product first."""
+        """By what the vectors of `search_column` are ordered: `dot` = largest inner product first."""
         metrics: dict[IndexGeometry, Metric] = {"cosine": "cosine", "euclidean": "l2", "poincare": "dot"}
         return metrics[self.geometry]
 
@@ -100,7 +100,7 @@ class IndexSettings:
 
     @classmethod
     def from_text(cls, text: str, where: str) -> IndexSettings:
-        """The inverse of `to_text`; ``where`` names the index in errors."""
+        """The inverse of `to_text`; `where` names the index in errors."""
         try:
             document = json.loads(zlib.decompress(base64.b64decode(text, validate=True)))
             if document["format"] > _FORMAT:
@@ -148,7 +148,7 @@ def hnsw_parameters(given: Mapping[str, int], usual: Mapping[str, int]) -> dict[
     """The parameters of an HNSW index: those that are given, and the usual ones.
 
     Raises:
-        DataError: if there is no such parameter.
+        DataError: If there is no such parameter.
     """
     if unknown := set(given) - set(usual):
         raise DataError(f"HNSW has no parameter '{min(unknown)}'; it has {', '.join(usual)}")
@@ -158,10 +158,10 @@ def hnsw_parameters(given: Mapping[str, int], usual: Mapping[str, int]) -> dict[
 class Store(Protocol):
     """A table of rows, with the settings of its index.
 
-    Rows come and go as Arrow tables with columns ``id`` (text, unique), ``row`` (int64, unique, ascending in
-    the order in which samples came; ties are broken by it), ``node`` (int64, -1 = no label; nodes are
-    numbered depth first, so a subtree is a range), ``vector`` (d float32), with geometry ``poincare`` also
-    ``lorentz`` (d + 1 float32), ``path``, ``text``, ``split``, ``group`` (texts) and further ones.
+    Rows come and go as Arrow tables with columns `id` (text, unique), `row` (int64, unique, ascending in
+    the order in which samples came; ties are broken by it), `node` (int64, -1 = no label; nodes are
+    numbered depth first, so a subtree is a range), `vector` (d float32), with geometry `poincare` also
+    `lorentz` (d + 1 float32), `path`, `text`, `split`, `group` (texts) and further ones.
 
     Each of `append`, `replace`, `delete`, `renumber` and `write_settings` is one transaction: it is done
     wholly or not at all, whenever the process ends.
@@ -197,13 +197,13 @@ class Store(Protocol):
         """About the nearest rows of each query, by an approximate index if there is one.
 
         Args:
-            queries: ``(q, D)`` float32, to compare with `IndexSettings.search_column`; for ``dot``, rows of
+            queries: `(q, D)` float32, to compare with `IndexSettings.search_column`; for `dot`, rows of
                 largest inner product are nearest.
-            k: how many rows to find.
-            filter: rows to search among.
+            k: How many rows to find.
+            filter: Rows to search among.
 
         Returns:
-            for each query the numbers of at most k rows, nearest first.
+            For each query the numbers of at most k rows, nearest first.
         """
 
     def append(self, rows: pa.Table) -> None:
@@ -218,9 +218,9 @@ class Store(Protocol):
     def renumber(
         self, new_nodes: Array, settings: IndexSettings, names: Mapping[str, str | None] | None = None
     ) -> None:
-        """Give every row with node v the node ``new_nodes[v]`` ``(N_old,)``, and write the settings.
+        """Give every row with node v the node `new_nodes[v]` `(N_old,)`, and write the settings.
 
-        In a folder, the texts of a column ``prediction``, paths of nodes, become those that ``names`` gives.
+        In a folder, the texts of a column `prediction`, paths of nodes, become those that `names` gives.
         """
 
     def write_settings(self, settings: IndexSettings) -> None:
@@ -250,12 +250,12 @@ class ServerStore(Store, Protocol):
         """Rows among which the k nearest are for certain, from a comparison with every row that passes.
 
         Args:
-            queries: ``(q, d)`` float32, as given to `Index.search`.
-            k: how many rows are wanted.
-            filter: rows to search among.
+            queries: `(q, d)` float32, as given to `Index.search`.
+            k: How many rows are wanted.
+            filter: Rows to search among.
 
         Returns:
-            for each query the numbers of the k nearest rows and of those that float32 cannot tell from them.
+            For each query the numbers of the k nearest rows and of those that float32 cannot tell from them.
         """
 
     def build_approximate(self, **parameters: int) -> None:

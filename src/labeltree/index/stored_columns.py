@@ -40,7 +40,7 @@ def read_rows(store: Store, columns: Sequence[str] | None, filter: Filter | None
     """Columns of the rows that pass, in the order of the rows; None: all except vectors.
 
     Raises:
-        DataError: if there is no such column, or a condition does not suit.
+        DataError: If there is no such column, or a condition does not suit.
     """
     names = ["id", "node", *shown_columns(store)] if columns is None else list(columns)
     unknown = [name for name in names if name not in store.schema.names]

@@ -20,14 +20,14 @@ def tune(store: Store, *, progress: Callable[[str], None] | None = None) -> Stor
     """Make the approximate index anew, measure the effort that it needs, and store that in the settings.
 
     Args:
-        store: locked for writing.
-        progress: called with a line about each step.
+        store: Locked for writing.
+        progress: Called with a line about each step.
 
     Returns:
-        the store afterwards.
+        The store afterwards.
 
     Raises:
-        DataError: if there are too few rows, or the store keeps an approximate index of its own.
+        DataError: If there are too few rows, or the store keeps an approximate index of its own.
     """
     if isinstance(store, ServerStore):  # with parameters that are usual; nothing is measured
         if progress is not None:
@@ -54,11 +54,11 @@ def keep_tuned(store: Store, *, progress: Callable[[str], None] | None = None) -
     rows or fewer, or lost its approximate index.
 
     Args:
-        store: locked for writing.
-        progress: called with a line about each step.
+        store: Locked for writing.
+        progress: Called with a line about each step.
 
     Returns:
-        the store afterwards.
+        The store afterwards.
     """
     if not isinstance(store, Tunable):
         return store

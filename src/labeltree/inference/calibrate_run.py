@@ -85,11 +85,11 @@ class Decider:
     """A run with its classifier and decision rule.
 
     Attributes:
-        run: the run.
-        scores: computes class scores from an embeddings table.
-        rule: decision rule from class scores to answers.
-        record: content of the decisions file in the run folder.
-        chosen: the classifier that computes the scores, and the reason for the choice.
+        run: The run.
+        scores: Computes class scores from an embeddings table.
+        rule: Decision rule from class scores to answers.
+        record: Content of the decisions file in the run folder.
+        chosen: The classifier that computes the scores, and the reason for the choice.
     """
 
     run: TrainedRun
@@ -119,14 +119,14 @@ class Decider:
         """What an answer file says of its origin: model, version of labeltree, date, promise and taxonomy.
 
         Args:
-            asked: description of the required coverage or cost.
+            asked: Description of the required coverage or cost.
         """
         now = datetime.now(UTC).isoformat(timespec="seconds")
         return {**self._origin, "date": now, "asked": asked}
 
     @cached_property
     def coarse_classes(self) -> Tensor:
-        """Nodes ``(k,)`` that answer as a class, and have finer ones below on this version."""
+        """Nodes `(k,)` that answer as a class, and have finer ones below on this version."""
         return torch.tensor(self.record.get("coarse_classes", []), dtype=torch.int64)
 
     def marked(self, answers: Answers) -> Answers:
@@ -144,11 +144,11 @@ class Decider:
         """How samples are combined to one answer, by the run's validation samples.
 
         Args:
-            per: what is answered for: ``group``, or an attribute of the samples, such as ``lesion``; see
+            per: What is answered for: `group`, or an attribute of the samples, such as `lesion`; see
                 `EmbeddingTable.units`.
 
         Raises:
-            DataError: if there are none with groups, or too few labels.
+            DataError: If there are none with groups, or too few labels.
         """
         if per not in self._group_rules:
             self._group_rules[per] = self._fit_group_rule(per)
@@ -203,7 +203,7 @@ class Decider:
         """Why samples of unknown classes are named like known ones; empty if they are told.
 
         Args:
-            unknown: the share of samples of known classes that may be called unknown.
+            unknown: The share of samples of known classes that may be called unknown.
         """
         named = "samples of unknown classes are named like known ones: "
         if unknown == 0:
@@ -287,9 +287,9 @@ class Decider:
 
         Args:
             table: n samples of the run's encoder.
-            options: what is asked of each; ``per`` and ``explained`` are about more than one answer, and not
+            options: What is asked of each; `per` and `explained` are about more than one answer, and not
                 read.
-            price: costs of answers, if the one of least expected cost is chosen: what the ``cost`` of the
+            price: Costs of answers, if the one of least expected cost is chosen: what the `cost` of the
                 options says.
         """
         scores = self.scores(table) if len(table) else torch.empty(0, len(self.rule.classes)).double()
@@ -335,15 +335,15 @@ def open_decider(
     """Open a run with its stored decision rule; fit one first if none matches the weights and classifier.
 
     Args:
-        path: the run folder, or the run if it is loaded already. A run that is seen on another version of its
+        path: The run folder, or the run if it is loaded already. A run that is seen on another version of its
             taxonomy is calibrated anew in memory, on the reference samples in its folder.
-        own_data: open the run's own samples, to answer for them. Otherwise they may be absent, unless the
+        own_data: Open the run's own samples, to answer for them. Otherwise they may be absent, unless the
             classifiers must be learned from them first.
 
     Raises:
-        RunError: if the folder is not a finished run, the decision rule cannot be read, or it was calibrated
+        RunError: If the folder is not a finished run, the decision rule cannot be read, or it was calibrated
             on samples from outside the run and no longer matches the run.
-        DataError: if a decision rule must be fitted and cannot be.
+        DataError: If a decision rule must be fitted and cannot be.
     """
     run = path if isinstance(path, TrainedRun) else load_run(path, own_data=own_data, verify=verify)
     if run.base is not None:
@@ -489,9 +489,9 @@ def calibrate_run(options: CalibrateOptions) -> Decider:
     """Fit the decision rule of a run and write it to the run folder; deterministic for the same options.
 
     Raises:
-        RunError: if the folder is not a finished run.
-        DataError: if there are no samples to learn from or to calibrate on.
-        FolderInUseError: if another process is writing to the folder.
+        RunError: If the folder is not a finished run.
+        DataError: If there are no samples to learn from or to calibrate on.
+        FolderInUseError: If another process is writing to the folder.
     """
     progress, verify = options.progress, options.verify
     source = None
@@ -549,14 +549,14 @@ def fit_decider(
     """Fit the decision rule of a run on held-out samples; nothing is written.
 
     Args:
-        run: the run.
-        classifiers: its classifiers, one of which was chosen to answer.
-        held: labelled samples that the classifier has not learned from.
-        on: what these samples are, for the record.
-        choices: ``calibration``, ``descent``, ``share`` and ``seed``, see `CalibrateOptions`.
+        run: The run.
+        classifiers: Its classifiers, one of which was chosen to answer.
+        held: Labelled samples that the classifier has not learned from.
+        on: What these samples are, for the record.
+        choices: `calibration`, `descent`, `share` and `seed`, see `CalibrateOptions`.
 
     Raises:
-        DataError: if there are no samples to calibrate on.
+        DataError: If there are no samples to calibrate on.
     """
     scorer = classifiers.scores()
     scores = scorer(held)

@@ -28,13 +28,13 @@ class PartCoverage:
     """The coverage of the answers for some of the samples.
 
     Attributes:
-        name: ``site = Graz``; empty for all samples.
-        samples: number of samples with a label that decides about answers.
-        groups: number of their groups; None without groups.
-        share: share of the answers that hold the truth.
-        low: lower end of its 95 % confidence interval, by the bootstrap over groups; NaN if there is none.
-        high: upper end.
-        kept: whether the promise may be kept; None if there are too few samples to tell.
+        name: `site = Graz`; empty for all samples.
+        samples: Number of samples with a label that decides about answers.
+        groups: Number of their groups; None without groups.
+        share: Share of the answers that hold the truth.
+        low: Lower end of its 95 % confidence interval, by the bootstrap over groups; NaN if there is none.
+        high: Upper end.
+        kept: Whether the promise may be kept; None if there are too few samples to tell.
     """
 
     name: str
@@ -59,15 +59,15 @@ class Coverage:
     """The coverage of answers beside the promised one.
 
     Attributes:
-        promised: the promised coverage.
-        counted: what the promise counts: every ``sample``, or every ``group`` with all its samples. The
-            shares of ``whole`` and ``parts`` count the same.
-        whole: of all samples.
-        groups: number of groups; None without groups.
-        all_held: share of the groups whose answers all hold the truth.
-        mean_of_groups: mean of the coverages of the groups, each counting once.
-        parts: of the samples with each value of the attributes.
-        left_out: attributes with too many values to be shown, and their numbers.
+        promised: The promised coverage.
+        counted: What the promise counts: every `sample`, or every `group` with all its samples. The
+            shares of `whole` and `parts` count the same.
+        whole: Of all samples.
+        groups: Number of groups; None without groups.
+        all_held: Share of the groups whose answers all hold the truth.
+        mean_of_groups: Mean of the coverages of the groups, each counting once.
+        parts: Of the samples with each value of the attributes.
+        left_out: Attributes with too many values to be shown, and their numbers.
     """
 
     promised: float
@@ -101,9 +101,9 @@ class CalledUnknown:
     """How many samples of known classes are called unknown, beside the most that were promised.
 
     Attributes:
-        promised: the most that was promised, as a share.
-        samples: number of samples whose label is a known class, or lies below one.
-        called: number of those that are called unknown.
+        promised: The most that was promised, as a share.
+        samples: Number of samples whose label is a known class, or lies below one.
+        called: Number of those that are called unknown.
     """
 
     promised: float
@@ -129,8 +129,8 @@ def count_called_unknown(
         labels: (n,) true nodes, -1 where missing. One above the known classes does not say whether its
             sample is of one of them, and does not count.
         classes: (C,) nodes of the known classes.
-        taxonomy: taxonomy of the nodes.
-        promised: the most that was promised, as a share.
+        taxonomy: Taxonomy of the nodes.
+        promised: The most that was promised, as a share.
     """
     known = labels >= 0
     known[known.clone()] = torch.isin(taxonomy.ancestors[labels[known]], classes).any(1)
@@ -150,11 +150,11 @@ def measure_coverage(
 
     Args:
         answers: (n,) nodes.
-        table: the n samples, with their labels, groups and attributes.
+        table: The n samples, with their labels, groups and attributes.
         judged: (n,) bool, where the label decides whether an answer is right.
-        taxonomy: taxonomy of the nodes.
-        promise: what was promised.
-        calibrated: number of samples (or groups) that thresholds come from.
+        taxonomy: Taxonomy of the nodes.
+        promise: What was promised.
+        calibrated: Number of samples (or groups) that thresholds come from.
     """
     rows = judged.nonzero()[:, 0]
     if not len(rows):

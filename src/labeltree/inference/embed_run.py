@@ -20,8 +20,8 @@ class Embedded:
     """A table of embeddings, and where it was written.
 
     Attributes:
-        table: the table.
-        file: its file; the taxonomy of its nodes lies beside it, as ``FILE.taxonomy.json``.
+        table: The table.
+        file: Its file; the taxonomy of its nodes lies beside it, as `FILE.taxonomy.json`.
     """
 
     table: EmbeddingTable
@@ -32,7 +32,7 @@ def embed_run(options: EmbedOptions) -> Embedded:
     """Write features and embeddings to one table, with the taxonomy of its nodes beside it.
 
     Raises:
-        LabeltreeError: if the run or the samples are missing, unreadable or unsuitable.
+        LabeltreeError: If the run or the samples are missing, unreadable or unsuitable.
     """
     folder = RunFolder(options.run)
     run = load_run(folder.path, options.progress, own_data=options.data is None, verify=options.verify)

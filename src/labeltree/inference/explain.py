@@ -24,12 +24,12 @@ def explain(decider: Decider, table: EmbeddingTable, answers: Answers) -> list[l
     samples that its extensions learned from are among them, with their names.
 
     Args:
-        decider: the run.
+        decider: The run.
         table: n samples of the run's encoder.
-        answers: their answers.
+        answers: Their answers.
 
     Raises:
-        RunError: if the run folder holds no training sample.
+        RunError: If the run folder holds no training sample.
     """
     training, names = _training(decider)
     if not len(table):

@@ -59,9 +59,9 @@ class Extension:
     """What an extension of a run added and took away.
 
     Attributes:
-        folder: the model that answers with it.
+        folder: The model that answers with it.
         number: 1 for the first extension of the run.
-        record: what was done and found, as plain values; the content of ``extension.json``.
+        record: What was done and found, as plain values; the content of `extension.json`.
     """
 
     folder: RunFolder
@@ -70,7 +70,7 @@ class Extension:
 
     @property
     def added(self) -> list[dict[str, Any]]:
-        """The classes that were added or learned anew: ``class``, ``new``, ``samples``, ``held``, ``why``."""
+        """The classes that were added or learned anew: `class`, `new`, `samples`, `held`, `why`."""
         return list(self.record["added"])
 
     @property
@@ -83,7 +83,7 @@ def extensions_of(path: str | Path) -> list[Extension]:
     """The extensions of a run, the oldest first; the last one answers.
 
     Raises:
-        RunError: if there is no run, or what an extension says of itself is damaged.
+        RunError: If there is no run, or what an extension says of itself is damaged.
     """
     home = RunFolder(path).require().home
     return [_read(folder) for folder in home.extensions]
@@ -93,8 +93,8 @@ def undo_extension(path: str | Path) -> Extension:
     """Remove the newest extension of a run; it answers again as before it, bit for bit.
 
     Raises:
-        RunError: if the run has no extension.
-        FolderInUseError: if another process is writing to the run.
+        RunError: If the run has no extension.
+        FolderInUseError: If another process is writing to the run.
     """
     home = RunFolder(path).require().home
     with home.locked():
@@ -126,11 +126,11 @@ def extend_run(options: ExtendOptions) -> Extension:
     reference samples can be extended, too.
 
     Raises:
-        RunError: if the run is not finished, or keeps no reference samples.
-        DataError: if the data have no labelled samples, or none would be left to answer with.
-        TaxonomyError: if a node is not in the taxonomy, or a label fits in several places.
-        ValueError: if there is nothing to do, or options exclude each other.
-        FolderInUseError: if another process is writing to the run.
+        RunError: If the run is not finished, or keeps no reference samples.
+        DataError: If the data have no labelled samples, or none would be left to answer with.
+        TaxonomyError: If a node is not in the taxonomy, or a label fits in several places.
+        ValueError: If there is nothing to do, or options exclude each other.
+        FolderInUseError: If another process is writing to the run.
     """
     data, retire, progress = options.data, options.retire, options.progress
     if data is None and not retire:
@@ -220,7 +220,7 @@ def _reference(before: Decider, home: RunFolder) -> EmbeddingTable:
 def _open(
     run: TrainedRun, data: str, data_path: str | Path | None, under: str | None
 ) -> tuple[Source, Tensor, list[str]]:
-    """The samples to learn from, which of them the run has seen ``(n,)``, and what has to be said of them.
+    """The samples to learn from, which of them the run has seen `(n,)`, and what has to be said of them.
 
     Samples that the run was trained on stay if their class is new to it: after a split, the parts are learned
     from them. Others of them say nothing new.

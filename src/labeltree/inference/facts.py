@@ -49,7 +49,7 @@ def folder_facts(path: str | Path) -> Facts:
     """The facts of the run or exported model in a folder; nothing is calibrated or changed.
 
     Raises:
-        RunError: if the folder holds no finished run.
+        RunError: If the folder holds no finished run.
     """
     run = load_run(path, own_data=False, device="cpu")
     decider = open_decider(run) if run.folder.decisions.is_file() else None
@@ -60,9 +60,9 @@ def model_facts(run: TrainedRun, decider: Decider | None, *, public: bool = Fals
     """The facts of a model as plain values.
 
     Args:
-        run: the run, or the exported model.
-        decider: its classifier and decision rule; None if it does not answer yet.
-        public: leave out what does not leave with an export: the name and place of the user's own data.
+        run: The run, or the exported model.
+        decider: Its classifier and decision rule; None if it does not answer yet.
+        public: Leave out what does not leave with an export: the name and place of the user's own data.
     """
     network, taxonomy, recipe = run.network, run.taxonomy, run.recipe
     kept = _kept(run.folder)
@@ -129,7 +129,7 @@ def model_sentence(run: TrainedRun) -> str:
 
 
 def what_it_reads(model: Mapping[str, Any], times: str = "×") -> str:
-    """What a model reads, by its facts ``model``, in words."""
+    """What a model reads, by its facts `model`, in words."""
     shape = model["image_shape"]
     if shape is not None:
         return f"images of {shape[1]} {times} {shape[2]} pixels"

@@ -22,8 +22,8 @@ def finish_run(folder: RunFolder, *, progress_bar: bool = True) -> None:
     warning says so, and the run can still embed.
 
     Args:
-        folder: the folder of a run whose training has ended.
-        progress_bar: show progress.
+        folder: The folder of a run whose training has ended.
+        progress_bar: Show progress.
     """
     from labeltree.training.records.record import is_first_rank
 

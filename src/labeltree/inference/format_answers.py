@@ -33,9 +33,9 @@ def answer_rows(
     the sample fits no known class, and `p_known`, its p-value.
 
     Args:
-        answers: answers for n samples.
-        samples: names of the samples.
-        taxonomy: taxonomy of the nodes.
+        answers: Answers for n samples.
+        samples: Names of the samples.
+        taxonomy: Taxonomy of the nodes.
         labels: (n,) true nodes, -1 where missing; adds the keys `label` and `holds`.
     """
     rows: list[dict[str, Any]] = []
@@ -71,10 +71,10 @@ def skipped_row(
     """The row of a sample without an answer: `problem` gives the reason, all other values are None.
 
     Args:
-        sample: name of the sample.
-        problem: the reason why there is no answer.
-        others: rows from `answer_rows`; the new row has the same keys.
-        compared: whether answers say how well their sample fits the known classes, if there are no others.
+        sample: Name of the sample.
+        problem: The reason why there is no answer.
+        others: Rows from `answer_rows`; the new row has the same keys.
+        compared: Whether answers say how well their sample fits the known classes, if there are no others.
     """
     usual = (*_COLUMNS, "unknown", "p_known") if compared else _COLUMNS
     known: Mapping[str, Any] = others[0] if others else dict.fromkeys(usual)
@@ -85,9 +85,9 @@ def show_rows(rows: Sequence[dict[str, Any]], form: Format, about: Mapping[str, 
     """The rows as an aligned table, CSV or JSON, ending in a line break.
 
     Args:
-        rows: rows from `answer_rows`.
-        form: ``table``, ``csv`` or ``json``.
-        about: values that hold for all rows: in JSON under ``about``, beside the rows under ``answers``; in a
+        rows: Rows from `answer_rows`.
+        form: `table`, `csv` or `json`.
+        about: Values that hold for all rows: in JSON under `about`, beside the rows under `answers`; in a
             CSV the last columns of each row. A table leaves them out. None: in JSON, the rows alone.
     """
     if form == "json":

@@ -136,7 +136,7 @@ def _metric_parts(metrics: Mapping[str, Any] | None, folder: Path) -> list[tuple
 
 
 def threshold_text(value: float | None, missing: str, digits: int) -> str:
-    """A threshold of the answers; ``missing`` if there is none, and in words if no answer can be coarser."""
+    """A threshold of the answers; `missing` if there is none, and in words if no answer can be coarser."""
     if value is None:
         return missing
     return f"{value:.{digits}f}" if value > 0 else "0 (no answer is coarser than a class)"
@@ -160,7 +160,7 @@ def file_sizes(folder: Path) -> list[str]:
 
 
 def size_text(size: int) -> str:
-    """A number of bytes: ``640 kB``."""
+    """A number of bytes: `640 kB`."""
     for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if size >= factor:
             return f"{size / factor:.3g} {unit}"

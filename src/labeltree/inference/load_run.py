@@ -34,13 +34,13 @@ class TrainedRun:
     """A finished run.
 
     Attributes:
-        folder: the run folder.
-        network: the network with the weights of the best epoch.
-        description: what rebuilt the network, beside its weights and taxonomies.
-        training_taxonomy: taxonomy of the training labels; None = that of the data.
-        own_samples: the run's own samples, if they were opened.
-        base: the run as it is in the folder, if this is it seen on another version of its taxonomy.
-        change: the step from the taxonomy of ``base`` to that version.
+        folder: The run folder.
+        network: The network with the weights of the best epoch.
+        description: What rebuilt the network, beside its weights and taxonomies.
+        training_taxonomy: Taxonomy of the training labels; None = that of the data.
+        own_samples: The run's own samples, if they were opened.
+        base: The run as it is in the folder, if this is it seen on another version of its taxonomy.
+        change: The step from the taxonomy of `base` to that version.
     """
 
     folder: RunFolder
@@ -95,18 +95,18 @@ def load_run(
     """Load a finished run with the weights of its best epoch.
 
     Args:
-        path: the run folder.
-        progress: called while the data are read.
-        own_data: open the run's own samples, which must not have changed since training. False: the run
+        path: The run folder.
+        progress: Called while the data are read.
+        own_data: Open the run's own samples, which must not have changed since training. False: the run
             folder alone is needed, and of a run that was extended by classes the newest extension is loaded;
             only runs of versions before 0.1.0 open their samples in any case.
-        verify: read all files of the run's samples again instead of trusting the cache.
-        device: device of the network; None = a GPU if there is one, unless the recipe says otherwise.
-        encoder: when the encoder is built: ``later`` is when it is first used, if the run has recorded how
+        verify: Read all files of the run's samples again instead of trusting the cache.
+        device: Device of the network; None = a GPU if there is one, unless the recipe says otherwise.
+        encoder: When the encoder is built: `later` is when it is first used, if the run has recorded how
             many features it gives. What is wrong with it is said then.
 
     Raises:
-        RunError: if the folder is not a run, its training has not finished, its samples have changed, or its
+        RunError: If the folder is not a run, its training has not finished, its samples have changed, or its
             objective is not registered here and is needed: to open the own samples, or to answer.
     """
     folder = RunFolder(path).require()
@@ -172,8 +172,8 @@ def _require_objectives(folder: RunFolder, *, needed: bool) -> None:
     """Check that a run can be opened if its objective is not registered here.
 
     Args:
-        folder: the run folder.
-        needed: whether the objective is needed in any case. Otherwise it is only if the run answers by it.
+        folder: The run folder.
+        needed: Whether the objective is needed in any case. Otherwise it is only if the run answers by it.
     """
     if not folder.description.is_file():
         return

@@ -41,12 +41,12 @@ class Model(OpenedModel):
     version of its taxonomy a run is calibrated anew in memory, and its folder stays as it is.
 
     Args:
-        run: the run folder, or the folder of an exported model.
+        run: The run folder, or the folder of an exported model.
 
     Raises:
-        RunError: if the folder is not a finished run.
-        TaxonomyError: if the taxonomy or the mapping cannot be read, or is of other taxonomies.
-        ValueError: if there is a mapping without a taxonomy.
+        RunError: If the folder is not a finished run.
+        TaxonomyError: If the taxonomy or the mapping cannot be read, or is of other taxonomies.
+        ValueError: If there is a mapping without a taxonomy.
     """
 
     def embed(
@@ -59,24 +59,24 @@ class Model(OpenedModel):
     ) -> EmbeddingTable:
         """Features and embeddings of samples.
 
-        A run on images and texts embeds both into one space: images alone, texts alone, or, if ``samples``
-        and ``texts`` are given together, each image with its text. Either may then be None for a sample.
+        A run on images and texts embeds both into one space: images alone, texts alone, or, if `samples`
+        and `texts` are given together, each image with its text. Either may then be None for a sample.
 
         Args:
-            samples: one or several: image files, PIL images or arrays ``(h, w)`` or ``(h, w, 3)`` uint8; for
-                a run on texts, texts; for one on vectors, an array ``(n, d)`` or a vector ``(d,)``.
-            texts: texts, instead of samples or, for a run on images and texts, beside them.
+            samples: One or several: image files, PIL images or arrays `(h, w)` or `(h, w, 3)` uint8; for
+                a run on texts, texts; for one on vectors, an array `(n, d)` or a vector `(d,)`.
+            texts: Texts, instead of samples or, for a run on images and texts, beside them.
             data: a folder, a table, a file of vectors or a data set, instead of samples; its labels, if any,
                 are not read.
-            modality: for a run on images and texts, what to embed: the ``image`` or the ``text`` alone, or
-                ``both``, as far as a sample has them.
+            modality: For a run on images and texts, what to embed: the `image` or the `text` alone, or
+                `both`, as far as a sample has them.
 
         Returns:
-            a table with one row per sample, in the given order; ``instances`` are positions in that order.
+            a table with one row per sample, in the given order; `instances` are positions in that order.
 
         Raises:
-            DataError: if a sample cannot be read, or lacks the ``modality``; the message names it.
-            ValueError: unless exactly one of ``samples``, ``texts`` and ``data`` is given (or both of the
+            DataError: If a sample cannot be read, or lacks the `modality`; the message names it.
+            ValueError: Unless exactly one of `samples`, `texts` and `data` is given (or both of the
                 first two to a run on images and texts, as many of each).
         """
         named = self._named(samples, texts, data)
@@ -105,14 +105,14 @@ class Model(OpenedModel):
         """Predict a node of the taxonomy for every sample, at the finest depth that keeps the coverage.
 
         Args:
-            samples: as in `embed`; unreadable ones are listed in ``skipped`` of the result.
-            texts: texts, instead of samples or beside them, as in `embed`.
+            samples: As in `embed`; unreadable ones are listed in `skipped` of the result.
+            texts: Texts, instead of samples or beside them, as in `embed`.
             data: a folder, a table or a data set, instead of samples.
 
         Raises:
-            LabeltreeError: if the run or the samples are missing, unreadable or unsuitable. A run that has
+            LabeltreeError: If the run or the samples are missing, unreadable or unsuitable. A run that has
                 not been calibrated, of an earlier version, is calibrated first and needs its data for that.
-            ValueError: unless exactly one of ``samples``, ``texts`` and ``data`` is given, or if an option is
+            ValueError: Unless exactly one of `samples`, `texts` and `data` is given, or if an option is
                 not valid.
         """
         named = self._named(samples, texts, data)
@@ -127,18 +127,18 @@ class Model(OpenedModel):
         """Embed any number of samples in constant memory, into a folder of Parquet files.
 
         The same call goes on with a folder that was begun. Samples that cannot be read have rows, too, with a
-        ``problem``. `EmbeddingTable.load` reads the folder, if its rows fit in memory.
+        `problem`. `EmbeddingTable.load` reads the folder, if its rows fit in memory.
 
         Args:
             data: a folder of images, a table, or shards.
-            out: the folder to write.
-            **options: fields of `labeltree.inference.bulk.BulkJob`, such as ``features=True``; and
-                ``devices`` and ``progress``, see `labeltree.inference.bulk.run_bulk`. With several devices
+            out: The folder to write.
+            **options: Fields of `labeltree.inference.bulk.BulkJob`, such as `features=True`; and
+                `devices` and `progress`, see `labeltree.inference.bulk.run_bulk`. With several devices
                 each process loads the run again.
 
         Raises:
-            LabeltreeError: see `labeltree.inference.bulk.run_bulk`.
-            TypeError: if there is no such option.
+            LabeltreeError: See `labeltree.inference.bulk.run_bulk`.
+            TypeError: If there is no such option.
         """
         return self._run_bulk_job("embed", data, out, options)
 
@@ -147,12 +147,12 @@ class Model(OpenedModel):
 
         Args:
             data: a folder of images, a table, or shards.
-            out: the folder to write.
-            **options: as in `embed_to`, such as ``coverage=0.95`` or ``labelled=True``.
+            out: The folder to write.
+            **options: As in `embed_to`, such as `coverage=0.95` or `labelled=True`.
 
         Raises:
-            LabeltreeError: see `labeltree.inference.bulk.run_bulk`.
-            TypeError: if there is no such option.
+            LabeltreeError: See `labeltree.inference.bulk.run_bulk`.
+            TypeError: If there is no such option.
         """
         return self._run_bulk_job("predict", data, out, {"labelled": False} | options)
 
@@ -172,16 +172,16 @@ class Model(OpenedModel):
         return run_bulk(job, **process, run=None if process.get("devices", 1) > 1 else self.run)
 
     def embed_batch(self, samples: Sequence[Any]) -> tuple[Tensor, Tensor]:
-        """Features ``(n, f)`` and embeddings ``(n, d)`` float32 of samples that are in memory.
+        """Features `(n, f)` and embeddings `(n, d)` float32 of samples that are in memory.
 
         For services: nothing is read from or written to disk, and threads may call it at the same time.
 
         Args:
-            samples: n PIL images or arrays ``(h, w)`` or ``(h, w, 3)`` uint8; for a run on texts, texts; for
-                one on vectors, vectors; for a run on images and texts either, or pairs ``(image, text)``.
+            samples: n PIL images or arrays `(h, w)` or `(h, w, 3)` uint8; for a run on texts, texts; for
+                one on vectors, vectors; for a run on images and texts either, or pairs `(image, text)`.
 
         Raises:
-            DataError: if a sample is broken or of the wrong kind; the message gives its position.
+            DataError: If a sample is broken or of the wrong kind; the message gives its position.
         """
         parts = [
             self.embed_inputs(self.inputs(samples[start : start + _AT_ONCE], first=start))
@@ -190,7 +190,7 @@ class Model(OpenedModel):
         return torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts])
 
     def embed_inputs(self, inputs: Inputs) -> tuple[Tensor, Tensor]:
-        """Features ``(n, f)`` and embeddings ``(n, d)`` float32, on the CPU, of what `inputs` returns.
+        """Features `(n, f)` and embeddings `(n, d)` float32, on the CPU, of what `inputs` returns.
 
         The two steps of `embed_batch`: a service decodes in several threads and embeds in one.
         """
@@ -210,7 +210,7 @@ class Model(OpenedModel):
     ) -> Answers:
         """Answers for samples that are in memory; see `embed_batch` for the samples, `predict` for the rest.
 
-        ``model.taxonomy.path_name(node)`` names the nodes of the answers.
+        `model.taxonomy.path_name(node)` names the nodes of the answers.
         """
         features, embeddings = self.embed_batch(samples)
         return self.answer_embedded(features, embeddings, coverage=coverage, top=top, unknown=unknown)
@@ -253,7 +253,7 @@ class Model(OpenedModel):
         )
 
     def info(self) -> str:
-        """What the model is, on one screen, as ``labeltree info`` prints it."""
+        """What the model is, on one screen, as `labeltree info` prints it."""
         from labeltree.inference.facts import model_facts
         from labeltree.inference.info_text import info_text
 

@@ -58,10 +58,10 @@ class NamedSamples:
     """Samples that were given one by one; some may be unreadable.
 
     Attributes:
-        names: names of all samples, in the given order.
-        source: the readable samples in that order, with their positions in ``names`` as instances; None if
+        names: Names of all samples, in the given order.
+        source: The readable samples in that order, with their positions in `names` as instances; None if
             there are none.
-        skipped: maps positions in ``names`` to the reason why that sample cannot be read.
+        skipped: Maps positions in `names` to the reason why that sample cannot be read.
     """
 
     names: list[str]
@@ -77,7 +77,7 @@ def open_images(run: TrainedRun, files: Sequence[str]) -> NamedSamples:
     """Open image files as unlabelled samples; unreadable ones are skipped.
 
     Raises:
-        DataError: if the run reads texts.
+        DataError: If the run reads texts.
     """
     _check_modality(run, "image", "files")
     assert run.network.image_shape is not None
@@ -144,7 +144,7 @@ def open_texts(run: TrainedRun, texts: Sequence[str]) -> NamedSamples:
     """Open texts as unlabelled samples; empty ones are skipped.
 
     Raises:
-        DataError: if the run reads images.
+        DataError: If the run reads images.
     """
     _check_modality(run, "text", "--text")
     rows = torch.tensor([row for row, text in enumerate(texts) if text.strip()], dtype=torch.int64)
@@ -164,10 +164,10 @@ def open_texts(run: TrainedRun, texts: Sequence[str]) -> NamedSamples:
 
 
 def open_vectors(run: TrainedRun, vectors: np.ndarray[Any, Any]) -> NamedSamples:
-    """Open vectors ``(n, d)`` as unlabelled samples; those with a number that is not finite are skipped.
+    """Open vectors `(n, d)` as unlabelled samples; those with a number that is not finite are skipped.
 
     Raises:
-        DataError: if the run reads no vectors, or vectors of another length.
+        DataError: If the run reads no vectors, or vectors of another length.
     """
     _check_modality(run, "vector", "vectors")
     store = VectorStore(vectors, "the array of vectors")
@@ -202,13 +202,13 @@ def with_texts(
     """Put texts beside images, for a run that reads both.
 
     Args:
-        run: the run.
-        images: the images that are given, in order.
-        given: for each sample, whether it has an image.
-        texts: text of each sample; empty where it has none.
+        run: The run.
+        images: The images that are given, in order.
+        given: For each sample, whether it has an image.
+        texts: Text of each sample; empty where it has none.
 
     Returns:
-        the samples, one for each text. One is skipped if its image cannot be read, or it has neither.
+        The samples, one for each text. One is skipped if its image cannot be read, or it has neither.
     """
     shown = np.flatnonzero(given)
     reasons = {int(shown[place]): reason for place, reason in images.skipped.items()}
@@ -277,22 +277,22 @@ def open_other(
     has the same ones. Unreadable images are left out with a warning.
 
     Args:
-        run: the run.
+        run: The run.
         spec: a folder, a table or a data set.
-        data_path: folder of a data set that is given by name; None = the folder of the run's data set if both
+        data_path: Folder of a data set that is given by name; None = the folder of the run's data set if both
             are parts of the same files, else the folder in the cache.
-        unlabelled: ignore labels, if there are any; all labels are missing in the result.
-        own_labels: keep the labels of the samples, in their own taxonomy, without aspects.
-        as_trained: with ``own_labels``, read the columns of a table as training did, its groups among them.
-        mapping: what became of the nodes of the taxonomy of their labels in the run's; None = labels are of
+        unlabelled: Ignore labels, if there are any; all labels are missing in the result.
+        own_labels: Keep the labels of the samples, in their own taxonomy, without aspects.
+        as_trained: With `own_labels`, read the columns of a table as training did, its groups among them.
+        mapping: What became of the nodes of the taxonomy of their labels in the run's; None = labels are of
             the run's. A run that is seen on another version of its taxonomy reads labels of both.
 
-        kept: columns of a table that must be there, and are kept with the samples, beside those of the run.
+        kept: Columns of a table that must be there, and are kept with the samples, beside those of the run.
 
     Raises:
-        ValueError: if both ``unlabelled`` and ``own_labels`` are given.
-        DataError: if the samples contain nothing that the encoder can read.
-        TaxonomyError: if a label is not in the run's taxonomy.
+        ValueError: If both `unlabelled` and `own_labels` are given.
+        DataError: If the samples contain nothing that the encoder can read.
+        TaxonomyError: If a label is not in the run's taxonomy.
     """
     if unlabelled and own_labels:
         raise ValueError("unlabelled and own_labels exclude each other; name one")
@@ -352,7 +352,7 @@ def open_other(
 
 
 def seen_in_training(run: TrainedRun, source: Source) -> np.ndarray[Any, Any]:
-    """Which samples ``(n,)`` bool have the content of a training or validation sample of the run.
+    """Which samples `(n,)` bool have the content of a training or validation sample of the run.
 
     All False if the folder keeps no record of these, as an exported model.
     """
@@ -416,7 +416,7 @@ def _without_aspects(source: Source) -> Source:
 
 
 def _folder_of(recipe: Recipe, spec: str) -> str | None:
-    """Folder of the run's data set, if ``spec`` is a part of the same files."""
+    """Folder of the run's data set, if `spec` is a part of the same files."""
     known = list_datasets()
     alike = (
         spec in known and recipe.data in known and get_dataset(spec).folder == get_dataset(recipe.data).folder

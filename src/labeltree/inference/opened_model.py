@@ -101,14 +101,14 @@ class OpenedModel:
 
         Args:
             samples: n samples, see `embed_batch`.
-            first: position of the first one, for messages.
+            first: Position of the first one, for messages.
 
         Returns:
-            images ``(n, c, h, w)`` uint8, for a run on texts tokens ``(n, 2, t)``, for one on vectors these
-            ``(n, d)`` float32, on the CPU; or both of the first.
+            Images `(n, c, h, w)` uint8, for a run on texts tokens `(n, 2, t)`, for one on vectors these
+            `(n, d)` float32, on the CPU; or both of the first.
 
         Raises:
-            DataError: if a sample is broken or of the wrong kind.
+            DataError: If a sample is broken or of the wrong kind.
         """
         if self.encoder.modality == "both":
             return self._both_inputs(samples, first)
@@ -159,7 +159,7 @@ class OpenedModel:
         return ImagesAndTexts(torch.from_numpy(pixels), tokens, present)
 
     def _array(self, samples: Any) -> np.ndarray[Any, Any]:
-        """Vectors ``(n, d)`` of one or several vectors in memory."""
+        """Vectors `(n, d)` of one or several vectors in memory."""
         if isinstance(samples, str | Path):
             raise DataError(f"the run reads vectors: give an array (n, d), or the file by data='{samples}'")
         try:
@@ -261,10 +261,10 @@ class OpenedModel:
 
 
 def _vector(sample: Any, place: int, width: int) -> np.ndarray[Any, Any]:
-    """A vector ``(width,)`` float32.
+    """A vector `(width,)` float32.
 
     Raises:
-        DataError: if it holds no numbers, is of another length, or a number is not finite.
+        DataError: If it holds no numbers, is of another length, or a number is not finite.
     """
     try:
         vector = np.asarray(sample, np.float32)

@@ -19,18 +19,18 @@ def run_on(run: TrainedRun, taxonomy: str | Path, mapping: str | Path | None = N
     """See a run on another version of its taxonomy; nothing in its folder changes.
 
     Args:
-        run: the run.
-        taxonomy: file of the new taxonomy, a tree.
-        mapping: file that says what became of each node of the run's taxonomy; None = what is certain, see
+        run: The run.
+        taxonomy: File of the new taxonomy, a tree.
+        mapping: File that says what became of each node of the run's taxonomy; None = what is certain, see
             `TaxonomyMapping.between`.
 
     Returns:
-        the run with the same weights. Classes of its classifiers that are one node now add their
+        The run with the same weights. Classes of its classifiers that are one node now add their
         probabilities up, a class that was split answers the node above its parts, a removed one the node
         above.
 
     Raises:
-        TaxonomyError: if a file cannot be read, or is of other taxonomies.
+        TaxonomyError: If a file cannot be read, or is of other taxonomies.
     """
     new = Taxonomy.from_file(taxonomy)
     if mapping is None and new == run.taxonomy:

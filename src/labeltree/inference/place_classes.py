@@ -22,8 +22,8 @@ class Placed:
     """The place of a label in the extended taxonomy.
 
     Attributes:
-        path: its names from depth 1 on.
-        reason: why there; empty where the label's own path says it.
+        path: Its names from depth 1 on.
+        reason: Why there; empty where the label's own path says it.
     """
 
     path: Path
@@ -33,16 +33,16 @@ class Placed:
 def path_in_tree(label: Path, taxonomy: Taxonomy, under: str | None = None) -> Placed:
     """The place of a label by its own path.
 
-    A path begins at depth 1 of the taxonomy, or below ``under``. If its first name is not there, but is the
+    A path begins at depth 1 of the taxonomy, or below `under`. If its first name is not there, but is the
     name of one node elsewhere in the tree, it begins at that node.
 
     Args:
-        label: names of the label, coarse to fine.
-        taxonomy: the taxonomy of the run.
-        under: the node below which the label begins; None = the root.
+        label: Names of the label, coarse to fine.
+        taxonomy: The taxonomy of the run.
+        under: The node below which the label begins; None = the root.
 
     Raises:
-        TaxonomyError: if there is no node ``under``, or several nodes have the first name.
+        TaxonomyError: If there is no node `under`, or several nodes have the first name.
     """
     if under is not None:
         return Placed((*taxonomy.path(taxonomy.find(under)), *label), f"below {under}, as was asked for")
@@ -66,17 +66,17 @@ def nearest_parent(
     """The inner node under which the samples of a new class fall, as a run without the class judges.
 
     The path leads from the root to the child with the largest mean probability, as long as that is at least
-    ``least`` and the child has children. The names of the label that are new to the tree go below its end.
+    `least` and the child has children. The names of the label that are new to the tree go below its end.
 
     Args:
-        probabilities: class probabilities ``(n, C)`` of the samples of the new class.
-        classes: ``(C,)`` nodes of these classes.
-        taxonomy: the taxonomy of the run.
-        label: path of the new class by its own label, which is not in the taxonomy.
-        least: from 0 to 1.
+        probabilities: Class probabilities `(n, C)` of the samples of the new class.
+        classes: `(C,)` nodes of these classes.
+        taxonomy: The taxonomy of the run.
+        label: Path of the new class by its own label, which is not in the taxonomy.
+        least: From 0 to 1.
 
     Raises:
-        TaxonomyError: if another node has its name there.
+        TaxonomyError: If another node has its name there.
     """
     there = max(depth for depth in range(len(label)) if taxonomy.follow(label[:depth]) is not None)
     names = label[there:]
@@ -106,11 +106,11 @@ def nearest_parent(
 
 
 def extended_taxonomy(taxonomy: Taxonomy, paths: Sequence[Path]) -> tuple[Taxonomy, Tensor]:
-    """The taxonomy with further nodes, and the node in it of each node of the old one, ``(N,)``.
+    """The taxonomy with further nodes, and the node in it of each node of the old one, `(N,)`.
 
     Args:
-        taxonomy: the old taxonomy.
-        paths: paths of names from depth 1 on; those that are there already change nothing.
+        taxonomy: The old taxonomy.
+        paths: Paths of names from depth 1 on; those that are there already change nothing.
     """
     names = list(taxonomy.names)
     parents = taxonomy.parent.tolist()
@@ -126,6 +126,6 @@ def extended_taxonomy(taxonomy: Taxonomy, paths: Sequence[Path]) -> tuple[Taxono
 
 
 def places_of(old: Taxonomy, new: Taxonomy) -> Tensor:
-    """For each node of a taxonomy the node of the same path in one that holds all its paths, ``(N,)``."""
+    """For each node of a taxonomy the node of the same path in one that holds all its paths, `(N,)`."""
     node_of: Mapping[Path, int] = {new.path(node): node for node in range(new.num_nodes)}
     return torch.tensor([node_of[old.path(node)] for node in range(old.num_nodes)])

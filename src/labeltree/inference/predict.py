@@ -52,13 +52,13 @@ class Request:
     """The samples to answer for: image files, texts or both, other data, or a split of the run's own.
 
     Attributes:
-        images: image files.
-        texts: texts.
+        images: Image files.
+        texts: Texts.
         data: a folder, a table or a data set.
-        data_path: folder of a data set that is given by name.
-        split: split of the run's own data.
-        labelled: compare the answers with labels.
-        named: samples that are open already, instead of all of these.
+        data_path: Folder of a data set that is given by name.
+        split: Split of the run's own data.
+        labelled: Compare the answers with labels.
+        named: Samples that are open already, instead of all of these.
     """
 
     images: tuple[str, ...] = ()
@@ -87,23 +87,23 @@ class Answered:
     """Answers for named samples.
 
     Attributes:
-        samples: names of all samples, including unreadable ones.
-        answers: answers of the run for the n readable samples, in the same order.
-        taxonomy: taxonomy of the answers.
-        asked: description of the required coverage or cost.
+        samples: Names of all samples, including unreadable ones.
+        answers: Answers of the run for the n readable samples, in the same order.
+        taxonomy: Taxonomy of the answers.
+        asked: Description of the required coverage or cost.
         labels: (n,) true nodes, if the answers are compared with labels.
         judged: (n,) bool, True where the label decides whether an answer is right.
-        skipped: maps positions in ``samples`` to the reason why that sample could not be read.
+        skipped: Maps positions in `samples` to the reason why that sample could not be read.
         classifier: a sentence that names the classifier.
         rests_on: a sentence on the samples that the promised coverage rests on.
         warning: a sentence if the run's report shows another classifier.
-        about: which model answered, when and with what promise; see `Decider.about`.
-        drift: whether the samples are like those that the promise rests on, or why this cannot be tested;
+        about: Which model answered, when and with what promise; see `Decider.about`.
+        drift: Whether the samples are like those that the promise rests on, or why this cannot be tested;
             None if they are too few to tell, are the run's own, or there is nothing to compare them with.
-        why: the steps of each answer with the training samples that speak for and against them, if asked for.
-        coverage: how often the answers hold the truth, also by group and by attribute, beside the promise;
+        why: The steps of each answer with the training samples that speak for and against them, if asked for.
+        coverage: How often the answers hold the truth, also by group and by attribute, beside the promise;
             None without labels, for answers by cost, and for those of groups.
-        called_unknown: how many samples of known classes are called unknown, beside the promise; None without
+        called_unknown: How many samples of known classes are called unknown, beside the promise; None without
             labels, and where nothing can be called unknown.
     """
 
@@ -126,8 +126,8 @@ class Answered:
     def text(self, form: Format) -> str:
         """The answers as a table, CSV or JSON; the row of an unreadable sample gives the reason.
 
-        JSON holds ``about`` and ``answers``, a list of rows; every row of a CSV ends in the values of
-        ``about``. A table, which is for people to read, goes without them.
+        JSON holds `about` and `answers`, a list of rows; every row of a CSV ends in the values of
+        `about`. A table, which is for people to read, goes without them.
         """
         read = [name for place, name in enumerate(self.samples) if place not in self.skipped]
         rows = answer_rows(self.answers, read, self.taxonomy, self.labels)
@@ -169,8 +169,8 @@ def answer(options: PredictOptions) -> Answered:
     """Answer for the samples that are named; a run that is not calibrated yet is calibrated first.
 
     Raises:
-        LabeltreeError: if the run, the samples or the costs are missing, unreadable or unsuitable.
-        ValueError: if an option is not valid.
+        LabeltreeError: If the run, the samples or the costs are missing, unreadable or unsuitable.
+        ValueError: If an option is not valid.
     """
     check_version(options.taxonomy, options.mapping)
     of_own_samples = options.split is not None
@@ -205,9 +205,9 @@ def answer_with(
     """Answer with a run that is already open; see `answer`.
 
     Args:
-        decider: the run; for a split of its own data, opened with ``own_data=True``.
-        request: the samples.
-        options: what is asked of the answers.
+        decider: The run; for a split of its own data, opened with `own_data=True`.
+        request: The samples.
+        options: What is asked of the answers.
         warning: a warning to include in the result.
     """
     rule, per = decider.rule, options.per
@@ -251,13 +251,13 @@ class _Task:
     """Samples that are embedded, and what is asked of their answers.
 
     Attributes:
-        decider: the run.
-        request: the samples.
-        options: what is asked of the answers.
-        price: their costs, if these are to be small.
-        named: the names of the samples.
-        source: those that could be read.
-        table: their embeddings.
+        decider: The run.
+        request: The samples.
+        options: What is asked of the answers.
+        price: Their costs, if these are to be small.
+        named: The names of the samples.
+        source: Those that could be read.
+        table: Their embeddings.
     """
 
     decider: Decider
@@ -372,7 +372,7 @@ def _answer_groups(task: _Task, said: dict[str, Any], per: str) -> Answered:
 def _unit_names(units: Tensor, of_samples: Tensor, source: Source, per: str) -> list[str]:
     """The names of groups in the table, else their numbers; of samples without a group, their own names.
 
-    What lies within groups is named with its group: ``patient 7/left arm``.
+    What lies within groups is named with its group: `patient 7/left arm`.
     """
     alone = iter((of_samples < 0).nonzero()[:, 0].tolist())
     samples = _names(source) if bool((units < 0).any()) else []
@@ -398,8 +398,8 @@ def way_of_answering(
     """A description of the required coverage or cost, and the function from embedded samples to answers.
 
     Raises:
-        DataError: if the file of costs is missing or malformed.
-        ValueError: if an option is not valid.
+        DataError: If the file of costs is missing or malformed.
+        ValueError: If an option is not valid.
     """
     asked, price = _asked(decider.rule, decider, options)
     asked = asked_text(decider, asked, options.unknown)

@@ -47,7 +47,7 @@ def public_description(description: ModelDescription) -> ModelDescription:
 
 
 def public_data(name: str) -> str:
-    """The name of a data set that has one; ``exported`` for the user's own files."""
+    """The name of a data set that has one; `exported` for the user's own files."""
     return name if name in list_datasets() else EXPORTED
 
 

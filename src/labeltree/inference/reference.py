@@ -48,16 +48,16 @@ _ATTRIBUTE = "attribute/"
 def validation_table(run: TrainedRun, own_samples: OwnSamples, *, anew: bool = False) -> EmbeddingTable:
     """The labelled samples that a run is calibrated on, from its folder or, if need be, its data.
 
-    They are at most 20,000 validation samples, and as many of the split ``calib`` if it has one.
+    They are at most 20,000 validation samples, and as many of the split `calib` if it has one.
 
     Args:
-        run: the run.
-        own_samples: gives the embeddings of the run's own samples, if they are needed.
-        anew: do not use the reference samples in the folder, but replace them.
+        run: The run.
+        own_samples: Gives the embeddings of the run's own samples, if they are needed.
+        anew: Do not use the reference samples in the folder, but replace them.
 
     Raises:
-        DataError: if there are none.
-        RunError: if they are not in the folder and the run's data are missing or have changed.
+        DataError: If there are none.
+        RunError: If they are not in the folder and the run's data are missing or have changed.
     """
     known = None if anew else load_reference(run)
     if known is None:
@@ -77,11 +77,11 @@ def keep_reference(run: TrainedRun, table: EmbeddingTable) -> EmbeddingTable:
     A folder that cannot be written to is left as it is.
 
     Args:
-        run: the run.
-        table: embeddings table of all samples of the run.
+        run: The run.
+        table: Embeddings table of all samples of the run.
 
     Returns:
-        the labelled validation and calibration samples and some labelled training samples, without names.
+        The labelled validation and calibration samples and some labelled training samples, without names.
     """
     chosen = []
     for split, most in _MOST.items():
@@ -104,8 +104,8 @@ def keep_calibration(run: TrainedRun, table: EmbeddingTable | None) -> None:
     """Write the samples that a run is calibrated on to its folder, or remove those there.
 
     Args:
-        run: the run.
-        table: the samples, of which the labelled ones are kept, at most 20,000; None if they are the run's
+        run: The run.
+        table: The samples, of which the labelled ones are kept, at most 20,000; None if they are the run's
             own validation samples, which are among the reference samples.
     """
     file = run.folder.calibration_samples
@@ -156,8 +156,8 @@ def save_unordered(run: TrainedRun, folder: RunFolder) -> None:
     samples that the run was calibrated on, if they are not its own.
 
     Args:
-        run: the run.
-        folder: the folder to write to.
+        run: The run.
+        folder: The folder to write to.
     """
     if (table := load_reference(run.base or run)) is not None:
         _save_unordered(run, table, folder.reference)
@@ -213,7 +213,7 @@ def load_reference(run: TrainedRun) -> EmbeddingTable | None:
     """The reference samples of the present weights, from the run folder; None if there are none.
 
     Raises:
-        RunError: if the file is damaged, or was written by a later version.
+        RunError: If the file is damaged, or was written by a later version.
     """
     return _load(run, run.folder.reference)
 
@@ -222,7 +222,7 @@ def load_calibration(run: TrainedRun) -> EmbeddingTable | None:
     """The samples from elsewhere that a run was calibrated on; None if there are none.
 
     Raises:
-        RunError: if the file is damaged, or was written by a later version.
+        RunError: If the file is damaged, or was written by a later version.
     """
     return _load(run, run.folder.calibration_samples)
 

@@ -52,7 +52,7 @@ class OwnScores:
     """The logits of the classifier that was trained with the encoder.
 
     Attributes:
-        network: the network of the run.
+        network: The network of the run.
         classes: (C,) nodes of the data's taxonomy; in a model on another version of its taxonomy, classes
             that were merged are the same node.
     """
@@ -100,15 +100,15 @@ def run_classifiers(
     answers from then on, until another is requested.
 
     Args:
-        run: the run.
-        asked: the requested classifier, or ``auto``; None: the one chosen before, or set in the recipe.
-        own_samples: gives the embeddings of the run's own samples; None: they are opened if needed.
-        anew: learn the classifiers again.
+        run: The run.
+        asked: The requested classifier, or `auto`; None: the one chosen before, or set in the recipe.
+        own_samples: Gives the embeddings of the run's own samples; None: they are opened if needed.
+        anew: Learn the classifiers again.
 
     Raises:
-        RunError: if the stored classifiers cannot be read.
-        FolderInUseError: if they must be written, and another process is writing to the folder.
-        DataError: if no training sample has a label to learn, or the requested classifier is not available.
+        RunError: If the stored classifiers cannot be read.
+        FolderInUseError: If they must be written, and another process is writing to the folder.
+        DataError: If no training sample has a label to learn, or the requested classifier is not available.
     """
     folder = run.folder
     own = own_scores(run.network)
@@ -147,11 +147,11 @@ def save_classifiers(
     """Write the classifiers of a run that is seen on another version of its taxonomy to a new folder.
 
     Args:
-        run: the run on that version.
-        known: its classifiers in the taxonomy of its own folder.
-        chosen: the classifier that answers on that version.
-        temperatures: see `Classifiers`.
-        folder: the new folder, which holds the weights of the run.
+        run: The run on that version.
+        known: Its classifiers in the taxonomy of its own folder.
+        chosen: The classifier that answers on that version.
+        temperatures: See `Classifiers`.
+        folder: The new folder, which holds the weights of the run.
     """
     assert run.change is not None
     places = run.change.places

@@ -80,18 +80,18 @@ def embed_source(
     has), and beside them the embeddings of each image and each text alone.
 
     Args:
-        network: network of the run.
-        source: the samples.
-        batch_size: number of samples in a batch.
-        answers: if the network has a classifier, include its own answers, as nodes of the data's taxonomy.
-        adapted: if the run has an adapter, return its features; False: the features of the encoder below,
+        network: Network of the run.
+        source: The samples.
+        batch_size: Number of samples in a batch.
+        answers: If the network has a classifier, include its own answers, as nodes of the data's taxonomy.
+        adapted: If the run has an adapter, return its features; False: the features of the encoder below,
             since a fresh adapter is not part of the encoder that training starts from.
-        keep: keep features of a frozen encoder in the cache, for further runs on the same samples.
-        progress: called with the number of samples that the encoder has read.
-        modality: for a network that reads images and texts: ``image`` or ``text`` alone, or ``both``.
+        keep: Keep features of a frozen encoder in the cache, for further runs on the same samples.
+        progress: Called with the number of samples that the encoder has read.
+        modality: For a network that reads images and texts: `image` or `text` alone, or `both`.
 
     Raises:
-        DataError: if ``modality`` names one that a sample lacks, see `with_modality`.
+        DataError: If `modality` names one that a sample lacks, see `with_modality`.
     """
     if modality != "both":
         _check_alone(network, source, modality)
@@ -153,10 +153,10 @@ def _each_alone(network: Network, below: Tensor) -> dict[str, Tensor]:
 
 
 def with_modality(source: Source, modality: Modality) -> Source:
-    """The samples that have an image, or a text; for ``both`` all samples.
+    """The samples that have an image, or a text; for `both` all samples.
 
     Raises:
-        DataError: if there are none.
+        DataError: If there are none.
     """
     if modality == "both":
         return source
@@ -188,10 +188,10 @@ def run_tables(
 ) -> tuple[TrainedRun, dict[str, EmbeddingTable]]:
     """The named embeddings tables of a finished run; each is computed once and then read from the folder.
 
-    ``trained`` is the table of the run itself, ``untrained`` that of the encoder with its initial weights,
-    and ``raw`` that of the samples themselves, without an encoder. ``progress`` is called as the computation
-    proceeds. With ``verify``, all files of the samples are read again and the tables are recomputed.
-    ``untrained`` is left out, with a warning, if the weights that training started from are gone, and ``raw``
+    `trained` is the table of the run itself, `untrained` that of the encoder with its initial weights,
+    and `raw` that of the samples themselves, without an encoder. `progress` is called as the computation
+    proceeds. With `verify`, all files of the samples are read again and the tables are recomputed.
+    `untrained` is left out, with a warning, if the weights that training started from are gone, and `raw`
     where there is a pretrained image encoder, beside which pixels say little.
     """
     run = load_run(path, progress, verify=verify, encoder="later")
@@ -219,13 +219,13 @@ class OwnSamples:
     """Embeddings of a run's own samples, to learn classifiers and calibrate; made at the first call.
 
     Of a run on more than 200,000 samples, only as many are embedded as these take: 50,000 training samples
-    and 20,000 validation samples (and as many of the split ``calib``), drawn evenly over the labels, unless
+    and 20,000 validation samples (and as many of the split `calib`), drawn evenly over the labels, unless
     the table of all is in the folder.
 
     Args:
-        path: the run folder.
-        progress: called while samples are embedded.
-        verify: read all files of the samples again, and embed them anew.
+        path: The run folder.
+        progress: Called while samples are embedded.
+        verify: Read all files of the samples again, and embed them anew.
     """
 
     def __init__(self, path: str | Path, progress: Progress | None = None, *, verify: bool = False) -> None:
@@ -277,7 +277,7 @@ def _is_kept(name: TableName, run: TrainedRun) -> bool:
 
 
 def _made_by(file: Path) -> str:
-    """The fingerprint of the weights in an ``.npz`` table, without reading its columns; empty if unknown."""
+    """The fingerprint of the weights in an `.npz` table, without reading its columns; empty if unknown."""
     try:
         with np.load(file, allow_pickle=False) as columns:
             return str(columns["encoder_digest"]) if "encoder_digest" in columns else ""
@@ -386,7 +386,7 @@ def _words(source: Source) -> torch.Tensor:
 
 
 def _table_of(source: Source, embeddings: Tensor, **columns: object) -> EmbeddingTable:
-    """The table of embeddings ``(n, d)``, with the labels and other columns of the source's n samples."""
+    """The table of embeddings `(n, d)`, with the labels and other columns of the source's n samples."""
     paths = source.paths(torch.arange(len(source)))
     nodes, sets = source.nodes, source.label_sets
     if unreadable := getattr(

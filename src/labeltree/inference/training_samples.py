@@ -22,7 +22,7 @@ _ABOUT = Reader("the extension of a run", "'labeltree extend RUN --undo' removes
 
 
 def training_samples(run: TrainedRun) -> EmbeddingTable | None:
-    """The labelled samples that a run, or an extension of it, has learned from, named by ``paths``.
+    """The labelled samples that a run, or an extension of it, has learned from, named by `paths`.
 
     They are all training samples if the run folder has their embeddings, or else the reference samples, at
     most 10,000 without names, and then those that its extensions learned from. Samples of retired classes are
@@ -32,7 +32,7 @@ def training_samples(run: TrainedRun) -> EmbeddingTable | None:
         None if the folder holds no training sample.
 
     Raises:
-        RunError: if a file of an extension is damaged.
+        RunError: If a file of an extension is damaged.
     """
     home = run.folder.home
     extensions = [folder for folder in home.extensions if _number(folder) <= _number(run.folder)]
@@ -102,10 +102,10 @@ def save_learned(run: TrainedRun, table: EmbeddingTable, data: str, folder: RunF
     """Write the samples that an extension learned from, with their names.
 
     Args:
-        run: the extension.
-        table: its new samples; those of the split ``train`` are kept.
-        data: what they were read from.
-        folder: the folder to write to.
+        run: The extension.
+        table: Its new samples; those of the split `train` are kept.
+        data: What they were read from.
+        folder: The folder to write to.
     """
     kept = _named(table.rows(torch.from_numpy(np.asarray(table.split) == "train")), data)
     folder.learned.parent.mkdir(parents=True, exist_ok=True)

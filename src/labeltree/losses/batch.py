@@ -42,7 +42,7 @@ class Loss(nn.Module):
     hand-written kernels and gradients, which the compiler would cut into dozens of graphs.
 
     Attributes:
-        label_sets: how training gives the loss samples with several labels. `"relation"`: as `nodes (n, k)`,
+        label_sets: How training gives the loss samples with several labels. `"relation"`: as `nodes (n, k)`,
             for pairs to be related as their closest two labels (`labeltree.pairs.SetRelation`). `"rows"`: a
             row for each label of a sample, so that all of its labels are targets alike; the
             pick-all-labels reduction of Menon et al. 2019, Multilabel reductions: what is my loss optimising?
@@ -70,7 +70,7 @@ class Loss(nn.Module):
         """The loss; arguments as those of `forward`.
 
         Raises:
-            RuntimeError: under `torch.func.grad` or `vmap`, where the gradients are hand-written.
+            RuntimeError: Under `torch.func.grad` or `vmap`, where the gradients are hand-written.
         """
         if torch.compiler.is_compiling():
             as_it_is: Any = torch.compiler.disable(super().__call__)  # type: ignore[no-untyped-call]
@@ -107,10 +107,10 @@ def check_batch(
         embeddings: `(n, d)` floating point.
         nodes: `(n,)` node ids from −1 (missing) to `num_nodes` − 1, or None.
         instances: `(n,)` instance ids, or None.
-        num_nodes: number of nodes of the taxonomy; None if the loss does not use node labels.
-        loss: the loss to name in a warning, given once, if the labels look like class numbers; None: no
+        num_nodes: Number of nodes of the taxonomy; None if the loss does not use node labels.
+        loss: The loss to name in a warning, given once, if the labels look like class numbers; None: no
             warning.
-        sets: whether `nodes` may also be `(n, k)`, k ≥ 2 labels of each row, −1 where there is no further
+        sets: Whether `nodes` may also be `(n, k)`, k ≥ 2 labels of each row, −1 where there is no further
             one.
 
     Returns:
@@ -148,10 +148,10 @@ def check_width(embeddings: Tensor, dim: int, why: str = "", *, name: str = "emb
     """Raise a ValueError unless `embeddings` is a floating-point tensor `(n, dim)`.
 
     Args:
-        embeddings: what was given.
+        embeddings: What was given.
         dim: d.
-        why: where the width comes from, for the message; empty: it is the argument `dim`.
-        name: of the argument.
+        why: Where the width comes from, for the message; empty: it is the argument `dim`.
+        name: Of the argument.
     """
     if not isinstance(embeddings, Tensor) or embeddings.dim() != 2 or not embeddings.is_floating_point():
         raise ValueError(
@@ -211,8 +211,8 @@ def shown_settings(loss: nn.Module, names: Iterable[str] | None = None) -> str:
     are left out.
 
     Args:
-        loss: the loss to show.
-        names: the arguments to show; None: all.
+        loss: The loss to show.
+        names: The arguments to show; None: all.
     """
     names = inspect.signature(type(loss).__init__).parameters if names is None else names
     values = {name: _show(getattr(loss, name)) for name in names if hasattr(loss, name)}

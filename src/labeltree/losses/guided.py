@@ -31,7 +31,7 @@ def prototype_distortion(distances: Tensor, tree: Tensor, *, scale_free: bool = 
     Args:
         distances: `(C, C)` distances d, symmetric.
         tree: `(C, C)` distances D in the tree, symmetric, above 0 off the diagonal.
-        scale_free: whether s is chosen as above; False: s = 1.
+        scale_free: Whether s is chosen as above; False: s = 1.
     """
     classes = len(tree)
     if classes < 2:
@@ -54,16 +54,16 @@ class GuidedPrototypeLoss(ClassifierLoss):
     of the tree. An inner-node label is as likely as its classes together.
 
     Args:
-        taxonomy: the tree of the labels.
+        taxonomy: The tree of the labels.
         dim: d, dimension of the embeddings.
         distortion_weight: λ ≥ 0.
-        depth: the classes are the nodes of this depth, 1 (coarsest) to L, and the leaves above it; None: the
+        depth: The classes are the nodes of this depth, 1 (coarsest) to L, and the leaves above it; None: the
             leaves.
         metric: D: `"path_length"`, the number of edges; `"lca_height"`, height(lca)/H; `"lca_depth"`,
             1 − depth(lca)/L.
-        scale_free: whether distances need to match D only up to a factor, see `prototype_distortion`.
-        squared: whether logits are −d² rather than −d.
-        geometry: the space of the embeddings and prototypes; None: Euclidean, as in the paper.
+        scale_free: Whether distances need to match D only up to a factor, see `prototype_distortion`.
+        squared: Whether logits are −d² rather than −d.
+        geometry: The space of the embeddings and prototypes; None: Euclidean, as in the paper.
 
     Attributes:
         prototypes: `(C, dim)` parameter, in coordinates that `geometry.embed` maps into the space; drawn from
@@ -73,7 +73,7 @@ class GuidedPrototypeLoss(ClassifierLoss):
     distortion alone.
 
     Raises:
-        ValueError: an argument of the wrong shape or type, or a node that is not in the taxonomy.
+        ValueError: An argument of the wrong shape or type, or a node that is not in the taxonomy.
 
     Example:
         >>> taxonomy = Taxonomy.from_paths([("animal", "dog"), ("animal", "cat"), ("plant", "oak")])

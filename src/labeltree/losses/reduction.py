@@ -27,10 +27,10 @@ def reduce_terms(
         row: `(n, T)` sum of weighted pair losses over each anchor's positives; 0 if it has none.
         normaliser: `(n, T)` the divisor of each anchor: |P(i)|, or the sum of its positives' weights.
         term_weight: `(T,)` weight of each term.
-        reduction: per term, `"valid"`: mean of row/normaliser over the anchors with a positive; `"all"`: mean
+        reduction: Per term, `"valid"`: mean of row/normaliser over the anchors with a positive; `"all"`: mean
             over all anchors, those without a positive counting 0; `"sum"`: sum over anchors; `"pairs"`: Σ
             row / Σ normaliser, the mean over positive pairs. `"none"`: no reduction over anchors.
-        shard: the rows of the union of all ranks' batches to return for `"none"`, see `own_rows`; None: all.
+        shard: The rows of the union of all ranks' batches to return for `"none"`, see `own_rows`; None: all.
 
     Returns:
         A scalar, `(n,)` for `"none"`. Where no anchor has a positive, exactly 0, connected to the graph.
@@ -63,8 +63,8 @@ def propagate_nan(loss: Tensor, *given: Tensor, shard: slice | None = None) -> T
 
     Args:
         loss: a scalar; or `(n,)`, a loss for each row: only rows with NaN or infinity become NaN.
-        given: the inputs, tensors `(n, d)`.
-        shard: the rows of `given` that the losses `(n,)` belong to; None: all.
+        given: The inputs, tensors `(n, d)`.
+        shard: The rows of `given` that the losses `(n,)` belong to; None: all.
     """
     for x in given:
         nothing = x.detach() * 0
@@ -84,7 +84,7 @@ def labelled_mean(rows: Tensor, labelled: Tensor, *, over_ranks: bool = False) -
     Args:
         rows: `(n,)` losses of the rows.
         labelled: `(n,)` bool.
-        over_ranks: take the mean over the rows of all ranks, which must all call this. The gradient is
+        over_ranks: Take the mean over the rows of all ranks, which must all call this. The gradient is
             scaled so that DDP's mean over ranks is the gradient of that mean.
     """
     hidden = (rows.detach().masked_fill(labelled, 0.0) * 0).sum()

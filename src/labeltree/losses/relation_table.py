@@ -110,7 +110,7 @@ class LossTable:
         """The table for a batch whose labels are not used: all other instances compete, as in SimCLR.
 
         Args:
-            unknown: the code of pairs with a missing label.
+            unknown: The code of pairs with a missing label.
         """
         member = self.member.clone()
         member[:, unknown] = True
@@ -161,11 +161,11 @@ def depth_table(
     """One term per depth, coarse → fine: the tables of Eq. 4, 6 and 7 of Use All The Labels.
 
     Args:
-        space: the relation codes of a tree of depth L ≥ 1.
+        space: The relation codes of a tree of depth L ≥ 1.
         term_weight: `(L,)` weight of each depth.
         positives: `"nested"`: all pairs that agree at the depth (Algorithm 1). `"exact"`: those that agree
             at no finer depth, as far as their labels tell (Section 3: "and diverge thereafter").
-        undecided: as in `members`.
+        undecided: As in `members`.
     """
     check_choice("positives", positives, Literal["nested", "exact"])
     depths = range(1, space.relations.max_depth + 1)
@@ -181,16 +181,16 @@ def depth_weights(weights: DepthWeights, num_depths: int, name: str = "weights")
     """Weights of the depths 1 … L, coarse → fine, `(L,)` float64.
 
     Args:
-        weights: one number for all depths; a sequence of L numbers; or a name. Growing with depth (Table 2
+        weights: One number for all depths; a sequence of L numbers; or a name. Growing with depth (Table 2
             of the supplement of Use All The Labels; t is the depth, L the number of depths): `"exp"` = e^t,
             `"exp_inv"` = e^(1/(L+1−t)), `"pow2"` = 2^t, `"pow2_inv"` = 2^(1/(L+1−t)), `"inv"` = 1/(L+1−t).
             Constant or falling with depth (its Table 3): `"one"`, `"coarse_inv"` = 1/t, `"coarse_exp_inv"`
             = e^(1/t), `"coarse_pow2_inv"` = 2^(1/t).
         num_depths: L.
-        name: name of the argument in error messages.
+        name: Name of the argument in error messages.
 
     Raises:
-        ValueError: an unknown name, a list of another length, or a weight that is negative or not finite.
+        ValueError: An unknown name, a list of another length, or a weight that is negative or not finite.
 
     Example:
         >>> depth_weights("inv", 3)

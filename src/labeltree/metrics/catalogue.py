@@ -28,17 +28,17 @@ class Metric:
     """A number that is measured.
 
     Attributes:
-        key: in results, without the classifier or representation that it is measured of; ``{}`` stands for a
+        key: In results, without the classifier or representation that it is measured of; `{}` stands for a
             number, such as k or a depth.
-        name: the field's name, as it is shown everywhere.
-        title: in plain words, for readers who know the data but not the mathematics; empty if it is only
+        name: The field's name, as it is shown everywhere.
+        title: In plain words, for readers who know the data but not the mathematics; empty if it is only
             shown by name.
-        sentence: what it says; ``{sample}`` and ``{samples}`` stand for what the samples are.
-        larger_is_better: which direction is good; None: neither, as of a depth: such a number is shown, and
+        sentence: What it says; `{sample}` and `{samples}` stand for what the samples are.
+        larger_is_better: Which direction is good; None: neither, as of a depth: such a number is shown, and
             never ranked, tested or coloured.
-        unit: ``share`` for a number from 0 to 1, shown in percent; ``correlation`` from −1 to 1; or
-            ``number``.
-        paper: where it is defined; empty if everybody knows it.
+        unit: `share` for a number from 0 to 1, shown in percent; `correlation` from −1 to 1; or
+            `number`.
+        paper: Where it is defined; empty if everybody knows it.
 
     Example:
         >>> Metric("wasted_steps", "wasted steps", larger_is_better=False, unit="number").share
@@ -250,8 +250,8 @@ def find_metric(key: str) -> Metric | None:
     """The metric of a key of results, with its full name; None if nobody has registered it.
 
     Args:
-        key: such as ``top1``, ``embeddings.recall_at_5``, ``lda_hierarchical_f1_tail`` or
-            ``coverage_at_0.9``; what stands before the last dot is not part of the name.
+        key: Such as `top1`, `embeddings.recall_at_5`, `lda_hierarchical_f1_tail` or
+            `coverage_at_0.9`; what stands before the last dot is not part of the name.
 
     Example:
         >>> find_metric("features.lda_top1").name
@@ -340,7 +340,7 @@ def register_metric(metric: Metric) -> None:
     """Add a metric, such as one of your own protocol, so that its name and direction are known everywhere.
 
     Raises:
-        ValueError: if the key or the name is another metric's.
+        ValueError: If the key or the name is another metric's.
 
     Example:
         >>> register_metric(METRICS["top1"])  # again, which changes nothing

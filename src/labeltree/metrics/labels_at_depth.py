@@ -17,14 +17,14 @@ def nodes_at_depth(nodes: Tensor, taxonomy: AnyTaxonomy, depth: int) -> Tensor:
 
     Args:
         nodes: (n,) nodes, -1 for a missing label.
-        taxonomy: the tree.
-        depth: depth to cut to, 1 (coarsest) to `taxonomy.max_depth`.
+        taxonomy: The tree.
+        depth: Depth to cut to, 1 (coarsest) to `taxonomy.max_depth`.
 
     Returns:
         (n,) int64; a leaf shallower than `depth` stays itself, an inner node coarser than `depth` becomes -1.
 
     Raises:
-        ValueError: if `depth` is not a depth of the taxonomy, or `nodes` are not nodes of the taxonomy.
+        ValueError: If `depth` is not a depth of the taxonomy, or `nodes` are not nodes of the taxonomy.
 
     Example:
         >>> from labeltree.taxonomy import Taxonomy

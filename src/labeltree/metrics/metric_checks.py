@@ -25,7 +25,7 @@ __all__ = [
 
 
 def check_embeddings(name: str, embeddings: Tensor) -> None:
-    """Raise ``ValueError`` unless `embeddings` is a finite floating-point tensor of shape (n, d)."""
+    """Raise `ValueError` unless `embeddings` is a finite floating-point tensor of shape (n, d)."""
     if embeddings.ndim != 2 or not embeddings.is_floating_point():
         raise ValueError(
             f"{name} has shape {tuple(embeddings.shape)} and dtype {embeddings.dtype}; "
@@ -40,7 +40,7 @@ def check_embeddings(name: str, embeddings: Tensor) -> None:
 
 
 def check_labels(name: str, labels: Tensor) -> None:
-    """Raise ``ValueError`` unless `labels` is an integer tensor of shape (n,) with entries of at least -1."""
+    """Raise `ValueError` unless `labels` is an integer tensor of shape (n,) with entries of at least -1."""
     if labels.ndim != 1:
         raise ValueError(
             f"{name} has shape {tuple(labels.shape)}; expected one integer label a row, shape (n,)"
@@ -57,7 +57,7 @@ def check_labels(name: str, labels: Tensor) -> None:
 
 
 def check_nodes(name: str, nodes: Tensor, taxonomy: AnyTaxonomy) -> None:
-    """Raise ``ValueError`` unless `nodes` (n,) holds nodes of `taxonomy`, or -1 for a missing label.
+    """Raise `ValueError` unless `nodes` (n,) holds nodes of `taxonomy`, or -1 for a missing label.
 
     Warns if labels (not predictions) look like class numbers, see `warn_of_class_numbers`.
     """
@@ -74,7 +74,7 @@ def check_nodes(name: str, nodes: Tensor, taxonomy: AnyTaxonomy) -> None:
 
 
 def check_same_length(first_name: str, first: Tensor, second_name: str, second: Tensor) -> None:
-    """Raise ``ValueError`` unless both tensors have the same number of rows."""
+    """Raise `ValueError` unless both tensors have the same number of rows."""
     if first.shape[0] != second.shape[0]:
         raise ValueError(
             f"{first_name} has {first.shape[0]} rows, {second_name} {second.shape[0]}; expected equal numbers"
@@ -82,13 +82,13 @@ def check_same_length(first_name: str, first: Tensor, second_name: str, second: 
 
 
 def check_positive(name: str, value: int) -> None:
-    """Raise ``ValueError`` unless `value` is an integer of at least 1."""
+    """Raise `ValueError` unless `value` is an integer of at least 1."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise ValueError(f"{name} is {value!r}; expected an integer of at least 1")
 
 
 def check_reduction(reduction: str) -> None:
-    """Raise ``ValueError`` unless `reduction` is "mean" or "none"."""
+    """Raise `ValueError` unless `reduction` is "mean" or "none"."""
     check_choice("reduction", reduction, ("mean", "none"))
 
 

@@ -54,11 +54,11 @@ class Objective:
     Parameters are one tensor (c, d + 1): the weights W and, as last column, the intercepts b.
 
     Attributes:
-        features: features X (n, d).
-        targets: class indices (n,) int64, 0 … c − 1.
-        sample_weight: sample weights w (n,).
-        num_classes: number of classes c.
-        penalty: penalty on the weights; the intercepts have none.
+        features: Features X (n, d).
+        targets: Class indices (n,) int64, 0 … c − 1.
+        sample_weight: Sample weights w (n,).
+        num_classes: Number of classes c.
+        penalty: Penalty on the weights; the intercepts have none.
 
     """
 
@@ -120,9 +120,9 @@ class Solution:
 
     Attributes:
         parameters: (c, d + 1) weights and intercepts.
-        value: value of the objective.
-        gap: upper bound on the distance of the value to the minimum, relative to the minimum; see `minimize`.
-        iterations: steps taken.
+        value: Value of the objective.
+        gap: Upper bound on the distance of the value to the minimum, relative to the minimum; see `minimize`.
+        iterations: Steps taken.
 
     """
 
@@ -221,8 +221,8 @@ class LinearClassifier:
         """(n, c) scores of all classes, for features (n, d), in the precision of the weights.
 
         Raises:
-            ValueError: for wrong shapes or dtypes, or features that are not finite.
-            RuntimeError: before `fit`.
+            ValueError: For wrong shapes or dtypes, or features that are not finite.
+            RuntimeError: Before `fit`.
 
         """
         if not hasattr(self, "weight"):
@@ -262,7 +262,7 @@ class LinearClassifier:
 
 class LinearProbe(LinearClassifier):
     """Logistic regression whose optimum is that of scikit-learn's
-    ``LogisticRegression(class_weight="balanced")``.
+    `LogisticRegression(class_weight="balanced")`.
 
     It minimises, over weights W and intercepts b,
 
@@ -278,23 +278,23 @@ class LinearProbe(LinearClassifier):
     finished and checked in float64.
 
     Args:
-        C: inverse strength of the penalty.
-        balanced: give every class the same total weight; False gives every sample weight 1.
-        tolerance: largest relative distance of the objective to its minimum. At the default, almost no
+        C: Inverse strength of the penalty.
+        balanced: Give every class the same total weight; False gives every sample weight 1.
+        tolerance: Largest relative distance of the objective to its minimum. At the default, almost no
             prediction can still change.
-        max_iterations: largest number of steps of the solver.
+        max_iterations: Largest number of steps of the solver.
 
     Attributes:
         classes: (c,) int64, ascending.
         weight: (d, c) float64.
         bias: (c,) float64.
-        objective: value of the objective.
-        gap: bound on the relative distance of the objective to its minimum.
-        iterations: steps taken.
-        converged: whether the gap is at most the tolerance.
+        objective: Value of the objective.
+        gap: Bound on the relative distance of the objective to its minimum.
+        iterations: Steps taken.
+        converged: Whether the gap is at most the tolerance.
 
     Raises:
-        ValueError: if C or the tolerance is not above 0, or max_iterations below 1.
+        ValueError: If C or the tolerance is not above 0, or max_iterations below 1.
 
     Example:
         >>> import torch
@@ -327,7 +327,7 @@ class LinearProbe(LinearClassifier):
         """Fit to features (n, d) and their classes (n,), any ids; rows of class -1 are left out.
 
         Raises:
-            ValueError: for wrong shapes or dtypes, features that are not finite, or no row with a class.
+            ValueError: For wrong shapes or dtypes, features that are not finite, or no row with a class.
 
         """
         x, targets, sizes = self._classified(features, classes)

@@ -30,24 +30,24 @@ class SGDProbe(LinearClassifier):
     scales are arbitrary. Weights start at 0.
 
     Args:
-        epochs: number of passes over the samples, each in a new order.
-        batch_size: number of samples in a batch; the last batch of an epoch may be smaller.
-        learning_rate: learning rate of the first step.
-        momentum: momentum of SGD.
-        weight_decay: weight decay; it does not apply to the intercepts.
-        schedule: schedule of the learning rate: "constant", or "cosine" down to 0, updated every step.
-        balanced: give every class the same total weight, as in `LinearProbe`; False: every sample the same
+        epochs: Number of passes over the samples, each in a new order.
+        batch_size: Number of samples in a batch; the last batch of an epoch may be smaller.
+        learning_rate: Learning rate of the first step.
+        momentum: Momentum of SGD.
+        weight_decay: Weight decay; it does not apply to the intercepts.
+        schedule: Schedule of the learning rate: "constant", or "cosine" down to 0, updated every step.
+        balanced: Give every class the same total weight, as in `LinearProbe`; False: every sample the same
             weight.
-        seed: seed of the sample order.
+        seed: Seed of the sample order.
 
     Attributes:
         classes: (c,) int64, ascending.
         weight: (d, c) float32.
         bias: (c,) float32.
-        loss: mean cross entropy over the batches of the last epoch.
+        loss: Mean cross entropy over the batches of the last epoch.
 
     Raises:
-        ValueError: if an argument is out of range.
+        ValueError: If an argument is out of range.
 
     Example:
         >>> import torch
@@ -89,10 +89,10 @@ class SGDProbe(LinearClassifier):
     def fit(self, features: Tensor, classes: Tensor, progress: Progress | None = None) -> SGDProbe:
         """Fit to features (n, d) and their classes (n,), any ids; rows of class -1 are left out.
 
-        ``progress("training the probe", done, total)`` is called after every epoch.
+        `progress("training the probe", done, total)` is called after every epoch.
 
         Raises:
-            ValueError: for wrong shapes or dtypes, features that are not finite, or no row with a class; or
+            ValueError: For wrong shapes or dtypes, features that are not finite, or no row with a class; or
                 if the loss became infinite, which a smaller learning rate avoids.
 
         """

@@ -72,12 +72,12 @@ class Retrieval:
     Args:
         query_embeddings: (n, d) points of the geometry.
         query_nodes: (n,) labels, -1 for a missing one.
-        taxonomy: the tree or DAG of the labels. Without one, which flat relevance does not need, the labels
+        taxonomy: The tree or DAG of the labels. Without one, which flat relevance does not need, the labels
             may be any integers.
         key_embeddings: (m, d) database; None searches the queries themselves, each query left out of its own
             results.
         key_nodes: (m,) labels of the database.
-        geometry: ranks by its similarity; its name or itself, default `Sphere()`, the cosine.
+        geometry: Ranks by its similarity; its name or itself, default `Sphere()`, the cosine.
         query_groups: (n,) group of each query, such as a patient, -1 for one that stands alone. Items of the
             query's own group are left out of its results (leave one group out).
         key_groups: (m,) group of each item, where there is a database.
@@ -85,14 +85,14 @@ class Retrieval:
             Rows that a ranking does not have are not in that query's database. None ranks by the embeddings.
         reduction: "mean" over the queries that a number counts, float64 scalars, NaN if there are none; or
             "none", (n,) float64, NaN where a query is left out.
-        rank_once: read all scores in the first pass, see above. False: every number makes a pass that reads
+        rank_once: Read all scores in the first pass, see above. False: every number makes a pass that reads
             what it needs alone, which is quicker for a single number; the functions do so.
-        shard: divide the queries over the ranks of `torch.distributed`; all ranks give the same arguments and
+        shard: Divide the queries over the ranks of `torch.distributed`; all ranks give the same arguments and
             get the same result.
-        progress: called as ``progress("ranking", done, total)``.
+        progress: Called as `progress("ranking", done, total)`.
 
     Raises:
-        ValueError: for wrong shapes or dtypes, embeddings that are not finite, labels outside the taxonomy,
+        ValueError: For wrong shapes or dtypes, embeddings that are not finite, labels outside the taxonomy,
             one of two arguments that go together, an `order` of another length, beside groups, or of rows
             that are not there or have no label. The methods: for a k below 1, a depth outside the taxonomy,
             and where they need a taxonomy and there is none.
@@ -250,7 +250,7 @@ class Retrieval:
 
     @property
     def taxonomy(self) -> AnyTaxonomy:
-        """The taxonomy of the labels; ``ValueError`` if there is none."""
+        """The taxonomy of the labels; `ValueError` if there is none."""
         if self._taxonomy is None:
             raise ValueError("taxonomy is None; expected the taxonomy that the labels belong to")
         return self._taxonomy

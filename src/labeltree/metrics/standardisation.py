@@ -9,13 +9,13 @@ __all__ = ["column_scale"]
 
 
 def column_scale(vectors: Tensor) -> tuple[Tensor, Tensor]:
-    """The mean ``(d,)`` of each column, and what it is multiplied by to have the standard deviation 1.
+    """The mean `(d,)` of each column, and what it is multiplied by to have the standard deviation 1.
 
     A column that hardly varies is multiplied by 0: it holds only rounding noise, which a division would
     amplify.
 
     Args:
-        vectors: ``(n, d)`` floating point, n above 0.
+        vectors: `(n, d)` floating point, n above 0.
 
     Example:
         >>> mean, scale = column_scale(torch.tensor([[0.0, 5.0], [4.0, 5.0]]))

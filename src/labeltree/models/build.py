@@ -128,7 +128,7 @@ def _family(name: str) -> _Family | None:
 
 
 def encoder_pair(name: str) -> tuple[str, str] | None:
-    """The names of the image encoder and the text encoder in ``IMAGES+TEXTS``; None if it is one encoder.
+    """The names of the image encoder and the text encoder in `IMAGES+TEXTS`; None if it is one encoder.
 
     A folder may have a plus in its name: the last one before the name of a text encoder separates the two.
 
@@ -196,8 +196,8 @@ def usual_images(name: str) -> ImageInput | None:
     """The images that the pretrained weights of the encoder called `name` were made for; None: not known.
 
     Raises:
-        ImportError: the library that the name belongs to is not installed.
-        DataError: the folder or a file is missing or damaged.
+        ImportError: The library that the name belongs to is not installed.
+        DataError: The folder or a file is missing or damaged.
     """
     if pair := encoder_pair(name):
         name = pair[0]
@@ -225,15 +225,15 @@ def pinned_encoder(
     `build_encoder`.
 
     Args:
-        name: name of an encoder: "hf:facebook/dinov2-small", "text:sentence-transformers/all-MiniLM-L6-v2",
+        name: Name of an encoder: "hf:facebook/dinov2-small", "text:sentence-transformers/all-MiniLM-L6-v2",
             a name of timm whose pretrained weights are wanted, "open_clip:hf-hub:imageomics/bioclip-2".
-        progress: callback that reports progress; None = a line on a terminal.
+        progress: Callback that reports progress; None = a line on a terminal.
 
     Raises:
         ImportError: a library that it needs is not installed.
-        DataError: it is not in the cache and cannot be had, has no weights in safetensors, or needs code of
+        DataError: It is not in the cache and cannot be had, has no weights in safetensors, or needs code of
             its own.
-        WriteError: the disk is full, or the cache cannot be written to.
+        WriteError: The disk is full, or the cache cannot be written to.
     """
     if pair := encoder_pair(name):
         return "+".join(
@@ -249,9 +249,9 @@ def as_pinned(name: str, pinned: str, *, pretrained: bool | None = None) -> str:
     """The pinned name of a run, if it is the pinned form of `name`; else `name`. Nothing is fetched.
 
     Args:
-        name: name of an encoder.
-        pinned: the name that a run has recorded.
-        pretrained: see `build_encoder`.
+        name: Name of an encoder.
+        pinned: The name that a run has recorded.
+        pretrained: See `build_encoder`.
     """
     pair, known = encoder_pair(name) or (name,), encoder_pair(pinned) or (pinned,)
     same = len(pair) == len(known) and all(
@@ -283,9 +283,9 @@ def check_encoder(name: str, *, pretrained: bool | None = None, weights: str | P
     The arguments are those of `build_encoder`; only that function looks up names of other libraries.
 
     Raises:
-        ValueError: the file of weights does not exist.
+        ValueError: The file of weights does not exist.
         ImportError: a library is not installed.
-        DataError: packaged weights have not been downloaded, or a folder lacks a file.
+        DataError: Packaged weights have not been downloaded, or a folder lacks a file.
     """
     if weights is not None and not Path(weights).is_file():
         raise ValueError(f"weights: there is no file {weights}")
@@ -325,23 +325,23 @@ def build_encoder(
             "hf:OWNER/NAME" or "text:NAME", a network of the Hugging Face hub (see `pinned_encoder`); or a
             checkpoint on this disk: "transformers:FOLDER", "open_clip:FOLDER", "open_clip:NAME@FILE",
             "text:FOLDER" or "timm:./FOLDER".
-        channels: channels of the images; text encoders ignore it.
-        image_size: height and width of the images in pixels; text encoders ignore it. Of "vectors": their
+        channels: Channels of the images; text encoders ignore it.
+        image_size: Height and width of the images in pixels; text encoders ignore it. Of "vectors": their
             length.
-        pretrained: start from published weights: the library's, those in the folder, or those that
+        pretrained: Start from published weights: the library's, those in the folder, or those that
             `labeltree data get NAME` downloads. None = the default of the encoder (`usually_pretrained`).
             True, of a pair: those that usually do.
-        weights: start from this file, `.safetensors` or a PyTorch state dict; no code in it is run.
-        pooling: of "transformers:FOLDER" and image models of "hf:": "pooler", "cls" or "mean"; "auto": as its
+        weights: Start from this file, `.safetensors` or a PyTorch state dict; no code in it is run.
+        pooling: Of "transformers:FOLDER" and image models of "hf:": "pooler", "cls" or "mean"; "auto": as its
             authors do, see `TransformersImages`.
-        config: build it from this folder, which `Encoder.save_config` wrote, and not from the place that the
+        config: Build it from this folder, which `Encoder.save_config` wrote, and not from the place that the
             name points to. Its weights are to be loaded next: until then they may have any values. If there
             is no such folder, `config` is ignored.
 
     Raises:
-        ValueError: the name is unknown (the message gives the nearest names), or the weights do not fit.
-        ImportError: the library that the name belongs to is not installed.
-        DataError: published weights could not be downloaded, or have not been downloaded yet; a file of a
+        ValueError: The name is unknown (the message gives the nearest names), or the weights do not fit.
+        ImportError: The library that the name belongs to is not installed.
+        DataError: Published weights could not be downloaded, or have not been downloaded yet; a file of a
             folder is missing or damaged.
 
     Example:

@@ -31,12 +31,12 @@ def encode_in_chunks(
     chunk, in the forward pass; the recomputation starts from the same buffers and updates copies.
 
     Args:
-        encoder: module that maps samples to features.
-        samples: images, tokens or both.
+        encoder: Module that maps samples to features.
+        samples: Images, tokens or both.
         chunk: 1 or more; None = all at once, without recomputation. The chunks have nearly equal sizes.
 
     Raises:
-        ValueError: if `chunk` is below 1.
+        ValueError: If `chunk` is below 1.
 
     Example:
         >>> encoder, samples = nn.Linear(3, 2), torch.randn(10, 3)

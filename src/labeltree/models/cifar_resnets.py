@@ -34,7 +34,7 @@ def plain_11(channels: int, image_size: int) -> Encoder:
     an encoder.
 
     Raises:
-        ValueError: the images have fewer than 8 pixels, too few for three poolings.
+        ValueError: The images have fewer than 8 pixels, too few for three poolings.
     """
     if image_size < _SMALLEST:
         raise ValueError(f"image_size is {image_size}; plain-11 halves it three times: expected 8 or more")
@@ -70,10 +70,10 @@ class PaddedShortcut(nn.Module):
     """A shortcut without weights: mean pooling if the stride is above 1, zeros for additional channels.
 
     Args:
-        in_channels: channels of the input.
-        out_channels: channels of the output, at least `in_channels`.
-        stride: stride of the block that the shortcut bypasses.
-        centred: add half of the zeros before the channels and half after; otherwise all after.
+        in_channels: Channels of the input.
+        out_channels: Channels of the output, at least `in_channels`.
+        stride: Stride of the block that the shortcut bypasses.
+        centred: Add half of the zeros before the channels and half after; otherwise all after.
     """
 
     def __init__(self, in_channels: int, out_channels: int, stride: int, *, centred: bool) -> None:
@@ -114,13 +114,13 @@ def cifar_resnet(name: str, depth: int, widths: Sequence[int], channels: int = 3
     """The residual network of He et al. 2016 for CIFAR: 6n + 2 layers in three stages of n blocks.
 
     Args:
-        name: name of the encoder.
+        name: Name of the encoder.
         depth: 6n + 2, the last layer (the classifier or embedding on top) counted but not part of it.
-        widths: channels of the three stages; 16, 32 and 64 in that paper.
-        channels: channels of the images.
+        widths: Channels of the three stages; 16, 32 and 64 in that paper.
+        channels: Channels of the images.
 
     Raises:
-        ValueError: no n gives this depth.
+        ValueError: No n gives this depth.
 
     Example:
         >>> encoder = cifar_resnet("resnet-20", 20, (16, 32, 64))
@@ -194,13 +194,13 @@ def pyramidnet(name: str, depth: int, alpha: int, channels: int = 3) -> Encoder:
     The k-th of 3n blocks has the width 16 + k·α/(3n), rounded, and four times as many channels out.
 
     Args:
-        name: name of the encoder.
+        name: Name of the encoder.
         depth: 9n + 2, the last layer (the classifier or embedding on top) counted but not part of it.
-        alpha: width of the last block minus the first layer's 16 channels.
-        channels: channels of the images.
+        alpha: Width of the last block minus the first layer's 16 channels.
+        channels: Channels of the images.
 
     Raises:
-        ValueError: no n gives this depth.
+        ValueError: No n gives this depth.
 
     Example:
         >>> pyramidnet("pyramidnet-29-48", 29, 48).feature_dim  # (16 + 48) · 4

@@ -22,16 +22,16 @@ class Encoder(nn.Module):
     also after `.train()`: their batch statistics are not updated, and dropout is off.
 
     Args:
-        name: the name under which `build_encoder` builds it.
-        feature_dim: length of a feature vector.
+        name: The name under which `build_encoder` builds it.
+        feature_dim: Length of a feature vector.
 
     Attributes:
-        modality: input of `forward`: "image", "text" (see `TextEncoder`), "both" (see `PairedEncoder`) or
+        modality: Input of `forward`: "image", "text" (see `TextEncoder`), "both" (see `PairedEncoder`) or
             "vector" (see `VectorEncoder`).
-        mean: per channel, of pixels in [0, 1]: published weights expect images as ``(pixel - mean) / std``.
+        mean: Per channel, of pixels in [0, 1]: published weights expect images as `(pixel - mean) / std`.
             Encoders with random weights have it, too, for weights loaded later. None if there are no such
             weights, or they do not specify it.
-        std: standard deviation per channel, likewise.
+        std: Standard deviation per channel, likewise.
     """
 
     modality: Modality = "image"
@@ -73,7 +73,7 @@ class Encoder(nn.Module):
         Encoders that are built by their name alone write nothing.
 
         Args:
-            folder: an existing, empty folder.
+            folder: An existing, empty folder.
         """
 
     def train(self, mode: bool = True) -> Self:
@@ -101,12 +101,12 @@ def set_trainable(encoder: Encoder, policy: str) -> None:
     """Choose which parameters of `encoder` are trained; batch statistics of the others are frozen with them.
 
     Args:
-        encoder: changed in place. The choice is not part of its state dict.
+        encoder: Changed in place. The choice is not part of its state dict.
         policy: "all", "last:K" (the K stages nearest the output) or "head" (nothing of the encoder, only the
             layers on top of it).
 
     Raises:
-        ValueError: the policy is unknown, or K exceeds the number of stages. ("lora" is set by `add_lora`.)
+        ValueError: The policy is unknown, or K exceeds the number of stages. ("lora" is set by `add_lora`.)
     """
     stages = encoder.stages
     count = _last_stages(policy, len(stages))
@@ -142,8 +142,8 @@ class AdaptedEncoder(Encoder):
     encoder itself is frozen.
 
     Args:
-        base: the encoder; freeze it with `set_trainable` before.
-        width: width of the adapter, and of the features.
+        base: The encoder; freeze it with `set_trainable` before.
+        width: Width of the adapter, and of the features.
     """
 
     def __init__(self, base: Encoder, width: int) -> None:

@@ -1,4 +1,4 @@
-"""What a run keeps of its encoder's configuration: ``encoder.json``, beside the files of its library."""
+"""What a run keeps of its encoder's configuration: `encoder.json`, beside the files of its library."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _VERSION = 1
 
 
 def write_config(folder: Path, values: Mapping[str, Any]) -> None:
-    """Write plain values to ``encoder.json`` in an existing folder."""
+    """Write plain values to `encoder.json` in an existing folder."""
     text = json.dumps({"version": _VERSION, **values}, indent=2, ensure_ascii=False)
     (folder / FILE).write_text(text + "\n", "utf-8")
 
@@ -26,11 +26,11 @@ def read_config(folder: Path, kinds: Mapping[str, Any]) -> dict[str, Any]:
     """Read what `write_config` wrote.
 
     Args:
-        folder: the folder of the configuration.
-        kinds: the type of every value, by name.
+        folder: The folder of the configuration.
+        kinds: The type of every value, by name.
 
     Raises:
-        DataError: the file is missing or damaged, or was written by a later version of labeltree.
+        DataError: The file is missing or damaged, or was written by a later version of labeltree.
     """
     path = folder / FILE
     values = read_json(path, READER)

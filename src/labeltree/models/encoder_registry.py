@@ -18,15 +18,15 @@ class EncoderEntry:
     """A registered encoder.
 
     Attributes:
-        name: name of the encoder.
-        summary: one line about it.
-        factory: builds the encoder with random weights.
-        pretrained: builds the encoder with pretrained weights; None if there are none.
-        usually_pretrained: whether it starts from pretrained weights by default.
-        modality: its input, "image", "text" or "vector".
-        check: raises an error if it cannot be built, pretrained or not, by quick checks only.
-        from_config: builds the encoder, for other weights, from the folder that its `save_config` wrote.
-        images: the images that its pretrained weights were made for.
+        name: Name of the encoder.
+        summary: One line about it.
+        factory: Builds the encoder with random weights.
+        pretrained: Builds the encoder with pretrained weights; None if there are none.
+        usually_pretrained: Whether it starts from pretrained weights by default.
+        modality: Its input, "image", "text" or "vector".
+        check: Raises an error if it cannot be built, pretrained or not, by quick checks only.
+        from_config: Builds the encoder, for other weights, from the folder that its `save_config` wrote.
+        images: The images that its pretrained weights were made for.
     """
 
     name: str
@@ -59,20 +59,20 @@ def register_encoder(
     A text encoder ignores channels and image size; of an encoder of vectors, the size is their length.
 
     Args:
-        name: without ":", which separates the names of other libraries.
-        summary: one line for `list_encoders` and the command line.
-        pretrained: factory with pretrained weights.
-        usually_pretrained: start from pretrained weights by default.
-        modality: input of the encoder, "image", "text" or "vector".
-        check: called with whether the encoder will be pretrained, before any data are read; raises an error
+        name: Without ":", which separates the names of other libraries.
+        summary: One line for `list_encoders` and the command line.
+        pretrained: Factory with pretrained weights.
+        usually_pretrained: Start from pretrained weights by default.
+        modality: Input of the encoder, "image", "text" or "vector".
+        check: Called with whether the encoder will be pretrained, before any data are read; raises an error
             if the encoder cannot be built, for example if weights have not been downloaded.
-        from_config: ``from_config(folder, channels, image_size)`` builds the encoder from what its
+        from_config: `from_config(folder, channels, image_size)` builds the encoder from what its
             `save_config` wrote, for weights that are loaded next; for encoders that need files besides them.
-        images: the images that the pretrained weights were made for: they are read so unless the user says
+        images: The images that the pretrained weights were made for: they are read so unless the user says
             otherwise.
 
     Raises:
-        ValueError: the name is taken or holds a ":", or there are no weights to start from.
+        ValueError: The name is taken or holds a ":", or there are no weights to start from.
 
     Example:
         >>> from labeltree.models import list_encoders, register_encoder
@@ -98,6 +98,6 @@ def register_encoder(
 
 
 def registered_encoders() -> dict[str, EncoderEntry]:
-    """All registered encoders by name, a copy; also those of other packages (``labeltree.encoders``)."""
+    """All registered encoders by name, a copy; also those of other packages (`labeltree.encoders`)."""
     load_plugins("encoders")
     return dict(_ENTRIES)

@@ -17,7 +17,7 @@ class KeyQueue(nn.Module):
     dict, and is the same on every rank, so a checkpoint can be loaded on any number of ranks.
 
     Args:
-        size: largest number of keys, at least 1.
+        size: Largest number of keys, at least 1.
         dim: d, dimension of the keys.
 
     Raises:
@@ -85,7 +85,7 @@ class KeyQueue(nn.Module):
             instances: `(b,)` instance ids of the keys.
 
         Raises:
-            ValueError: the shapes do not fit.
+            ValueError: The shapes do not fit.
         """
         if keys.ndim != 2 or keys.shape[1] != self.dim:
             raise ValueError(f"keys must have shape (b, {self.dim}); got {tuple(keys.shape)}")

@@ -14,10 +14,10 @@ class ProjectionHead(nn.Module):
     layer is a linear map. The geometry's `embed` maps the vectors to the space (sphere, ball).
 
     Args:
-        in_dim: length of a feature vector.
-        out_dim: length of an output vector.
-        hidden_dim: width between the layers; default `in_dim`.
-        num_layers: number of linear layers, at least 1.
+        in_dim: Length of a feature vector.
+        out_dim: Length of an output vector.
+        hidden_dim: Width between the layers; default `in_dim`.
+        num_layers: Number of linear layers, at least 1.
         norm: "batch": batch normalisation after every layer but the last; "none": no normalisation.
     """
 

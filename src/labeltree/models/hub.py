@@ -51,17 +51,17 @@ def only_cached() -> Iterator[None]:
 
 
 def hub_folder(name: str, *, weights: bool = True) -> Path:
-    """The folder of an encoder's configuration and weights, named ``LIBRARY:hf-hub:OWNER/NAME@REVISION``.
+    """The folder of an encoder's configuration and weights, named `LIBRARY:hf-hub:OWNER/NAME@REVISION`.
 
     A commit that is in the cache needs no network.
 
     Args:
-        name: name of the encoder.
-        weights: whether the weights are needed, too.
+        name: Name of the encoder.
+        weights: Whether the weights are needed, too.
 
     Raises:
-        DataError: it is not in the cache and cannot be had; or there are no weights in safetensors.
-        WriteError: the disk is full, or the cache cannot be written to.
+        DataError: It is not in the cache and cannot be had; or there are no weights in safetensors.
+        WriteError: The disk is full, or the cache cannot be written to.
     """
     hub = HubName.of(name)
     assert hub is not None
@@ -76,7 +76,7 @@ def look_up(hub: HubName) -> tuple[str, _Listing | str]:
     A process asks the hub once for each revision.
 
     Raises:
-        DataError: there is no such repository or revision, access is restricted, or the hub cannot be reached
+        DataError: There is no such repository or revision, access is restricted, or the hub cannot be reached
             and the cache does not know the revision.
     """
     from huggingface_hub import constants
@@ -141,17 +141,17 @@ def fetch(
     """Download what the cache lacks of a repository.
 
     Args:
-        hub: the repository; of library "" only the configuration can be had.
-        looked_up: what `look_up` has found.
-        weights: whether the weights are needed, too.
-        progress: callback that reports progress; None = a line on a terminal.
+        hub: The repository; of library "" only the configuration can be had.
+        looked_up: What `look_up` has found.
+        weights: Whether the weights are needed, too.
+        progress: Callback that reports progress; None = a line on a terminal.
 
     Returns:
         The repository at the commit.
 
     Raises:
-        DataError: it cannot be had; or there are no weights in safetensors.
-        WriteError: the disk is full, or the cache cannot be written to.
+        DataError: It cannot be had; or there are no weights in safetensors.
+        WriteError: The disk is full, or the cache cannot be written to.
     """
     commit, listing = looked_up
     pinned = dataclasses.replace(hub, revision=commit)

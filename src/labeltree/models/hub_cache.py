@@ -34,11 +34,11 @@ _WEIGHTS = re.compile(r"(?P<module>\d+_\w+/)?model(-\d+-of-(?P<shards>\d+))?\.sa
 
 @dataclass(frozen=True)
 class HubName:
-    """A repository in the name of an encoder: ``hf:OWNER/NAME``, ``LIBRARY:hf-hub:OWNER/NAME@REVISION``.
+    """A repository in the name of an encoder: `hf:OWNER/NAME`, `LIBRARY:hf-hub:OWNER/NAME@REVISION`.
 
     Attributes:
         library: "transformers", "timm", "open_clip" or "text"; "": what the repository is for.
-        repository: ``OWNER/NAME``.
+        repository: `OWNER/NAME`.
         revision: a branch, a tag or a commit; None = the main branch.
     """
 
@@ -55,7 +55,7 @@ class HubName:
         """The repository in the name of an encoder; None if it has another form.
 
         Raises:
-            ValueError: what follows is no name of a repository.
+            ValueError: What follows is no name of a repository.
         """
         library, _, rest = name.partition(":")
         if name.startswith(_ANY):

@@ -1,7 +1,7 @@
 """What people write for a network of the Hugging Face hub, and the pinned name that a run records.
 
-``hf:OWNER/NAME`` becomes ``transformers:hf-hub:OWNER/NAME@COMMIT``: the library is found by the files of the
-repository, the commit is that of the main branch. The same holds for ``text:OWNER/NAME`` and for names of
+`hf:OWNER/NAME` becomes `transformers:hf-hub:OWNER/NAME@COMMIT`: the library is found by the files of the
+repository, the commit is that of the main branch. The same holds for `text:OWNER/NAME` and for names of
 timm whose pretrained weights are on the hub.
 """
 
@@ -33,7 +33,7 @@ _READER = Reader("the configuration of a network of the hub", "delete its folder
 
 
 def is_any_library(name: str) -> bool:
-    """Whether a name says only where a network is, ``hf:OWNER/NAME``, and not which library reads it."""
+    """Whether a name says only where a network is, `hf:OWNER/NAME`, and not which library reads it."""
     hub = HubName.of(name)
     return hub is not None and not hub.library
 
@@ -44,15 +44,15 @@ def pinned_name(name: str, pretrained: bool, progress: Progress | None = None) -
     What the cache lacks is downloaded. A commit that is in the cache needs no network.
 
     Args:
-        name: name of one encoder.
-        pretrained: whether its pretrained weights are needed.
-        progress: see `fetch`.
+        name: Name of one encoder.
+        pretrained: Whether its pretrained weights are needed.
+        progress: See `fetch`.
 
     Raises:
         ImportError: a library that it needs is not installed.
-        DataError: it is not in the cache and cannot be had, has no weights in safetensors, or needs code of
+        DataError: It is not in the cache and cannot be had, has no weights in safetensors, or needs code of
             its own.
-        WriteError: the disk is full, or the cache cannot be written to.
+        WriteError: The disk is full, or the cache cannot be written to.
 
     Example:
         >>> from labeltree.models.hub_names import pinned_name
@@ -79,9 +79,9 @@ def pins(pinned: str, name: str, pretrained: bool) -> bool:
     """Whether one name is the pinned form of another, as far as can be told without a network.
 
     Args:
-        pinned: name of one encoder, such as a run has recorded.
-        name: name of one encoder, as somebody has written it.
-        pretrained: whether the latter starts from pretrained weights.
+        pinned: Name of one encoder, such as a run has recorded.
+        name: Name of one encoder, as somebody has written it.
+        pretrained: Whether the latter starts from pretrained weights.
     """
     known, written = _locate(pinned, False), _locate(name, pretrained)
     if known is None or written is None or not known.is_pinned:

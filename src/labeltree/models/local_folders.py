@@ -24,10 +24,10 @@ def need_library(what: str, module: str, package: str, extra: str) -> None:
     """Raise an ImportError unless a library is installed; it is not loaded.
 
     Args:
-        what: what needs it, as the message begins: "encoder 'minilm'".
-        module: the library as it is imported.
-        package: the library as it is installed.
-        extra: the extra of labeltree that has it.
+        what: What needs it, as the message begins: "encoder 'minilm'".
+        module: The library as it is imported.
+        package: The library as it is installed.
+        extra: The extra of labeltree that has it.
     """
     try:
         missing = importlib.util.find_spec(module) is None
@@ -43,13 +43,13 @@ def need_files(name: str, place: str, config: str, *, weights: bool) -> Path:
     """The folder of a checkpoint, if it has a configuration and weights in safetensors.
 
     Args:
-        name: name of the encoder, for the message.
-        place: path of the folder; ignored if the name is one of the Hugging Face hub.
-        config: name of the file with the configuration.
-        weights: whether the weights are needed, too.
+        name: Name of the encoder, for the message.
+        place: Path of the folder; ignored if the name is one of the Hugging Face hub.
+        config: Name of the file with the configuration.
+        weights: Whether the weights are needed, too.
 
     Raises:
-        DataError: the folder or a file is missing, or the weights are a pickle.
+        DataError: The folder or a file is missing, or the weights are a pickle.
     """
     on_hub = HubName.of(name) is not None
     folder = hub_folder(name, weights=weights) if on_hub else Path(place).expanduser()

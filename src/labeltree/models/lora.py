@@ -36,17 +36,17 @@ def add_lora(
     trained encoder loads without peft.
 
     Args:
-        encoder: changed in place, before it is copied or compiled.
-        rank: rank of the update.
-        alpha: factor of the update, times 1 / rank.
-        dropout: dropout probability of the input of the update.
-        targets: the layers, by the end of their names ("q_proj", "attn.qkv"); None = all linear layers but
+        encoder: Changed in place, before it is copied or compiled.
+        rank: Rank of the update.
+        alpha: Factor of the update, times 1 / rank.
+        dropout: Dropout probability of the input of the update.
+        targets: The layers, by the end of their names ("q_proj", "attn.qkv"); None = all linear layers but
             those of `torch.nn.MultiheadAttention` (open_clip's), which reads their weights and does not call
             them.
 
     Raises:
-        ImportError: peft is not installed.
-        ValueError: there are no such layers, or some cannot be adapted.
+        ImportError: Peft is not installed.
+        ValueError: There are no such layers, or some cannot be adapted.
     """
     need_lora()
     from peft import LoraConfig, inject_adapter_in_model

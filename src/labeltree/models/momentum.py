@@ -25,8 +25,8 @@ class MomentumEncoder(nn.Module):
     queries came from one rank, and the keys are brought back in order.
 
     Args:
-        encoder: module that maps images to features.
-        head: module that maps features to vectors; None: the features are the keys.
+        encoder: Module that maps images to features.
+        head: Module that maps features to vectors; None: the features are the keys.
 
     Example:
         >>> query = nn.Linear(2, 2, bias=False)
@@ -49,8 +49,8 @@ class MomentumEncoder(nn.Module):
         """Move the parameters towards those of `encoder` and `head`; to be called before the step's forward.
 
         Args:
-            encoder: the encoder that is trained.
-            head: the head that is trained.
+            encoder: The encoder that is trained.
+            head: The head that is trained.
             momentum: m, from 0 (a copy) to 1 (no change). MaskCon's published code has 0.99, MoCo 0.999.
 
         Raises:
@@ -76,10 +76,10 @@ class MomentumEncoder(nn.Module):
         All ranks must call it together, with as many images as they have.
 
         Args:
-            images: the images of this rank; or tokens `(b, t)`, filled up with −1; ranks may differ in t.
-            seed: seed of the shuffle across ranks: the same on every rank, different at every step. On one
+            images: The images of this rank; or tokens `(b, t)`, filled up with −1; ranks may differ in t.
+            seed: Seed of the shuffle across ranks: the same on every rank, different at every step. On one
                 rank nothing is shuffled.
-            chunk: number of images encoded at a time, see `encode_in_chunks`; None = all.
+            chunk: Number of images encoded at a time, see `encode_in_chunks`; None = all.
         """
         if num_ranks() == 1:
             return self._vectors(images, chunk)

@@ -40,11 +40,11 @@ class OpenClipImages(Encoder):
     """The image tower of a model of open_clip, with its projection: what `encode_image` gives.
 
     Args:
-        name: see `Encoder`.
-        net: the tower.
-        config: content of ``open_clip_config.json``, as far as it is about the tower.
-        channels: channels of the images.
-        image_size: height and width of the images in pixels.
+        name: See `Encoder`.
+        net: The tower.
+        config: Content of `open_clip_config.json`, as far as it is about the tower.
+        channels: Channels of the images.
+        image_size: Height and width of the images in pixels.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class OpenClipImages(Encoder):
         return features[0] if isinstance(features, tuple) else features  # CoCa gives the tokens, too
 
     def save_config(self, folder: Path) -> None:
-        """Write ``open_clip_config.json``, without the text tower."""
+        """Write `open_clip_config.json`, without the text tower."""
         (folder / _CONFIG).write_text(json.dumps(self.config, indent=2) + "\n", "utf-8")
 
 
@@ -116,17 +116,17 @@ def load_open_clip(name: str, channels: int, image_size: int, pretrained: bool) 
     """Load the image tower of a checkpoint; nothing is fetched, and no code in a file is run.
 
     Args:
-        name: "open_clip:FOLDER", a folder with ``open_clip_config.json`` and weights,
+        name: "open_clip:FOLDER", a folder with `open_clip_config.json` and weights,
             "open_clip:hf-hub:OWNER/NAME", the same on the Hugging Face hub, or "open_clip:NAME@FILE", an
             architecture of open_clip and its weights.
-        channels: must be 3.
-        image_size: height and width of the images; position embeddings are interpolated to it.
-        pretrained: load the weights; otherwise the same architecture has random ones.
+        channels: Must be 3.
+        image_size: Height and width of the images; position embeddings are interpolated to it.
+        pretrained: Load the weights; otherwise the same architecture has random ones.
 
     Raises:
         ImportError: open_clip is not installed.
         DataError: a file is missing or damaged, or the weights are not those of the architecture.
-        ValueError: the tower does not take images of this shape, or open_clip does not know the architecture.
+        ValueError: The tower does not take images of this shape, or open_clip does not know the architecture.
     """
     check_open_clip(name, pretrained=pretrained)
     config = _config(name)

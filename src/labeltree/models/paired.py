@@ -1,4 +1,4 @@
-"""An image encoder and a text encoder with one feature space: ``small-conv+small-text``."""
+"""An image encoder and a text encoder with one feature space: `small-conv+small-text`."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class ImagesAndTexts:
     """Images and texts of n samples; either may be missing.
 
     Attributes:
-        images: ``(n, c, h, w)``; any values where the image is missing.
-        texts: tokens ``(n, 2, t)`` int32 or, as a view, ``(n, t)`` int64, −1 behind the end of a text.
-        present: ``(n, 2)`` bool: whether a sample has an image, and a text.
+        images: `(n, c, h, w)`; any values where the image is missing.
+        texts: Tokens `(n, 2, t)` int32 or, as a view, `(n, t)` int64, −1 behind the end of a text.
+        present: `(n, 2)` bool: whether a sample has an image, and a text.
     """
 
     images: Tensor
@@ -56,7 +56,7 @@ class ImagesAndTexts:
         return self._each(lambda part: part.pin_memory())
 
     def tensor_split(self, sections: int) -> list[ImagesAndTexts]:
-        """The samples in ``sections`` parts of nearly equal size."""
+        """The samples in `sections` parts of nearly equal size."""
         return [self[rows] for rows in torch.arange(len(self), device=self.device).tensor_split(sections)]
 
     @classmethod
@@ -74,13 +74,13 @@ class ImagesAndTexts:
 class Towers(Encoder):
     """An image encoder beside a text encoder: what a `PairedEncoder` is below its projections.
 
-    `forward` maps `ImagesAndTexts` of n samples to ``(n, f + g + 2)``: the features of the images, those of
+    `forward` maps `ImagesAndTexts` of n samples to `(n, f + g + 2)`: the features of the images, those of
     the texts (zeros where one is missing), and two columns that say which of them are there, 0 or 1.
 
     Args:
-        name: see `Encoder`.
-        image: the image encoder, f features.
-        text: the text encoder, g features.
+        name: See `Encoder`.
+        image: The image encoder, f features.
+        text: The text encoder, g features.
     """
 
     modality: Modality = "both"
@@ -130,9 +130,9 @@ class PairedEncoder(Encoder):
     the length √f. The feature of a sample is the mean of those that it has, so either alone suffices.
 
     Args:
-        towers: both encoders.
-        width: number f of features; None = the larger of the encoders' own.
-        project: whether there are projections. Encoders of one checkpoint share a space without.
+        towers: Both encoders.
+        width: Number f of features; None = the larger of the encoders' own.
+        project: Whether there are projections. Encoders of one checkpoint share a space without.
     """
 
     modality: Modality = "both"
@@ -162,10 +162,10 @@ class PairedEncoder(Encoder):
         self.base.save_config(folder)
 
     def each(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The projected features of images and of texts ``(n, f)``, and what is there ``(n, 2)`` bool.
+        """The projected features of images and of texts `(n, f)`, and what is there `(n, 2)` bool.
 
         Args:
-            features: ``(n, ·)`` features of `Towers`.
+            features: `(n, ·)` features of `Towers`.
         """
         sizes = (self.base.image.feature_dim, self.base.text.feature_dim, 2)
         images, texts, present = features.split_with_sizes(sizes, dim=1)
@@ -175,19 +175,19 @@ class PairedEncoder(Encoder):
         return image, text, present > 0.5
 
     def adapt(self, features: Tensor) -> Tensor:
-        """Features ``(n, f)`` of samples from features of `Towers`: the mean of what each sample has."""
+        """Features `(n, f)` of samples from features of `Towers`: the mean of what each sample has."""
         images, texts, present = self.each(features)
         return self.mean_of(images, texts, present)
 
     @staticmethod
     def mean_of(images: Tensor, texts: Tensor, seen: Tensor) -> Tensor:
-        """The mean of the features of images and texts ``(n, f)`` that are ``seen (n, 2)``; 0 for neither."""
+        """The mean of the features of images and texts `(n, f)` that are `seen (n, 2)`; 0 for neither."""
         shares = seen.to(images.dtype)
         shares = shares / shares.sum(1, keepdim=True).clamp(min=1)
         return images * shares[:, :1] + texts * shares[:, 1:]
 
     def forward(self, samples: ImagesAndTexts) -> Tensor:  # type: ignore[override]
-        """Features ``(n, f)`` of samples, of which each has an image, a text or both."""
+        """Features `(n, f)` of samples, of which each has an image, a text or both."""
         return self.adapt(self.base(samples))
 
 
@@ -195,7 +195,7 @@ def paired(name: str, image: Encoder, text: Encoder, *, one_checkpoint: bool = F
     """The encoder of images and texts from one for each.
 
     Raises:
-        ValueError: they are not an image encoder and a text encoder.
+        ValueError: They are not an image encoder and a text encoder.
     """
     if image.modality != "image" or not isinstance(text, TextEncoder):
         raise ValueError(
@@ -209,7 +209,7 @@ def only(features: Tensor, modality: Modality) -> Tensor:
     """Features of `Towers` as if samples had only their image, or only their text.
 
     Args:
-        features: ``(n, ·)``, see `Towers`.
+        features: `(n, ·)`, see `Towers`.
         modality: "image" or "text"; "both" changes nothing.
     """
     if modality == "both":

@@ -14,9 +14,9 @@ class StagedEncoder(Encoder):
     """Stages one after the other, then the mean over all positions.
 
     Args:
-        name: see `Encoder`.
-        stages: modules from (b, c, h, w) to (b, feature_dim, h', w').
-        feature_dim: channels of the last stage.
+        name: See `Encoder`.
+        stages: Modules from (b, c, h, w) to (b, feature_dim, h', w').
+        feature_dim: Channels of the last stage.
     """
 
     def __init__(self, name: str, stages: Sequence[nn.Module], feature_dim: int) -> None:

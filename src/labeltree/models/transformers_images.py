@@ -47,13 +47,13 @@ class TransformersImages(Encoder):
     """A vision model of transformers, with the pooling of its authors.
 
     Args:
-        name: see `Encoder`.
-        net: maps `pixel_values` to token vectors or feature maps.
+        name: See `Encoder`.
+        net: Maps `pixel_values` to token vectors or feature maps.
         pooling: "pooler", "cls" (the first token) or "mean" (of all tokens or places); "auto": the model's
             own pooler if it has one, else the class token if it has one, else the mean.
-        image_size: height and width of the images in pixels.
-        mean: see `Encoder`.
-        std: see `Encoder`.
+        image_size: Height and width of the images in pixels.
+        mean: See `Encoder`.
+        std: See `Encoder`.
     """
 
     def __init__(
@@ -109,8 +109,8 @@ def check_transformers_folder(name: str, *, pretrained: bool = True) -> Path:
     """The folder that the encoder's name contains, after quick checks.
 
     Raises:
-        ImportError: transformers is not installed.
-        DataError: the folder lacks a file.
+        ImportError: Transformers is not installed.
+        DataError: The folder lacks a file.
     """
     need_library(f"encoder {name!r}", "transformers", "transformers", "encoders")
     return need_files(name, name.removeprefix(TRANSFORMERS), _CONFIG, weights=pretrained)
@@ -140,9 +140,9 @@ def load_transformers_images(
     Nothing is fetched, and no code of a model is run: weights are read from safetensors only.
 
     Raises:
-        ImportError: transformers is not installed.
+        ImportError: Transformers is not installed.
         DataError: a file is missing or damaged, or has no weights for a part of the model.
-        ValueError: the model does not read images, or not of this size or number of channels.
+        ValueError: The model does not read images, or not of this size or number of channels.
     """
     folder = check_transformers_folder(name, pretrained=pretrained)
     _need_colour(name, channels)
@@ -228,10 +228,10 @@ class _Processor(NamedTuple):
     """What the folder's image processor says.
 
     Attributes:
-        size: height and width in pixels.
-        preprocessing: how the square is cut out of an image.
-        mean: per channel, of pixels in [0, 1]; None if there is no processor.
-        std: likewise.
+        size: Height and width in pixels.
+        preprocessing: How the square is cut out of an image.
+        mean: Per channel, of pixels in [0, 1]; None if there is no processor.
+        std: Likewise.
     """
 
     size: int

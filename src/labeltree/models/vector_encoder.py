@@ -18,15 +18,15 @@ _LEAST = 1e-6  # spread, relative to the mean, below which a column is constant 
 
 
 class VectorEncoder(Encoder):
-    """Vectors standardised by column, ``(x − mean) / standard deviation``; nothing in it is trained.
+    """Vectors standardised by column, `(x − mean) / standard deviation`; nothing in it is trained.
 
-    What learns is on top of it: the head and, with ``adapter``, a layer below all heads.
+    What learns is on top of it: the head and, with `adapter`, a layer below all heads.
 
     Args:
-        width: length of a vector.
+        width: Length of a vector.
 
     Attributes:
-        centre: mean of each column ``(width,)`` float32 over the training samples.
+        centre: Mean of each column `(width,)` float32 over the training samples.
         scale: 1 / standard deviation of each column; 0 for a constant one, which is thereby left out.
 
     Example:
@@ -55,12 +55,12 @@ class VectorEncoder(Encoder):
         return []
 
     def fit(self, parts: Iterable[Tensor]) -> list[int]:
-        """Learn mean and spread of each column from vectors, in parts ``(n, width)``.
+        """Learn mean and spread of each column from vectors, in parts `(n, width)`.
 
         The sums are merged part by part (Chan, Golub and LeVeque 1983) in double precision.
 
         Returns:
-            the columns that are constant.
+            The columns that are constant.
         """
         count, mean = 0, torch.zeros(self.width, dtype=torch.float64)
         squares = torch.zeros_like(mean)

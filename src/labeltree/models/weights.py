@@ -31,7 +31,7 @@ def read_weights(path: str | Path) -> dict[str, Tensor]:
     """The tensors in a file of safetensors (`.safetensors`) or of PyTorch (any other suffix).
 
     Raises:
-        DataError: the file is missing, unreadable, or holds more than tensors. Nothing in it is executed.
+        DataError: The file is missing, unreadable, or holds more than tensors. Nothing in it is executed.
     """
     path = Path(path)
     if path.suffix == ".safetensors":
@@ -54,7 +54,7 @@ def load_weights(module: nn.Module, path: str | Path) -> None:
     encoder with an adapter, only the encoder below it.
 
     Raises:
-        ValueError: tensors are missing, left over or of another shape; the message names them.
+        ValueError: Tensors are missing, left over or of another shape; the message names them.
     """
     state = read_weights(path)
     expected = module.state_dict()

@@ -90,8 +90,8 @@ def check_timm_folder(name: str, *, pretrained: bool = True) -> Path:
     """The folder that the encoder's name contains, after quick checks.
 
     Raises:
-        ImportError: timm is not installed.
-        DataError: the folder lacks a file.
+        ImportError: Timm is not installed.
+        DataError: The folder lacks a file.
     """
     need_library(f"encoder {name!r}", "timm", "timm", "timm")
     return need_files(name, timm_folder(name) or "", _CONFIG, weights=pretrained)
@@ -148,8 +148,8 @@ def load_timm_folder(name: str, channels: int, image_size: int, pretrained: bool
     """The network of timm in a folder, as `timm.models.save_for_hf` or the Hugging Face hub writes it.
 
     Raises:
-        ImportError: timm is not installed.
-        DataError: the folder or a file is missing or damaged.
+        ImportError: Timm is not installed.
+        DataError: The folder or a file is missing or damaged.
     """
     folder = check_timm_folder(name, pretrained=pretrained)
     return _build_from_timm_folder(name, folder, channels, image_size, pretrained)
@@ -289,7 +289,7 @@ def measured_width(name: str, net: nn.Module, channels: int, image_size: int) ->
     """The number of features that a network gives for an image.
 
     Raises:
-        ValueError: it does not take images of this shape, or does not give one vector per image.
+        ValueError: It does not take images of this shape, or does not give one vector per image.
     """
     training = net.training
     net.eval()

@@ -1,4 +1,4 @@
-"""What is asked of answers, and the options of ``predict`` and ``embed``."""
+"""What is asked of answers, and the options of `predict` and `embed`."""
 
 from __future__ import annotations
 
@@ -53,15 +53,15 @@ class Promise:
     An answer holds the truth if it is the true node or an ancestor of it.
 
     Attributes:
-        coverage: required share of answers that hold the truth, above 0 and below 1.
+        coverage: Required share of answers that hold the truth, above 0 and below 1.
         method: `conformal`: the answer for a new sample holds the truth with probability at least
-            ``coverage``, over the draw of the calibration samples and the new sample, whatever the classifier
+            `coverage`, over the draw of the calibration samples and the new sample, whatever the classifier
             (split conformal prediction). `threshold`: the coverage is reached on the calibration samples
             themselves, without a guarantee for other samples.
-        confidence: if given, the coverage of new samples is at least ``coverage`` with this probability over
+        confidence: If given, the coverage of new samples is at least `coverage` with this probability over
             draws of calibration samples, not only on average over them (Vovk 2012; the target accuracy of
             Section 4 of Goren et al. 2024).
-        counted: unit of the guarantee with groups (such as the slides of a patient): `sample`, for one sample
+        counted: Unit of the guarantee with groups (such as the slides of a patient): `sample`, for one sample
             drawn from a new group; or `group`, that *all* answers for a new group hold the truth.
     """
 
@@ -112,7 +112,7 @@ class AnswerOptions(Options):
         float | None,
         Option(
             "what a right but coarse answer costs, relative to a wrong one",
-            "With a cost ``tree`` or ``edges``, see `TreeCost`",
+            "With a cost `tree` or `edges`, see `TreeCost`",
             flag="--coarse-cost",
             metavar="SHARE",
         ),
@@ -138,7 +138,7 @@ class AnswerOptions(Options):
     explained: Annotated[
         bool,
         Option(
-            "name training samples that speak for and against", "At each step, as ``why``", flag="--explain"
+            "name training samples that speak for and against", "At each step, as `why`", flag="--explain"
         ),
     ] = False
     top: Annotated[int, Option("how many probable classes to list", least=0)] = 3
@@ -170,8 +170,8 @@ class BulkOptions(Options):
     """What there is to say of a folder of parts.
 
     Attributes:
-        folder_only: further options that go with nothing else.
-        file_only: those that do not go with a folder of parts.
+        folder_only: Further options that go with nothing else.
+        file_only: Those that do not go with a folder of parts.
     """
 
     folder_only: ClassVar[tuple[str, ...]] = ()

@@ -1,4 +1,4 @@
-"""The options of ``compare``."""
+"""The options of `compare`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The options of ``suspects`` and ``label-next``."""
+"""The options of `suspects` and `label-next`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class SuspectsOptions(Options):
         Place | None,
         Option(
             "the taxonomy of those labels",
-            "None = the one that ``labeltree embed`` has written beside",
+            "None = the one that `labeltree embed` has written beside",
             metavar="FILE",
         ),
     ] = None

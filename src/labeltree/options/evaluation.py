@@ -1,4 +1,4 @@
-"""What can be chosen about an evaluation: its settings, and the options of ``labeltree evaluate``."""
+"""What can be chosen about an evaluation: its settings, and the options of `labeltree evaluate`."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class EvaluationSettings:
     classifier: Annotated[
         ClassifierChoice,
         Option(
-            "which one the headline numbers, the errors and the protocol ``decisions`` are of; ``auto`` "
+            "which one the headline numbers, the errors and the protocol `decisions` are of; `auto` "
             "takes the best on validation samples, see `labeltree.decisions.classifiers.choose_classifier`. "
             "Baselines without an own one take the best of theirs"
         ),
@@ -96,7 +96,7 @@ class EvaluationSettings:
         Mapping[str, Mapping[str, Any]],
         Option(
             "option of a protocol, such as knn.ks=1,5; repeatable",
-            'In Python a mapping: protocol → option → value, such as ``{"knn": {"ks": (1, 5)}}``',
+            'In Python a mapping: protocol → option → value, such as `{"knn": {"ks": (1, 5)}}`',
             flag="--option",
             metavar="NAME.OPTION=VALUE",
             repeat=True,
@@ -208,7 +208,7 @@ class EvaluateOptions(EvaluationSettings, Options):
         RunPlace | None,
         Option(
             "the folder of a trained run",
-            "Or, as `embeddings`, a file of embeddings (``.npz`` or ``.parquet``) or a folder of parts",
+            "Or, as `embeddings`, a file of embeddings (`.npz` or `.parquet`) or a folder of parts",
             metavar="run",
             positional=True,
         ),
@@ -243,7 +243,7 @@ class EvaluateOptions(EvaluationSettings, Options):
         str | None,
         Option(
             "the column of FILE that says which samples belong together (default groups)",
-            "The groups of a run are named in training, by ``table.group_column``",
+            "The groups of a run are named in training, by `table.group_column`",
             metavar="NAME",
         ),
     ] = None
@@ -260,7 +260,7 @@ class EvaluateOptions(EvaluationSettings, Options):
         Place | Sequence[Place] | None,
         Option(
             "measure on corrected labels",
-            "A table as ``labeltree suspects`` writes it and a person has gone through it, or several in "
+            "A table as `labeltree suspects` writes it and a person has gone through it, or several in "
             "order; the run answers as it did",
             metavar="CSV",
         ),

@@ -1,4 +1,4 @@
-"""The options of ``calibrate``, ``export`` and ``extend``, which make one model of another."""
+"""The options of `calibrate`, `export` and `extend`, which make one model of another."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class LoadOptions(Options):
     taxonomy: AnswerTaxonomy = None
     mapping: AnswerMapping = None
     device: Annotated[
-        str | None, Option("device of the network, such as ``cuda:1``; None = a GPU if there is one")
+        str | None, Option("device of the network, such as `cuda:1`; None = a GPU if there is one")
     ] = None
 
 

@@ -14,7 +14,7 @@ makes the flags of the command from it, and `takes` the keyword arguments of the
 
     show("runs/photos", top=3)                    # or show(ShowOptions("runs/photos", top=3))
 
-Texts name other options in backticks: `top` reads ``--top`` at the terminal.
+Texts name other options in backticks: `top` reads `--top` at the terminal.
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ class OptionError(ValueError):
     """Options that are not allowed, or not together.
 
     Args:
-        text: the sentence, with the names of options in backticks.
-        flags: the flags of options whose names differ.
+        text: The sentence, with the names of options in backticks.
+        flags: The flags of options whose names differ.
     """
 
     def __init__(self, text: str, flags: Mapping[str, str] | None = None) -> None:
@@ -101,19 +101,19 @@ class Option:
     """The text of an option, and how it is written in a command.
 
     Attributes:
-        help: what it is, in a few words.
-        more: what the help of the command leaves out, and that of the function adds.
-        flag: its name in the command, where that differs; None = it is not an option of the command.
-        short: a short name of it in the command, such as ``-o``.
-        metavar: what stands for its value.
-        positional: it is written without a flag.
-        repeat: several values are given by several flags; otherwise after one.
-        least: the smallest number allowed.
-        most: the largest number allowed.
-        unit: the unit of the number.
-        read: makes the value of what stands in the command, where the type does not say how.
-        group: the title that it stands under in the help of the command.
-        either: options of the same word here exclude each other in the command.
+        help: What it is, in a few words.
+        more: What the help of the command leaves out, and that of the function adds.
+        flag: Its name in the command, where that differs; None = it is not an option of the command.
+        short: a short name of it in the command, such as `-o`.
+        metavar: What stands for its value.
+        positional: It is written without a flag.
+        repeat: Several values are given by several flags; otherwise after one.
+        least: The smallest number allowed.
+        most: The largest number allowed.
+        unit: The unit of the number.
+        read: Makes the value of what stands in the command, where the type does not say how.
+        group: The title that it stands under in the help of the command.
+        either: Options of the same word here exclude each other in the command.
     """
 
     help: str
@@ -141,10 +141,10 @@ class OptionField:
     """A field of options, with what its annotation says.
 
     Attributes:
-        name: its name.
-        option: its texts.
-        hint: its type.
-        default: its default; `MISSING` if it must be given.
+        name: Its name.
+        option: Its texts.
+        hint: Its type.
+        default: Its default; `MISSING` if it must be given.
     """
 
     name: str
@@ -332,7 +332,10 @@ def _documented(text: str, section: str, known: Sequence[OptionField]) -> str:
     for one in known:
         words = ". ".join(filter(None, [one.option.help, one.option.more]))
         lines += textwrap.wrap(
-            f"{one.name}: {words}.", 106, initial_indent="    ", subsequent_indent="        "
+            f"{one.name}: {words[:1].upper()}{words[1:]}.",
+            106,
+            initial_indent="    ",
+            subsequent_indent="        ",
         )
     begun = re.search(rf"^{section}:\n(?:[ \t]+.*\n?)+", text, re.MULTILINE)
     if begun is not None:

@@ -1,4 +1,4 @@
-"""The options of ``index``, ``search`` and ``duplicates``."""
+"""The options of `index`, `search` and `duplicates`."""
 
 from __future__ import annotations
 

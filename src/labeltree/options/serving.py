@@ -1,4 +1,4 @@
-"""The options of ``serve`` and ``explore``."""
+"""The options of `serve` and `explore`."""
 
 from __future__ import annotations
 

@@ -55,6 +55,6 @@ WHERE_DATA = "says where the data set of `data` lies; name one"
 OWN_SAMPLES = "`verify` is about the run's own samples; leave out `data`, or `verify`"
 
 OfSplit = Annotated[str | None, Option("only samples of this split (default: all)")]
-ShownProgress = Annotated[Progress | None, argument("called as ``progress(message, done, total)``")]
+ShownProgress = Annotated[Progress | None, argument("called as `progress(message, done, total)`")]
 Seed = Annotated[int, Option("seed of all random draws")]
 Quiet = Annotated[bool, Option("show no progress")]

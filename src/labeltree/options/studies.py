@@ -1,4 +1,4 @@
-"""The options of ``study``."""
+"""The options of `study`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The options of the actions of ``labeltree taxonomy``."""
+"""The options of the actions of `labeltree taxonomy`."""
 
 from __future__ import annotations
 

@@ -76,8 +76,8 @@ def rows_of_all_ranks(own: Tensor, shard: slice | None, n: int) -> Tensor:
 
     Args:
         own: `(n_rank, ...)`, the rows of this rank.
-        shard: the slice of these rows in the union, from `gather_embeddings`; None: all.
-        n: number of rows of the union.
+        shard: The slice of these rows in the union, from `gather_embeddings`; None: all.
+        n: Number of rows of the union.
 
     Returns:
         `(n, ...)`, the same on every rank.
@@ -151,8 +151,8 @@ class UnionBatch:
 
     Attributes:
         embeddings: `(n, d)`; the gradient is as in `gather_embeddings`.
-        columns: by name, `(n,)` or `(n, A)` int64, or None.
-        shard: the rows of this rank; None: there are no other ranks.
+        columns: By name, `(n,)` or `(n, A)` int64, or None.
+        shard: The rows of this rank; None: there are no other ranks.
     """
 
     embeddings: Tensor
@@ -167,11 +167,11 @@ def union_batch(
 
     Args:
         embeddings: `(n_rank, d)` floating point.
-        columns: by name, `(n_rank,)` or `(n_rank, A)` int64, or None; the same names on every rank.
+        columns: By name, `(n_rank,)` or `(n_rank, A)` int64, or None; the same names on every rank.
         over_ranks: False: only the batch of this rank, without communication.
 
     Raises:
-        ValueError: on every rank, if a column is given on one rank and not on another, or has another shape;
+        ValueError: On every rank, if a column is given on one rank and not on another, or has another shape;
             likewise for the width and type of the embeddings.
     """
     if not over_ranks or num_ranks() == 1:

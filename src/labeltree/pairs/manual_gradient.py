@@ -88,7 +88,7 @@ def eager_gradient(loss: Callable[[Tensor], Tensor], embeddings: Tensor) -> Tens
     and with the dense implementation (which can be differentiated twice).
 
     Args:
-        loss: function of the embeddings that depends on nothing else with a gradient.
+        loss: Function of the embeddings that depends on nothing else with a gradient.
         embeddings: `(n, d)`.
     """
     wanted = embeddings.requires_grad and torch.is_grad_enabled()

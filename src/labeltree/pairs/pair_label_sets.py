@@ -46,10 +46,10 @@ class SetRelation(PairRelation):
         """The relation of a batch with itself; of rows with one label each, the ordinary one.
 
         Args:
-            taxonomy_paths: as in `PairRelation.of_batch`.
+            taxonomy_paths: As in `PairRelation.of_batch`.
             label_sets: `(n, k)` labels of each row, −1 where there is no further one.
-            instances: as in `PairRelation.of_batch`.
-            taxonomy_depth: likewise.
+            instances: As in `PairRelation.of_batch`.
+            taxonomy_depth: Likewise.
         """
         several = (label_sets >= 0).sum(1) > 1
         if not bool(several.any()):

@@ -28,8 +28,8 @@ class Plan:
         name: `"dense"` holds all pairs at once; `"streaming"` walks over tiles of them; `"triton"` does so in
             GPU kernels if available, and streams otherwise; `"auto"` chooses by the number of pairs and the
             device.
-        tile: rows and columns of a tile; None: chosen for the device.
-        keep: bytes of tiles that are kept for the backward rather than computed again.
+        tile: Rows and columns of a tile; None: chosen for the device.
+        keep: Bytes of tiles that are kept for the backward rather than computed again.
     """
 
     name: Implementation = "auto"
@@ -47,9 +47,9 @@ def implementation(
     """Choose the implementation of the primitives within a `with` block, and in backward passes run there.
 
     Args:
-        name: see `Plan`; `"auto"` is the default everywhere.
-        tile: rows and columns of a tile, for tests and measurements.
-        keep: bytes of tiles that a forward keeps for its backward.
+        name: See `Plan`; `"auto"` is the default everywhere.
+        tile: Rows and columns of a tile, for tests and measurements.
+        keep: Bytes of tiles that a forward keeps for its backward.
 
     Example:
         >>> with implementation("dense"):  # differentiable twice, needs the memory of all pairs

@@ -63,14 +63,14 @@ def way_of(
     - `"general"`: tiles of anything else: distances, learned temperatures and scales, custom relations.
 
     Args:
-        queries: as in `pair_statistics`.
-        keys: likewise.
-        relation: likewise.
-        temperature: likewise.
-        similarity: likewise.
-        scale: likewise.
-        small: whether the caller implements `"small"`.
-        learned: whether weights have gradients.
+        queries: As in `pair_statistics`.
+        keys: Likewise.
+        relation: Likewise.
+        temperature: Likewise.
+        similarity: Likewise.
+        scale: Likewise.
+        small: Whether the caller implements `"small"`.
+        learned: Whether weights have gradients.
     """
     plan, dtype = planned(queries.device, len(queries) * len(keys)), working_dtype(queries)
     learned = learned or isinstance(temperature, Tensor) or (scale is not None and scale.requires_grad)
@@ -135,14 +135,14 @@ def pair_statistics(
     Args:
         queries: `(n, d)` embeddings of the anchors.
         keys: `(m, d)` embeddings that the anchors are compared with.
-        relation: relation of every query to every key, R codes.
-        geometry: the geometry whose distance `similarity="distance"` uses.
+        relation: Relation of every query to every key, R codes.
+        geometry: The geometry whose distance `similarity="distance"` uses.
         temperature: τ > 0.
         similarity: `"cosine"` (of the vectors, in any geometry) or `"distance"`.
         scale: `(R,)` ω(r), the factor on s inside `lse`; None: 1.
-        pair_weight: for `want="weighted"`: a function of (rows, cols) that gives the weights w_ik `(b, c)`
+        pair_weight: For `want="weighted"`: a function of (rows, cols) that gives the weights w_ik `(b, c)`
             of a tile, such as soft targets or the overlap of ratings.
-        want: the statistics to compute: `"count"`, `"sum"`, `"lse"`, `"least"`,
+        want: The statistics to compute: `"count"`, `"sum"`, `"lse"`, `"least"`,
             `"least_index"`, `"weighted"`.
 
     Returns:
@@ -205,13 +205,13 @@ def bounded_sum(
     Args:
         queries: `(n, d)`.
         keys: `(m, d)`.
-        relation: relation of every query to every key, R codes.
-        geometry: as in `pair_statistics`.
-        temperature: likewise.
+        relation: Relation of every query to every key, R codes.
+        geometry: As in `pair_statistics`.
+        temperature: Likewise.
         members: `(T, R)` bool, the relations that each term sums over.
         offset: `(n, T)` offsets, finite wherever the anchor has a member of the term.
         bound: `(T,)` lower bounds; −∞ for no bound.
-        similarity: as in `pair_statistics`.
+        similarity: As in `pair_statistics`.
 
     Returns:
         `(n, T)`, differentiable with respect to the embeddings, `offset` and `bound`; 0 where an anchor has
@@ -274,7 +274,7 @@ def soft_target_contrast(
         queries: `(b, d)`.
         keys: `(b, d)` keys of the same samples.
         stored: `(m, d)` keys of the queue; m may be 0.
-        relation: relation of every query to every stored key, R codes; excluded pairs are ignored.
+        relation: Relation of every query to every stored key, R codes; excluded pairs are ignored.
         positive: `(R,)` bool, the relations of candidates: stored keys that can be a target. None: none.
         members: `(T, R)` bool, the relations that compete in each softmax; a query's own key always competes.
         temperature: τ0 > 0.
@@ -330,7 +330,7 @@ def nearest_other(
         points: `(n, d)`.
         prototypes: `(m, d)`, m ≥ 2.
         own: `(n,)` int64, the index of each point's own prototype.
-        geometry: the space of the distance.
+        geometry: The space of the distance.
         similarity: `"distance"`, that of the geometry, or `"cosine"`: 1 − cos.
 
     Returns:
@@ -367,10 +367,10 @@ def nearest_of_groups(
     Args:
         points: `(n, d)`.
         prototypes: `(m, d)`, group by group.
-        sizes: sizes of the groups, at least 2 each, m in all.
+        sizes: Sizes of the groups, at least 2 each, m in all.
         own: `(n, G)` int64, the index among all prototypes of each point's own prototype in every group.
-        geometry: as in `nearest_other`.
-        similarity: likewise.
+        geometry: As in `nearest_other`.
+        similarity: Likewise.
 
     Returns:
         `(n, G)` distances to the own prototype and `(n, G)` to the nearest other of the group.

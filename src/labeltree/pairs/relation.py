@@ -40,9 +40,9 @@ class NodeCodes:
         """The codes of a taxonomy, cached for the lifetime of its `paths (N, L)`; None for a large taxonomy.
 
         Args:
-            paths: rows of `Taxonomy.paths`.
-            refined: whether the codes have the refined numbering.
-            compute: gives the codes `(m, m)` of m nodes with each other.
+            paths: Rows of `Taxonomy.paths`.
+            refined: Whether the codes have the refined numbering.
+            compute: Gives the codes `(m, m)` of m nodes with each other.
         """
         kept: dict[bool, NodeCodes] = cls._kept.get(paths, {})  # type: ignore[no-untyped-call]
         if refined not in kept and 0 < len(paths) <= _MOST_NODES:
@@ -72,7 +72,7 @@ class LabelRows:
         paths: `(n, L)` path of each label, from `Taxonomy.paths`.
         instances: `(n,)` instance ids, or None: every row is its own instance.
         depth: `(n,)` depth of each label, or None if no loss needs it.
-        codes: codes of all pairs of nodes, if the taxonomy is small; else None.
+        codes: Codes of all pairs of nodes, if the taxonomy is small; else None.
     """
 
     nodes: Tensor
@@ -119,19 +119,19 @@ class PairRelation:
     computation can process a batch of any size.
 
     Args:
-        queries: labels of the n queries (the anchors).
-        keys: labels of the m keys.
-        offset: the key with index `offset + i` is query i itself, and that pair is excluded; None if no key
+        queries: Labels of the n queries (the anchors).
+        keys: Labels of the m keys.
+        offset: The key with index `offset + i` is query i itself, and that pair is excluded; None if no key
             is a query. A batch against itself has offset 0, some of its rows against all have the index of
             the first of them.
 
     Attributes:
-        shard: the rows of this rank in the union of all ranks' batches compared with itself; None: all rows
+        shard: The rows of this rank in the union of all ranks' batches compared with itself; None: all rows
             are here. Every rank asks for the same statistics and then computes the same from them, so a
             primitive may compute those of the shard alone and gather the others', and return a gradient that
             is right in the rows of the shard alone, and for a temperature or scale one whose mean over ranks
             is right. It may where query and key embeddings are one and the same tensor.
-        kept: cache of primitives for their next pass over the pairs, with a key for each primitive.
+        kept: Cache of primitives for their next pass over the pairs, with a key for each primitive.
 
     Example:
         Two views of one sample (instance 7), and a sample whose label is missing:
@@ -221,8 +221,8 @@ class PairRelation:
         """Codes `(b, c)` int64 of a tile.
 
         Args:
-            rows: the queries of the tile: a slice, indices, or None for all.
-            cols: the keys of the tile, likewise.
+            rows: The queries of the tile: a slice, indices, or None for all.
+            cols: The keys of the tile, likewise.
         """
         u, v = self.queries[rows], self.keys[cols]
         (first_u, label_u), (first_v, label_v) = _distinct(u.nodes), _distinct(v.nodes)

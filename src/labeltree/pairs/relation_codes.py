@@ -28,10 +28,10 @@ class RelationCodes:
     indexing it with `base`.
 
     Attributes:
-        relations: the taxonomy's R codes.
+        relations: The taxonomy's R codes.
         base: `(size,)` the taxonomy's code of each code.
         shallower: `(size,)` depth of the shallower label; for codes that do not fix it, the depth of the LCA.
-        refined: whether `APART` is numbered per depth of the shallower label.
+        refined: Whether `APART` is numbered per depth of the shallower label.
     """
 
     relations: RelationTable

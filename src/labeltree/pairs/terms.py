@@ -50,14 +50,14 @@ def relation_terms(
 
     Args:
         embeddings: `(n, d)`.
-        relation: relation of the batch with itself or with the keys, R codes.
-        geometry: as in `pair_statistics`.
-        temperature: likewise.
+        relation: Relation of the batch with itself or with the keys, R codes.
+        geometry: As in `pair_statistics`.
+        temperature: Likewise.
         positive: `(T, R)` weights of positives; every positive relation must be a member.
         normaliser: `(T, R)` weights in the normaliser.
         member: `(T, R)` bool, the relations in the denominator of each term.
         scale: `(R,)` ω; None: 1.
-        similarity: as in `pair_statistics`.
+        similarity: As in `pair_statistics`.
         keys: `(m, d)` the rows that the batch is compared with; None: the batch itself.
     """
     pairs = embeddings, embeddings if keys is None else keys, relation
@@ -107,16 +107,16 @@ def bounded_terms(
 
     Args:
         embeddings: `(n, d)`.
-        relation: relation of the batch with itself, R codes.
-        geometry: as in `pair_statistics`.
-        temperature: likewise.
+        relation: Relation of the batch with itself, R codes.
+        geometry: As in `pair_statistics`.
+        temperature: Likewise.
         members: `(T, R)` bool, the relations in the denominator of each term, coarse → fine.
         positives: `(T, R)` bool, the relations whose pairs attract each other; all are members.
-        similarity: as in `pair_statistics`.
-        detach_bound: whether the bounds M are constants for the gradient.
+        similarity: As in `pair_statistics`.
+        detach_bound: Whether the bounds M are constants for the gradient.
 
     Raises:
-        ValueError: the tables would be larger than the memory of the device.
+        ValueError: The tables would be larger than the memory of the device.
     """
     pairs = embeddings, embeddings, relation
     few = len(positives) <= small_batches.MOST_TERMS
@@ -181,10 +181,10 @@ def weighted_terms(
     Args:
         embeddings: `(n, d)`.
         relation: a `KindRelation` of the batch with itself, which gives the weights.
-        geometry: as in `pair_statistics`.
-        temperature: likewise.
-        unknown_competes: whether pairs of unknown relation count in the denominator.
-        similarity: as in `pair_statistics`.
+        geometry: As in `pair_statistics`.
+        temperature: Likewise.
+        unknown_competes: Whether pairs of unknown relation count in the denominator.
+        similarity: As in `pair_statistics`.
     """
     assert isinstance(relation, KindRelation)
     by_kind = rows_by_kind(relation, relation.kinds)

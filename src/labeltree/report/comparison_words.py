@@ -48,7 +48,7 @@ def better_by(entry: Compared, part: Difference) -> float:
 
 
 def verdict(entry: Compared, part: Difference) -> str:
-    """``better``, ``worse``, ``not sure`` if that is not significant, or ``neither`` if neither is better."""
+    """`better`, `worse`, `not sure` if that is not significant, or `neither` if neither is better."""
     if entry.larger_is_better is None:
         return "neither"
     if math.isnan(part.value) or math.isnan(part.corrected) or part.corrected >= ALPHA or part.value == 0:

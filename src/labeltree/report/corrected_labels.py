@@ -29,10 +29,10 @@ class CorrectedLabels:
     """What corrections do to the samples of tables that are evaluated.
 
     Attributes:
-        done: labels afterwards, and which samples stay.
-        before: ``(n,)`` labels before.
-        measured: ``(n,)`` bool, the samples of the split that is measured.
-        split: its name; empty if the table has no splits.
+        done: Labels afterwards, and which samples stay.
+        before: `(n,)` labels before.
+        measured: `(n,)` bool, the samples of the split that is measured.
+        split: Its name; empty if the table has no splits.
     """
 
     done: Applied
@@ -61,8 +61,8 @@ class CorrectedLabels:
         """A table with corrected labels, without the samples that are removed.
 
         Args:
-            table: of the same samples, whose other labels stay as they are.
-            test: also correct the samples of the measured split.
+            table: Of the same samples, whose other labels stay as they are.
+            test: Also correct the samples of the measured split.
         """
         here = torch.ones_like(self.measured) if test else ~self.measured
         changed = (self.done.nodes != self.before) & here
@@ -73,8 +73,8 @@ class CorrectedLabels:
         """A result that says what was corrected.
 
         Args:
-            result: measured on all corrections.
-            without: the same model measured without the corrections of the measured split.
+            result: Measured on all corrections.
+            without: The same model measured without the corrections of the measured split.
         """
         said = [self.done.sentence]
         if self.in_test:

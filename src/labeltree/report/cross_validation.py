@@ -57,23 +57,23 @@ def train_folds(
 ) -> RunFolder:
     """Train a run for each fold, or continue where this was interrupted.
 
-    Fold k is the test split of the run in ``fold-k``; its validation samples are drawn from the other folds.
+    Fold k is the test split of the run in `fold-k`; its validation samples are drawn from the other folds.
     A group lies in one fold. The data set's own test samples are in no fold. An objective, epochs and a batch
     size that are left open are chosen with the first fold, for all; so is the commit of an encoder of the
     Hugging Face hub.
 
     Args:
-        recipe: all settings, without a fold.
-        folds: number of folds.
-        path: folder of the runs; None = that of a run, and the number of folds.
-        progress_bar: see `labeltree.training.fit.train`.
-        on_data: see there.
-        verify: see there.
+        recipe: All settings, without a fold.
+        folds: Number of folds.
+        path: Folder of the runs; None = that of a run, and the number of folds.
+        progress_bar: See `labeltree.training.fit.train`.
+        on_data: See there.
+        verify: See there.
 
     Raises:
-        ValueError: if there are fewer than two folds, or the recipe names a fold.
-        RunError: if the folder holds a run, or another number of folds.
-        DataError: if there are fewer groups than folds.
+        ValueError: If there are fewer than two folds, or the recipe names a fold.
+        RunError: If the folder holds a run, or another number of folds.
+        DataError: If there are fewer groups than folds.
     """
     if folds < 2:
         raise ValueError(f"folds is {folds}; a cross-validation has at least 2")
@@ -107,7 +107,7 @@ def fold_runs(path: str | Path) -> list[Path]:
     """The folders of the runs of a cross-validation; empty if the folder holds none.
 
     Raises:
-        RunError: if the file that says how many there are is damaged.
+        RunError: If the file that says how many there are is damaged.
     """
     folder = RunFolder(path)
     if not folder.folds.is_file():
@@ -121,12 +121,12 @@ def fold_runs(path: str | Path) -> list[Path]:
 def evaluate_folds(options: EvaluateOptions) -> Evaluated:
     """Evaluate the run of every fold, and write one result of all into their folder.
 
-    Each run has its own report. The folder gets ``metrics.json``, ``report.html`` and the outcomes of all
-    samples, so that ``labeltree compare`` compares two cross-validations sample by sample.
+    Each run has its own report. The folder gets `metrics.json`, `report.html` and the outcomes of all
+    samples, so that `labeltree compare` compares two cross-validations sample by sample.
 
     Raises:
-        RunError: if a run is not finished.
-        DataError: if two runs tested the same sample.
+        RunError: If a run is not finished.
+        DataError: If two runs tested the same sample.
     """
     runs = fold_runs(options.place)
     results: list[EvaluationResult] = []

@@ -28,11 +28,11 @@ def evaluate_embeddings(options: EvaluateOptions) -> Evaluated:
     """Evaluate a table of embeddings of any model, or a folder of parts.
 
     The files go to a folder beside it. Without a mapping what is certain is used, where the taxonomy of the
-    labels is known: a folder of parts holds it, and for a file it lies beside it, as ``FILE.taxonomy.json``.
+    labels is known: a folder of parts holds it, and for a file it lies beside it, as `FILE.taxonomy.json`.
 
     Raises:
-        OptionError: if there is no taxonomy.
-        LabeltreeError: if the table or the taxonomy is missing, unreadable or invalid.
+        OptionError: If there is no taxonomy.
+        LabeltreeError: If the table or the taxonomy is missing, unreadable or invalid.
     """
     case = _open_case(options)
     out = options.out or _folder_beside(options.place, corrected=options.corrections is not None)
@@ -84,8 +84,8 @@ def group_equal_rows(table: EmbeddingTable, split: str) -> tuple[EmbeddingTable,
     collapsed, rather than that samples occur twice.
 
     Args:
-        table: the table.
-        split: that is measured, where the table has splits.
+        table: The table.
+        split: That is measured, where the table has splits.
     """
     equal = repeated_rows(table.embeddings)
     if equal is None:

@@ -35,16 +35,16 @@ def evaluate_on_data(options: EvaluateOptions) -> Evaluated:
     """Evaluate a run on labelled samples that it was not trained on (external validation).
 
     Nothing is learned from them: classifiers, prototypes, probabilities and thresholds are those of the run's
-    own training and validation samples. Beside the standard numbers, the protocol ``decisions`` tells whether
+    own training and validation samples. Beside the standard numbers, the protocol `decisions` tells whether
     answers hold the truth as often as is promised, and a two-sample test whether the samples are like those
     that the promise is about. Groups and kept columns are read as in training. The run may be an exported
-    model with its reference samples. The files go to the folder ``elsewhere-NAME`` in the run.
+    model with its reference samples. The files go to the folder `elsewhere-NAME` in the run.
 
     Raises:
-        RunError: if the run is not finished.
-        DataError: if the samples have no labels, or the encoder cannot read them.
-        TaxonomyError: if a label is not in the run's taxonomy.
-        FolderInUseError: if another process writes where the files go.
+        RunError: If the run is not finished.
+        DataError: If the samples have no labels, or the encoder cannot read them.
+        TaxonomyError: If a label is not in the run's taxonomy.
+        FolderInUseError: If another process writes where the files go.
     """
     run = load_run(options.place, options.progress, own_data=False)
     source = open_other(run, str(options.data), data_path=options.data_path, kept=options.settings.by)
@@ -122,7 +122,7 @@ def _extension_samples(run: TrainedRun) -> EmbeddingTable:
 
 
 def _add_reference(theirs: EmbeddingTable, known: EmbeddingTable) -> EmbeddingTable:
-    """One table of the samples to measure, as split ``test``, and those of training and validation."""
+    """One table of the samples to measure, as split `test`, and those of training and validation."""
     sizes = len(theirs), len(known)
     assert theirs.instances is not None
     numbers: dict[str, Any] = {"instances": _apart(theirs.instances, torch.arange(len(known)))}

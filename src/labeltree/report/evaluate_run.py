@@ -36,18 +36,18 @@ __all__ = ["evaluate_run"]
 def evaluate_run(options: EvaluateOptions) -> Evaluated:
     """Evaluate a trained run beside the raw samples, the encoder before training and, if asked, other runs.
 
-    The files go to the run folder; for another taxonomy to the folder ``on-NAME`` in it, or
-    ``on-NAME-DIGEST`` if that holds a result on another taxonomy or by another mapping; with corrections to
-    ``corrected-NAME``, with the names of all tables. Corrections come after those that the run was trained
+    The files go to the run folder; for another taxonomy to the folder `on-NAME` in it, or
+    `on-NAME-DIGEST` if that holds a result on another taxonomy or by another mapping; with corrections to
+    `corrected-NAME`, with the names of all tables. Corrections come after those that the run was trained
     with, which may be named before them.
 
     Raises:
-        RunError: if a run is not finished, its samples have changed since it was trained, or another run
+        RunError: If a run is not finished, its samples have changed since it was trained, or another run
             has other samples or another taxonomy.
-        DataError: if no label, or for a DAG one of them, is not in the other taxonomy.
-        TaxonomyError: if the mapping cannot be read, or is between other taxonomies.
-        ValueError: if there is a mapping without a taxonomy, or to a DAG.
-        FolderInUseError: if another process writes where the files go.
+        DataError: If no label, or for a DAG one of them, is not in the other taxonomy.
+        TaxonomyError: If the mapping cannot be read, or is between other taxonomies.
+        ValueError: If there is a mapping without a taxonomy, or to a DAG.
+        FolderInUseError: If another process writes where the files go.
     """
     folder = RunFolder(options.place).require()
     check_version(options.taxonomy, options.mapping)

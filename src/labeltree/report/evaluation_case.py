@@ -50,23 +50,23 @@ class EvaluationCase:
     """What a subject hands to the evaluation: its tables, and what is said and shown of them.
 
     Attributes:
-        name: name of the evaluated method.
-        table: its table.
-        taxonomy: taxonomy that judges.
-        settings: what is measured, and how.
-        title: title of the report.
-        split: the split that is measured.
-        references: name → tables to stand beside it: raw samples, the encoder before training, other runs.
-        classifiers: as for `labeltree.evaluation.evaluate`.
-        corrections: corrected labels of the samples, which are those of all tables; None = labels are as
+        name: Name of the evaluated method.
+        table: Its table.
+        taxonomy: Taxonomy that judges.
+        settings: What is measured, and how.
+        title: Title of the report.
+        split: The split that is measured.
+        references: Name → tables to stand beside it: raw samples, the encoder before training, other runs.
+        classifiers: As for `labeltree.evaluation.evaluate`.
+        corrections: Corrected labels of the samples, which are those of all tables; None = labels are as
             they are.
-        other: the step to ``taxonomy`` from that of the labels; None if it is the same.
-        own_scores: name → the classifier that gave the answers of the table, for ``other``.
-        remarks: on the model and the data.
-        label_remarks: on the labels; they come after what is said of the step to another taxonomy.
-        measured_on: the digest that is written beside the result, see `OtherTaxonomy.digest`; None = none is.
-        source: the samples, by the ids of the table; None = the report does not show them.
-        shown: further arguments of `write_report`.
+        other: The step to `taxonomy` from that of the labels; None if it is the same.
+        own_scores: Name → the classifier that gave the answers of the table, for `other`.
+        remarks: On the model and the data.
+        label_remarks: On the labels; they come after what is said of the step to another taxonomy.
+        measured_on: The digest that is written beside the result, see `OtherTaxonomy.digest`; None = none is.
+        source: The samples, by the ids of the table; None = the report does not show them.
+        shown: Further arguments of `write_report`.
     """
 
     name: str
@@ -93,7 +93,7 @@ def evaluate_case(
     """Open a case, measure it and write the files into a folder, which is locked from the beginning.
 
     Raises:
-        FolderInUseError: if another process writes there.
+        FolderInUseError: If another process writes there.
     """
     with folder.locked():
         case = open_case()
@@ -152,7 +152,7 @@ def _measure(case: EvaluationCase, progress: Progress | None) -> tuple[Evaluatio
 def write_evaluation(
     result: EvaluationResult, folder: RunFolder, draw: Callable[[Path], object]
 ) -> Evaluated:
-    """Write the result, the outcomes of its samples, and the page that ``draw(path)`` draws."""
+    """Write the result, the outcomes of its samples, and the page that `draw(path)` draws."""
     folder.write_json(folder.metrics, result.to_dict())
     save_outcomes(folder.outcomes, result.outcomes)
     draw(folder.report)

@@ -26,10 +26,10 @@ class OtherTaxonomy:
     """The taxonomy that an evaluation is judged by, where it is not that of the labels.
 
     Attributes:
-        labels: taxonomy of the labels.
-        judge: the taxonomy that judges.
-        file: its file.
-        change: the step from one version to the other; None to a DAG, in which labels are found by name.
+        labels: Taxonomy of the labels.
+        judge: The taxonomy that judges.
+        file: Its file.
+        change: The step from one version to the other; None to a DAG, in which labels are found by name.
     """
 
     labels: AnyTaxonomy
@@ -44,8 +44,8 @@ class OtherTaxonomy:
         """The step from a taxonomy; where that of the labels is not known, it follows from the mapping.
 
         Raises:
-            TaxonomyError: if the mapping cannot be read, or is between other taxonomies.
-            ValueError: if there is a mapping to a DAG.
+            TaxonomyError: If the mapping cannot be read, or is between other taxonomies.
+            ValueError: If there is a mapping to a DAG.
         """
         if not isinstance(judge, Taxonomy):
             if mapping is not None:
@@ -73,8 +73,8 @@ class OtherTaxonomy:
         """A table with its labels and answers on the taxonomy that judges.
 
         Args:
-            table: with nodes of the taxonomy of the labels.
-            own_scores: the classifier that gave its answers; see `carry_over`.
+            table: With nodes of the taxonomy of the labels.
+            own_scores: The classifier that gave its answers; see `carry_over`.
         """
         if self.change is None:
             return translate(table, self.labels, self.judge, f"'{self.file}'")
@@ -84,8 +84,8 @@ class OtherTaxonomy:
         """A result that says what the change of the taxonomy did to the samples of the evaluated split.
 
         Args:
-            result: the result.
-            table: the table as it was, with labels of the old taxonomy.
+            result: The result.
+            table: The table as it was, with labels of the old taxonomy.
         """
         if self.change is None:
             return result
@@ -106,11 +106,11 @@ def compare_with_before(run: RunFolder, now: EvaluationResult) -> str | None:
     A label that became coarser than the classes counts in none of the two.
 
     Args:
-        run: the run, evaluated on its own taxonomy.
-        now: its evaluation on another one.
+        run: The run, evaluated on its own taxonomy.
+        now: Its evaluation on another one.
 
     Returns:
-        the sentence; None if the run was not evaluated on its own taxonomy, or no sample counts in both.
+        The sentence; None if the run was not evaluated on its own taxonomy, or no sample counts in both.
     """
     try:
         before = EvaluationResult.load(run.metrics)

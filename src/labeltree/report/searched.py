@@ -24,10 +24,10 @@ class Searched:
     """What was found in an index.
 
     Attributes:
-        answers: the samples found for each query.
-        index: the index.
-        taxonomy: the taxonomy of the labels shown.
-        options: what was searched for.
+        answers: The samples found for each query.
+        index: The index.
+        taxonomy: The taxonomy of the labels shown.
+        options: What was searched for.
     """
 
     answers: list[Answer]
@@ -91,7 +91,7 @@ def search_index(options: SearchOptions) -> Searched:
     """Search an index; queries that cannot be read have a problem in place of samples.
 
     Raises:
-        LabeltreeError: if there is no index, node or column of that name.
+        LabeltreeError: If there is no index, node or column of that name.
     """
     index = Index.open(as_place(options.index))
     queries: list[Query] = []

@@ -27,10 +27,10 @@ class MeasureGroup:
     """Metrics that answer one question.
 
     Attributes:
-        question: in plain words.
-        answer: how it was measured.
-        role: the representation that they are computed from; ``""`` for any.
-        metrics: their keys in the scores.
+        question: In plain words.
+        answer: How it was measured.
+        role: The representation that they are computed from; `""` for any.
+        metrics: Their keys in the scores.
     """
 
     question: str
@@ -93,10 +93,10 @@ class AspectMeasure:
     """A proportion that is shown for every aspect, as the answer to a question.
 
     Attributes:
-        name: its key in `AspectResult.named`.
-        question: that it answers.
-        answer: how it was measured.
-        own: whether it is about the model's own answers.
+        name: Its key in `AspectResult.named`.
+        question: That it answers.
+        answer: How it was measured.
+        own: Whether it is about the model's own answers.
     """
 
     name: str
@@ -143,10 +143,10 @@ def format_interval(low: float, high: float, *, share: bool = True) -> str:
 
 
 def percent(value: float, digits: int = 1) -> str:
-    """``0.8765`` as ``87.7 %``."""
+    """`0.8765` as `87.7 %`."""
     return "–" if math.isnan(value) else f"{100 * value:.{digits}f}\u202f%"
 
 
 def plural(count: int, one: str, many: str | None = None) -> str:
-    """``1 class``, ``2 classes``: a count with its noun."""
+    """`1 class`, `2 classes`: a count with its noun."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"

@@ -38,12 +38,12 @@ class FoldOutputs:
     """What heads say of samples whose fold they have not seen.
 
     Attributes:
-        rows: ``(m,)`` the samples with a label.
-        labels: ``(m,)`` label of each, −1 where it has several that do not lie above one another.
-        folds: ``(m,)`` fold of each.
-        outputs: ``(m, c)`` F of each, by the head without its fold.
-        probabilities: ``(m, c)`` of each, calibrated on the outputs of the other folds.
-        classes: ``(c,)`` nodes.
+        rows: `(m,)` the samples with a label.
+        labels: `(m,)` label of each, −1 where it has several that do not lie above one another.
+        folds: `(m,)` fold of each.
+        outputs: `(m, c)` F of each, by the head without its fold.
+        probabilities: `(m, c)` of each, calibrated on the outputs of the other folds.
+        classes: `(c,)` nodes.
     """
 
     rows: Tensor
@@ -76,27 +76,27 @@ def fit_tree_ridge(
     within a standard error of the best.
 
     Args:
-        vectors: ``(n, d)`` features of any encoder, brought to unit length one by one.
-        nodes: ``(n,)`` labels, leaves or inner nodes, −1 where missing; or ``(n, k)`` several.
-        taxonomy: of the labels.
-        groups: ``(n,)`` samples of one group, such as a patient, are in one fold; −1 = of no known group, the
+        vectors: `(n, d)` features of any encoder, brought to unit length one by one.
+        nodes: `(n,)` labels, leaves or inner nodes, −1 where missing; or `(n, k)` several.
+        taxonomy: Of the labels.
+        groups: `(n,)` samples of one group, such as a patient, are in one fold; −1 = of no known group, the
             sample is one by itself.
-        tree: see `TreeRidge`; None = chosen.
-        instance: see `TreeRidge`; None = chosen.
+        tree: See `TreeRidge`; None = chosen.
+        instance: See `TreeRidge`; None = chosen.
         similarity: None = chosen.
         penalty: λ; None = chosen.
-        folds: number of folds, from 2 to the number of groups that have labelled samples.
-        seed: of the folds.
+        folds: Number of folds, from 2 to the number of groups that have labelled samples.
+        seed: Of the folds.
 
     Returns:
         The head, and what the folds say of each sample.
 
     Raises:
-        DataError: if there are fewer than two classes, or groups than folds, no sample has a class as its
+        DataError: If there are fewer than two classes, or groups than folds, no sample has a class as its
             only label, a vector is not finite, shapes differ, or the penalty is too small for the equations
             to have a solution.
-        TaxonomyError: if a label is no node.
-        ValueError: if a setting is out of range.
+        TaxonomyError: If a label is no node.
+        ValueError: If a setting is out of range.
     """
     given = {"penalty": penalty, "tree": tree, "instance": instance, "similarity": similarity}
     check_settings(**{name: value for name, value in given.items() if value is not None})
@@ -144,7 +144,7 @@ def fit_tree_ridge(
 
 
 def _single_labels(labels: Tensor, taxonomy: Taxonomy) -> Tensor:
-    """The label ``(m,)`` of samples with label sets ``(m, k)``, −1 for those with several."""
+    """The label `(m,)` of samples with label sets `(m, k)`, −1 for those with several."""
     sets = distinct_labels(labels, taxonomy)
     return torch.where((sets >= 0).sum(1) == 1, sets[:, 0], -1)
 
@@ -152,13 +152,13 @@ def _single_labels(labels: Tensor, taxonomy: Taxonomy) -> Tensor:
 def _choose_penalty(
     held_out: HeldOutFolds, penalties: tuple[float, ...], judged: Tensor, answers: Tensor
 ) -> tuple[float, float, Tensor]:
-    """The λ and the scale with the least log loss, and the outputs ``(m, c)`` at this λ.
+    """The λ and the scale with the least log loss, and the outputs `(m, c)` at this λ.
 
     Args:
-        held_out: heads that have not seen a fold.
-        penalties: to choose from.
-        judged: ``(m,)`` samples that count, none but those with a class as their only label.
-        answers: the column of each of these classes.
+        held_out: Heads that have not seen a fold.
+        penalties: To choose from.
+        judged: `(m,)` samples that count, none but those with a class as their only label.
+        answers: The column of each of these classes.
     """
     best: tuple[float, float, float, Tensor] | None = None
     for penalty in penalties:
@@ -189,17 +189,17 @@ def _best_scale(outputs: Tensor, answers: Tensor) -> tuple[float, float]:
 def _calibrate(
     scale: float, seen: FoldOutputs, taxonomy: Taxonomy, judged: Tensor, answers: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Slopes and offsets as `TreeRidge.calibration` has them, and probabilities ``(m, c)`` of the samples.
+    """Slopes and offsets as `TreeRidge.calibration` has them, and probabilities `(m, c)` of the samples.
 
     The probabilities of a fold are calibrated on other folds, so that they have not seen its labels. If their
     log loss is not below that of the scale alone, there are no slopes and offsets.
 
     Args:
-        scale: of the outputs.
-        seen: what the folds say, without probabilities.
-        taxonomy: of the labels.
-        judged: see `_choose_penalty`.
-        answers: see `_choose_penalty`.
+        scale: Of the outputs.
+        seen: What the folds say, without probabilities.
+        taxonomy: Of the labels.
+        judged: See `_choose_penalty`.
+        answers: See `_choose_penalty`.
     """
     classes = ClassNodes(seen.classes, taxonomy)
     blocks = seen.folds % _BLOCKS
@@ -224,7 +224,7 @@ def _log_loss(probabilities: Tensor, answers: Tensor) -> float:
 
 
 def _fit_slopes(scale: float, seen: FoldOutputs, rows: Tensor, classes: ClassNodes) -> Tensor:
-    """Slope and offset ``(c, 2)`` of each class, fitted to samples of the first folds among the rows."""
+    """Slope and offset `(c, 2)` of each class, fitted to samples of the first folds among the rows."""
     chosen = rows[torch.cat(rows_of_first_folds(seen.folds[rows], CALIBRATION_SAMPLES))]
     calibrator = fit_calibrator(
         scale * seen.outputs[chosen], seen.labels[chosen], classes, "vector", quick=True

@@ -22,11 +22,11 @@ class HeldOutFolds:
     fold.
 
     Args:
-        points: ``(n, d)`` float64 unit vectors.
-        place: ``(n,)`` which label set each sample has.
-        folds: ``(n,)`` int64 number of each sample's fold, from 0.
-        moments: of all these samples, with s label sets.
-        set_targets: ``(s, c)`` targets of the label sets.
+        points: `(n, d)` float64 unit vectors.
+        place: `(n,)` which label set each sample has.
+        folds: `(n,)` int64 number of each sample's fold, from 0.
+        moments: Of all these samples, with s label sets.
+        set_targets: `(s, c)` targets of the label sets.
     """
 
     def __init__(
@@ -48,10 +48,10 @@ class HeldOutFolds:
             self._slopes = vectors.T @ self._whole.slopes
 
     def outputs(self, penalty: float) -> Tensor:
-        """Outputs ``(n, c)``, every sample's by the head without its fold.
+        """Outputs `(n, c)`, every sample's by the head without its fold.
 
         Raises:
-            DataError: if the penalty is too small for the equations to have a solution.
+            DataError: If the penalty is too small for the equations to have a solution.
         """
         outputs = torch.empty(len(self._points), self._set_targets.shape[1], dtype=torch.float64)
         for rows, rest in self._large:
@@ -62,7 +62,7 @@ class HeldOutFolds:
         return outputs
 
     def _hat_matrix_outputs(self, rows: Tensor, penalty: float) -> Tensor:
-        """Outputs ``(m, c)`` of rows ``(m,)`` by the head without these."""
+        """Outputs `(m, c)` of rows `(m,)` by the head without these."""
         targets = self._set_targets[self._place[rows]]
         if is_singular(self._values + penalty):
             raise no_solution(penalty, self._whole.spread)

@@ -20,15 +20,15 @@ _ROUNDING = 1e-6  # of sums of unit vectors in float64, or of a vector that was 
 class Moments:
     """Counts, sums and products of n labelled unit vectors of d dimensions, float64.
 
-    Whatever has the same moments has the same head: two data sets are pooled by ``+``, samples are taken out
-    by ``-``, and a change of the taxonomy needs nothing else. Moments are not anonymous: the sum of a label
+    Whatever has the same moments has the same head: two data sets are pooled by `+`, samples are taken out
+    by `-`, and a change of the taxonomy needs nothing else. Moments are not anonymous: the sum of a label
     with one sample is that sample.
 
     Attributes:
-        labels: ``(s, k)`` int64 distinct label sets, ascending in each row, −1 after the last label.
-        counts: ``(s,)`` samples with each label set.
-        sums: ``(s, d)`` sum of their vectors.
-        products: ``(d, d)`` Σ x xᵀ over all samples.
+        labels: `(s, k)` int64 distinct label sets, ascending in each row, −1 after the last label.
+        counts: `(s,)` samples with each label set.
+        sums: `(s, d)` sum of their vectors.
+        products: `(d, d)` Σ x xᵀ over all samples.
     """
 
     labels: Tensor
@@ -41,12 +41,12 @@ class Moments:
         """The moments of labelled samples.
 
         Args:
-            vectors: ``(n, d)`` numbers, brought to unit length one by one.
-            nodes: ``(n,)`` int64 labels, −1 where missing, or ``(n, k)`` several labels, −1 where there is no
+            vectors: `(n, d)` numbers, brought to unit length one by one.
+            nodes: `(n,)` int64 labels, −1 where missing, or `(n, k)` several labels, −1 where there is no
                 further one. Samples without a label, or with the root alone, are left out.
 
         Raises:
-            DataError: if the shapes differ, labels are not integers from −1, or a vector holds NaN or
+            DataError: If the shapes differ, labels are not integers from −1, or a vector holds NaN or
                 infinity.
         """
         labels, kept = clean_labels(vectors, nodes)
@@ -78,7 +78,7 @@ class Moments:
         """The moments without samples that are among them.
 
         Raises:
-            DataError: if no samples can have what would be left: a label set has fewer than none, or sums
+            DataError: If no samples can have what would be left: a label set has fewer than none, or sums
                 and products contradict each other. Vectors that are alike enough to others of their label to
                 leave possible sums are not noticed.
         """
@@ -90,10 +90,10 @@ class Moments:
         """The moments after a change of the taxonomy, without the samples.
 
         Args:
-            new_nodes: ``(num_nodes,)`` int64 node of the new taxonomy for each old one.
+            new_nodes: `(num_nodes,)` int64 node of the new taxonomy for each old one.
 
         Raises:
-            DataError: if a label with samples leads nowhere, or has no place among the new nodes.
+            DataError: If a label with samples leads nowhere, or has no place among the new nodes.
         """
         if self.labels.numel() and int(self.labels.max()) >= len(new_nodes):
             raise DataError(
@@ -147,10 +147,10 @@ _NEVER_ADDED = (
 
 
 def clean_labels(vectors: Tensor, nodes: Tensor) -> tuple[Tensor, Tensor]:
-    """Label sets ``(m, k)`` of the samples that have labels below the root, and the rows ``(m,)`` of these.
+    """Label sets `(m, k)` of the samples that have labels below the root, and the rows `(m,)` of these.
 
     Raises:
-        DataError: see `Moments.of`.
+        DataError: See `Moments.of`.
     """
     if vectors.ndim != 2 or nodes.ndim not in (1, 2) or len(vectors) != len(nodes):
         raise DataError(

@@ -18,17 +18,17 @@ _NAMED = 3  # constant columns that a message names
 
 
 def class_targets(labels: Tensor, taxonomy: Taxonomy) -> tuple[Tensor, Tensor]:
-    """The classes ``(c,)`` of label sets ``(s, k)``, ascending, and the target ``(s, c)`` of each set.
+    """The classes `(c,)` of label sets `(s, k)`, ascending, and the target `(s, c)` of each set.
 
     Classes are the labels with no other label below them. A label is shared evenly by the classes at or below
     it; the labels of a set count equally, except that one above another of them says nothing further.
 
     Args:
-        labels: nodes, −1 where there is no further one; each set has a label below the root.
-        taxonomy: of the labels.
+        labels: Nodes, −1 where there is no further one; each set has a label below the root.
+        taxonomy: Of the labels.
 
     Raises:
-        DataError: if there are fewer than two classes, or a label is no node of the taxonomy.
+        DataError: If there are fewer than two classes, or a label is no node of the taxonomy.
     """
     if labels.numel() and int(labels.max()) >= taxonomy.num_nodes:
         raise DataError(
@@ -53,10 +53,10 @@ class RidgeSystem:
     The intercept b is not penalised, so that the outputs of a sample sum to 1, as its targets do.
 
     Attributes:
-        mean: ``(d,)`` mean vector.
-        rates: ``(c,)`` mean target.
-        spread: ``(d, d)`` Σ (x − mean)(x − mean)ᵀ.
-        slopes: ``(d, c)`` Σ (x − mean) Tᵀ.
+        mean: `(d,)` mean vector.
+        rates: `(c,)` mean target.
+        spread: `(d, d)` Σ (x − mean)(x − mean)ᵀ.
+        slopes: `(d, c)` Σ (x − mean) Tᵀ.
     """
 
     mean: Tensor
@@ -69,8 +69,8 @@ class RidgeSystem:
         """The system of samples with the given moments.
 
         Args:
-            moments: with s label sets.
-            targets: ``(s, c)`` target of each label set, see `class_targets`.
+            moments: With s label sets.
+            targets: `(s, c)` target of each label set, see `class_targets`.
         """
         count = moments.counts.sum()
         mean = moments.sums.sum(0) / count
@@ -80,10 +80,10 @@ class RidgeSystem:
         return cls(mean, rates, (spread + spread.T) / 2, slopes)
 
     def solve(self, penalty: float) -> tuple[Tensor, Tensor]:
-        """W ``(d, c)`` and b ``(c,)`` for a penalty λ above 0.
+        """W `(d, c)` and b `(c,)` for a penalty λ above 0.
 
         Raises:
-            DataError: if the penalty is too small for the equations to have a solution in float64.
+            DataError: If the penalty is too small for the equations to have a solution in float64.
         """
         system = self.spread.clone()
         system.diagonal().add_(penalty)

@@ -48,12 +48,12 @@ def choose_space(
     the difference) of the best.
 
     Args:
-        probabilities: ``(n, c)`` by heads that have not seen the fold.
-        points: ``(n, d)`` unit vectors.
-        nodes: ``(n,)`` classes of the samples.
-        folds: ``(n,)`` fold of each.
-        classes: ``(c,)`` nodes.
-        taxonomy: of the classes.
+        probabilities: `(n, c)` by heads that have not seen the fold.
+        points: `(n, d)` unit vectors.
+        nodes: `(n,)` classes of the samples.
+        folds: `(n,)` fold of each.
+        classes: `(c,)` nodes.
+        taxonomy: Of the classes.
         tree: None = chosen.
         instance: None = chosen.
         similarity: None = chosen.

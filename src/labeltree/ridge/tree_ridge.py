@@ -48,18 +48,18 @@ class TreeRidge:
     """A linear head from its sums: answers with probabilities, and embeddings ordered by the taxonomy.
 
     Attributes:
-        moments: of the samples that it was solved from.
-        taxonomy: of their labels.
+        moments: Of the samples that it was solved from.
+        taxonomy: Of their labels.
         penalty: λ of the answers.
         scale: s of the probabilities, from samples that the head has not seen.
-        calibration: ``(num_nodes, 2)`` slope w and offset b of each class in the probabilities
+        calibration: `(num_nodes, 2)` slope w and offset b of each class in the probabilities
             softmax(w·z + b) with z = log softmax(s·F); 1 and 0 for a class to which nothing was fitted.
-        tree: how much the tree counts in embeddings, from 0 (classes are equal or different) to 1.
-        instance: how much the vectors themselves count beside the classes in `posterior_embeddings`, from 0.
-        similarity: of classes, see `class_similarity`.
-        classes: ``(c,)`` nodes that it answers.
-        weight: ``(d, c)`` W.
-        bias: ``(c,)`` b.
+        tree: How much the tree counts in embeddings, from 0 (classes are equal or different) to 1.
+        instance: How much the vectors themselves count beside the classes in `posterior_embeddings`, from 0.
+        similarity: Of classes, see `class_similarity`.
+        classes: `(c,)` nodes that it answers.
+        weight: `(d, c)` W.
+        bias: `(c,)` b.
     """
 
     moments: Moments
@@ -90,9 +90,9 @@ class TreeRidge:
         """Solve the head from sums, with settings that are given.
 
         Raises:
-            DataError: if there are samples of fewer than two classes, a label is no node of the taxonomy, or
+            DataError: If there are samples of fewer than two classes, a label is no node of the taxonomy, or
                 the penalty is too small for the equations to have a solution.
-            ValueError: if a setting is out of range.
+            ValueError: If a setting is out of range.
         """
         check_settings(penalty=penalty, scale=scale, tree=tree, instance=instance, similarity=similarity)
         classes, targets = class_targets(moments.labels, taxonomy)
@@ -104,35 +104,35 @@ class TreeRidge:
         )
 
     def outputs(self, vectors: Tensor) -> Tensor:
-        """F ``(n, c)``: what ridge regression gives for each class; each row sums to 1."""
+        """F `(n, c)`: what ridge regression gives for each class; each row sums to 1."""
         if vectors.ndim != 2 or vectors.shape[1] != len(self.weight):
             raise DataError(f"the head reads {len(self.weight)} numbers a sample, got {tuple(vectors.shape)}")
         return unit_vectors(vectors) @ self.weight + self.bias
 
     def log_probabilities(self, vectors: Tensor) -> Tensor:
-        """Log-probabilities ``(n, c)`` of the classes, calibrated on the folds."""
+        """Log-probabilities `(n, c)` of the classes, calibrated on the folds."""
         slopes, offsets = self.calibration[self.classes].T.tolist()
         calibrator = Calibrator("vector", slopes=tuple(slopes), offsets=tuple(offsets))
         return calibrator(self.scale * self.outputs(vectors), ClassNodes(self.classes, self.taxonomy))
 
     def probabilities(self, vectors: Tensor) -> Tensor:
-        """Probabilities ``(n, c)`` of the classes, calibrated on the folds."""
+        """Probabilities `(n, c)` of the classes, calibrated on the folds."""
         return self.log_probabilities(vectors).exp()
 
     def predict(self, vectors: Tensor) -> Tensor:
-        """The most probable class ``(n,)`` of each sample, as nodes.
+        """The most probable class `(n,)` of each sample, as nodes.
 
         Raises:
-            DataError: if a vector has another width, or holds NaN or infinity.
+            DataError: If a vector has another width, or holds NaN or infinity.
         """
         return self.classes[self.log_probabilities(vectors).argmax(1)]
 
     def embed(self, vectors: Tensor, *, tree: float | None = None) -> Tensor:
-        """Linear embeddings ``(n, c)`` whose inner products are F·G·Fᵀ, with the classes' mean at the origin.
+        """Linear embeddings `(n, c)` whose inner products are F·G·Fᵀ, with the classes' mean at the origin.
 
         Args:
-            vectors: ``(n, d)``.
-            tree: how much the tree counts, 0 to 1; None = as chosen. Nothing is solved anew.
+            vectors: `(n, d)`.
+            tree: How much the tree counts, 0 to 1; None = as chosen. Nothing is solved anew.
         """
         share = self.tree if tree is None else tree
         points = torch.linalg.cholesky(class_similarity(self.classes, self.taxonomy, self.similarity, share))
@@ -145,12 +145,12 @@ class TreeRidge:
         """The posterior space of the head, see `labeltree.decisions.posterior_embeddings`.
 
         Args:
-            vectors: ``(n, d)``.
-            tree: as in `embed`.
-            instance: how much the vectors count beside the classes, from 0; None = as chosen.
+            vectors: `(n, d)`.
+            tree: As in `embed`.
+            instance: How much the vectors count beside the classes, from 0; None = as chosen.
 
         Returns:
-            ``(n, c)``, or ``(n, c + d)`` with ``instance`` above 0.
+            `(n, c)`, or `(n, c + d)` with `instance` above 0.
         """
         return posterior_embeddings(
             self.probabilities(vectors),
@@ -166,8 +166,8 @@ class TreeRidge:
         """The head with further samples, also of new classes, at the same settings; see `Moments.of`.
 
         Raises:
-            DataError: if the shapes differ, or a vector holds NaN or infinity.
-            TaxonomyError: if a label is no node.
+            DataError: If the shapes differ, or a vector holds NaN or infinity.
+            TaxonomyError: If a label is no node.
         """
         return self._solve(self.moments + self._moments(vectors, nodes))
 
@@ -175,12 +175,12 @@ class TreeRidge:
         """The head of the samples without these, equal to one that has never seen them, at the same settings.
 
         Args:
-            vectors: ``(n, d)`` as they were added.
-            nodes: their labels as they were added, or as a change of the taxonomy has moved them.
+            vectors: `(n, d)` as they were added.
+            nodes: Their labels as they were added, or as a change of the taxonomy has moved them.
 
         Raises:
-            DataError: if they cannot have been added, as far as sums show it, see `Moments`.
-            TaxonomyError: if a label is no node.
+            DataError: If they cannot have been added, as far as sums show it, see `Moments`.
+            TaxonomyError: If a label is no node.
         """
         return self._solve(self.moments - self._moments(vectors, nodes))
 
@@ -191,7 +191,7 @@ class TreeRidge:
         """The head of the samples of several heads, none of which moves; the settings are those of this one.
 
         Raises:
-            DataError: if their taxonomies or dimensions differ.
+            DataError: If their taxonomies or dimensions differ.
         """
         moments = self.moments
         for other in others:
@@ -204,8 +204,8 @@ class TreeRidge:
         """The head after a change of the taxonomy, without any sample.
 
         Args:
-            taxonomy: the new one.
-            new_nodes: ``(num_nodes,)`` node of the new taxonomy for each old one, as
+            taxonomy: The new one.
+            new_nodes: `(num_nodes,)` node of the new taxonomy for each old one, as
                 `TaxonomyMapping.new_nodes` has it.
         """
         moments = self.moments.relabel(new_nodes)
@@ -231,5 +231,5 @@ class TreeRidge:
 
 
 def no_calibration(taxonomy: Taxonomy) -> Tensor:
-    """Slopes 1 and offsets 0, ``(num_nodes, 2)``."""
+    """Slopes 1 and offsets 0, `(num_nodes, 2)`."""
     return torch.tensor([1.0, 0.0], dtype=torch.float64).repeat(taxonomy.num_nodes, 1)

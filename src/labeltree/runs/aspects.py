@@ -18,10 +18,10 @@ __all__ = ["aspect_names", "aspects_from_text", "check_aspects", "text_of_aspect
 def aspect_names(taxonomies: Sequence[Taxonomy], given: Sequence[str] = ()) -> tuple[str, ...]:
     """Names of the aspects: the given ones, or else the names of their taxonomies' roots.
 
-    If a root has the default name (``root``) or shares its name with another, ``aspect 1`` … is used.
+    If a root has the default name (`root`) or shares its name with another, `aspect 1` … is used.
 
     Raises:
-        DataError: if there is not one distinct name per aspect.
+        DataError: If there is not one distinct name per aspect.
     """
     if given:
         if len(given) != len(taxonomies) or len(set(given)) != len(given):
@@ -38,10 +38,10 @@ def aspect_names(taxonomies: Sequence[Taxonomy], given: Sequence[str] = ()) -> t
 
 
 def check_aspects(what: str, nodes: Tensor, rows: int, taxonomies: Sequence[Taxonomy]) -> None:
-    """Check that ``nodes`` is ``(rows, A)`` int64 and holds nodes of the A taxonomies, or −1.
+    """Check that `nodes` is `(rows, A)` int64 and holds nodes of the A taxonomies, or −1.
 
     Raises:
-        DataError: if the check fails; the message names the column ``what``.
+        DataError: If the check fails; the message names the column `what`.
     """
     if not taxonomies:
         raise DataError(f"the table has {what} but no aspect_taxonomies; give a taxonomy for each column")
@@ -70,10 +70,10 @@ def text_of_aspects(names: Sequence[str], taxonomies: Sequence[Taxonomy]) -> str
 
 
 def aspects_from_text(path: Path, text: str) -> tuple[tuple[str, ...], tuple[Taxonomy, ...]]:
-    """The inverse of `text_of_aspects`, from the file ``path``.
+    """The inverse of `text_of_aspects`, from the file `path`.
 
     Raises:
-        DataError: if the text is invalid.
+        DataError: If the text is invalid.
     """
     try:
         entries = value_from_json(text)

@@ -57,40 +57,40 @@ class EmbeddingTable:
     """Embeddings of samples with their labels, one sample per row.
 
     Attributes:
-        embeddings: ``(n, d)`` float32, outputs of the head, points of ``geometry``.
-        nodes: ``(n,)`` int64 labels, nodes of a taxonomy, −1 where missing.
-        split: ``(n,)`` array of str (``train``, ``val``, ``test``; ``unseen`` if the class was hidden from
+        embeddings: `(n, d)` float32, outputs of the head, points of `geometry`.
+        nodes: `(n,)` int64 labels, nodes of a taxonomy, −1 where missing.
+        split: `(n,)` array of str (`train`, `val`, `test`; `unseen` if the class was hidden from
             training), or None if the table has no splits.
-        features: ``(n, f)`` float32, outputs of the encoder; None if there is only one representation.
-        instances: ``(n,)`` int64 sample ids; default: row numbers.
-        paths: ``(n,)`` array of str, path of each sample's image; None if unknown.
-        predictions: ``(n,)`` int64 nodes predicted by the model, −1 where it made no prediction; None if the
+        features: `(n, f)` float32, outputs of the encoder; None if there is only one representation.
+        instances: `(n,)` int64 sample ids; default: row numbers.
+        paths: `(n,)` array of str, path of each sample's image; None if unknown.
+        predictions: `(n,)` int64 nodes predicted by the model, −1 where it made no prediction; None if the
             model has no classifier.
-        geometry: ``sphere``, ``euclidean`` or ``poincare``.
-        curvature: curvature of the Poincaré ball, below 0; not used by the other geometries.
-        aspects: ``(n, A)`` int64 further labels of the same samples, nodes of each column's own taxonomy, −1
+        geometry: `sphere`, `euclidean` or `poincare`.
+        curvature: Curvature of the Poincaré ball, below 0; not used by the other geometries.
+        aspects: `(n, A)` int64 further labels of the same samples, nodes of each column's own taxonomy, −1
             where missing; None if there are no aspects.
-        aspect_taxonomies: one taxonomy per column of ``aspects``, saved with the table.
-        aspect_names: names of the aspects; default: the names of the taxonomies' roots, or ``aspect 1`` … if
+        aspect_taxonomies: One taxonomy per column of `aspects`, saved with the table.
+        aspect_names: Names of the aspects; default: the names of the taxonomies' roots, or `aspect 1` … if
             these are not informative.
-        aspect_predictions: ``(n, A)`` int64 nodes predicted for each aspect, −1 where there is no prediction.
-        groups: ``(n,)`` int64 group of each sample; samples of one group (such as a patient) are not
+        aspect_predictions: `(n, A)` int64 nodes predicted for each aspect, −1 where there is no prediction.
+        groups: `(n,)` int64 group of each sample; samples of one group (such as a patient) are not
             independent; a sample with −1 is a group by itself. None if there are no groups.
-        image_embeddings: ``(n, d)`` float32 embeddings of each sample's image alone, rows of NaN where it has
-            none, if samples have images and texts and ``embeddings`` are of both; None otherwise.
-        text_embeddings: ``(n, d)`` float32 embeddings of its text alone, likewise.
-        group_names: ``(n,)`` array of str, name of each sample's group, empty for samples without a group;
+        image_embeddings: `(n, d)` float32 embeddings of each sample's image alone, rows of NaN where it has
+            none, if samples have images and texts and `embeddings` are of both; None otherwise.
+        text_embeddings: `(n, d)` float32 embeddings of its text alone, likewise.
+        group_names: `(n,)` array of str, name of each sample's group, empty for samples without a group;
             None if unknown.
-        attributes: further columns of the samples, such as the lesion or the hospital: name → ``(n,)`` array
+        attributes: Further columns of the samples, such as the lesion or the hospital: name → `(n,)` array
             of str, empty where missing.
-        label_sets: ``(n, k)`` int64 all labels of each sample, −1 where there is no further one, if samples
-            have several; ``nodes`` then holds their common ancestor, the root if they have nothing else in
+        label_sets: `(n, k)` int64 all labels of each sample, −1 where there is no further one, if samples
+            have several; `nodes` then holds their common ancestor, the root if they have nothing else in
             common. None: each sample has one label.
-        ids: ``(n,)`` array of str, unique name of each sample; None if unknown.
-        contents: ``(n,)`` array of str, fingerprint of each sample that is named by its row, see
+        ids: `(n,)` array of str, unique name of each sample; None if unknown.
+        contents: `(n,)` array of str, fingerprint of each sample that is named by its row, see
             `labeltree.data.corrections.sample_contents`; None if unknown.
-        taxonomy: taxonomy of ``nodes`` of a table that `open_table` has opened; it is not saved with it.
-        encoder_digest: fingerprint of the weights that made the embeddings; empty if unknown.
+        taxonomy: Taxonomy of `nodes` of a table that `open_table` has opened; it is not saved with it.
+        encoder_digest: Fingerprint of the weights that made the embeddings; empty if unknown.
     """
 
     embeddings: Tensor
@@ -167,7 +167,7 @@ class EmbeddingTable:
         """The tree of the labels.
 
         Raises:
-            DataError: if it is unknown, or a DAG.
+            DataError: If it is unknown, or a DAG.
         """
         if not isinstance(self.taxonomy, Taxonomy):
             raise DataError("the tree of the table's labels is not known; name its file with --taxonomy")
@@ -195,7 +195,7 @@ class EmbeddingTable:
         return get_geometry(self.geometry, self.curvature)
 
     def rows(self, index: Tensor) -> EmbeddingTable:
-        """Select rows by ``index``: ``(m,)`` int64 positions or ``(n,)`` bool mask."""
+        """Select rows by `index`: `(m,)` int64 positions or `(n,)` bool mask."""
         where = index.nonzero().squeeze(1) if index.dtype == torch.bool else index
         picked: dict[str, Any] = {}
         for name in ("embeddings", "nodes", *_TENSORS):
@@ -208,7 +208,7 @@ class EmbeddingTable:
         return replace(self, **picked)
 
     def relabelled(self, nodes: Tensor) -> EmbeddingTable:
-        """The same samples with labels ``(n,)``; one with another label than before has this one alone."""
+        """The same samples with labels `(n,)`; one with another label than before has this one alone."""
         sets = self.label_sets
         if sets is not None:
             alone = torch.cat([nodes[:, None], sets.new_full(sets[:, 1:].shape, -1)], 1)
@@ -216,7 +216,7 @@ class EmbeddingTable:
         return replace(self, nodes=nodes, label_sets=sets)
 
     def one_label_a_row(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Rows ``(m,)`` with one label each: rows ``(p,)``, repeated for each of several labels; labels."""
+        """Rows `(m,)` with one label each: rows `(p,)`, repeated for each of several labels; labels."""
         if self.label_sets is None:
             return rows, self.nodes[rows]
         sets = self.label_sets[rows]
@@ -226,7 +226,7 @@ class EmbeddingTable:
 
     @property
     def several(self) -> Tensor:
-        """Whether samples have several labels, ``(n,)`` bool."""
+        """Whether samples have several labels, `(n,)` bool."""
         if self.label_sets is None:
             return torch.zeros(len(self), dtype=torch.bool)
         return (self.label_sets >= 0).sum(1) > 1
@@ -242,14 +242,14 @@ class EmbeddingTable:
         return self.rows(mask)
 
     def units(self, column: str) -> Tensor:
-        """The samples that are judged together, ``(n,)`` int64; −1 for a sample by itself.
+        """The samples that are judged together, `(n,)` int64; −1 for a sample by itself.
 
         Args:
-            column: ``group`` for the groups of the table, or the name of an attribute: samples of one group
+            column: `group` for the groups of the table, or the name of an attribute: samples of one group
                 with the same value. Lesion 1 of one patient is not lesion 1 of another.
 
         Raises:
-            DataError: if there is no such column; or the table has splits and the values are above its
+            DataError: If there is no such column; or the table has splits and the values are above its
                 groups: a hospital of many patients, or a patient whose lesions are the groups.
         """
         if column == "group":
@@ -275,10 +275,10 @@ class EmbeddingTable:
         return torch.from_numpy(np.where(given, units, -1))
 
     def attribute(self, name: str) -> np.ndarray[Any, Any]:
-        """The values ``(n,)`` str of an attribute, empty where missing.
+        """The values `(n,)` str of an attribute, empty where missing.
 
         Raises:
-            DataError: if there is no such attribute.
+            DataError: If there is no such attribute.
         """
         if name not in self.attributes:
             known = f"it has {', '.join(sorted(self.attributes))}" if self.attributes else "it has none"
@@ -305,11 +305,11 @@ class EmbeddingTable:
         )
 
     def save(self, path: str | Path, taxonomy: AnyTaxonomy | None = None) -> None:
-        """Write the table atomically as ``.npz`` or ``.parquet``, depending on the suffix.
+        """Write the table atomically as `.npz` or `.parquet`, depending on the suffix.
 
         Args:
-            path: the file.
-            taxonomy: the taxonomy of ``nodes``; its digest is noted, so that `load` refuses to read their
+            path: The file.
+            taxonomy: The taxonomy of `nodes`; its digest is noted, so that `load` refuses to read their
                 numbers as nodes of another one.
         """
         path = Path(path)
@@ -360,26 +360,26 @@ class EmbeddingTable:
     ) -> EmbeddingTable:
         """Read a table, written by labeltree or by any other program.
 
-        Required are ``embeddings`` (n, d) and either ``nodes`` (int64 node ids of the taxonomy) or ``labels``
-        (names or ``a/b/c`` paths, empty = missing; needs ``taxonomy``). Optional: ``split``, ``features``,
-        ``instances``, ``groups`` (numbers or names), ``paths``, ``predictions`` (nodes or labels predicted by
-        the model), ``geometry``, ``curvature``; ``label_sets`` (n, k); any other column of one text or number
-        a row becomes one of the ``attributes``; ``aspects`` (n, A) and ``aspect_predictions`` (n, A), which
-        need the ``aspect_taxonomies`` that `save` writes. The singular of each name is accepted too.
+        Required are `embeddings` (n, d) and either `nodes` (int64 node ids of the taxonomy) or `labels`
+        (names or `a/b/c` paths, empty = missing; needs `taxonomy`). Optional: `split`, `features`,
+        `instances`, `groups` (numbers or names), `paths`, `predictions` (nodes or labels predicted by
+        the model), `geometry`, `curvature`; `label_sets` (n, k); any other column of one text or number
+        a row becomes one of the `attributes`; `aspects` (n, A) and `aspect_predictions` (n, A), which
+        need the `aspect_taxonomies` that `save` writes. The singular of each name is accepted too.
 
         Args:
-            path: an ``.npz`` file, a ``.parquet`` file whose embedding columns are lists of numbers, or the
+            path: An `.npz` file, a `.parquet` file whose embedding columns are lists of numbers, or the
                 folder of such files that `labeltree embed --out FOLDER/` writes; rows without embeddings are
                 left out.
-            taxonomy: taxonomy to convert ``labels`` to nodes and to check nodes against.
-            by_name: whether labels and predictions must be names, because the numbers of nodes may be others
-                than those of ``taxonomy``.
-            group_column: the column to take the groups from, such as ``patient``; None = ``groups``.
+            taxonomy: Taxonomy to convert `labels` to nodes and to check nodes against.
+            by_name: Whether labels and predictions must be names, because the numbers of nodes may be others
+                than those of `taxonomy`.
+            group_column: The column to take the groups from, such as `patient`; None = `groups`.
 
         Raises:
-            DataError: if the file is missing, unreadable or lacks a column, or holds numbers of nodes where
+            DataError: If the file is missing, unreadable or lacks a column, or holds numbers of nodes where
                 names are needed, or numbers that were written with another taxonomy.
-            TaxonomyError: if a label is not in the taxonomy.
+            TaxonomyError: If a label is not in the taxonomy.
         """
         path = Path(path)
         parts = PartFolder(path)
@@ -391,7 +391,7 @@ class EmbeddingTable:
             if np.asarray(raw.get(group_column)).ndim != 1:
                 raise no_group_column(path, given, group_column)
             raw["groups"] = raw[group_column]
-            raw.pop("group_names", None)  # those of the column ``groups``
+            raw.pop("group_names", None)  # those of the column `groups`
         if "sample" in raw:
             raw.setdefault("paths", raw["sample"])
         for plural in ("embeddings", "nodes", "labels", "splits", "paths", "ids", *_TENSORS):

@@ -24,7 +24,7 @@ _KINDS = {"f": "numbers", "i": "whole numbers", "u": "whole numbers", "b": "true
 
 
 def no_embeddings(path: Path, columns: Mapping[str, Any]) -> DataError:
-    """The error on a file without a column ``embeddings``, which names what may be the vectors."""
+    """The error on a file without a column `embeddings`, which names what may be the vectors."""
     arrays = {name: np.asarray(column) for name, column in columns.items()}
     vectors = {name: array for name, array in arrays.items() if array.ndim == 2 and array.dtype.kind in "fiu"}
     numbered = _find_numbered(arrays)

@@ -25,19 +25,19 @@ class ModelDescription:
     """What rebuilds the model of a run, beside its weights and taxonomies.
 
     Attributes:
-        settings: the resolved recipe, as nested plain values.
-        image_shape: ``(c, h, w)`` of the images that the encoder reads; None for texts.
-        columns: for a table: the columns that were read, by purpose.
-        aspect_taxonomies: one taxonomy per aspect.
-        from_training: for each node of the training taxonomy its node in the data's taxonomy, −1 where it
+        settings: The resolved recipe, as nested plain values.
+        image_shape: `(c, h, w)` of the images that the encoder reads; None for texts.
+        columns: For a table: the columns that were read, by purpose.
+        aspect_taxonomies: One taxonomy per aspect.
+        from_training: For each node of the training taxonomy its node in the data's taxonomy, −1 where it
             has no such node; None if the model was trained on the data's own taxonomy.
-        normalisation: mean and standard deviation per channel that pixels in [0, 1] are normalised with; None
+        normalisation: Mean and standard deviation per channel that pixels in [0, 1] are normalised with; None
             if they are not.
-        preprocessing: how the square that the encoder reads is cut out of an image; None = the largest
+        preprocessing: How the square that the encoder reads is cut out of an image; None = the largest
             centred one.
-        chosen: settings that the recipe left open, and that were chosen when the run began; None if that is
+        chosen: Settings that the recipe left open, and that were chosen when the run began; None if that is
             not recorded.
-        feature_dim: number of features of the encoder; None if that is not recorded.
+        feature_dim: Number of features of the encoder; None if that is not recorded.
     """
 
     settings: Mapping[str, Any]
@@ -90,7 +90,7 @@ class ModelDescription:
         """Read what `save` wrote, now or in an earlier version.
 
         Raises:
-            RunError: if the file cannot be read, or was written by a later version.
+            RunError: If the file cannot be read, or was written by a later version.
         """
         reader = Reader(
             "the description of a model", "restore it, or train again into another --out", RunError

@@ -1,6 +1,6 @@
 """A folder of parts: the rows of any number of samples in Parquet files, beside a manifest.
 
-Names that begin with ``_`` are passed over by pandas, pyarrow, DuckDB and Spark when they read the folder.
+Names that begin with `_` are passed over by pandas, pyarrow, DuckDB and Spark when they read the folder.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ _WORDS = {
 
 
 class PartFolder:
-    """A folder of parts of equal numbers of samples, ``part-00000.parquet`` and so on.
+    """A folder of parts of equal numbers of samples, `part-00000.parquet` and so on.
 
     Args:
-        path: the folder.
+        path: The folder.
 
     Attributes:
-        path: the folder.
-        manifest: file that says what the parts hold, and of what.
-        taxonomy: file of the taxonomy of their nodes.
+        path: The folder.
+        manifest: File that says what the parts hold, and of what.
+        taxonomy: File of the taxonomy of their nodes.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -81,7 +81,7 @@ class PartFolder:
         """The content of the manifest.
 
         Raises:
-            RunError: if it is missing, damaged or of a later version.
+            RunError: If it is missing, damaged or of a later version.
         """
         manifest = read_json(self.manifest, _MANIFEST)
         if not isinstance(manifest.get("settings"), dict) or not isinstance(manifest.get("version"), int):
@@ -96,17 +96,17 @@ class PartFolder:
         """Write the manifest and the taxonomy, or check that those there are of the same settings.
 
         Args:
-            settings: everything that the rows depend on, plain values by name.
-            about: which model made them, when; kept as it was at the beginning.
-            taxonomy: taxonomy of the nodes.
+            settings: Everything that the rows depend on, plain values by name.
+            about: Which model made them, when; kept as it was at the beginning.
+            taxonomy: Taxonomy of the nodes.
 
         Returns:
-            the content of the manifest; ``counts`` in it is None until the folder is complete.
+            The content of the manifest; `counts` in it is None until the folder is complete.
 
         Raises:
-            OtherSettingsError: if the parts there were made with other settings, or of other samples.
-            RunError: if the folder holds something else.
-            WriteError: if the folder cannot be written to.
+            OtherSettingsError: If the parts there were made with other settings, or of other samples.
+            RunError: If the folder holds something else.
+            WriteError: If the folder cannot be written to.
         """
         clear_leftovers(self.path / "*.parquet", self.path / "*.json")
         # listed before the manifest is looked for, which another process may be writing
@@ -155,14 +155,14 @@ class PartFolder:
         """Note in the manifest that all parts are there.
 
         Args:
-            manifest: from `begin`.
-            parts: the number of parts that there must be.
+            manifest: From `begin`.
+            parts: The number of parts that there must be.
 
         Returns:
-            the sums of the parts' counts, and ``parts``; None if some are not there yet.
+            The sums of the parts' counts, and `parts`; None if some are not there yet.
 
         Raises:
-            OtherSettingsError: if there are more parts, because there were more samples before.
+            OtherSettingsError: If there are more parts, because there were more samples before.
         """
         there = self.present()
         if there and max(there) >= parts:
@@ -185,10 +185,10 @@ class PartFolder:
         )
 
     def note(self, number: int) -> dict[str, Any]:
-        """What the writer of a part noted at its end: ``counts``, ``names`` (a digest), of answers ``seen``.
+        """What the writer of a part noted at its end: `counts`, `names` (a digest), of answers `seen`.
 
         Raises:
-            RunError: if the part is damaged.
+            RunError: If the part is damaged.
         """
         import pyarrow.parquet as pq
 
@@ -204,7 +204,7 @@ class PartFolder:
         """Write a part; it takes its place when the block ends without an error.
 
         Raises:
-            WriteError: if the disk is full or writing is not permitted.
+            WriteError: If the disk is full or writing is not permitted.
         """
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -229,7 +229,7 @@ class PartFolder:
         For numbers of samples whose rows fit in memory.
 
         Raises:
-            DataError: if the folder is not complete, or a part is missing or damaged.
+            DataError: If the folder is not complete, or a part is missing or damaged.
         """
         counts = self.read_manifest().get("counts")
         if not isinstance(counts, dict) or not isinstance(counts.get("parts"), int):
@@ -244,7 +244,7 @@ class PartWriter:
     """Writes the rows of a part in groups.
 
     Attributes:
-        note: what is noted at the end of the part; to be filled in by the caller.
+        note: What is noted at the end of the part; to be filled in by the caller.
     """
 
     def __init__(self, file: Any) -> None:

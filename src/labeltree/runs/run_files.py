@@ -22,7 +22,7 @@ class RunFiles:
     """The files of a folder with everything needed to repeat, evaluate and use one run.
 
     Args:
-        path: path of the folder; it is created at the first write.
+        path: Path of the folder; it is created at the first write.
     """
 
     recipe = FileInFolder("recipe.yaml")

@@ -47,7 +47,7 @@ class RunFolder(RunFiles):
     """A folder with everything needed to repeat, evaluate and use one run.
 
     Args:
-        path: path of the folder; it is created at the first write.
+        path: Path of the folder; it is created at the first write.
     """
 
     @property
@@ -75,7 +75,7 @@ class RunFolder(RunFiles):
         """The folder of what answers: the newest extension of the run, or the run itself.
 
         Raises:
-            RunError: if the weights of the run are no longer those of the extension.
+            RunError: If the weights of the run are no longer those of the extension.
         """
         known = self.extensions
         if not known:
@@ -89,14 +89,14 @@ class RunFolder(RunFiles):
         return known[-1]
 
     def embeddings(self, name: str = "trained") -> Path:
-        """The embeddings table of that name: ``trained``, ``untrained`` or ``raw``."""
+        """The embeddings table of that name: `trained`, `untrained` or `raw`."""
         return self.path / "embeddings" / f"{name}.npz"
 
     def require(self) -> RunFolder:
         """Return self, or raise a `RunError` that says why this is not the folder of a run.
 
         Raises:
-            DataError: if a file in it is a link; see `refuse_links`.
+            DataError: If a file in it is a link; see `refuse_links`.
         """
         if not self.path.is_dir():
             raise RunError(f"no run at '{self.path}': the folder does not exist")
@@ -111,7 +111,7 @@ class RunFolder(RunFiles):
         return self
 
     def keep_encoder_config(self, write: Callable[[Path], object]) -> None:
-        """Make the folder `encoder_config` of the files that ``write(folder)`` writes, if any."""
+        """Make the folder `encoder_config` of the files that `write(folder)` writes, if any."""
         shutil.rmtree(self.encoder_config, ignore_errors=True)
         with writing(self.encoder_config), new_folder_in(self.path) as fresh:
             write(fresh)
@@ -130,9 +130,9 @@ class RunFolder(RunFiles):
         See `lock_folder`. Reading needs no lock, even by other processes.
 
         Raises:
-            FolderInUseError: if another process writes there.
-            WriteError: if the folder cannot be written to.
-            DataError: if a file of the run is a link; see `refuse_links`.
+            FolderInUseError: If another process writes there.
+            WriteError: If the folder cannot be written to.
+            DataError: If a file of the run is a link; see `refuse_links`.
         """
         files = (self.recipe, self.taxonomy, self.training_taxonomy, self.description, self.samples,
                  self.corrections, self.last_checkpoint, self.best_checkpoint, self.encoder, self.history,
@@ -162,7 +162,7 @@ class RunFolder(RunFiles):
         return Taxonomy.from_file(self.taxonomy)
 
     def write_json(self, path: Path, content: Mapping[str, Any]) -> None:
-        """Write ``content`` as JSON, atomically; NaN and infinities become null."""
+        """Write `content` as JSON, atomically; NaN and infinities become null."""
         with atomic_write(path) as temporary:
             temporary.write_text(json.dumps(plain_json(content), indent=2, allow_nan=False) + "\n", "utf-8")
 
@@ -181,7 +181,7 @@ class RunFolder(RunFiles):
         """Read the history: one dictionary per epoch, without empty cells.
 
         Raises:
-            RunError: if the file is damaged: it has no epoch, or a row that does not consist of numbers for
+            RunError: If the file is damaged: it has no epoch, or a row that does not consist of numbers for
                 the columns of the first line.
         """
         if not self.history.is_file():
@@ -258,7 +258,7 @@ def _same_content(first: Path, second: Path) -> bool:
 
 
 def plain_json(value: Any) -> Any:
-    """Make ``value`` valid JSON: tensors to numbers or lists, NaN and infinities to None."""
+    """Make `value` valid JSON: tensors to numbers or lists, NaN and infinities to None."""
     if isinstance(value, torch.Tensor):
         return plain_json(value.tolist())
     if isinstance(value, Mapping):

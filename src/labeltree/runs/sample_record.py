@@ -37,23 +37,23 @@ class SampleRecord:
     """The n samples of a run, or of the data set as it is now, in the order of the data set.
 
     Attributes:
-        instances: Ids ``(n,)`` int64.
-        nodes: Labels ``(n,)`` int64.
-        split: Split of each sample in the run, ``(n,)`` str; empty if the run leaves the sample out.
-        label_sets: All labels ``(n, k)`` int64 of samples with several, -1 where there is no further one;
+        instances: Ids `(n,)` int64.
+        nodes: Labels `(n,)` int64.
+        split: Split of each sample in the run, `(n,)` str; empty if the run leaves the sample out.
+        label_sets: All labels `(n, k)` int64 of samples with several, -1 where there is no further one;
             None if every sample has one.
         has_label_sets: Whether several labels were recorded; not in runs that began before they were.
-        aspects: Labels of the aspects ``(n, A)`` int64, or None.
-        ratings: Ordinal ratings ``(n, R)`` int64, or None.
+        aspects: Labels of the aspects `(n, A)` int64, or None.
+        ratings: Ordinal ratings `(n, R)` int64, or None.
         names: Name of each sample within the data set. None, like all attributes below, in runs that
             began before names were recorded.
-        digests: Digest of the content of each sample, ``(n, 16)`` uint8.
-        given_split: The data set's own split ``(n,)`` str, empty where it has none.
-        groups: Group of each sample ``(n,)`` int64; None if there are no groups.
+        digests: Digest of the content of each sample, `(n, 16)` uint8.
+        given_split: The data set's own split `(n,)` str, empty where it has none.
+        groups: Group of each sample `(n,)` int64; None if there are no groups.
         data: Name of the data set.
         num_data: Number of samples in the whole data set, including those that the run leaves out.
-        modalities: Modalities of every sample: ``image``, ``text`` or both.
-        image_shape: Image shape ``(c, h, w)``; None for texts.
+        modalities: Modalities of every sample: `image`, `text` or both.
+        image_shape: Image shape `(c, h, w)`; None for texts.
         aspect_taxonomies: One taxonomy per aspect.
         columns: For a table: the columns that were read, by purpose.
         missing_labels: Names of classes that stand for missing labels, with their numbers of samples.
@@ -109,7 +109,7 @@ class SampleRecord:
         return {name: column for name, column in columns.items() if column is not None}
 
     def save(self, path: Path) -> None:
-        """Write the record, atomically: a compressed ``.npz`` with a member for each column."""
+        """Write the record, atomically: a compressed `.npz` with a member for each column."""
         with atomic_write(path) as temporary:
             np.savez_compressed(temporary, allow_pickle=False, **self.arrays())
 
@@ -161,7 +161,7 @@ class SampleRecord:
             raise ValueError("columns are missing")
 
     def places_in(self, present: SampleRecord) -> Array:
-        """The position of each sample in ``present``, by name, ``(n,)`` int64; -1 if none has its name.
+        """The position of each sample in `present`, by name, `(n,)` int64; -1 if none has its name.
 
         Samples that share a name, such as rows of a table with the same file, are matched in order.
         """
@@ -248,7 +248,7 @@ class SampleRecord:
         return changes
 
     def _label_sets(self) -> Array:
-        """The labels of each sample ``(n, k)`` in the order of nodes, the last first."""
+        """The labels of each sample `(n, k)` in the order of nodes, the last first."""
         sets = self.nodes[:, None] if self.label_sets is None else self.label_sets
         ordered: Array = np.sort(sets, axis=1)[:, ::-1]
         return ordered
@@ -287,7 +287,7 @@ class Changes:
         return _CONTENT in self._kinds
 
     def __str__(self) -> str:
-        """For a sentence: ``2 renamed ('a/0.png' is now 'a/zz.png', …); 1 new ('b/7.png')``."""
+        """For a sentence: `2 renamed ('a/0.png' is now 'a/zz.png', …); 1 new ('b/7.png')`."""
         return "; ".join(f"{len(samples)} {kind} ({_some(samples)})" for kind, samples in self._kinds.items())
 
 
@@ -310,7 +310,7 @@ def _keys(names: Sequence[str] | None) -> Iterator[tuple[str, int]]:
 
 
 def _different(before: Array | None, after: Array | None, at: Array) -> Array:
-    """Mask of the rows ``(n, k)`` that have changed; all, if one array is None or k differs."""
+    """Mask of the rows `(n, k)` that have changed; all, if one array is None or k differs."""
     if before is None or after is None or before.shape[1:] != after.shape[1:]:
         return np.full(len(at), (before is None) != (after is None) or before is not None)
     different: Array = (before != after[at]).any(1)

@@ -107,7 +107,7 @@ def _check_nodes(path: Path, nodes: Tensor, taxonomy: AnyTaxonomy | None) -> Ten
 
 
 def read_columns(path: Path) -> dict[str, Any]:
-    """Read all columns of an ``.npz`` or ``.parquet`` file as arrays by name."""
+    """Read all columns of an `.npz` or `.parquet` file as arrays by name."""
     if path.suffix == ".npz":
         return {name: array[()] for name, array in read_arrays(path, _TABLE).items()}
     if path.suffix == ".parquet":
@@ -146,7 +146,7 @@ def _read_parquet(path: Path) -> dict[str, Any]:
 
 
 def as_texts(path: Path, name: str, array: Any) -> np.ndarray[Any, Any]:
-    """Convert a column to texts ``(n,)`` str; numbers become texts, missing values empty texts."""
+    """Convert a column to texts `(n,)` str; numbers become texts, missing values empty texts."""
     array = np.asarray(array)
     texts = (
         ["" if value is None or value != value else value for value in array.tolist()] if array.ndim else []
@@ -157,7 +157,7 @@ def as_texts(path: Path, name: str, array: Any) -> np.ndarray[Any, Any]:
 
 
 def as_floats(path: Path, name: str, array: Any) -> Tensor:
-    """Convert a column of vectors to ``(n, d)`` float32."""
+    """Convert a column of vectors to `(n, d)` float32."""
     array = np.asarray(array)
     if array.ndim != 2 or array.dtype.kind not in "fiu" or not array.shape[1]:
         raise DataError(
@@ -167,7 +167,7 @@ def as_floats(path: Path, name: str, array: Any) -> Tensor:
 
 
 def as_integers(path: Path, name: str, array: Any, *, columns: bool = False) -> Tensor:
-    """Convert a column of integers to ``(n,)`` int64, or with ``columns`` to ``(n, A)``."""
+    """Convert a column of integers to `(n,)` int64, or with `columns` to `(n, A)`."""
     array = np.asarray(array)
     if array.ndim != (2 if columns else 1) or array.dtype.kind not in "iu":
         shape = "(n, A)" if columns else "one a row"

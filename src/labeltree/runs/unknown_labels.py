@@ -32,18 +32,18 @@ class _Repair(NamedTuple):
 
 
 def nodes_of_labels(path: Path, column: str, labels: np.ndarray[Any, Any], taxonomy: AnyTaxonomy) -> Tensor:
-    """The nodes ``(n,)`` int64 of labels ``(n,)`` str, −1 for an empty one.
+    """The nodes `(n,)` int64 of labels `(n,)` str, −1 for an empty one.
 
-    A label is a name, a path ``a/b/c``, or ``a > b > c`` if the taxonomy has this path and no such name.
+    A label is a name, a path `a/b/c`, or `a > b > c` if the taxonomy has this path and no such name.
 
     Args:
-        path: the file, for errors.
-        column: the name of its column, for errors.
-        labels: the labels.
-        taxonomy: that they are of.
+        path: The file, for errors.
+        column: The name of its column, for errors.
+        labels: The labels.
+        taxonomy: That they are of.
 
     Raises:
-        TaxonomyError: if labels are ambiguous or not in the taxonomy. It says how many samples have such a
+        TaxonomyError: If labels are ambiguous or not in the taxonomy. It says how many samples have such a
             label, in which rows, and what would help.
     """
     distinct, first, codes, counts = np.unique(

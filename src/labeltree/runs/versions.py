@@ -32,7 +32,7 @@ def versions() -> list[tuple[str, str]]:
 
 
 def commit() -> str | None:
-    """The commit from which labeltree was installed or checked out, with ``, changed`` if files differ.
+    """The commit from which labeltree was installed or checked out, with `, changed` if files differ.
 
     None if unknown, as for a released package.
     """

@@ -29,20 +29,20 @@ class BalancedBatchSampler(BatchSampler):
     never twice in a batch.
 
     Args:
-        taxonomy: the tree.
+        taxonomy: The tree.
         nodes: (n,) the label of every sample, -1 where it is missing.
         batch_size: B = m·k, samples per rank and batch.
-        depth: depth of the classes; the finest by default.
+        depth: Depth of the classes; the finest by default.
         samples_per_class: k; by default the smallest divisor of B from 2 on for which there are enough
             classes.
-        repeat: whether all classes occur equally often, see above.
-        seed: the same seed gives the same batches, in any process.
-        rank: rank of this process; None: the rank in `torch.distributed`, see `BatchSampler`.
-        world_size: number of processes; None: likewise.
-        drop_last: must be True, since every batch is full.
+        repeat: Whether all classes occur equally often, see above.
+        seed: The same seed gives the same batches, in any process.
+        rank: Rank of this process; None: the rank in `torch.distributed`, see `BatchSampler`.
+        world_size: Number of processes; None: likewise.
+        drop_last: Must be True, since every batch is full.
 
     Raises:
-        ValueError: for an invalid argument, or if there are too few samples for one batch.
+        ValueError: For an invalid argument, or if there are too few samples for one batch.
 
     Example:
         >>> from labeltree.taxonomy import Taxonomy

@@ -34,16 +34,16 @@ class BatchSampler(Sampler[list[int]], ABC):
     Args:
         nodes: (n,) the label of every sample, -1 where it is missing.
         batch_size: B, samples per rank and batch.
-        seed: the same seed gives the same batches, in any process.
-        rank: rank of this process; None: the rank in `torch.distributed`, looked up whenever batches are
+        seed: The same seed gives the same batches, in any process.
+        rank: Rank of this process; None: the rank in `torch.distributed`, looked up whenever batches are
             drawn, and 0 without it.
-        world_size: number of processes; None: likewise, and 1 without it.
-        drop_last: every batch has exactly B samples, and the samples that do not fill one batch on every rank
+        world_size: Number of processes; None: likewise, and 1 without it.
+        drop_last: Every batch has exactly B samples, and the samples that do not fill one batch on every rank
             are left out of the epoch. Otherwise each rank gets one more, shorter batch, of the same size on
             all ranks and without padding: at most `world_size - 1` samples are left out.
 
     Raises:
-        ValueError: for an invalid argument, or if there are too few samples for one batch.
+        ValueError: For an invalid argument, or if there are too few samples for one batch.
     """
 
     def __new__(cls, *args: Any, **_: Any) -> Self:
@@ -91,8 +91,8 @@ class BatchSampler(Sampler[list[int]], ABC):
         """Make the next pass yield `batches(epoch, start)`.
 
         Args:
-            epoch: counted from 0.
-            start: the number of batches of this epoch that are already consumed. None: those of a state that
+            epoch: Counted from 0.
+            start: The number of batches of this epoch that are already consumed. None: those of a state that
                 was loaded, if it is of this epoch, as Lightning sets the epoch once more; else 0.
         """
         if start is None:
@@ -153,8 +153,8 @@ class BatchSampler(Sampler[list[int]], ABC):
         """The batches of an epoch from the one numbered `start` on: (B,) positions in `nodes`, all different.
 
         Args:
-            epoch: counted from 0.
-            start: the number of batches of this epoch that are already consumed; with `len(self)` there are
+            epoch: Counted from 0.
+            start: The number of batches of this epoch that are already consumed; with `len(self)` there are
                 none left.
         """
         epoch, start = _check_least("epoch", epoch, 0), _check_least("start", start, 0)

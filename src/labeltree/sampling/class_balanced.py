@@ -37,27 +37,27 @@ class ClassBalancedBatchSampler(BatchSampler):
     this sampler.
 
     Args:
-        taxonomy: the tree.
+        taxonomy: The tree.
         nodes: (n,) the label of every sample, -1 where it is missing.
         batch_size: B, samples per rank and batch.
-        depth: depth of the classes; the finest by default.
-        power: exponent of the class size, from 0 to 1; see above.
+        depth: Depth of the classes; the finest by default.
+        power: Exponent of the class size, from 0 to 1; see above.
         beta: β, from 0 (natural frequencies) to below 1 (the limit 1 makes all classes equal); None: use
             `power`.
-        seed: the same seed gives the same batches, in any process.
-        rank: rank of this process; None: the rank in `torch.distributed`, see `BatchSampler`.
-        world_size: number of processes; None: likewise.
-        drop_last: every batch has exactly B samples, if necessary by repeating samples; otherwise one more,
+        seed: The same seed gives the same batches, in any process.
+        rank: Rank of this process; None: the rank in `torch.distributed`, see `BatchSampler`.
+        world_size: Number of processes; None: likewise.
+        drop_last: Every batch has exactly B samples, if necessary by repeating samples; otherwise one more,
             shorter batch may follow, as in `BatchSampler`.
 
     Attributes:
         classes: (c,) the nodes that have samples.
         class_sizes: (c,) number of samples of each class.
         shares: (c,) share p_c of each class.
-        num_left_out: number of samples without a class.
+        num_left_out: Number of samples without a class.
 
     Raises:
-        ValueError: for an invalid argument, or if no sample has a class.
+        ValueError: For an invalid argument, or if no sample has a class.
 
     Example:
         >>> from labeltree.taxonomy import Taxonomy

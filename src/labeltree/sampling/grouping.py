@@ -49,12 +49,12 @@ def classes_at_depth(taxonomy: Taxonomy, nodes: IntArray, depth: int) -> SampleC
     Samples whose label is missing or coarser than the depth have no class.
 
     Args:
-        taxonomy: the tree.
+        taxonomy: The tree.
         nodes: (n,) the label of every sample, -1 where it is missing.
-        depth: depth of the classes, 1 (coarsest) to the depth of the tree.
+        depth: Depth of the classes, 1 (coarsest) to the depth of the tree.
 
     Raises:
-        ValueError: if the tree has no such depth, or no such node.
+        ValueError: If the tree has no such depth, or no such node.
     """
     if not 1 <= depth <= taxonomy.max_depth:
         raise ValueError(f"depth is {depth}, expected 1 to {taxonomy.max_depth}, the depth of the taxonomy")
@@ -75,11 +75,11 @@ def describe_unused(
     """A sentence on samples that a sampler never uses; empty if there are none.
 
     Args:
-        taxonomy: the tree.
-        depth: depth of the classes.
-        without_class: number of samples whose label is missing or coarser than the depth.
-        small: the classes with fewer than ``fewest`` samples.
-        fewest: see ``small``.
+        taxonomy: The tree.
+        depth: Depth of the classes.
+        without_class: Number of samples whose label is missing or coarser than the depth.
+        small: The classes with fewer than `fewest` samples.
+        fewest: See `small`.
     """
     parts = []
     if small is not None and len(small.nodes):
@@ -113,7 +113,7 @@ def shuffle_within(
         values: (n,) values.
         first: (g,) start of each range; ranges may overlap.
         size: (g,) length of each range.
-        rng: the source of randomness.
+        rng: The source of randomness.
 
     Returns:
         (sum of sizes,) the first range's values shuffled, then the second's, ...

@@ -68,17 +68,17 @@ class HierarchicalBatchSampler(BatchSampler):
     child.
 
     Args:
-        taxonomy: the tree.
+        taxonomy: The tree.
         nodes: (n,) the label of every sample, -1 where it is missing.
         batch_size: B, samples per rank and batch.
-        seed: the same seed gives the same batches, in any process.
-        rank: rank of this process; None: the rank in `torch.distributed`, see `BatchSampler`.
-        world_size: number of processes; None: likewise.
-        drop_last: every batch has exactly B samples; otherwise each rank gets one more, shorter batch, see
+        seed: The same seed gives the same batches, in any process.
+        rank: Rank of this process; None: the rank in `torch.distributed`, see `BatchSampler`.
+        world_size: Number of processes; None: likewise.
+        drop_last: Every batch has exactly B samples; otherwise each rank gets one more, shorter batch, see
             `BatchSampler`.
 
     Raises:
-        ValueError: for an invalid argument, or if there are too few samples for one batch.
+        ValueError: For an invalid argument, or if there are too few samples for one batch.
 
     Example:
         >>> from labeltree.taxonomy import Taxonomy

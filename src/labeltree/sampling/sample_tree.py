@@ -42,7 +42,7 @@ class Layout:
     Attributes:
         samples: (m,) the sample at each place.
         depth: (m,) the depth of its label.
-        spans: entry l holds the nodes of depth l; entry 0 is empty.
+        spans: Entry l holds the nodes of depth l; entry 0 is empty.
     """
 
     samples: IntArray
@@ -56,8 +56,8 @@ class SampleTree:
 
     Attributes:
         unplaced: (u,) the unplaced samples.
-        mean_depth: the mean depth of the placed samples' labels, 0 if there are none.
-        equal_depth: whether all these labels have the same depth.
+        mean_depth: The mean depth of the placed samples' labels, 0 if there are none.
+        equal_depth: Whether all these labels have the same depth.
     """
 
     def __init__(self, taxonomy: Taxonomy, nodes: IntArray) -> None:
@@ -143,9 +143,9 @@ def match(
     Args:
         wanting: (a,) places in the layout, ascending, equal ones allowed; each below one of the nodes.
         unused: (u,) places, ascending and different.
-        spans: the nodes.
-        children: the nodes of the next finer depth, or None.
-        rng: draws K.
+        spans: The nodes.
+        children: The nodes of the next finer depth, or None.
+        rng: Draws K.
 
     Returns:
         (a,) mask of the wanting samples with a match, and the index in `unused` of each match, in order.

@@ -58,8 +58,8 @@ def create_app(engine: Engine, *, token: str | None = None) -> FastAPI:
     """The application of a service; it closes the engine when it ends.
 
     Args:
-        engine: the model.
-        token: clients must send it as a bearer token to everything but ``/``, ``/health`` and the
+        engine: The model.
+        token: Clients must send it as a bearer token to everything but `/`, `/health` and the
             pages on the interface. None: no authentication.
     """
     from fastapi_offline import FastAPIOffline
@@ -195,7 +195,7 @@ class Service:
         """A row for each sample of the request.
 
         Raises:
-            HTTPException: the request, all of its samples, or the state of the service do not allow answers.
+            HTTPException: The request, all of its samples, or the state of the service do not allow answers.
         """
         engine, settings = self.engine, self.engine.settings
         try:

@@ -21,10 +21,10 @@ class Job(Generic[S, F]):
     """A sample, and the future of what is computed from it.
 
     Attributes:
-        sample: what to compute with.
-        found: its result; a job that is cancelled before its batch begins is dropped.
-        since: when it was submitted, by the monotonic clock.
-        on_end: called once the sample is no longer held, in any thread, before the result is there.
+        sample: What to compute with.
+        found: Its result; a job that is cancelled before its batch begins is dropped.
+        since: When it was submitted, by the monotonic clock.
+        on_end: Called once the sample is no longer held, in any thread, before the result is there.
     """
 
     sample: S
@@ -42,14 +42,14 @@ class Batcher(Generic[S, F]):
     """Computes submitted samples in batches, in one thread per device.
 
     While a batch is computed, the next one collects. An idle thread waits for more samples until the oldest
-    has waited ``max_wait`` or the batch is full. If a batch fails, its samples are computed one by one, so
+    has waited `max_wait` or the batch is full. If a batch fails, its samples are computed one by one, so
     that a bad one does not fail the others.
 
     Args:
-        computes: for each device, a function from the samples of a batch to a result for each; called in a
+        computes: For each device, a function from the samples of a batch to a result for each; called in a
             thread of its own.
-        max_batch: most samples of a batch.
-        max_wait: seconds.
+        max_batch: Most samples of a batch.
+        max_wait: Seconds.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Batcher(Generic[S, F]):
         """Queue a job.
 
         Raises:
-            RuntimeError: if the batcher is closed.
+            RuntimeError: If the batcher is closed.
         """
         with self._changed:
             if self._closed:
@@ -91,7 +91,7 @@ class Batcher(Generic[S, F]):
         """Compute what is queued, then end the threads.
 
         Args:
-            timeout: seconds to wait for each thread; None = until it has ended.
+            timeout: Seconds to wait for each thread; None = until it has ended.
         """
         with self._changed:
             self._closed = True

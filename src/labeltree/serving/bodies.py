@@ -31,9 +31,9 @@ class Admission:
     """How much the requests in progress hold; refuses what would be too much.
 
     Attributes:
-        samples: samples that wait, of all requests.
-        held: bytes of their bodies.
-        lock: held while one of them changes.
+        samples: Samples that wait, of all requests.
+        held: Bytes of their bodies.
+        lock: Held while one of them changes.
     """
 
     def __init__(self, settings: ServiceSettings) -> None:
@@ -134,12 +134,12 @@ async def read_samples(
     """The samples of a request, with their names: contents of images, texts, or vectors.
 
     Args:
-        request: the request, whose body has not been read.
-        lease: grows with the body and the samples.
-        settings: the limits.
-        reads: ``image``, ``text``, ``both`` or ``vector``; of both, JSON holds texts, and every other body an
+        request: The request, whose body has not been read.
+        lease: Grows with the body and the samples.
+        settings: The limits.
+        reads: `image`, `text`, `both` or `vector`; of both, JSON holds texts, and every other body an
             image.
-        width: length of a vector.
+        width: Length of a vector.
 
     Raises:
         HTTPException: 400, 413, 415 or 422, with one sentence.
@@ -175,7 +175,7 @@ async def read_json(request: Request, kind: type[B], most: int) -> B:
     """The body of a request, a small one, as JSON of a kind.
 
     Raises:
-        HTTPException: 408 if it is slow, 413 if it has more than ``most`` bytes, 415 if it is not JSON, 422
+        HTTPException: 408 if it is slow, 413 if it has more than `most` bytes, 415 if it is not JSON, 422
             if it is another.
     """
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":

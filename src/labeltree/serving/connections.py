@@ -18,7 +18,7 @@ _TRY_AGAIN = (b"retry-after", b"1")
 
 
 def connection_class(settings: ServiceSettings) -> type[Connection]:
-    """The class of the connections of a service, for ``uvicorn.Config(http=...)``."""
+    """The class of the connections of a service, for `uvicorn.Config(http=...)`."""
 
     class Limited(Connection):
         limits = settings
@@ -29,14 +29,14 @@ def connection_class(settings: ServiceSettings) -> type[Connection]:
 class Connection(H11Protocol):
     """A connection that ends when its client sends or reads nothing, or too slowly.
 
-    Uvicorn limits only the time between a reply and the first byte of the next request. Here, ``timeout``
+    Uvicorn limits only the time between a reply and the first byte of the next request. Here, `timeout`
     limits three more:
 
     - from the connection, or from the first byte of a further request, to the end of the request's head: 408;
     - from a reply that came before the whole body (401, 413) to the head of the next request: closed;
     - from a reply to when the client has read it: closed.
 
-    The time of a body is limited by whoever reads it. Of more than ``max_connections``, the next ones are
+    The time of a body is limited by whoever reads it. Of more than `max_connections`, the next ones are
     told 503; those beyond an eighth more are closed, unheard. What is no HTTP is told 400. Replies are JSON.
     """
 

@@ -26,10 +26,10 @@ class DriftWatch:
     The embeddings of at most one window are held, and no sample; nothing is written.
 
     Args:
-        rule: the held-out samples.
+        rule: The held-out samples.
 
     Attributes:
-        evidence: that of all full windows since the start.
+        evidence: That of all full windows since the start.
     """
 
     def __init__(self, rule: DriftRule) -> None:

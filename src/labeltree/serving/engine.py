@@ -54,16 +54,16 @@ class Engine:
     """Answers samples one by one, and computes those that wait at the same time together.
 
     Args:
-        run: the run folder, or the folder of an exported model.
-        settings: batches and limits.
-        devices: devices such as ``cpu`` or ``cuda:0``, with a copy of the model each; none = the usual one.
-        threads: threads of torch; None: all cores but one, which is left to decoding and to the network, and
-            no more than torch takes by itself (``OMP_NUM_THREADS``).
-        either: take a run on images and texts, too; each sample is then an image or a text alone.
+        run: The run folder, or the folder of an exported model.
+        settings: Batches and limits.
+        devices: Devices such as `cpu` or `cuda:0`, with a copy of the model each; none = the usual one.
+        threads: Threads of torch; None: all cores but one, which is left to decoding and to the network, and
+            no more than torch takes by itself (`OMP_NUM_THREADS`).
+        either: Take a run on images and texts, too; each sample is then an image or a text alone.
 
     Raises:
-        RunError: if the folder is not a finished run, or one on images and texts without ``either``.
-        ValueError: if a device or the number of threads is not valid.
+        RunError: If the folder is not a finished run, or one on images and texts without `either`.
+        ValueError: If a device or the number of threads is not valid.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class Engine:
 
     @property
     def modality(self) -> str:
-        """What the run reads: ``image``, ``text``, ``both`` or ``vector``."""
+        """What the run reads: `image`, `text`, `both` or `vector`."""
         return self.model.encoder.modality
 
     @property
@@ -142,15 +142,15 @@ class Engine:
         """Decode a sample, and compute it in one of the next batches.
 
         Args:
-            name: of the sample, for its row.
-            content: that of an image file, a text, or a vector.
-            asked: what is asked of its answer; None: its embedding is wanted.
-            on_end: called, in any thread, once the sample is no longer held: it has been computed, cannot be
+            name: Of the sample, for its row.
+            content: That of an image file, a text, or a vector.
+            asked: What is asked of its answer; None: its embedding is wanted.
+            on_end: Called, in any thread, once the sample is no longer held: it has been computed, cannot be
                 read, or was cancelled and has left the queue.
 
         Returns:
-            the future of a row, as of `labeltree.inference.format_answers.answer_rows`, or of ``sample``,
-            ``embedding`` and ``features``. Its exception is a DataError if the sample cannot be read, a
+            The future of a row, as of `labeltree.inference.format_answers.answer_rows`, or of `sample`,
+            `embedding` and `features`. Its exception is a DataError if the sample cannot be read, a
             TooLargeError if that takes too much memory. Cancel it to drop the sample.
         """
         job: Job[_Sample, dict[str, Any]] = Job(_Sample(name, content, asked), on_end=on_end)
@@ -246,7 +246,7 @@ class _Compute:
 
 
 def _inputs(model: Model, contents: list[Any]) -> Inputs:
-    """What the network reads: pixels ``(c, h, w)`` uint8 of the right size, texts, either, or vectors."""
+    """What the network reads: pixels `(c, h, w)` uint8 of the right size, texts, either, or vectors."""
     if model.encoder.modality == "both":
         assert model.network.image_shape is not None
         pixels = np.zeros((len(contents), *model.network.image_shape), np.uint8)
@@ -266,12 +266,12 @@ def measure_upload(content: bytes, size: int, max_pixels: int) -> int:
     """About the most memory that `read_upload` takes, in bytes; no pixel is read.
 
     Args:
-        content: that of an image file, from a stranger.
-        size: side in pixels to resize to, see `draft_side`.
-        max_pixels: most pixels that are decoded; of a JPEG, once it is reduced.
+        content: That of an image file, from a stranger.
+        size: Side in pixels to resize to, see `draft_side`.
+        max_pixels: Most pixels that are decoded; of a JPEG, once it is reduced.
 
     Raises:
-        DataError: if it is broken, has too many pixels, or is of a format that image files do not have.
+        DataError: If it is broken, has too many pixels, or is of a format that image files do not have.
     """
     from PIL import Image
 
@@ -305,10 +305,10 @@ def read_upload(
     max_pixels: int,
     preprocessing: Preprocessing | None = None,
 ) -> np.ndarray[Any, Any]:
-    """Pixels ``(channels, size, size)`` uint8 of an image file's content that `measure_upload` let pass.
+    """Pixels `(channels, size, size)` uint8 of an image file's content that `measure_upload` let pass.
 
     Raises:
-        DataError: if it is broken.
+        DataError: If it is broken.
     """
     from PIL import Image
 

@@ -23,19 +23,19 @@ Headers = dict[str, str]
 class Guard:
     """An ASGI application in front of another one.
 
-    - The Host must be an address, ``localhost``, or one of the names. A page of a stranger whose name was
-      made to point here (DNS rebinding) sends its own name, and learns nothing. With ``names`` None any
+    - The Host must be an address, `localhost`, or one of the names. A page of a stranger whose name was
+      made to point here (DNS rebinding) sends its own name, and learns nothing. With `names` None any
       name is taken: a service that others reach has names that it does not know.
     - Browsers say where a request comes from; requests from other pages are refused.
-    - With a token, everything under ``/api``, and ``/docs``, needs it: as a bearer token, or as the cookie
-      that ``POST /api/session`` gives for it. Page, script and style hold no data. Browsers send a cookie to
+    - With a token, everything under `/api`, and `/docs`, needs it: as a bearer token, or as the cookie
+      that `POST /api/session` gives for it. Page, script and style hold no data. Browsers send a cookie to
       all ports of a host, so its name has the port, and explorers on one host leave each other's alone.
 
     Args:
-        app: what is guarded.
+        app: What is guarded.
         token: None: no authentication.
-        names: further names of this host; None: any.
-        pages: paths that other pages may lead to.
+        names: Further names of this host; None: any.
+        pages: Paths that other pages may lead to.
     """
 
     def __init__(
@@ -85,8 +85,8 @@ class Guard:
         """The cookie, with its attributes, for the right token; None for any other.
 
         Args:
-            token: that was sent.
-            host: the header Host of the request.
+            token: That was sent.
+            host: The header Host of the request.
         """
         if self._token is None or not _same(token, self._token):
             return None

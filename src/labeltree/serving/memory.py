@@ -16,8 +16,8 @@ class MemoryLimit:
     A large request is not overtaken by small ones, so that it does not wait for ever.
 
     Attributes:
-        most: the limit, in bytes.
-        used: bytes in use.
+        most: The limit, in bytes.
+        used: Bytes in use.
     """
 
     def __init__(self, most: int) -> None:
@@ -31,7 +31,7 @@ class MemoryLimit:
         """Wait until so many bytes are free, and use them within the block.
 
         Raises:
-            ValueError: if they are more than the limit, and would never be free.
+            ValueError: If they are more than the limit, and would never be free.
         """
         if count > self.most:
             raise ValueError(f"{count:,} bytes are wanted of {self.most:,}")

@@ -28,14 +28,14 @@ _PAGES = ("/", "/docs", "/redoc", "/health")  # a link on another page may lead 
 def serve(options: ServeOptions) -> None:
     """Serve a run over HTTP until Ctrl-C or SIGTERM; requests in progress are still answered.
 
-    On a host that others reach, without names, any name is taken; else only ``localhost``, addresses and the
+    On a host that others reach, without names, any name is taken; else only `localhost`, addresses and the
     names, so that no page of a stranger reaches the service by a name of its own.
 
     Raises:
-        RunError: if the folder is not a finished run.
-        DataError: if the address cannot be listened on.
-        ValueError: if the port, a device, the number of threads or the token is not valid.
-        ImportError: if the libraries of the service are missing.
+        RunError: If the folder is not a finished run.
+        DataError: If the address cannot be listened on.
+        ValueError: If the port, a device, the number of threads or the token is not valid.
+        ImportError: If the libraries of the service are missing.
     """
     _require_libraries()
     token, settings = read_token(options), ServiceSettings(**options.limits)
@@ -58,7 +58,7 @@ def read_token(options: ServiceOptions) -> str | None:
     """The token that is given, or lies in a file or an environment variable; None if there is none.
 
     Raises:
-        ValueError: if what is named holds no token.
+        ValueError: If what is named holds no token.
     """
     file, variable = options.token_file, options.token_env
     if file is None and variable is None and options.token is None:
@@ -104,14 +104,14 @@ def run_app(
     """Answer requests by an ASGI application until Ctrl-C or SIGTERM; those in progress are still answered.
 
     Args:
-        app: the application.
-        listener: see `bound`.
-        settings: limits of connections.
-        access_log: print a line for every request.
-        say: is told the address once the application answers.
+        app: The application.
+        listener: See `bound`.
+        settings: Limits of connections.
+        access_log: Print a line for every request.
+        say: Is told the address once the application answers.
 
     Raises:
-        ImportError: if the libraries of the service are missing.
+        ImportError: If the libraries of the service are missing.
     """
     _require_libraries()
     import uvicorn

@@ -69,7 +69,7 @@ class Vectors(BaseModel):
 class About(BaseModel):
     """Which model answered, when, and what was asked of it.
 
-    A model on another version of its taxonomy adds ``mapping``, the fingerprint of the mapping to it.
+    A model on another version of its taxonomy adds `mapping`, the fingerprint of the mapping to it.
     """
 
     model_config = ConfigDict(extra="allow")

@@ -13,24 +13,24 @@ class ServiceSettings:
     """How a service batches, and what it refuses.
 
     Attributes:
-        max_batch: most samples that the network reads at once.
-        max_wait: milliseconds that a sample waits for others while the network is idle.
-        max_waiting: most samples that are decoded or wait for the network; further requests
+        max_batch: Most samples that the network reads at once.
+        max_wait: Milliseconds that a sample waits for others while the network is idle.
+        max_waiting: Most samples that are decoded or wait for the network; further requests
             are refused (503).
-        timeout: seconds from the first byte of a request's body to its answer; also for the head of a
+        timeout: Seconds from the first byte of a request's body to its answer; also for the head of a
             request before it, and for the client to read the reply.
-        max_upload: most bytes of a request's body.
-        max_pixels: most pixels of an image, before it is resized; of a JPEG, once it is reduced while it is
+        max_upload: Most bytes of a request's body.
+        max_pixels: Most pixels of an image, before it is resized; of a JPEG, once it is reduced while it is
             decoded.
-        max_decoding: most bytes of memory that decoding takes, of all requests together; an image
+        max_decoding: Most bytes of memory that decoding takes, of all requests together; an image
             that takes more is refused, others wait for their turn.
-        max_samples: most images or texts of a request.
-        max_text: most characters of a text.
-        max_connections: most open connections; the next ones are refused (503), and closed from an eighth
+        max_samples: Most images or texts of a request.
+        max_text: Most characters of a text.
+        max_connections: Most open connections; the next ones are refused (503), and closed from an eighth
             more on.
 
     Raises:
-        ValueError: if a value is not positive; ``max_wait`` may be 0.
+        ValueError: If a value is not positive; `max_wait` may be 0.
     """
 
     max_batch: int = 32

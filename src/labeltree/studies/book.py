@@ -1,4 +1,4 @@
-"""The results of a study so far (``results.json``), and the state of its runs."""
+"""The results of a study so far (`results.json`), and the state of its runs."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class Book:
     says so.
 
     Args:
-        path: path of the study file; the results file is in the same folder.
-        study: plan of the study.
+        path: Path of the study file; the results file is in the same folder.
+        study: Plan of the study.
     """
 
     def __init__(self, path: Path, study: Study) -> None:
@@ -221,10 +221,10 @@ class Listing:
     """The runs of a study.
 
     Attributes:
-        states: state of each run by folder name: ``done``, ``measured`` or ``trained`` (not in the results
-            yet), ``begun`` or ``to do``.
-        seconds: estimated remaining time with one job, from the finished runs; None if none has finished.
-        notes: sentences about results that were, or may have been, made with other defaults.
+        states: State of each run by folder name: `done`, `measured` or `trained` (not in the results
+            yet), `begun` or `to do`.
+        seconds: Estimated remaining time with one job, from the finished runs; None if none has finished.
+        notes: Sentences about results that were, or may have been, made with other defaults.
     """
 
     states: dict[str, str]
@@ -256,8 +256,8 @@ def list_study(path: str | Path, only: Sequence[str] = ()) -> Listing:
     Runs of a method whose trial has not been chosen yet are listed with the first trial's settings.
 
     Raises:
-        StudyError: if the study file is not valid.
-        RecipeError: if a recipe is not valid.
+        StudyError: If the study file is not valid.
+        RecipeError: If a recipe is not valid.
     """
     path = Path(path)
     study = read_study(path)

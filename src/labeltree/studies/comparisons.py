@@ -14,7 +14,7 @@ __all__ = ["claimed_method", "comparison_blocks"]
 
 
 def claimed_method(study: Study, methods: Sequence[str]) -> str:
-    """The method that the study's claim names first; the first of ``methods`` if it names none."""
+    """The method that the study's claim names first; the first of `methods` if it names none."""
     mentions: list[tuple[int, int, str]] = []
     for name in methods:
         if match := re.search(rf"(?<![\w+-]){re.escape(name)}(?![\w+-])", study.claim):

@@ -25,8 +25,8 @@ class Executed:
     """A study that was run.
 
     Attributes:
-        tables: the path of the Markdown page.
-        failures: dictionaries with ``run`` and ``error`` for each failed run.
+        tables: The path of the Markdown page.
+        failures: Dictionaries with `run` and `error` for each failed run.
     """
 
     tables: Path
@@ -37,14 +37,14 @@ class Executed:
 def execute(options: StudyOptions) -> Executed:
     """Do all runs of a study that are not done yet, and write its tables beside its file.
 
-    Each run has a folder in ``runs/`` beside the study file; test results are in ``results.json``, tables in
-    ``README.md``, ``table.csv``, ``table.html`` and ``figures/``. Test samples are used once per run, after
+    Each run has a folder in `runs/` beside the study file; test results are in `results.json`, tables in
+    `README.md`, `table.csv`, `table.html` and `figures/`. Test samples are used once per run, after
     all choices are made. A run that fails is listed in the tables and tried again by the next call; a method
     with a failed trial has no runs, since it would have been chosen from fewer trials.
 
     Raises:
-        TrainingInterrupted: on Ctrl-C or SIGTERM; calling again continues the study.
-        FolderInUseError: if another process is running a study in this folder.
+        TrainingInterrupted: On Ctrl-C or SIGTERM; calling again continues the study.
+        FolderInUseError: If another process is running a study in this folder.
     """
     jobs, only, progress_bar = options.jobs, options.only, options.progress_bar
     path = Path(options.file)
@@ -99,7 +99,7 @@ def _all_runs(study: Study, method: Method) -> list[Task]:
 
 
 def rewrite(path: str | Path) -> Path:
-    """Rewrite a study's tables from ``results.json`` without running anything. Returns the page's path."""
+    """Rewrite a study's tables from `results.json` without running anything. Returns the page's path."""
     path = Path(path)
     study = read_study(path)
     with lock_folder(path.parent):

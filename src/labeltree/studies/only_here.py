@@ -20,11 +20,11 @@ def only_here(study: Study, methods: Sequence[Method]) -> str | None:
     """The first objective, encoder, data set or protocol that only this process knows; None if there is none.
 
     Args:
-        study: the study.
-        methods: the methods to run.
+        study: The study.
+        methods: The methods to run.
 
     Returns:
-        A clause such as ``objective 'mine' is registered by 'losses.py'``.
+        A clause such as `objective 'mine' is registered by 'losses.py'`.
     """
     for entry in study.own_objectives(methods):
         if not entry.origin.is_found:

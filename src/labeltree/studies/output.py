@@ -19,7 +19,7 @@ __all__ = ["to_csv", "write_tables"]
 
 
 def write_tables(path: Path, study: Study, book: Book) -> Path:
-    """Write ``README.md``, ``table.csv``, ``table.html`` and ``figures/*.svg`` beside the study file.
+    """Write `README.md`, `table.csv`, `table.html` and `figures/*.svg` beside the study file.
 
     Returns:
         The path of the Markdown page.
@@ -42,9 +42,9 @@ def write_tables(path: Path, study: Study, book: Book) -> Path:
 def to_csv(study: Study, summary: Summary) -> str:
     """The table as CSV.
 
-    Columns: ``method``, ``family``, one for each axis of the grid, ``metric`` (``role/name``), ``seeds``,
-    ``mean``, ``sd``, ``best`` (1 for the best mean of the metric over all methods), ``p`` (p-value of the
-    difference from the best, Welch's test with Holm's correction) and ``paper``, a paper's number for this
+    Columns: `method`, `family`, one for each axis of the grid, `metric` (`role/name`), `seeds`,
+    `mean`, `sd`, `best` (1 for the best mean of the metric over all methods), `p` (p-value of the
+    difference from the best, Welch's test with Holm's correction) and `paper`, a paper's number for this
     method and metric.
     """
     methods = {method.name: method for method in study.methods}

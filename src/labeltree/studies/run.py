@@ -52,10 +52,10 @@ class Task:
     """One run to train and, unless it is only a trial, to measure on the test split.
 
     Attributes:
-        method: method of the study.
-        trial: index of the trial whose settings the run uses.
-        seed: random seed of the run.
-        name: name of the run folder.
+        method: Method of the study.
+        trial: Index of the trial whose settings the run uses.
+        seed: Random seed of the run.
+        name: Name of the run folder.
         measured: True for reported runs; trials never use the test split.
     """
 
@@ -132,7 +132,7 @@ def measured_as(folder: RunFolder) -> str | None:
 
 
 def state_of(study: Study, task: Task, runs: Path) -> str:
-    """The state of a run on disk: ``measured``, ``trained``, ``begun`` or ``to do``."""
+    """The state of a run on disk: `measured`, `trained`, `begun` or `to do`."""
     folder = RunFolder(runs / task.name)
     if changed_sources(folder):
         return "to do"
@@ -146,7 +146,7 @@ def perform(study: Study, task: Task, runs: Path, *, progress_bar: bool = False)
     """Train or continue a run, and measure it on the test split if it is a reported run.
 
     A run of an earlier version of the study file, or of an objective whose source has changed, moves to
-    ``runs/replaced/``.
+    `runs/replaced/`.
     """
     recipe = study.recipe(task.method, task.settings, task.seed)
     if changed_sources(RunFolder(runs / task.name)):
@@ -167,7 +167,7 @@ def _keep(_: DataSummary) -> None:
 
 
 def collect(study: Study, task: Task, runs: Path) -> dict[str, Any]:
-    """Read from a run folder its row of the results or, for a trial, the best validation ``value``."""
+    """Read from a run folder its row of the results or, for a trial, the best validation `value`."""
     folder = RunFolder(runs / task.name)
     history = folder.read_history()
     if not task.measured:
@@ -207,13 +207,13 @@ def _measure_run(study: Study, folder: RunFolder, task: Task) -> None:
 def measure(
     study: Study, table: EmbeddingTable, source: Source, network: Network | None = None
 ) -> dict[str, Any]:
-    """Evaluate a table, and under ``transfer`` the study's other data set, as plain values.
+    """Evaluate a table, and under `transfer` the study's other data set, as plain values.
 
     Args:
-        study: study with the evaluation settings.
-        table: embeddings table of the samples.
-        source: the samples.
-        network: network whose encoder is transferred; None if there is no encoder.
+        study: Study with the evaluation settings.
+        table: Embeddings table of the samples.
+        source: The samples.
+        network: Network whose encoder is transferred; None if there is no encoder.
     """
     metrics = evaluate(table, source.taxonomy, settings=study.evaluation_settings).to_dict()
     if not study.transfer or network is None:
@@ -237,7 +237,7 @@ def _other_source(recipe: Recipe, transfer: dict[str, Any], source: Source) -> S
 
 
 def scores_of(metrics: dict[str, Any]) -> dict[str, float | None]:
-    """Metric values by ``role/metric``; values by depth have keys ``protocol/accuracy at depth d``."""
+    """Metric values by `role/metric`; values by depth have keys `protocol/accuracy at depth d`."""
     (method,) = metrics["methods"].values()
     scores = {f"{role}/{name}": v for role, part in method["scores"].items() for name, v in part.items()}
     for protocol, values in method["by_depth"].items():
@@ -252,7 +252,7 @@ def scores_of(metrics: dict[str, Any]) -> dict[str, float | None]:
 
 
 def _set_aside(run: Path) -> None:
-    """Move a run with outdated settings to ``replaced/``, replacing an earlier run of the same name there."""
+    """Move a run with outdated settings to `replaced/`, replacing an earlier run of the same name there."""
     aside = run.parent / "replaced" / run.name
     with lock_folder(run):
         shutil.rmtree(aside, ignore_errors=True)

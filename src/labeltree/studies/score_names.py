@@ -21,10 +21,10 @@ _DEPTH = re.compile(r"(?<=depth[ _])\d+$")
 
 
 def standard_scores(recall_ks: Sequence[int] = EvaluationSettings.recall_ks) -> dict[str, tuple[str, ...]]:
-    """The metrics of each role that an evaluation has without further protocols; ``1`` is any depth.
+    """The metrics of each role that an evaluation has without further protocols; `1` is any depth.
 
     Args:
-        recall_ks: the k of recall@k.
+        recall_ks: The k of recall@k.
     """
     searched = (*(f"recall_at_{k}" for k in recall_ks), *_RANKINGS)
     own = tuple(f"own_{name}" for name in _ANSWERS)
@@ -49,12 +49,12 @@ def standard_scores(recall_ks: Sequence[int] = EvaluationSettings.recall_ks) -> 
 
 
 def score_name(column: str) -> str:
-    """The name of a score as standard results have it: ``features/recall_at_1`` for ``features/recall@1``."""
+    """The name of a score as standard results have it: `features/recall_at_1` for `features/recall@1`."""
     return column.replace("@", "_at_")
 
 
 def find_score(column: str, known: Iterable[str]) -> str | None:
-    """The one of these scores that is meant, however its ``@`` is written; None if there is none."""
+    """The one of these scores that is meant, however its `@` is written; None if there is none."""
     return {score_name(name): name for name in known}.get(score_name(column))
 
 
@@ -66,13 +66,13 @@ def check_score(
     The scores of a further protocol are known only once it has run: see `missing_scores`.
 
     Args:
-        what: the section of the study file, for the message.
-        column: the score, as ``role/metric``.
-        settings: the study's evaluation.
-        transfer: the study's other data set, if it has one.
+        what: The section of the study file, for the message.
+        column: The score, as `role/metric`.
+        settings: The study's evaluation.
+        transfer: The study's other data set, if it has one.
 
     Raises:
-        ValueError: if no run of the study can have this score; the message names the nearest that there is.
+        ValueError: If no run of the study can have this score; the message names the nearest that there is.
     """
     scores = standard_scores(settings.recall_ks)
     moved = column.startswith("transfer ")

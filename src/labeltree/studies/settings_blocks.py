@@ -19,9 +19,9 @@ def settings_blocks(
     """A table of the methods' settings, and sentences about the axes of the grid.
 
     Args:
-        study: plan of the study.
-        results: the rows of the results; ``objective`` is there if the samples chose it.
-        choices: for each method with trials, these and the index of the chosen one.
+        study: Plan of the study.
+        results: The rows of the results; `objective` is there if the samples chose it.
+        choices: For each method with trials, these and the index of the chosen one.
     """
     rows = []
     for family in study.families:

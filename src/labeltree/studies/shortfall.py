@@ -20,13 +20,13 @@ class Shortfall:
     """A method beside the best other method of a column.
 
     Attributes:
-        column: the column, as ``role/metric``.
-        best: the other method with the best mean of the column.
-        mean: by how much the method is behind it, in the column's own unit, mean over the seeds of both;
+        column: The column, as `role/metric`.
+        best: The other method with the best mean of the column.
+        mean: By how much the method is behind it, in the column's own unit, mean over the seeds of both;
             below 0 if it is ahead, NaN without a seed in common.
-        upper: upper limit of the one-sided 95 % interval of that mean: paired t over the seeds; NaN with
+        upper: Upper limit of the one-sided 95 % interval of that mean: paired t over the seeds; NaN with
             fewer than two seeds in common, or if the method lacks seeds that others have.
-        margin: the shortfall up to which a method counts as not behind.
+        margin: The shortfall up to which a method counts as not behind.
     """
 
     column: str
@@ -49,14 +49,14 @@ class Shortfall:
 def shortfalls(
     summary: Summary, methods: Sequence[str], margins: Mapping[str, float]
 ) -> dict[str, list[Shortfall]]:
-    """The shortfalls of every method in every column of ``margins`` that it and another method have.
+    """The shortfalls of every method in every column of `margins` that it and another method have.
 
     Not every method has every column: without a classifier there are no answers of its own.
 
     Args:
-        summary: the results of a study.
-        methods: the methods that are compared, such as all but the baselines.
-        margins: margin of each column, above 0.
+        summary: The results of a study.
+        methods: The methods that are compared, such as all but the baselines.
+        margins: Margin of each column, above 0.
     """
     by_method: dict[str, list[Shortfall]] = {name: [] for name in methods}
     for column, margin in margins.items():

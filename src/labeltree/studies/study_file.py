@@ -30,7 +30,7 @@ def read_study(path: str | Path) -> Study:
     """Read a study file (YAML).
 
     Raises:
-        StudyError: if a key is missing or unknown, or the methods do not have equally many trials.
+        StudyError: If a key is missing or unknown, or the methods do not have equally many trials.
     """
     content = read_sections(path)
     try:
@@ -150,14 +150,14 @@ def _fill_score_names(study: Study) -> Study:
 
 
 def _axes(content: Mapping[str, Any]) -> list[Axis]:
-    """The axes of a study file's ``grid``.
+    """The axes of a study file's `grid`.
 
     An axis has one of three forms: a list of values of the setting that the axis is named after;
-    ``{of: [settings], values: [...]}``, where each method uses the settings that apply to it; or
-    ``{points: {label: settings}}``.
+    `{of: [settings], values: [...]}`, where each method uses the settings that apply to it; or
+    `{points: {label: settings}}`.
 
     Raises:
-        ValueError: if an axis has none of these forms, or fewer than two different points.
+        ValueError: If an axis has none of these forms, or fewer than two different points.
     """
     return [_axis(str(name), entry) for name, entry in content.items()]
 
@@ -213,10 +213,10 @@ def _points(axes: Sequence[Axis]) -> Iterator[tuple[Point, dict[str, Any]]]:
 
 
 def _paper_tables(content: Sequence[Mapping[str, Any]], methods: Sequence[str]) -> list[PaperTable]:
-    """The ``paper`` section of a study file.
+    """The `paper` section of a study file.
 
     Raises:
-        ValueError: if an entry has missing or unknown keys, or a row is not a method of the study or not a
+        ValueError: If an entry has missing or unknown keys, or a row is not a method of the study or not a
             number.
     """
     tables = []

@@ -40,12 +40,12 @@ def study_blocks(
     """The parts of the page, in order.
 
     Args:
-        path: path of the study file; a ``FINDINGS.md`` in the same folder is included.
-        study: plan of the study.
-        results: one entry per run: ``method``, ``seed``, ``scores`` and, if trained, ``train_seconds``.
-        choices: for each method, its trials with their validation values and the index of the chosen one;
+        path: Path of the study file; a `FINDINGS.md` in the same folder is included.
+        study: Plan of the study.
+        results: One entry per run: `method`, `seed`, `scores` and, if trained, `train_seconds`.
+        choices: For each method, its trials with their validation values and the index of the chosen one;
             empty if each method has one setting.
-        failures: dictionaries with ``run`` and ``error`` for each failed run.
+        failures: Dictionaries with `run` and `error` for each failed run.
     """
     summary = Summary(results)
     blocks: list[Block] = [Heading(study.title, 1)]
@@ -107,7 +107,7 @@ def _typed_path(path: Path) -> Path:
 
 
 def _program(study: Study) -> str:
-    """The program that makes the study: a script if that registers an objective, else ``labeltree``."""
+    """The program that makes the study: a script if that registers an objective, else `labeltree`."""
     alone = [entry for entry in study.own_objectives(study.methods) if not entry.origin.is_found]
     script = getattr(sys.modules.get("__main__"), "__file__", None)
     return f"python {Path(script).name}" if alone and script else "labeltree"

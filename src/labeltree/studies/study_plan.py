@@ -32,8 +32,8 @@ class Axis:
     """One axis of a grid.
 
     Attributes:
-        name: name of the axis in figures and tables.
-        points: settings of a method at each point, by label.
+        name: Name of the axis in figures and tables.
+        points: Settings of a method at each point, by label.
     """
 
     name: str
@@ -45,10 +45,10 @@ class PaperTable:
     """One column of a paper's table.
 
     Attributes:
-        source: paper, table and measure, as a heading.
-        data: the data and scale of the paper's numbers.
-        column: the most similar score of this study, as ``role/metric``.
-        rows: the paper's numbers as printed, by name of this study's method.
+        source: Paper, table and measure, as a heading.
+        data: The data and scale of the paper's numbers.
+        column: The most similar score of this study, as `role/metric`.
+        rows: The paper's numbers as printed, by name of this study's method.
         lower: True if smaller values are better.
     """
 
@@ -64,11 +64,11 @@ class Method:
     """One row of a study's table.
 
     Attributes:
-        name: name in the table.
-        settings: settings that differ from the shared recipe; keys may be dotted (``hwc.alpha``). In the file
-            they may start from a ``recipe``, a path relative to the study's folder.
-        trials: further settings, one dictionary per trial; the best on validation is used for all seeds.
-        family: the method of the study file that this point of the grid belongs to; without a grid, ``name``.
+        name: Name in the table.
+        settings: Settings that differ from the shared recipe; keys may be dotted (`hwc.alpha`). In the file
+            they may start from a `recipe`, a path relative to the study's folder.
+        trials: Further settings, one dictionary per trial; the best on validation is used for all seeds.
+        family: The method of the study file that this point of the grid belongs to; without a grid, `name`.
         point: (axis, label) pairs; empty if the method does not vary along the grid.
     """
 
@@ -84,23 +84,23 @@ class Study:
     """Methods × grid × seeds on one data set under one budget.
 
     Attributes:
-        title: title of the table.
-        shared: the settings that all runs have in common.
-        methods: the rows of the table, one for each method and point of the grid.
-        seeds: seeds of the reported runs.
-        trial_seed: seed of the trials. If it is one of ``seeds``, the chosen trial serves as that seed's run.
-        select: the validation metric (a column of the history) by which a method's trial is chosen; empty if
+        title: Title of the table.
+        shared: The settings that all runs have in common.
+        methods: The rows of the table, one for each method and point of the grid.
+        seeds: Seeds of the reported runs.
+        trial_seed: Seed of the trials. If it is one of `seeds`, the chosen trial serves as that seed's run.
+        select: The validation metric (a column of the history) by which a method's trial is chosen; empty if
             methods have no trials.
-        evaluation: fields of `EvaluationSettings` that differ from their defaults.
-        baselines: ``raw`` (the raw samples) and ``start`` (the encoder at the start of training).
-        grid: the axes that methods vary along.
-        columns: the scores in the figures and tables of a grid, as ``role/metric``; without a grid, the
+        evaluation: Fields of `EvaluationSettings` that differ from their defaults.
+        baselines: `raw` (the raw samples) and `start` (the encoder at the start of training).
+        grid: The axes that methods vary along.
+        columns: The scores in the figures and tables of a grid, as `role/metric`; without a grid, the
             scores in the first table.
-        transfer: another data set on which every frozen encoder is measured as well: ``data`` and the
+        transfer: Another data set on which every frozen encoder is measured as well: `data` and the
             settings that select its samples.
-        claim: the claim under test, in one sentence with its source.
-        paper: numbers of a paper, shown beside this study's.
-        margins: for columns (``role/metric``), how far a method may be behind the best one and still count as
+        claim: The claim under test, in one sentence with its source.
+        paper: Numbers of a paper, shown beside this study's.
+        margins: For columns (`role/metric`), how far a method may be behind the best one and still count as
             not behind; see `labeltree.studies.shortfall`.
     """
 
@@ -175,7 +175,7 @@ class Study:
     ) -> dict[str, Any]:
         """The defaults of all settings that the study does not set, on which a run also depends.
 
-        Recipe settings have dotted names; evaluation settings begin with ``evaluation.``. Values ``auto`` are
+        Recipe settings have dotted names; evaluation settings begin with `evaluation.`. Values `auto` are
         not resolved.
         """
         given = {_spell(key) for key in _dot(self.settings(method, trial, seed))}
@@ -203,10 +203,10 @@ class Study:
         return [entry for entry in terms.values() if not entry.origin.is_ours]
 
     def only(self, patterns: Sequence[str]) -> list[Method]:
-        """The methods whose name or family matches a pattern (with ``*`` and ``?``); () = all.
+        """The methods whose name or family matches a pattern (with `*` and `?`); () = all.
 
         Raises:
-            StudyError: if a pattern matches no method.
+            StudyError: If a pattern matches no method.
         """
         kept: list[Method] = []
         for pattern in patterns or ("*",):
@@ -218,9 +218,9 @@ class Study:
 
 
 def changed_defaults(then: Mapping[str, Any] | None, now: Mapping[str, Any]) -> list[str]:
-    """Phrases like ``hwc.alpha was 0.5 and is 0.0``, for settings in both ``then`` and ``now``.
+    """Phrases like `hwc.alpha was 0.5 and is 0.0`, for settings in both `then` and `now`.
 
-    New settings are ignored, since their defaults change nothing; ``then`` is None if it was not recorded.
+    New settings are ignored, since their defaults change nothing; `then` is None if it was not recorded.
     """
     if then is None:
         return []
@@ -237,7 +237,7 @@ def _dot(settings: Mapping[str, Any], prefix: str = "") -> list[str]:
 
 
 def _spell(key: str) -> str:
-    """The canonical spelling of a setting, since objective names may be written with ``-`` or ``_``."""
+    """The canonical spelling of a setting, since objective names may be written with `-` or `_`."""
     return key.replace("-", "_")
 
 

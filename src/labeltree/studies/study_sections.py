@@ -42,7 +42,7 @@ def read_sections(path: str | Path) -> dict[str, Any]:
     """Read the sections of a study file (YAML).
 
     Raises:
-        StudyError: if a section is missing, unknown, or of another type.
+        StudyError: If a section is missing, unknown, or of another type.
     """
     content = read_yaml(path, _STUDY)
     try:

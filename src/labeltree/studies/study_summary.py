@@ -61,12 +61,12 @@ class Entry:
     """One cell of a table.
 
     Attributes:
-        mean: mean over the seeds, rounded to four digits so that bold type does not depend on hidden digits.
-        sd: standard deviation over the seeds (n − 1); None with one seed.
-        n: number of seeds.
+        mean: Mean over the seeds, rounded to four digits so that bold type does not depend on hidden digits.
+        sd: Standard deviation over the seeds (n − 1); None with one seed.
+        n: Number of seeds.
         best: True if no compared mean is better; False everywhere if all values are equal.
-        p: corrected p-value of the difference from the best; NaN if it cannot be tested or there is no best.
-        fewest: number of seeds of this entry or of the best, whichever has fewer.
+        p: Corrected p-value of the difference from the best; NaN if it cannot be tested or there is no best.
+        fewest: Number of seeds of this entry or of the best, whichever has fewer.
     """
 
     mean: float
@@ -86,7 +86,7 @@ class Summary:
     """The results of a study, by method and column.
 
     Args:
-        results: one entry per run: ``method``, ``seed``, ``scores``; None and NaN are undefined.
+        results: One entry per run: `method`, `seed`, `scores`; None and NaN are undefined.
     """
 
     def __init__(self, results: Sequence[dict[str, Any]]) -> None:
@@ -155,10 +155,10 @@ class Difference:
     """How far the mean of one method is ahead of another's in a column.
 
     Attributes:
-        mean: difference of the means over the seeds, above 0 if the first method is better.
-        error: its standard error, that of Welch's test; NaN with one seed.
+        mean: Difference of the means over the seeds, above 0 if the first method is better.
+        error: Its standard error, that of Welch's test; NaN with one seed.
         p: p-value of Welch's two-sided test, corrected for the other methods by Holm; NaN if not tested.
-        fewest: number of seeds of the method with fewer.
+        fewest: Number of seeds of the method with fewer.
     """
 
     mean: float
@@ -225,7 +225,7 @@ def p_against_best(values: Mapping[str, Sequence[float]], *, lower: bool) -> dic
     """Corrected p-values of all methods against the method with the best mean, whose own value is 1.
 
     Args:
-        values: values over the seeds by method; methods without values are left out.
+        values: Values over the seeds by method; methods without values are left out.
         lower: True if smaller values are better.
     """
     means = {name: float(np.mean(known)) for name, known in values.items() if len(known)}

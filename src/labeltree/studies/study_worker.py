@@ -1,6 +1,6 @@
 """Perform many runs, one after the other in this process or each in a process of its own.
 
-Such a process is ``python -m labeltree.studies.study_worker FILE run|trial NAME TRIAL``.
+Such a process is `python -m labeltree.studies.study_worker FILE run|trial NAME TRIAL`.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ def jobs_for(study: Study, methods: Sequence[Method], jobs: int | None) -> tuple
     Processes of their own know what labeltree and installed packages register, and nothing else.
 
     Args:
-        study: the study.
-        methods: the methods to run.
-        jobs: the number asked for; None = the default.
+        study: The study.
+        methods: The methods to run.
+        jobs: The number asked for; None = the default.
     """
     wanted = default_jobs() if jobs is None else jobs
     if wanted < 1:

@@ -37,7 +37,7 @@ def as_nodes(nodes: NodesLike, num_nodes: int, argument: str = "nodes") -> Tenso
     """Return node ids as an int64 tensor of the same shape, on the same device.
 
     Raises:
-        TaxonomyError: if they are not integers, or not between -1 and num_nodes - 1.
+        TaxonomyError: If they are not integers, or not between -1 and num_nodes - 1.
     """
     tensor = torch.as_tensor(nodes)
     if tensor.numel() == 0:
@@ -60,7 +60,7 @@ def as_node(node: int, num_nodes: int) -> int:
     """Return one existing node as an int.
 
     Raises:
-        TaxonomyError: if it is not an integer from 0 to num_nodes - 1.
+        TaxonomyError: If it is not an integer from 0 to num_nodes - 1.
     """
     value = node if type(node) is int else int(as_nodes(node, num_nodes, "node"))
     if not 0 <= value < num_nodes:
@@ -102,8 +102,8 @@ def warn_of_class_numbers(owner: object, name: str, nodes: Tensor) -> None:
     Code that `torch.compile` traces is not checked.
 
     Args:
-        owner: the loss or taxonomy whose calls are counted.
-        name: name of the argument.
+        owner: The loss or taxonomy whose calls are counted.
+        name: Name of the argument.
         nodes: (n,) the labels, -1 where missing.
     """
     if torch.compiler.is_compiling() or trusted(owner):

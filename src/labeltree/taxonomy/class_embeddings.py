@@ -35,8 +35,8 @@ def as_classes(classes: NodesLike | None, taxonomy: Graph) -> Tensor:
     """The classes as distinct nodes (C,); None means all leaves.
 
     Raises:
-        TaxonomyError: if a class is not a node, is missing, is the root or occurs twice.
-        ValueError: if the shape is not (C,), or there are no classes.
+        TaxonomyError: If a class is not a node, is missing, is the root or occurs twice.
+        ValueError: If the shape is not (C,), or there are no classes.
     """
     if classes is None:
         return taxonomy.leaves
@@ -252,7 +252,7 @@ def _normalize(tree: Graph, vectors: Tensor, classes: Tensor) -> Tensor:
     """The vectors (C, D) scaled to unit length.
 
     Raises:
-        TaxonomyError: if a vector is 0; the message names its class.
+        TaxonomyError: If a vector is 0; the message names its class.
     """
     length = vectors.norm(dim=1, keepdim=True)
     empty = torch.nonzero(length[:, 0] < 1e-7).flatten()

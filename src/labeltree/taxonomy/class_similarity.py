@@ -18,7 +18,7 @@ SIMILARITIES: tuple[Similarity, ...] = get_args(Similarity)
 
 
 def check_tree_share(tree: object) -> None:
-    """Raise a ValueError unless ``tree`` is a number from 0 to 1."""
+    """Raise a ValueError unless `tree` is a number from 0 to 1."""
     check_number("tree", tree, "a number from 0 (no tree) to 1 (the tree alone)", 0, 1)
 
 
@@ -29,20 +29,20 @@ def class_similarity(
 
     S is 1 − height(lca)/H (Barz & Denzler 2019, Eq. 1) or depth(lca)/L (ρ of Zhang et al. 2022), with ones
     on the diagonal. Both are sums over common ancestors, so that G is positive definite on every tree: the
-    rows of its Cholesky factor are embeddings of the classes. At ``height`` and tree = 1 these are
+    rows of its Cholesky factor are embeddings of the classes. At `height` and tree = 1 these are
     `Taxonomy.class_embeddings`, for classes that are leaves.
 
     Args:
-        classes: ``(c,)`` distinct nodes, none missing and none above another.
-        taxonomy: of the classes.
-        similarity: ``height`` or ``depth``.
-        tree: from 0 (classes are equal or different) to 1 (the tree alone).
+        classes: `(c,)` distinct nodes, none missing and none above another.
+        taxonomy: Of the classes.
+        similarity: `height` or `depth`.
+        tree: From 0 (classes are equal or different) to 1 (the tree alone).
 
     Returns:
-        ``(c, c)`` float64.
+        `(c, c)` float64.
 
     Raises:
-        ValueError: if ``tree`` is not in [0, 1], or the similarity is unknown.
+        ValueError: If `tree` is not in [0, 1], or the similarity is unknown.
     """
     check_tree_share(tree)
     check_choice("similarity", similarity, SIMILARITIES)

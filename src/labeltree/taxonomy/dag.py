@@ -39,13 +39,13 @@ class TaxonomyDAG(Graph):
 
     Args:
         names: a name for each node, in any order of nodes.
-        parents: for each node, the indices of its parents in `names`; none for the root.
+        parents: For each node, the indices of its parents in `names`; none for the root.
 
     Its attributes are those of `Graph`: `names`, `main_parent`, `depth`, `height`, `is_leaf`, `leaves`,
     `num_nodes`, `num_edges`, `num_leaves`, `max_depth` (L) and `max_height` (H).
 
     Raises:
-        TaxonomyError: if the nodes do not form a DAG with one root; the message says what is wrong.
+        TaxonomyError: If the nodes do not form a DAG with one root; the message says what is wrong.
 
     Example:
         >>> edges = [("vehicle", "thing"), ("golf", "thing"), ("car", "vehicle"), ("ball", "golf")]
@@ -77,7 +77,7 @@ class TaxonomyDAG(Graph):
         """The DAG as a `Taxonomy`, with the same nodes.
 
         Raises:
-            TaxonomyError: if a node has several parents.
+            TaxonomyError: If a node has several parents.
         """
         if not self.is_tree:
             node = int(np.flatnonzero(self.numbering.num_parents > 1)[0])
@@ -108,15 +108,15 @@ class TaxonomyDAG(Graph):
 
         Args:
             rule: `odir` or `yolo9000`.
-            frequencies: for `odir`, (N,) number of training samples labelled with each node; None means 0 for
+            frequencies: For `odir`, (N,) number of training samples labelled with each node; None means 0 for
                 all.
-            classes: for `yolo9000`, (C,) nodes that must stay; None means the leaves.
+            classes: For `yolo9000`, (C,) nodes that must stay; None means the leaves.
 
         Returns:
             The tree, and the node in the tree of each node of the DAG, (N,), -1 if it was dropped.
 
         Raises:
-            ValueError: for an unknown rule, or an argument that belongs to the other rule.
+            ValueError: For an unknown rule, or an argument that belongs to the other rule.
         """
         check_choice("rule", rule, ProjectionRule)
         other = ("classes", classes) if rule == "odir" else ("frequencies", frequencies)
@@ -142,7 +142,7 @@ class TaxonomyDAG(Graph):
             (C, C) float64, the lower Cholesky factor of the similarities.
 
         Raises:
-            TaxonomyError: if a class is missing, given twice or not a leaf; or if there are no such vectors
+            TaxonomyError: If a class is missing, given twice or not a leaf; or if there are no such vectors
                 (the message names the classes that prevent them). They always exist for a tree made by
                 `project`.
         """
@@ -153,7 +153,7 @@ class TaxonomyDAG(Graph):
         which edges are redundant because a longer path implies them.
 
         Args:
-            nodes: labels of samples ``(n,)``, to count those of classes such as ``unknown``.
+            nodes: Labels of samples `(n,)`, to count those of classes such as `unknown`.
         """
         return [*review_parents(self), *review(self, nodes)]
 
@@ -161,8 +161,8 @@ class TaxonomyDAG(Graph):
         """The DAG as indented text. A node stands under each parent; its subtree is shown only once.
 
         Args:
-            max_depth: the depth of the finest nodes shown (None: all, down to depth 200).
-            max_children: largest number of children of each node shown (None: all).
+            max_depth: The depth of the finest nodes shown (None: all, down to depth 200).
+            max_children: Largest number of children of each node shown (None: all).
         """
         return render(self, max_depth, max_children)
 
@@ -171,12 +171,12 @@ def check_tree(what: str, taxonomy: object) -> Taxonomy:
     """Return the taxonomy if it is a tree.
 
     Args:
-        what: what needs one, in the plural.
-        taxonomy: what was given.
+        what: What needs one, in the plural.
+        taxonomy: What was given.
 
     Raises:
-        TaxonomyError: if it is a DAG.
-        TypeError: if it is no taxonomy.
+        TaxonomyError: If it is a DAG.
+        TypeError: If it is no taxonomy.
     """
     if isinstance(taxonomy, Taxonomy):
         return taxonomy
@@ -198,11 +198,11 @@ def load_taxonomy(path: str | os.PathLike[str], root_name: str | None = "root") 
     """Read a taxonomy file: a `Taxonomy` if every node has one parent, else a `TaxonomyDAG`.
 
     Args:
-        path: as for `Taxonomy.from_file` and `TaxonomyDAG.from_file`.
-        root_name: the name of the root above nested names or paths; None if they begin with the root.
+        path: As for `Taxonomy.from_file` and `TaxonomyDAG.from_file`.
+        root_name: The name of the root above nested names or paths; None if they begin with the root.
 
     Raises:
-        TaxonomyError: if the file is missing, unreadable or holds neither.
+        TaxonomyError: If the file is missing, unreadable or holds neither.
     """
     return read_taxonomy(path, root_name, tree_or_dag, several_parents=True)
 

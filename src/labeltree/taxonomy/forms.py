@@ -35,22 +35,22 @@ def read_form(
     """Read a file of a form that the file alone does not tell.
 
     Args:
-        path: the file.
+        path: The file.
         form: `google` (Google's product taxonomy), `breadcrumbs` (lines or a column of `A > B > C`), `codes`
             (lines or a column of codes, whose beginnings are their parents' codes), `rf2` (SNOMED CT's
             relationship file) or `edges` (a table with a column for a child and one for its parent).
-        levels: of `codes`, the lengths of each level (`1,3,4`, letters and digits), or the name of one of
+        levels: Of `codes`, the lengths of each level (`1,3,4`, letters and digits), or the name of one of
             `SCHEMES`; by default found from the codes.
-        describe: of `codes`, whether descriptions follow the codes in the names of nodes.
-        separator: of `breadcrumbs`; by default found.
-        column: of `breadcrumbs` and `codes`, the column that holds them; by default found or the first.
-        descriptions: of `rf2`, the description file; of `edges`, the column of names; of `codes`, the column
+        describe: Of `codes`, whether descriptions follow the codes in the names of nodes.
+        separator: Of `breadcrumbs`; by default found.
+        column: Of `breadcrumbs` and `codes`, the column that holds them; by default found or the first.
+        descriptions: Of `rf2`, the description file; of `edges`, the column of names; of `codes`, the column
             of descriptions, which turns `describe` on.
-        child: of `edges`, the column of the child; by default found.
-        parent: of `edges`, the column of the parent; by default found.
+        child: Of `edges`, the column of the child; by default found.
+        parent: Of `edges`, the column of the parent; by default found.
 
     Raises:
-        TaxonomyError: if the file cannot be read as this form; all errors name the file.
+        TaxonomyError: If the file cannot be read as this form; all errors name the file.
     """
     text = read_text(path)
     try:
@@ -94,7 +94,7 @@ def code_scheme(levels: str | None) -> CodeScheme | None:
     """The scheme of a name or of lengths such as `1,3,4`; None for None.
 
     Raises:
-        TaxonomyError: if it is neither.
+        TaxonomyError: If it is neither.
     """
     if levels is None or levels.casefold() in SCHEMES:
         return None if levels is None else SCHEMES[levels.casefold()]

@@ -28,10 +28,10 @@ class LabelIndex:
     a leading `/` is never read as a name; `/` alone is the root.
 
     Args:
-        names: the name of each node.
-        main_parent: for each node the parent that `path` uses, -1 for the root.
-        parents: the parent of each edge; in a DAG every path of a node is accepted.
-        children: the child of each edge.
+        names: The name of each node.
+        main_parent: For each node the parent that `path` uses, -1 for the root.
+        parents: The parent of each edge; in a DAG every path of a node is accepted.
+        children: The child of each edge.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class LabelIndex:
         """The only node that a label refers to.
 
         Raises:
-            TaxonomyError: if there is no such node (the message gives similar names) or several (their
+            TaxonomyError: If there is no such node (the message gives similar names) or several (their
                 paths).
         """
         node = self._find(label)

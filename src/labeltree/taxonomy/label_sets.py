@@ -23,7 +23,7 @@ __all__ = [
 
 
 def finest_labels(nodes: Tensor, taxonomy: Taxonomy) -> Tensor:
-    """Mask of the labels with no other label below them, ``(num_nodes,)`` bool."""
+    """Mask of the labels with no other label below them, `(num_nodes,)` bool."""
     finest = torch.zeros(taxonomy.num_nodes, dtype=torch.bool)
     finest[finest_classes(nodes, taxonomy)] = True
     return finest
@@ -41,7 +41,7 @@ def finest_classes(labels: Tensor, taxonomy: Taxonomy) -> Tensor:
 
 
 def covered_nodes(nodes: Tensor, taxonomy: Taxonomy) -> Tensor:
-    """Mask of the labels and all nodes above them, ``(num_nodes,)`` bool; no label may be missing."""
+    """Mask of the labels and all nodes above them, `(num_nodes,)` bool; no label may be missing."""
     covered = torch.zeros(taxonomy.num_nodes, dtype=torch.bool)
     above = taxonomy.ancestors[torch.unique(nodes)]
     covered[above[above >= 0]] = True
@@ -54,8 +54,8 @@ def shared_depth(classes: Tensor, tree: Taxonomy) -> int:
     At these depths no prediction among the classes can be wrong, so accuracy and recall are not defined.
 
     Args:
-        classes: ``(c,)`` nodes, none missing and none above another; a node may occur several times.
-        tree: the tree of the nodes.
+        classes: `(c,)` nodes, none missing and none above another; a node may occur several times.
+        tree: The tree of the nodes.
 
     Example:
         >>> tree = Taxonomy.from_paths([("life", "cat"), ("life", "dog")])
@@ -85,7 +85,7 @@ def shared_note(
 
 
 def labels_by_row(nodes: Tensor, rows: Tensor, count: int) -> Tensor:
-    """Labels ``(m,)`` of rows ``(m,)`` as a table ``(count, k)``, a row each, filled up with −1.
+    """Labels `(m,)` of rows `(m,)` as a table `(count, k)`, a row each, filled up with −1.
 
     Missing labels are left out; k is the largest number of labels of a row, at least 1.
 
@@ -104,13 +104,13 @@ def labels_by_row(nodes: Tensor, rows: Tensor, count: int) -> Tensor:
 
 
 def distinct_labels(label_sets: Tensor, tree: Taxonomy) -> Tensor:
-    """The labels ``(n, k)`` of each sample without repetitions and without labels above another of them.
+    """The labels `(n, k)` of each sample without repetitions and without labels above another of them.
 
     Labels of a row are in ascending order, filled up with −1; k shrinks to the largest number left.
 
     Args:
-        label_sets: ``(n, k)`` nodes, −1 where there is none.
-        tree: the tree of the labels.
+        label_sets: `(n, k)` nodes, −1 where there is none.
+        tree: The tree of the labels.
 
     Example:
         >>> tree = Taxonomy.from_paths([("animal", "dog"), ("plant",)])
@@ -128,7 +128,7 @@ def distinct_labels(label_sets: Tensor, tree: Taxonomy) -> Tensor:
 
 
 def common_ancestors(label_sets: Tensor, tree: Taxonomy) -> Tensor:
-    """The lowest common ancestor ``(n,)`` of the labels ``(n, k)`` of each sample, −1 where it has none."""
+    """The lowest common ancestor `(n,)` of the labels `(n, k)` of each sample, −1 where it has none."""
     common = label_sets[:, 0]
     for column in label_sets.unbind(1)[1:]:
         both = (common >= 0) & (column >= 0)

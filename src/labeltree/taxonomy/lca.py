@@ -27,7 +27,7 @@ class RangeMinima:
     of them lie below it, and one of them is its child. (If u is an ancestor of v, this is u itself.)
 
     Args:
-        parent: parents in preorder, shape (N,), -1 for the root.
+        parent: Parents in preorder, shape (N,), -1 for the root.
     """
 
     def __init__(self, parent: Tensor) -> None:
@@ -68,12 +68,12 @@ class AncestorSets:
 
     Attributes:
         first: (N+1,) index in `rank` of the first ancestor of each node.
-        rank: the ancestors, as ranks in the order by height and number.
-        edges: number of edges of the shortest path up to each ancestor.
+        rank: The ancestors, as ranks in the order by height and number.
+        edges: Number of edges of the shortest path up to each ancestor.
         node: (N,) the node of each rank.
 
     Raises:
-        TaxonomyError: if there are too many pairs to hold in memory.
+        TaxonomyError: If there are too many pairs to hold in memory.
     """
 
     def __init__(self, start: IntArray, parents: IntArray, height: IntArray) -> None:

@@ -46,22 +46,22 @@ class NamedGraph:
     ancestor of least height is a lowest one. On a DAG a child may be no deeper than one of its parents.
 
     Args:
-        entries: names and edges of the nodes, in any order.
+        entries: Names and edges of the nodes, in any order.
 
     Attributes:
-        names: the name of each node.
+        names: The name of each node.
         num_nodes: N, the number of nodes, including the root.
         num_edges: E, the number of edges.
-        num_leaves: number of leaves.
+        num_leaves: Number of leaves.
         max_depth: L, the largest depth of a node.
         max_height: H, the height of the root.
-        release: what people call this version of the taxonomy, such as ``2024``; None if nobody said. It
+        release: What people call this version of the taxonomy, such as `2024`; None if nobody said. It
             matters neither for equality nor for `digest`, and only `.json` files keep it.
-        history: the versions up to this one, the earliest first; perhaps none.
-        numbering: the arrays behind the tensors, for what is done without torch.
+        history: The versions up to this one, the earliest first; perhaps none.
+        numbering: The arrays behind the tensors, for what is done without torch.
 
     Raises:
-        TaxonomyError: if the nodes do not form such a graph; the message says what is wrong and where.
+        TaxonomyError: If the nodes do not form such a graph; the message says what is wrong and where.
     """
 
     names: list[str]
@@ -138,11 +138,11 @@ class NamedGraph:
 
         Args:
             pairs: `(child, parent)`, each any hashable id. `(root, None)` may be given for the root.
-            root: the root's id; by default the one node without a parent.
-            names: the name of each id; by default the id written as text.
+            root: The root's id; by default the one node without a parent.
+            names: The name of each id; by default the id written as text.
 
         Raises:
-            TaxonomyError: if the pairs do not form a tree, or for a `TaxonomyDAG` a DAG with one root.
+            TaxonomyError: If the pairs do not form a tree, or for a `TaxonomyDAG` a DAG with one root.
         """
         return cls._of(entries_from_edges(pairs, root, names, several_parents=cls._several_parents))
 
@@ -162,11 +162,11 @@ class NamedGraph:
         Only `TaxonomyDAG` reads several parents of a node, from `.json`, `.csv` or `.tsv`.
 
         Args:
-            path: the file.
-            root_name: the name of the root above nested names or paths; None if they begin with the root.
+            path: The file.
+            root_name: The name of the root above nested names or paths; None if they begin with the root.
 
         Raises:
-            TaxonomyError: if the file is missing, unreadable or holds no such taxonomy; the message gives the
+            TaxonomyError: If the file is missing, unreadable or holds no such taxonomy; the message gives the
                 line.
         """
         return read_taxonomy(path, root_name, cls._of, cls._several_parents)
@@ -176,7 +176,7 @@ class NamedGraph:
         """Make the taxonomy from the plain data that `to_dict` returns.
 
         Raises:
-            TaxonomyError: if the data are not a saved taxonomy of this class.
+            TaxonomyError: If the data are not a saved taxonomy of this class.
         """
         return cls._of(entries_from_document(document, cls._several_parents))
 
@@ -189,11 +189,11 @@ class NamedGraph:
         """The same taxonomy under the name of a version; see `release` and `history`.
 
         Args:
-            release: such as ``2024``; None for no name.
-            history: the versions up to this one; None keeps those of this taxonomy.
+            release: Such as `2024`; None for no name.
+            history: The versions up to this one; None keeps those of this taxonomy.
 
         Raises:
-            TaxonomyError: if the release is empty or not one line of text.
+            TaxonomyError: If the release is empty or not one line of text.
         """
         release = None if release is None else checked_release(release)
         kept = self.history if history is None else tuple(history)
@@ -217,7 +217,7 @@ class NamedGraph:
         except the root's name.
 
         Raises:
-            TaxonomyError: if the suffix is unknown or the file cannot be written.
+            TaxonomyError: If the suffix is unknown or the file cannot be written.
         """
         write_taxonomy(path, self.entries(), self._several_parents)
 
@@ -247,7 +247,7 @@ class NamedGraph:
         """The node of a label: a unique name, or a path (`a/b/c` or a tuple of names).
 
         Raises:
-            TaxonomyError: if there is no such node (the message gives similar names) or several (their
+            TaxonomyError: If there is no such node (the message gives similar names) or several (their
                 paths).
         """
         return self._labels.find(label)
@@ -281,10 +281,10 @@ class NamedGraph:
         """The nodes of labels, int64 of shape (n,); -1 for a missing one (None, NaN or an empty string).
 
         Args:
-            labels: names or paths, as in `find`.
+            labels: Names or paths, as in `find`.
 
         Raises:
-            TaxonomyError: if a label is ambiguous or not in the taxonomy.
+            TaxonomyError: If a label is ambiguous or not in the taxonomy.
         """
         return self._labels.encode(labels)
 
@@ -298,7 +298,7 @@ class NamedGraph:
             class_names: a name or a path for each class, in the order of their numbers.
 
         Raises:
-            TaxonomyError: if one is missing, ambiguous (give its path), not in the taxonomy, or two classes
+            TaxonomyError: If one is missing, ambiguous (give its path), not in the taxonomy, or two classes
                 have the same node.
 
         Example:

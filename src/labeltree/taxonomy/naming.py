@@ -47,7 +47,7 @@ def clean_name(name: object, where: str) -> str:
     """Return the name without surrounding white space; an error begins with `where`.
 
     Raises:
-        TaxonomyError: if the name is empty, or not one line of text.
+        TaxonomyError: If the name is empty, or not one line of text.
     """
     text = str(name).strip() if not is_missing(name) else ""
     if not text:

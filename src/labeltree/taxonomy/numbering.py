@@ -19,14 +19,14 @@ class Numbering:
     """A tree or a DAG in topological order. Arrays with one entry per node have shape (N,).
 
     Attributes:
-        order: for each node, its index in the input.
+        order: For each node, its index in the input.
         parent_start: (N+1,) index in `parents` of the first parent of each node.
         parents: (E,) the parents of node 0, then of node 1, ...; ascending for each node.
         child_start: (N+1,) index in `children` of the first child of each node.
         children: (E,) the children of node 0, then of node 1, ...; ascending for each node.
-        main_parent: the parent nearest the root, ties going to the first; -1 for the root.
-        depth: number of edges of the shortest path from the root.
-        height: number of edges of the longest path down to a leaf.
+        main_parent: The parent nearest the root, ties going to the first; -1 for the root.
+        depth: Number of edges of the shortest path from the root.
+        height: Number of edges of the longest path down to a leaf.
     """
 
     order: IntArray
@@ -71,7 +71,7 @@ def number(names: Sequence[str], children: Sequence[int], parents: Sequence[int]
         parents: (E,) the parent of each edge.
 
     Raises:
-        TaxonomyError: if there is no root, more than one, or a cycle.
+        TaxonomyError: If there is no root, more than one, or a cycle.
     """
     below: list[list[int]] = [[] for _ in names]
     unnumbered = [0] * len(names)  # number of parents of each node that have no number yet

@@ -1,4 +1,4 @@
-"""Names that mean a missing label, such as ``unknown``: find them, and remove them from a tree."""
+"""Names that mean a missing label, such as `unknown`: find them, and remove them from a tree."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ REMAINDERS = _names("other|others|misc|misc.|miscellaneous|various|rest|remainde
 
 
 def plain_name(name: str) -> str:
-    """The form in which names are compared: lower case, with single spaces, ``_`` being a space.
+    """The form in which names are compared: lower case, with single spaces, `_` being a space.
 
     Example:
         >>> plain_name(" Not_Known ")
@@ -55,7 +55,7 @@ def plain_name(name: str) -> str:
 
 
 def placeholder_nodes(tree: Graph, known: frozenset[str] = PLACEHOLDERS) -> list[int]:
-    """The nodes with one of the names in `known`; if ``n/a`` was read as a path, the node ``n``.
+    """The nodes with one of the names in `known`; if `n/a` was read as a path, the node `n`.
 
     Example:
         >>> from labeltree.taxonomy import Taxonomy
@@ -67,7 +67,7 @@ def placeholder_nodes(tree: Graph, known: frozenset[str] = PLACEHOLDERS) -> list
 
 
 def _text(tree: Graph, node: int) -> str:
-    """The name of a node in the form to compare; ``n/a`` for a node ``n`` whose only child is ``a``."""
+    """The name of a node in the form to compare; `n/a` for a node `n` whose only child is `a`."""
     name = plain_name(tree.names[node])
     children = tree.children(node) if len(name) == 1 else []
     return f"{name}/{plain_name(tree.names[children[0]])}" if len(children) == 1 else name
@@ -78,7 +78,7 @@ def placeholder_sentences(tree: Graph, nodes: Tensor | None = None) -> list[str]
 
     Args:
         tree: The taxonomy.
-        nodes: Labels of samples ``(n,)``, -1 where missing, to count the samples of each class; None = no
+        nodes: Labels of samples `(n,)`, -1 where missing, to count the samples of each class; None = no
             count.
     """
     sentences = []
@@ -115,8 +115,8 @@ class MissingNames:
     """Names of classes that mean a missing label: a label is cut above the first such name.
 
     Args:
-        names: Names of classes at any depth, in upper or lower case (``unknown``, ``n/a``), or paths
-            (``mammal/other``) of single classes.
+        names: Names of classes at any depth, in upper or lower case (`unknown`, `n/a`), or paths
+            (`mammal/other`) of single classes.
 
     Raises:
         TaxonomyError: If a name is empty.
@@ -156,7 +156,7 @@ class MissingNames:
         return len(plain), None
 
     def cut(self, path: Sequence[str], samples: int = 1) -> tuple[str, ...]:
-        """The label cut above the first missing name; ``found`` counts the samples by missing name."""
+        """The label cut above the first missing name; `found` counts the samples by missing name."""
         depth, name = self.place(path)
         if name is not None:
             self.found[name] += samples
@@ -166,7 +166,7 @@ class MissingNames:
         """The tree without the classes of these names and all nodes below them.
 
         Returns:
-            The smaller tree; for each old node, ``(N,)``, the node that remains of its path, -1 if none does;
+            The smaller tree; for each old node, `(N,)`, the node that remains of its path, -1 if none does;
             and the missing name in its path, None if the node stays.
 
         Raises:

@@ -43,7 +43,7 @@ def nearest_root(dag: Graph, frequencies: NodesLike | None) -> list[int]:
     Ties go to the parent with more samples at or below it, then to the first by name.
 
     Args:
-        dag: the DAG to project.
+        dag: The DAG to project.
         frequencies: (N,) number of training samples labelled with each node; None means 0 for all.
     """
     weight = np.zeros(len(dag))
@@ -84,7 +84,7 @@ def yolo9000(dag: Graph, classes: NodesLike | None) -> list[int]:
     the smallest numbers. Nodes on no added path are left out.
 
     Args:
-        dag: the DAG to project.
+        dag: The DAG to project.
         classes: (C,) nodes that the tree must contain; None means the leaves.
     """
     if classes is None:

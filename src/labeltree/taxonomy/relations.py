@@ -54,7 +54,7 @@ def relation_code(kind: int, depth: int, max_depth: int) -> int:
     """The code of one kind of relation at one depth of the lowest common ancestor.
 
     Raises:
-        ValueError: if there is no such code.
+        ValueError: If there is no such code.
     """
     if kind == UNKNOWN and depth == 0:
         return unknown_relation(max_depth)
@@ -74,10 +74,10 @@ def relation_from_paths(paths_u: Tensor, nodes_u: Tensor, paths_v: Tensor, nodes
     nodes)`.
 
     Args:
-        paths_u: rows of `Taxonomy.paths`, shape (..., L); the row of a missing label may hold anything.
-        nodes_u: the labels themselves, shape (...); only whether they are missing (negative) matters.
-        paths_v: as paths_u, for the other side.
-        nodes_v: as nodes_u, for the other side.
+        paths_u: Rows of `Taxonomy.paths`, shape (..., L); the row of a missing label may hold anything.
+        nodes_u: The labels themselves, shape (...); only whether they are missing (negative) matters.
+        paths_v: As paths_u, for the other side.
+        nodes_v: As nodes_u, for the other side.
 
     Returns:
         Codes, int64, of the broadcast shape; never INSTANCE.
@@ -107,8 +107,8 @@ class RelationTable:
 
     Attributes:
         max_depth: L, the largest depth of a leaf.
-        kind: the kind of each code: APART, ANCESTOR, SAME, INSTANCE or UNKNOWN.
-        depth: the depth of the lowest common ancestor (0 for UNKNOWN).
+        kind: The kind of each code: APART, ANCESTOR, SAME, INSTANCE or UNKNOWN.
+        depth: The depth of the lowest common ancestor (0 for UNKNOWN).
 
     Example:
         >>> table = RelationTable(max_depth=2)

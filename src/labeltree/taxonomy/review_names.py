@@ -25,8 +25,8 @@ class Finding:
     """A likely mistake, and the change that would repair it.
 
     Attributes:
-        subject: what was found.
-        guess: the change, for `TaxonomyMapping.save`, with the reason.
+        subject: What was found.
+        guess: The change, for `TaxonomyMapping.save`, with the reason.
     """
 
     subject: Subject
@@ -38,8 +38,8 @@ class Review:
     """What was found in a taxonomy.
 
     Attributes:
-        findings: at most one for every node; any of them can be carried out together.
-        later: number of findings that concern the same nodes as others, and can be decided after these.
+        findings: At most one for every node; any of them can be carried out together.
+        later: Number of findings that concern the same nodes as others, and can be decided after these.
     """
 
     findings: list[Finding]
@@ -63,8 +63,8 @@ def review(
     time taken grows with the letters of all names, not with the pairs of nodes.
 
     Args:
-        tree: the taxonomy.
-        key: what two names have in common that are likely the same, beside case, accents, spaces and
+        tree: The taxonomy.
+        key: What two names have in common that are likely the same, beside case, accents, spaces and
             punctuation; None: nothing else.
         samples: (N,) number of samples at or below each node; None: not known.
 

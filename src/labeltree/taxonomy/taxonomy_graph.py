@@ -128,8 +128,8 @@ class Graph(NamedGraph):
         In a DAG, the common ancestor of least height, ties going to the first.
 
         Args:
-            u: node ids of any shape, -1 where missing.
-            v: node ids of any shape that broadcasts with the shape of u.
+            u: Node ids of any shape, -1 where missing.
+            v: Node ids of any shape that broadcasts with the shape of u.
 
         Returns:
             int64, on the device of the arguments.

@@ -49,7 +49,7 @@ class Taxonomy(Graph):
 
     Args:
         names: a name for each node, in any order of nodes.
-        parents: for each node, the index of its parent in `names`; -1 for the root.
+        parents: For each node, the index of its parent in `names`; -1 for the root.
 
     Its attributes are `parent`, `subtree_end`, `names`, `depth`, `height`, `is_leaf`, `leaves`, `num_nodes`,
     `num_leaves`, `max_depth` (L) and `max_height` (H, here equal to L).
@@ -58,7 +58,7 @@ class Taxonomy(Graph):
     `taxonomy.lca_height(leaves[:, None], leaves[None])` has a row and a column for each leaf.
 
     Raises:
-        TaxonomyError: if this is not a tree of named nodes; the message says what is wrong and where.
+        TaxonomyError: If this is not a tree of named nodes; the message says what is wrong and where.
 
     Example:
         >>> taxonomy = Taxonomy.from_paths([("animal", "dog"), ("animal", "trout"), ("plant", "oak")])
@@ -95,13 +95,13 @@ class Taxonomy(Graph):
         r"""Make a taxonomy from paths of names, coarse to fine, without the root.
 
         Args:
-            paths: each a sequence of names or a string `a/b/c` (`\/` for a `/` in a name). Paths may differ
+            paths: Each a sequence of names or a string `a/b/c` (`\/` for a `/` in a name). Paths may differ
                 in length, the finest names may be missing (None or NaN), and a path may be given more than
                 once.
-            root_name: the name of the root above the paths; None if the paths begin with the root.
+            root_name: The name of the root above the paths; None if the paths begin with the root.
 
         Raises:
-            TaxonomyError: if a path is empty, has a gap or an empty name.
+            TaxonomyError: If a path is empty, has a gap or an empty name.
         """
         return cls._of(entries_from_paths(paths, root_name))
 
@@ -114,11 +114,11 @@ class Taxonomy(Graph):
         its only child.
 
         Args:
-            data: the nested data below the root.
-            root_name: the name of the root above the data; None if the only outermost key is the root.
+            data: The nested data below the root.
+            root_name: The name of the root above the data; None if the only outermost key is the root.
 
         Raises:
-            TaxonomyError: if the nesting is not a tree.
+            TaxonomyError: If the nesting is not a tree.
 
         Example:
             >>> print(Taxonomy.from_nested({"animal": {"mammal": ["dog", "cat"]}, "plant": None}).render())
@@ -139,7 +139,7 @@ class Taxonomy(Graph):
         `.git`, `__MACOSX` and `@eaDir` are skipped (see `is_system_file`); links to folders are followed.
 
         Raises:
-            TaxonomyError: if the folder is missing or has no subfolders, or a link leads back to a folder
+            TaxonomyError: If the folder is missing or has no subfolders, or a link leads back to a folder
             above it.
         """
         return cls._of(entries_from_folders(path, root_name))
@@ -148,7 +148,7 @@ class Taxonomy(Graph):
         """The taxonomy down to a depth, and the node in it of each node of this taxonomy.
 
         Args:
-            depth: the depth of the finest nodes that stay, at least 1.
+            depth: The depth of the finest nodes that stay, at least 1.
 
         Returns:
             The coarser taxonomy, and for each node of this one, shape (N,), its node in the coarser one: the
@@ -164,7 +164,7 @@ class Taxonomy(Graph):
         """Replace every inner node that has a single child by that child, including the root.
 
         Args:
-            keep: names of nodes that stay, such as classes.
+            keep: Names of nodes that stay, such as classes.
 
         Example:
             >>> tree = Taxonomy(["entity", "animal", "canine", "dog", "wolf"], [-1, 0, 1, 2, 2])
@@ -190,10 +190,10 @@ class Taxonomy(Graph):
         """Warnings about what may be unintended, one sentence each.
 
         Among them: nodes with a single child, leaves at different depths, names that occur more than once,
-        siblings whose names look alike, a single leaf, classes called ``unknown`` and the like.
+        siblings whose names look alike, a single leaf, classes called `unknown` and the like.
 
         Args:
-            nodes: labels of samples ``(n,)``, to count those of classes such as ``unknown``.
+            nodes: Labels of samples `(n,)`, to count those of classes such as `unknown`.
         """
         return review(self, nodes)
 
@@ -201,8 +201,8 @@ class Taxonomy(Graph):
         """The tree as indented text, one line per node; the number of omitted nodes is shown.
 
         Args:
-            max_depth: the depth of the finest nodes shown (None: all, down to depth 200).
-            max_children: largest number of children of each node shown (None: all).
+            max_depth: The depth of the finest nodes shown (None: all, down to depth 200).
+            max_children: Largest number of children of each node shown (None: all).
         """
         return render(self, max_depth, max_children)
 
@@ -331,17 +331,17 @@ class Taxonomy(Graph):
 
         Args:
             classes: (C,) distinct nodes below the root; all leaves by default.
-            dim: the number of dimensions, at most that of the exact embedding; None for the exact embedding.
-            normalize: give `eigen` vectors unit length.
+            dim: The number of dimensions, at most that of the exact embedding; None for the exact embedding.
+            normalize: Give `eigen` vectors unit length.
             method: `cholesky` or `eigen`; the default depends on `dim`, see above.
 
         Returns:
             (C, D) float64, one row per class, in the order given.
 
         Raises:
-            TaxonomyError: if a class is missing, the root, or given twice; if two inner nodes stand for the
+            TaxonomyError: If a class is missing, the root, or given twice; if two inner nodes stand for the
                 same leaves; or if a vector is 0 and cannot be normalised.
-            ValueError: if `dim` is out of range or does not go with the method.
+            ValueError: If `dim` is out of range or does not go with the method.
 
         Example:
             >>> tree = Taxonomy.from_paths(["animal/mammal/dog", "animal/mammal/cat", "animal/fish/trout"])
@@ -365,7 +365,7 @@ class Taxonomy(Graph):
             (C, N) float64, sparse (COO, coalesced).
 
         Raises:
-            TaxonomyError: if a class is missing, the root, or given twice.
+            TaxonomyError: If a class is missing, the root, or given twice.
         """
         return sparse_vectors(self, as_classes(classes, self))
 

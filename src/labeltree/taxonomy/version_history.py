@@ -18,11 +18,11 @@ class Revision:
     """One version of a taxonomy, and what changed since the version before it.
 
     Attributes:
-        release: what people call the version, such as ``2024``; None if nobody said.
+        release: What people call the version, such as `2024`; None if nobody said.
         digest: `Taxonomy.digest` of the version.
-        date: the day on which the changes were applied, as ``2024-05-31``; None for a version that was there
+        date: The day on which the changes were applied, as `2024-05-31`; None for a version that was there
             before the history began.
-        changes: how many changes of each kind, such as ``{"rename": 3, "add": 1}``.
+        changes: How many changes of each kind, such as `{"rename": 3, "add": 1}`.
     """
 
     release: str | None
@@ -43,7 +43,7 @@ def checked_release(release: object) -> str:
     """A release as text, on one line.
 
     Raises:
-        TaxonomyError: if it is not text or empty.
+        TaxonomyError: If it is not text or empty.
     """
     if not isinstance(release, str):
         raise TaxonomyError(f"release is {release!r}, expected text such as '2024'")
@@ -67,7 +67,7 @@ def history_from(document: Any) -> tuple[Revision, ...]:
     """The history from plain data.
 
     Raises:
-        TaxonomyError: if it is damaged.
+        TaxonomyError: If it is damaged.
     """
     if not isinstance(document, list) or not all(isinstance(entry, Mapping) for entry in document):
         raise TaxonomyError("the saved taxonomy is damaged: 'history' is not a list of versions")

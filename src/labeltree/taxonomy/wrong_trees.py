@@ -29,16 +29,16 @@ def perturb(taxonomy: Taxonomy, share: float, seed: int) -> tuple[Taxonomy, Tens
     number cannot.
 
     Args:
-        taxonomy: the true tree.
-        share: share of the nodes of each depth to move, 0 to 1; 0 gives an equal tree.
-        seed: seed of the random draws.
+        taxonomy: The true tree.
+        share: Share of the nodes of each depth to move, 0 to 1; 0 gives an equal tree.
+        seed: Seed of the random draws.
 
     Returns:
         The tree with mistakes, and for each node of the true tree, shape (N,), its node in the new tree.
 
     Raises:
-        ValueError: if `share` is not between 0 and 1.
-        TaxonomyError: if nothing can move, or siblings would always share a name.
+        ValueError: If `share` is not between 0 and 1.
+        TaxonomyError: If nothing can move, or siblings would always share a name.
 
     Example:
         >>> tree = Taxonomy.from_paths(["animal/dog", "animal/cat", "plant/oak", "plant/fir"])

@@ -36,7 +36,7 @@ class AbsentEntry(ObjectiveEntry):
     """Stands for an objective that is not registered: the head can be built, the loss cannot.
 
     Attributes:
-        dim: width of the embeddings; None if the run has no head.
+        dim: Width of the embeddings; None if the run has no head.
     """
 
     dim: int | None = None
@@ -46,9 +46,9 @@ class AbsentEntry(ObjectiveEntry):
         """The entry of a run's objective.
 
         Args:
-            name: its name.
-            weights: weights of the run's objective.
-            geometry: the geometry that it prefers; None = any.
+            name: Its name.
+            weights: Weights of the run's objective.
+            geometry: The geometry that it prefers; None = any.
         """
         last = [value for key, value in weights.items() if key.startswith("head.") and value.ndim == 2]
         loss = _ReadsEmbeddings if last else _ReadsFeatures
@@ -61,7 +61,7 @@ class AbsentEntry(ObjectiveEntry):
 
 
 def absent_objectives(objective: str) -> list[str]:
-    """The terms of an objective ``a+b`` that are not registered."""
+    """The terms of an objective `a+b` that are not registered."""
     if objective == AUTO_OBJECTIVE or get_sum(objective) is not None:
         return []
     known = {entry.name for entry in list_objectives()}
@@ -72,8 +72,8 @@ def where_to_find(name: str, origin: Mapping[str, str]) -> str:
     """What registers an objective, and what to do, as the end of a sentence.
 
     Args:
-        name: its name.
-        origin: what the run recorded of it, see `Origin.to_dict`; empty if it recorded nothing.
+        name: Its name.
+        origin: What the run recorded of it, see `Origin.to_dict`; empty if it recorded nothing.
     """
     module, package = origin.get("module"), origin.get("package")
     if module is None:

@@ -48,7 +48,7 @@ _AGAIN = 16  # bits of a turn that count how often a sampler repeats a sample
 
 
 class _Samples(Dataset[Batch]):
-    """A source, read a whole batch at a time: the key of an item is ``(epoch, sample positions, turns)``.
+    """A source, read a whole batch at a time: the key of an item is `(epoch, sample positions, turns)`.
 
     A turn says how often the sample has come before in the epoch; None if no sample comes twice.
 
@@ -177,11 +177,11 @@ class SourceDataModule(L.LightningDataModule):
     """Training and validation batches of a source with splits.
 
     Args:
-        training: the training samples, with the labels that training sees.
-        validation: the validation samples.
-        inputs: the encoder's input for each row of the source.
-        recipe: the recipe.
-        objective: the objective, which chooses the sampler.
+        training: The training samples, with the labels that training sees.
+        validation: The validation samples.
+        inputs: The encoder's input for each row of the source.
+        recipe: The recipe.
+        objective: The objective, which chooses the sampler.
     """
 
     def __init__(
@@ -255,9 +255,9 @@ class ValidationSamples:
     """The samples that validation embeds.
 
     Attributes:
-        source: the queries, then a gallery of training samples, if there is one.
-        num_queries: number of queries. Without a gallery, each query is searched for among the other samples.
-        groups: group of each sample ``(n,)``, if results from the query's own group are left out; None if
+        source: The queries, then a gallery of training samples, if there is one.
+        num_queries: Number of queries. Without a gallery, each query is searched for among the other samples.
+        groups: Group of each sample `(n,)`, if results from the query's own group are left out; None if
             they count.
     """
 

@@ -54,17 +54,17 @@ def carry_over_objective(
     split one start from its row, and new ones are fresh. All else is fresh, unless the taxonomies are equal.
 
     Args:
-        objective: the new objective, which is changed.
-        recipe: the new recipe.
-        taxonomy: taxonomy of the data.
-        training: taxonomy of the training labels.
-        feature_dim: width of the encoder's features.
+        objective: The new objective, which is changed.
+        recipe: The new recipe.
+        taxonomy: Taxonomy of the data.
+        training: Taxonomy of the training labels.
+        feature_dim: Width of the encoder's features.
 
     Returns:
         a sentence on what was carried over; None if training does not start from a run.
 
     Raises:
-        TaxonomyError: if the recipe's mapping does not fit the taxonomies.
+        TaxonomyError: If the recipe's mapping does not fit the taxonomies.
     """
     run = start_run(recipe)
     if run is None:

@@ -45,8 +45,8 @@ class TrainingInterrupted(RunError):
     """Ctrl-C was pressed or SIGTERM came; the training state has been saved.
 
     Args:
-        message: the error message.
-        signal: the signal number.
+        message: The error message.
+        signal: The signal number.
     """
 
     def __init__(self, message: str, signal: int = signal.SIGINT) -> None:
@@ -61,7 +61,7 @@ class AtomicCheckpointIO(TorchCheckpointIO):
     """
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
-        """Write the state to ``path``: whole or not at all."""
+        """Write the state to `path`: whole or not at all."""
         buffer = io.BytesIO()  # torch would replace disk errors by its own
         torch.save(checkpoint, buffer)
         with atomic_write(path) as temporary:
@@ -78,11 +78,11 @@ class Checkpoints(Checkpoint):
     undefined (no two validation samples share a label), it is the latest epoch.
 
     Args:
-        folder: the run folder.
-        watch: the check that everything is finite, made before each save.
-        monitor: history column to maximise.
-        minutes: time between two saves within an epoch.
-        every_n_steps: also save after this many steps; None = by time only.
+        folder: The run folder.
+        watch: The check that everything is finite, made before each save.
+        monitor: History column to maximise.
+        minutes: Time between two saves within an epoch.
+        every_n_steps: Also save after this many steps; None = by time only.
     """
 
     def __init__(
@@ -234,8 +234,8 @@ class ResumedEarlyStopping(EarlyStopping):
     """Early stopping that stops a resumed run at once if it had already stopped early.
 
     Args:
-        monitor: metric to maximise.
-        patience: number of epochs without improvement before training stops.
+        monitor: Metric to maximise.
+        patience: Number of epochs without improvement before training stops.
     """
 
     def __init__(self, monitor: str, patience: int) -> None:
@@ -260,10 +260,10 @@ class ResumedEarlyStopping(EarlyStopping):
 
 
 class VersionRecord(Callback):
-    """Appends an entry to the run's ``versions.json`` when training begins or continues.
+    """Appends an entry to the run's `versions.json` when training begins or continues.
 
     Args:
-        folder: the run folder.
+        folder: The run folder.
     """
 
     def __init__(self, folder: RunFolder) -> None:

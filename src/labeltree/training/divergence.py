@@ -35,9 +35,9 @@ class TrainingDiverged(RunError):
     """A loss, a gradient or a weight is not finite.
 
     Args:
-        message: the error message.
-        step: the first step with a non-finite value, counted from 1.
-        epoch: the epoch of that step, counted from 1.
+        message: The error message.
+        step: The first step with a non-finite value, counted from 1.
+        epoch: The epoch of that step, counted from 1.
     """
 
     def __init__(self, message: str, step: int, epoch: int) -> None:
@@ -53,8 +53,8 @@ class DivergenceWatch:
     read anyway, and before anything is saved.
 
     Args:
-        folder: the run folder.
-        recipe: the recipe.
+        folder: The run folder.
+        recipe: The recipe.
     """
 
     def __init__(self, folder: RunFolder, recipe: Recipe) -> None:
@@ -84,12 +84,12 @@ class DivergenceWatch:
         """Raise if a step since the last check was not finite, on all ranks together.
 
         Args:
-            trainer: the trainer.
-            module: the module that is trained.
-            weights: whether to check its weights as well.
+            trainer: The trainer.
+            module: The module that is trained.
+            weights: Whether to check its weights as well.
 
         Raises:
-            TrainingDiverged: if one was not finite; the message names the step and a remedy.
+            TrainingDiverged: If one was not finite; the message names the step and a remedy.
         """
         steps, self._steps = self._steps, []
         trouble = next((bad for step in steps if (bad := _not_finite(*step)) is not None), None)
@@ -101,11 +101,11 @@ class DivergenceWatch:
         """Raise if features or embeddings of validation samples are not finite, on all ranks together.
 
         Args:
-            trainer: the trainer.
-            finite: whether all features and embeddings of this rank's validation samples are finite.
+            trainer: The trainer.
+            finite: Whether all features and embeddings of this rank's validation samples are finite.
 
         Raises:
-            TrainingDiverged: if any are not; the message names the step and a remedy.
+            TrainingDiverged: If any are not; the message names the step and a remedy.
         """
         place = (trainer.global_step, trainer.current_epoch + 1, "the embedding of a validation sample")
         self._stop(trainer, None if finite else place)
@@ -179,9 +179,9 @@ def change_recipe(folder: RunFolder, recipe: Recipe, names: Sequence[str]) -> No
     """Save the new recipe of a run, and some of its settings in the description of the run's model.
 
     Args:
-        folder: the run folder.
-        recipe: the new recipe.
-        names: the settings that have changed, dotted as ``optimizer.lr``. The description keeps the others:
+        folder: The run folder.
+        recipe: The new recipe.
+        names: The settings that have changed, dotted as `optimizer.lr`. The description keeps the others:
             what the recipe leaves open is resolved there.
     """
     if folder.description.is_file():  # runs of early versions have none until they are calibrated

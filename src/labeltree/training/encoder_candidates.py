@@ -33,13 +33,13 @@ def better_encoder(
     do. Repeating the call after an interruption continues where it stopped.
 
     Args:
-        folder: the run folder.
-        recipe: the recipe, whose encoder is left open.
-        choice: the pretrained encoder.
-        train: trains a recipe into a folder.
+        folder: The run folder.
+        recipe: The recipe, whose encoder is left open.
+        choice: The pretrained encoder.
+        train: Trains a recipe into a folder.
 
     Returns:
-        the recipe with the better encoder, and the choice with the scores of both.
+        The recipe with the better encoder, and the choice with the scores of both.
     """
     recipes = {
         choice.encoder: replace(recipe, encoder=choice.encoder, pretrained=True),

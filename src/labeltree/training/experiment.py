@@ -32,10 +32,10 @@ class Experiment:
     """The data of a run, and the module to train.
 
     Attributes:
-        source: all samples, with their splits.
-        labels: the labels used in training.
-        batches: training and validation batches.
-        module: encoder and objective, with the resolved recipe.
+        source: All samples, with their splits.
+        labels: The labels used in training.
+        batches: Training and validation batches.
+        module: Encoder and objective, with the resolved recipe.
         carried: a sentence on what was carried over from the run that training starts from, if it does.
     """
 
@@ -65,8 +65,8 @@ def prepare(recipe: Recipe, source: Source | None = None) -> Experiment:
     """Build everything that a recipe describes, with the initial weights.
 
     Args:
-        recipe: the recipe.
-        source: the recipe's samples, if already open.
+        recipe: The recipe.
+        source: The recipe's samples, if already open.
     """
     source = source if source is not None else open_recipe_source(recipe)
     recipe = resolve_recipe(recipe, source)

@@ -108,24 +108,24 @@ def train(
     On a CPU, an interrupted and resumed run ends with the same weights, bit for bit, as an uninterrupted one.
 
     Args:
-        recipe: all settings.
-        path: the run folder.
-        callbacks: further Lightning callbacks.
-        progress_bar: whether to show a progress bar; in a file or a pipe, a line for each epoch instead.
-        every_n_steps: also save the training state after this many steps, in addition to
-            ``recipe.checkpoint_minutes``.
-        on_data: callback that receives a summary of the data, with its warnings, before training begins;
+        recipe: All settings.
+        path: The run folder.
+        callbacks: Further Lightning callbacks.
+        progress_bar: Whether to show a progress bar; in a file or a pipe, a line for each epoch instead.
+        every_n_steps: Also save the training state after this many steps, in addition to
+            `recipe.checkpoint_minutes`.
+        on_data: Callback that receives a summary of the data, with its warnings, before training begins;
             None = warnings are logged.
-        verify: read all sample files again. Otherwise a file with the same size and modification time counts
+        verify: Read all sample files again. Otherwise a file with the same size and modification time counts
             as unchanged.
 
     Raises:
-        RunError: if the folder holds a run with another recipe, or its samples have changed in name, content,
+        RunError: If the folder holds a run with another recipe, or its samples have changed in name, content,
             label or split since it began. Data that were moved as a whole count as unchanged.
-        FolderInUseError: if another process trains, or writes something else, in the folder.
-        TrainingDiverged: if the loss or gradient of a step is not finite; the step is not saved, and the run
+        FolderInUseError: If another process trains, or writes something else, in the folder.
+        TrainingDiverged: If the loss or gradient of a step is not finite; the step is not saved, and the run
             can be continued with a smaller learning rate.
-        TrainingInterrupted: after Ctrl-C or SIGTERM; the state has been saved.
+        TrainingInterrupted: After Ctrl-C or SIGTERM; the state has been saved.
     """
     folder = RunFolder(path)
     if folder.encoder.is_file() and not folder.recipe.is_file():
@@ -234,10 +234,10 @@ def _fit(trainer: L.Trainer, experiment: Experiment, folder: RunFolder, begun: b
     """Train with Lightning, from the last saved state if there is one.
 
     Args:
-        trainer: the trainer.
-        experiment: the experiment to train.
-        folder: the run folder.
-        begun: whether the run is new.
+        trainer: The trainer.
+        experiment: The experiment to train.
+        folder: The run folder.
+        begun: Whether the run is new.
     """
     last = folder.last_checkpoint
     if last.is_file():

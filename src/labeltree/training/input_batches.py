@@ -40,14 +40,14 @@ class InputStore(Protocol):
     """The encoder's input for each row of a source: images, tokens, vectors, or precomputed features."""
 
     def load(self, rows: Tensor) -> Inputs:
-        """Return the inputs of the rows ``(n,)``."""
+        """Return the inputs of the rows `(n,)`."""
 
 
 class Views(Protocol):
     """Makes a view of every sample of a batch."""
 
     def __call__(self, samples: Any, instances: Tensor, /, epoch: int = 0, view: int = 0) -> Any:
-        """Return view number ``view`` of each sample in epoch ``epoch``."""
+        """Return view number `view` of each sample in epoch `epoch`."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class _Tokens:
         return TokenStore(*self._encoder.tokenize(texts, self._max_length))
 
     def load(self, rows: Tensor) -> Tensor:
-        """Tokens ``(n, 2, t)`` of the rows."""
+        """Tokens `(n, 2, t)` of the rows."""
         return self._store.load(torch.searchsorted(self._rows, rows))
 
     def __getstate__(self) -> dict[str, Any]:
@@ -168,10 +168,10 @@ def open_views(
     """The training views and the plain view of a resolved recipe.
 
     Args:
-        recipe: the recipe.
-        encoder: the encoder.
-        image_shape: ``(c, h, w)`` of the images; None for texts and vectors.
-        normalisation: mean and standard deviation per channel, as an earlier run has recorded them; None = as
+        recipe: The recipe.
+        encoder: The encoder.
+        image_shape: `(c, h, w)` of the images; None for texts and vectors.
+        normalisation: Mean and standard deviation per channel, as an earlier run has recorded them; None = as
             the recipe and the encoder say.
     """
     encoder = encoder.without_adapter
@@ -205,7 +205,7 @@ def open_views(
 
 
 def in_memory_format(samples: Inputs, recipe: Recipe) -> Inputs:
-    """Images ``(n, c, h, w)`` in the memory format of the recipe; tokens as they are."""
+    """Images `(n, c, h, w)` in the memory format of the recipe; tokens as they are."""
     if isinstance(samples, ImagesAndTexts):
         if not recipe.channels_last:
             return samples

@@ -24,9 +24,9 @@ class TrainingLabels:
     """The training taxonomy, and the mappings between it and the data's own taxonomy.
 
     Attributes:
-        taxonomy: the training taxonomy.
-        to_training: ``(N,)`` training node of each node of the data's taxonomy; −1 = none.
-        from_training: ``(M,)`` for each training node the coarsest node of the data's taxonomy that maps to
+        taxonomy: The training taxonomy.
+        to_training: `(N,)` training node of each node of the data's taxonomy; −1 = none.
+        from_training: `(M,)` for each training node the coarsest node of the data's taxonomy that maps to
             it; −1 = none.
     """
 
@@ -63,16 +63,16 @@ class TrainingLabels:
 def training_labels(recipe: Recipe, taxonomy: Taxonomy, nodes: Tensor | None = None) -> TrainingLabels:
     """The training labels by the recipe, for data labelled with this taxonomy.
 
-    Mistakes in the taxonomy (``taxonomy_noise``) are introduced last, in the resulting training tree.
+    Mistakes in the taxonomy (`taxonomy_noise`) are introduced last, in the resulting training tree.
 
     Args:
-        recipe: the recipe.
-        taxonomy: taxonomy of the data.
-        nodes: labels of the training samples `(n,)`; the projection of ``odir`` prefers frequent branches.
+        recipe: The recipe.
+        taxonomy: Taxonomy of the data.
+        nodes: Labels of the training samples `(n,)`; the projection of `odir` prefers frequent branches.
 
     Raises:
-        ValueError: if the labels cannot be coarsened to the depth, or some terms train on the finest labels.
-        TaxonomyError: if the training taxonomy cannot be read.
+        ValueError: If the labels cannot be coarsened to the depth, or some terms train on the finest labels.
+        TaxonomyError: If the training taxonomy cannot be read.
     """
     labels = _without_mistakes(recipe, taxonomy, nodes)
     if not recipe.taxonomy_noise:
@@ -129,7 +129,7 @@ def _match_by_name(recipe: Recipe, taxonomy: Taxonomy, nodes: Tensor | None) -> 
 
 
 def _first_of_each(mapping: Tensor, size: int) -> Tensor:
-    """First position of each value below ``size``; −1 for values that do not occur."""
+    """First position of each value below `size`; −1 for values that do not occur."""
     first = torch.full((size,), len(mapping))
     known = mapping >= 0
     first.scatter_reduce_(0, mapping[known], torch.arange(len(mapping))[known], "amin")
@@ -163,9 +163,9 @@ def with_label_noise(source: Source, share: float, seed: int) -> Source:
     row of ratings is replaced, with probability r, by that of a random sample.
 
     Args:
-        source: the training samples.
-        share: probability r, in [0, 1].
-        seed: random seed.
+        source: The training samples.
+        share: Probability r, in [0, 1].
+        seed: Random seed.
     """
     generator = torch.Generator().manual_seed(seed)
     nodes, _ = _replace(source.nodes, share, generator)

@@ -1,7 +1,7 @@
 """How long a run trains: the batch size and the epochs of a recipe that leaves them open.
 
 The encoder learns once per batch. Ten epochs of batches of 256 are thousands of steps for a large data set,
-and ten for a hundred samples, in which a fresh encoder learns next to nothing. ``docs/no-better-than-raw.md``
+and ten for a hundred samples, in which a fresh encoder learns next to nothing. `docs/no-better-than-raw.md`
 has the measurements that the number of steps rests on.
 """
 
@@ -40,8 +40,8 @@ def batch_size_for(samples: int, world_size: int = 1) -> int:
     It is at least 8 and at most 256, and a multiple of the number of devices.
 
     Args:
-        samples: number of training samples.
-        world_size: number of devices, of all machines together.
+        samples: Number of training samples.
+        world_size: Number of devices, of all machines together.
 
     Example:
         >>> [batch_size_for(n) for n in (10, 131, 1000, 1024, 60_000)]
@@ -76,8 +76,8 @@ def with_length(recipe: Recipe, samples: int) -> Recipe:
     """The recipe with a batch size and epochs: its own, or if it leaves them open, those for its samples.
 
     Args:
-        recipe: the recipe.
-        samples: number of training samples.
+        recipe: The recipe.
+        samples: Number of training samples.
     """
     batch_size, epochs = recipe.batch_size, recipe.epochs
     if batch_size is None:
@@ -91,7 +91,7 @@ def epochs_and_batch_size(recipe: Recipe) -> tuple[int, int]:
     """The epochs and the batch size of a recipe that leaves neither open.
 
     Raises:
-        ValueError: if it does.
+        ValueError: If it does.
     """
     if recipe.epochs is None or recipe.batch_size is None:
         raise ValueError("the recipe leaves epochs or batch_size open; 'resolve_recipe' chooses them")
@@ -102,9 +102,9 @@ def length_note(recipe: Recipe, samples: int, steps_per_epoch: int | None = None
     """A sentence on what was chosen; None if the recipe leaves nothing open.
 
     Args:
-        recipe: the recipe.
-        samples: number of training samples.
-        steps_per_epoch: batches that the sampler makes of them; None: about as many as `steps_of` says.
+        recipe: The recipe.
+        samples: Number of training samples.
+        steps_per_epoch: Batches that the sampler makes of them; None: about as many as `steps_of` says.
     """
     if recipe.epochs is not None and recipe.batch_size is not None:
         return None

@@ -44,16 +44,16 @@ COMPILER = "inductor"
 
 
 def violations(embeddings: Tensor, nodes: Tensor, taxonomy: Taxonomy, geometry: Geometry) -> dict[str, float]:
-    """Compute ``pair_violations`` and ``parent_violations``, NaN where undefined.
+    """Compute `pair_violations` and `parent_violations`, NaN where undefined.
 
     Prototypes of parents are means of these samples, the only ones embedded after an epoch. Evaluation uses
     means of training samples instead and finds somewhat more violations.
 
     Args:
-        embeddings: ``(n, d)`` points of the geometry.
-        nodes: labels ``(n,)``, −1 where missing.
-        taxonomy: taxonomy of the nodes.
-        geometry: geometry of the embeddings.
+        embeddings: `(n, d)` points of the geometry.
+        nodes: Labels `(n,)`, −1 where missing.
+        taxonomy: Taxonomy of the nodes.
+        geometry: Geometry of the embeddings.
     """
     known = nodes >= 0
     points, labels = embeddings[known], nodes[known]
@@ -71,23 +71,23 @@ VALIDATION_METRICS = {"recall_at_1": "recall@1", "map_at_r": "map@r", "ahp": "ah
 class RepresentationModule(L.LightningModule):
     """Trains an encoder with an objective.
 
-    Every random number of a step comes from ``(seed, step)`` or, for views, from ``(seed, epoch, sample,
-    view)``, so a step is the same whether or not training was interrupted before it.
+    Every random number of a step comes from `(seed, step)` or, for views, from `(seed, epoch, sample,
+    view)`, so a step is the same whether or not training was interrupted before it.
 
     Args:
-        recipe: the recipe.
-        taxonomy: taxonomy of the validation labels.
-        encoder: maps images or texts to features.
-        objective: maps features and labels to a loss.
-        views: make training views and plain views, on the device of the batch.
-        steps_per_epoch: optimizer steps per epoch, for the learning-rate schedule.
-        num_queries: number of queries, the first of the validation samples; the rest are the gallery. None,
+        recipe: The recipe.
+        taxonomy: Taxonomy of the validation labels.
+        encoder: Maps images or texts to features.
+        objective: Maps features and labels to a loss.
+        views: Make training views and plain views, on the device of the batch.
+        steps_per_epoch: Optimizer steps per epoch, for the learning-rate schedule.
+        num_queries: Number of queries, the first of the validation samples; the rest are the gallery. None,
             or the number of all samples = each is searched for among the others.
-        validation_groups: group of each validation sample ``(n,)``, if results from the query's own group are
+        validation_groups: Group of each validation sample `(n,)`, if results from the query's own group are
             left out; None if they count.
 
     Attributes:
-        reads_features: whether batches hold precomputed features of a frozen encoder instead of samples.
+        reads_features: Whether batches hold precomputed features of a frozen encoder instead of samples.
     """
 
     def __init__(
@@ -367,11 +367,11 @@ def compile_encoders(module: RepresentationModule, device: torch.device) -> None
     compiled and uncompiled runs are interchangeable.
 
     Args:
-        module: the module, changed in place.
-        device: the training device.
+        module: The module, changed in place.
+        device: The training device.
 
     Raises:
-        ValueError: if nothing can be compiled here, or training does not call the encoder.
+        ValueError: If nothing can be compiled here, or training does not call the encoder.
     """
     check_idle(module.recipe, ["compile"], module.reads_features, "where features are computed once")
     try:

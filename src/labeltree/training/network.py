@@ -46,15 +46,15 @@ class Network(nn.Module):
     be built when it is first used: where all features are known, its library is not imported.
 
     Args:
-        recipe: the resolved recipe.
-        taxonomy: taxonomy of the data's labels.
-        encoder: maps images or tokens to features, with the unaugmented view of samples; or a function that
+        recipe: The resolved recipe.
+        taxonomy: Taxonomy of the data's labels.
+        encoder: Maps images or tokens to features, with the unaugmented view of samples; or a function that
             builds both, in evaluation mode.
-        objective: head and classifiers, beside the losses.
-        image_shape: ``(c, h, w)`` of the images; None for texts and vectors.
-        from_training: ``(M,)`` node of ``taxonomy`` of each node of the training taxonomy; −1 = none.
-        preprocessing: how images are cut out of files; None = the largest centred square.
-        feature_dim: number of features; None = that of the encoder, which is then built.
+        objective: Head and classifiers, beside the losses.
+        image_shape: `(c, h, w)` of the images; None for texts and vectors.
+        from_training: `(M,)` node of `taxonomy` of each node of the training taxonomy; −1 = none.
+        preprocessing: How images are cut out of files; None = the largest centred square.
+        feature_dim: Number of features; None = that of the encoder, which is then built.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class Network(nn.Module):
         return next(self.parameters()).device
 
     def batch_size(self, most: int) -> int:
-        """How many samples are encoded at a time, at most ``most``: on a CPU, fewer of large images.
+        """How many samples are encoded at a time, at most `most`: on a CPU, fewer of large images.
 
         Their activations take memory: those of 32 images of 224 × 224 pixels a gigabyte in some encoders.
         """
@@ -119,7 +119,7 @@ class Network(nn.Module):
 
     @property
     def normalisation(self) -> tuple[Tensor | None, Tensor | None]:
-        """Mean and standard deviation ``(c,)`` that the plain view of images in [0, 1] is normalised by."""
+        """Mean and standard deviation `(c,)` that the plain view of images in [0, 1] is normalised by."""
         plain = self._parts()[1]
         return getattr(plain, "mean", None), getattr(plain, "std", None)
 
@@ -127,11 +127,11 @@ class Network(nn.Module):
         """The encoder's input for samples, unaugmented.
 
         Args:
-            samples: images ``(n, c, h, w)`` uint8, tokens ``(n, 2, t)`` int32, or both.
-            instances: ids ``(n,)`` of the samples; views that are not random do not depend on them.
+            samples: Images `(n, c, h, w)` uint8, tokens `(n, 2, t)` int32, or both.
+            instances: Ids `(n,)` of the samples; views that are not random do not depend on them.
 
         Returns:
-            images ``(n, c, h, w)`` float32, token ids ``(n, t)`` int64, or both.
+            Images `(n, c, h, w)` float32, token ids `(n, t)` int64, or both.
         """
         if instances is None:
             instances = torch.zeros(len(samples), dtype=torch.int64, device=samples.device)
@@ -139,7 +139,7 @@ class Network(nn.Module):
             return in_memory_format(self._parts()[1](samples, instances), self.recipe)
 
     def tokens(self, texts: Sequence[str]) -> Tensor:
-        """Tokens ``(n, 2, t)`` int32 of n texts, for `plain`."""
+        """Tokens `(n, 2, t)` int32 of n texts, for `plain`."""
         encoder = self.encoder.without_adapter
         if isinstance(encoder, Towers):
             encoder = encoder.text
@@ -148,7 +148,7 @@ class Network(nn.Module):
         return store.load(torch.arange(len(store)))
 
     def forward(self, inputs: Inputs) -> tuple[Tensor, Tensor]:
-        """Features ``(n, f)`` and embeddings ``(n, d)`` float32 of encoder inputs from `plain`."""
+        """Features `(n, f)` and embeddings `(n, d)` float32 of encoder inputs from `plain`."""
         features: Tensor = self.encoder(inputs).float()
         return features, self.objective.embed(features).float()
 
@@ -171,18 +171,18 @@ def build_network(
     """Build the network of a finished run, in evaluation mode; the weights of its objective are loaded next.
 
     Args:
-        recipe: the resolved recipe.
-        taxonomy: taxonomy of the data's labels.
-        image_shape: ``(c, h, w)`` of the images; None for texts and vectors.
-        training_taxonomy: taxonomy of the training labels; None = ``taxonomy``.
-        from_training: see `Network`; None = the same nodes.
-        aspects: taxonomies of the samples' aspects.
-        encoder_config: what the run kept to build its encoder from, see `build_encoder`.
-        normalisation: mean and standard deviation of pixels that the run recorded, see `open_views`.
-        preprocessing: how images are cut out of files, as the run recorded it.
-        entries: the objectives of the terms, see `Objective`.
-        feature_dim: number of features, with which the encoder is built when it is first used; None = now.
-        finish: called with the encoder once it is built, such as to load its weights.
+        recipe: The resolved recipe.
+        taxonomy: Taxonomy of the data's labels.
+        image_shape: `(c, h, w)` of the images; None for texts and vectors.
+        training_taxonomy: Taxonomy of the training labels; None = `taxonomy`.
+        from_training: See `Network`; None = the same nodes.
+        aspects: Taxonomies of the samples' aspects.
+        encoder_config: What the run kept to build its encoder from, see `build_encoder`.
+        normalisation: Mean and standard deviation of pixels that the run recorded, see `open_views`.
+        preprocessing: How images are cut out of files, as the run recorded it.
+        entries: The objectives of the terms, see `Objective`.
+        feature_dim: Number of features, with which the encoder is built when it is first used; None = now.
+        finish: Called with the encoder once it is built, such as to load its weights.
     """
 
     def build() -> tuple[Encoder, Views]:
@@ -199,7 +199,7 @@ def build_network(
 
 
 def usual_device(recipe: Recipe) -> torch.device:
-    """A GPU, if there is one and the recipe does not say ``accelerator: cpu``."""
+    """A GPU, if there is one and the recipe does not say `accelerator: cpu`."""
     return torch.device("cuda" if torch.cuda.is_available() and recipe.accelerator != "cpu" else "cpu")
 
 
@@ -219,12 +219,12 @@ def recipe_encoder(
     """Build the encoder of a resolved recipe, with its adapter; what is not trained has no gradients.
 
     Args:
-        recipe: the resolved recipe.
-        image_shape: ``(c, h, w)`` of the images; ignored for texts and vectors.
-        width: length of the vectors; None = that of the configuration.
-        start_weights: whether to read the pretrained weights that the recipe names. Without them the encoder
+        recipe: The resolved recipe.
+        image_shape: `(c, h, w)` of the images; ignored for texts and vectors.
+        width: Length of the vectors; None = that of the configuration.
+        start_weights: Whether to read the pretrained weights that the recipe names. Without them the encoder
             is that of a finished run, in which the updates of LoRA are part of the weights.
-        config: see `build_encoder`.
+        config: See `build_encoder`.
     """
     shape: dict[str, int] = {}
     modality = encoder_modality(recipe.encoder)

@@ -51,12 +51,12 @@ class OneModality(NamedTuple):
     """The images of a batch and its texts, each alone: N views of samples that have one.
 
     Attributes:
-        images: features ``(m, f)`` of the images.
-        texts: features ``(k, f)`` of the texts.
-        image_nodes: labels ``(m,)``.
-        image_instances: sample ids ``(m,)``.
-        text_nodes: labels ``(k,)``.
-        text_instances: sample ids ``(k,)``.
+        images: Features `(m, f)` of the images.
+        texts: Features `(k, f)` of the texts.
+        image_nodes: Labels `(m,)`.
+        image_instances: Sample ids `(m,)`.
+        text_nodes: Labels `(k,)`.
+        text_instances: Sample ids `(k,)`.
     """
 
     images: Tensor
@@ -71,23 +71,23 @@ class Term(nn.Module):
     """A loss with its weight.
 
     Args:
-        entry: entry of the registry.
-        loss: the loss built by the entry.
-        weight: factor in the sum.
-        widths: widths of features and of embeddings.
-        make_head: function that builds a projection head.
-        of_aspects: whether the loss is computed from the samples' aspects instead of their labels.
+        entry: Entry of the registry.
+        loss: The loss built by the entry.
+        weight: Factor in the sum.
+        widths: Widths of features and of embeddings.
+        make_head: Function that builds a projection head.
+        of_aspects: Whether the loss is computed from the samples' aspects instead of their labels.
 
     Attributes:
-        asks: names of the inputs that the loss reads. A loss with ``reads = "features"`` is called with these
-            as its ``embeddings``.
-        classifier: linear classifier from features or embeddings to ``loss.classes``; None unless the loss
-            asks for ``logits``.
-        of_aspects: whether the loss is computed from aspects.
-        heads: ``loss.num_heads`` projection heads; empty unless the loss asks for ``heads``.
+        asks: Names of the inputs that the loss reads. A loss with `reads = "features"` is called with these
+            as its `embeddings`.
+        classifier: Linear classifier from features or embeddings to `loss.classes`; None unless the loss
+            asks for `logits`.
+        of_aspects: Whether the loss is computed from aspects.
+        heads: `loss.num_heads` projection heads; empty unless the loss asks for `heads`.
 
     Raises:
-        ValueError: if the loss asks for an unknown input, or does not declare its number of classes or heads.
+        ValueError: If the loss asks for an unknown input, or does not declare its number of classes or heads.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class Term(nn.Module):
         """Check before training that the samples have what the loss needs.
 
         Raises:
-            ValueError: if something is missing.
+            ValueError: If something is missing.
         """
         for key, there in (("aspects", aspects), ("ratings", ratings)):
             if key in self._needs and not there:
@@ -183,8 +183,8 @@ class Term(nn.Module):
         """The nodes predicted by the loss itself; None if it does not predict.
 
         Args:
-            method: ``predict`` for labels, nodes ``(n,)``; ``predict_aspects`` for aspects, ``(n, A)``.
-            offered: features and embeddings, by name.
+            method: `predict` for labels, nodes `(n,)`; `predict_aspects` for aspects, `(n, A)`.
+            offered: Features and embeddings, by name.
         """
         answer = getattr(self.loss, method, None)
         if answer is None or self.of_aspects != (method == "predict_aspects"):
@@ -198,7 +198,7 @@ class Term(nn.Module):
         return not self.of_aspects and getattr(self.loss, "predict", None) is not None
 
     def class_scores(self, offered: Mapping[str, Any]) -> tuple[Tensor, Tensor] | None:
-        """The loss's classes ``(C,)`` and their logits ``(n, C)``; None if it predicts without a softmax."""
+        """The loss's classes `(C,)` and their logits `(n, C)`; None if it predicts without a softmax."""
         classes, logits = getattr(self.loss, "classes", None), getattr(self.loss, "logits", None)
         if not self.answers or not isinstance(classes, Tensor):
             return None
@@ -244,7 +244,7 @@ def one_label_a_row(offered: Mapping[str, Any]) -> dict[str, Any]:
     """The inputs of a loss with a row for each label of each sample; one without a label keeps its row.
 
     Args:
-        offered: the inputs by name, with ``label_sets (n, k)``.
+        offered: The inputs by name, with `label_sets (n, k)`.
     """
     sets: Tensor = offered["label_sets"]
     given = sets >= 0
@@ -255,38 +255,38 @@ def one_label_a_row(offered: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class Objective(nn.Module):
-    """The weighted sum of the losses named by ``recipe.objective``, with their heads.
+    """The weighted sum of the losses named by `recipe.objective`, with their heads.
 
-    The parameter names of a loss's ``forward`` determine its inputs:
+    The parameter names of a loss's `forward` determine its inputs:
 
-    - ``embeddings (n, d)``: of one projection head that all losses share, in the run's geometry; all views;
-    - ``features (n, f)``: outputs of the encoder; a loss with ``reads = "features"`` has them as its
-      ``embeddings``;
-    - ``logits (n, C)``: of the loss's own linear classifier, whose columns are the nodes ``loss.classes``;
-    - ``heads``: a list of ``loss.num_heads`` raw outputs ``(n, d)`` of the loss's own projection heads;
-    - ``queries (b, d)``, ``keys (b, d)``, ``queue``: embeddings of the first view, the momentum encoder's
-      embeddings of the second view, and the keys of earlier batches. For a loss that asks for ``queries``,
+    - `embeddings (n, d)`: of one projection head that all losses share, in the run's geometry; all views;
+    - `features (n, f)`: outputs of the encoder; a loss with `reads = "features"` has them as its
+      `embeddings`;
+    - `logits (n, C)`: of the loss's own linear classifier, whose columns are the nodes `loss.classes`;
+    - `heads`: a list of `loss.num_heads` raw outputs `(n, d)` of the loss's own projection heads;
+    - `queries (b, d)`, `keys (b, d)`, `queue`: embeddings of the first view, the momentum encoder's
+      embeddings of the second view, and the keys of earlier batches. For a loss that asks for `queries`,
       all other inputs also have only the rows of the first view;
-    - ``images (m, d)``, ``texts (k, d)``: where samples have both, embeddings of every view's image alone and
-      of its text alone, with ``image_nodes``, ``image_instances``, ``text_nodes`` and ``text_instances``;
-    - ``nodes (n,)``, ``instances (n,)``, ``ratings (n, R)``: labels, the sample of each row, ordinal ratings;
-      a loss that requires ratings sets ``needs_ratings = True``.
+    - `images (m, d)`, `texts (k, d)`: where samples have both, embeddings of every view's image alone and
+      of its text alone, with `image_nodes`, `image_instances`, `text_nodes` and `text_instances`;
+    - `nodes (n,)`, `instances (n,)`, `ratings (n, R)`: labels, the sample of each row, ordinal ratings;
+      a loss that requires ratings sets `needs_ratings = True`.
 
-    Where samples have several labels, ``nodes`` are those that a loss asks for by its attribute
-    ``label_sets`` (see `labeltree.losses.batch.Loss`); without one, their common ancestors.
+    Where samples have several labels, `nodes` are those that a loss asks for by its attribute
+    `label_sets` (see `labeltree.losses.batch.Loss`); without one, their common ancestors.
 
-    If samples have aspects, a loss with ``takes_aspects = True`` gets the aspects: their taxonomies as its
-    ``taxonomy``, and ``nodes (n, A)``. All other losses get the labels.
+    If samples have aspects, a loss with `takes_aspects = True` gets the aspects: their taxonomies as its
+    `taxonomy`, and `nodes (n, A)`. All other losses get the labels.
 
     Args:
-        recipe: the recipe.
-        taxonomy: taxonomy of the training labels.
-        feature_dim: width of the encoder's features.
-        aspects: taxonomies of the samples' aspects, if they have any.
-        entries: the objectives of the terms; None = those that are registered under the recipe's names.
+        recipe: The recipe.
+        taxonomy: Taxonomy of the training labels.
+        feature_dim: Width of the encoder's features.
+        aspects: Taxonomies of the samples' aspects, if they have any.
+        entries: The objectives of the terms; None = those that are registered under the recipe's names.
 
     Raises:
-        ValueError: for unknown objectives or options, a number of weights other than one per term, or a loss
+        ValueError: For unknown objectives or options, a number of weights other than one per term, or a loss
             that asks for an unknown input.
     """
 
@@ -377,7 +377,7 @@ class Objective(nn.Module):
         return any(term.asks & {"keys", "queue"} for term in self._terms)
 
     def embed(self, features: Tensor) -> Tensor:
-        """Map features ``(n, f)`` to embeddings ``(n, d)`` in the objective's geometry.
+        """Map features `(n, f)` to embeddings `(n, d)` in the objective's geometry.
 
         If no loss reads embeddings, there is no head, and the features are mapped into the geometry.
         """
@@ -398,20 +398,20 @@ class Objective(nn.Module):
         num_queries: int | None = None,
         alone: OneModality | None = None,
     ) -> dict[str, Tensor]:
-        """Compute the losses of a batch: each term under its name, and ``loss``, their weighted sum.
+        """Compute the losses of a batch: each term under its name, and `loss`, their weighted sum.
 
         Args:
-            features: features ``(n, f)`` of all views of the batch, view by view.
-            nodes: labels ``(n,)``, −1 where missing.
-            instances: sample ids ``(n,)``; views of one sample share an id.
-            keys: embeddings ``(b, d)`` of the momentum encoder.
-            queue: keys of earlier batches.
-            aspects: labels of the aspects ``(n, A)``, −1 where missing.
-            ratings: ordinal ratings ``(n, R)``.
-            label_sets: all labels ``(n, k)`` where rows have several, −1 where there is no further one; then
-                ``nodes`` are their common ancestors.
-            num_queries: number of rows of the first view, b; None = n.
-            alone: features of images and of texts, where samples have both.
+            features: Features `(n, f)` of all views of the batch, view by view.
+            nodes: Labels `(n,)`, −1 where missing.
+            instances: Sample ids `(n,)`; views of one sample share an id.
+            keys: Embeddings `(b, d)` of the momentum encoder.
+            queue: Keys of earlier batches.
+            aspects: Labels of the aspects `(n, A)`, −1 where missing.
+            ratings: Ordinal ratings `(n, R)`.
+            label_sets: All labels `(n, k)` where rows have several, −1 where there is no further one; then
+                `nodes` are their common ancestors.
+            num_queries: Number of rows of the first view, b; None = n.
+            alone: Features of images and of texts, where samples have both.
         """
         offered: dict[str, Any] = {"features": features, "nodes": nodes, "instances": instances}
         offered |= {"aspects": aspects, "ratings": ratings, "keys": keys, "queue": queue}
@@ -428,7 +428,7 @@ class Objective(nn.Module):
         return {"loss": total, **losses}
 
     def predict(self, features: Tensor) -> Tensor | None:
-        """Predict nodes ``(n,)`` of the training taxonomy from features ``(n, f)``.
+        """Predict nodes `(n,)` of the training taxonomy from features `(n, f)`.
 
         If several losses can predict, the last one does, so corr+cls predicts by its classifier as in the
         paper; None if no loss can.
@@ -436,14 +436,14 @@ class Objective(nn.Module):
         return self._last_answer(features, "predict")
 
     def predict_aspects(self, features: Tensor) -> Tensor | None:
-        """Predict nodes ``(n, A)`` of the aspects' taxonomies from features ``(n, f)``.
+        """Predict nodes `(n, A)` of the aspects' taxonomies from features `(n, f)`.
 
         As in `predict`, the last loss that can predict does; None if no loss can or there are no aspects.
         """
         return self._last_answer(features, "predict_aspects")
 
     def class_scores(self, features: Tensor) -> tuple[Tensor, Tensor] | None:
-        """Classes ``(C,)`` and logits ``(n, C)`` of the loss whose prediction `predict` returns.
+        """Classes `(C,)` and logits `(n, C)` of the loss whose prediction `predict` returns.
 
         None if no loss predicts, or if that loss predicts without a softmax.
         """
@@ -496,7 +496,7 @@ class Objective(nn.Module):
     def sampler(
         self, nodes: Tensor, batch_size: int, *, seed: int, rank: int = 0, world_size: int = 1
     ) -> BatchSampler:
-        """The batch sampler for training samples with labels ``(n,)``."""
+        """The batch sampler for training samples with labels `(n,)`."""
         trust_labels(self._taxonomy)  # the labels were read from names
         labels = nodes.numpy()
         # Fewer samples than a batch: one short batch per epoch rather than none.

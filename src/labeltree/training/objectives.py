@@ -1,7 +1,7 @@
 """The library's objectives, by family, and those of other installed packages.
 
 Importing this registers them. Another package adds its own through the entry point group
-``labeltree.objectives``, each naming a module that registers objectives when it is imported.
+`labeltree.objectives`, each naming a module that registers objectives when it is imported.
 """
 
 from collections.abc import Callable

@@ -56,13 +56,13 @@ def learning_rate_factor(
     and T is `cycle_factor` times as large in the next cycle. Cycles are counted from the end of the warm-up.
 
     Args:
-        recipe: settings of the optimizer.
-        epochs: total number of epochs.
-        steps_per_epoch: optimizer steps per epoch.
-        rate: peak learning rate of the encoder, by which `min_lr` is divided; None = `recipe.lr`.
+        recipe: Settings of the optimizer.
+        epochs: Total number of epochs.
+        steps_per_epoch: Optimizer steps per epoch.
+        rate: Peak learning rate of the encoder, by which `min_lr` is divided; None = `recipe.lr`.
 
     Raises:
-        ValueError: if `sgdr` is used without a learning rate.
+        ValueError: If `sgdr` is used without a learning rate.
     """
     rate = recipe.lr if rate is None else rate
     if recipe.schedule == "sgdr" and rate is None:
@@ -96,14 +96,14 @@ class Schedules:
     """Piecewise linear schedules of an objective's weights and options, as functions of the epoch.
 
     Args:
-        points: a list of ``[epoch, value]`` for each name, ``weights.NAME`` or ``NAME.OPTION``; before the
+        points: a list of `[epoch, value]` for each name, `weights.NAME` or `NAME.OPTION`; before the
             first point and after the last, the value is constant. The options that can change are a loss's
-            ``temperature`` and those in its attribute ``schedulable``. If an option is a list,
-            ``NAME.OPTION.2`` is its second number.
-        objective: the objective to change.
+            `temperature` and those in its attribute `schedulable`. If an option is a list,
+            `NAME.OPTION.2` is its second number.
+        objective: The objective to change.
 
     Raises:
-        ValueError: if a name is unknown or cannot change, points are not pairs in order of the epoch, or the
+        ValueError: If a name is unknown or cannot change, points are not pairs in order of the epoch, or the
             loss does not accept a value.
     """
 

@@ -26,7 +26,7 @@ class Origin:
     """Where an objective comes from.
 
     Attributes:
-        module: the module that registers it; of a script, its file.
+        module: The module that registers it; of a script, its file.
         digest: a digest of the files that register and define the loss, and of what they import from
             their own package or folder, as they were when it was registered; None if they cannot be read, or
             if they are labeltree's own.
@@ -74,8 +74,8 @@ def origin_of(loss: Callable[..., Any], registers: str) -> Origin:
     """The origin of a loss.
 
     Args:
-        loss: the class or function that builds the loss.
-        registers: name of the module that registers it.
+        loss: The class or function that builds the loss.
+        registers: Name of the module that registers it.
     """
     if registers.split(".")[0] == "labeltree":
         return Origin(registers)

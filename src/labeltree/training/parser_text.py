@@ -29,8 +29,8 @@ def explain(message: str, known: Sequence[str]) -> str:
     """An error message of the parser in plain words; for an unknown setting, with the nearest known one.
 
     Args:
-        message: the parser's message.
-        known: dotted names of all settings.
+        message: The parser's message.
+        known: Dotted names of all settings.
 
     Example:
         >>> explain('Parser key "epochs":   Expected a int. Got value: many', [])
@@ -121,12 +121,17 @@ class HelpInWords(DefaultHelpFormatter):  # type: ignore[misc, unused-ignore]
 def in_words(text: str) -> str:
     """The help of one setting without markup, and without types that its choices already imply.
 
+    It begins with a small letter, as the help of all commands, where docstrings have a capital.
+
     Example:
-        >>> in_words("``adamw`` or ``sgd``. (type: Literal['adamw', 'sgd'], default: adamw)")
+        >>> in_words("Seed of weights.")
+        'seed of weights.'
+        >>> in_words("`adamw` or `sgd`. (type: Literal['adamw', 'sgd'], default: adamw)")
         'adamw or sgd. (default: adamw)'
         >>> in_words("τ; None: 0.1. (type: Union[float, list[float], null], default: null)")
         'τ; null: 0.1. (type: float | list[float] | null, default: null)'
     """
+    text = re.sub(r"^(?!None\b|Nesterov)[A-Z](?=[a-z]+\b)", lambda match: match[0].lower(), text)
     text = re.sub(r"`+\"?|\"`+", "", text)
     text = re.sub(r"\bNone\b", "null", text)
     text = re.sub(r"type: Literal\[[^\]]*\], ", "", text)
@@ -143,9 +148,9 @@ def short_help(actions: Iterable[Action], usage: str, width: int = 100) -> str:
     """The common settings, one sentence each, and where to find the others.
 
     Args:
-        actions: actions of the recipe parser.
-        usage: the first line of the help.
-        width: line width in characters.
+        actions: Actions of the recipe parser.
+        usage: The first line of the help.
+        width: Line width in characters.
     """
     known = {action.dest: action for action in actions}
     shown = {f"--{name}": _short(known[name]) for name in COMMON}

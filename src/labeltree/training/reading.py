@@ -43,11 +43,11 @@ def find_recipe(name: str | Path) -> Path:
     """Find the file of a recipe.
 
     Args:
-        name: path of a file, or a name from `list_recipes`; ``recipes/`` before the name and ``.yaml`` after
+        name: Path of a file, or a name from `list_recipes`; `recipes/` before the name and `.yaml` after
             it are allowed, as in the documentation for a checkout.
 
     Raises:
-        RecipeError: if there is no such file and no such name.
+        RecipeError: If there is no such file and no such name.
 
     Example:
         >>> find_recipe("quickstart/supcon").name
@@ -70,7 +70,7 @@ def find_recipe(name: str | Path) -> Path:
 
 
 def list_recipes() -> dict[str, Path]:
-    """The recipes that come with labeltree: names such as ``feng2023/cifar-100-maskcon`` → files."""
+    """The recipes that come with labeltree: names such as `feng2023/cifar-100-maskcon` → files."""
     package = Path(labeltree.__file__).parent
     for folder in (package / "recipes", package.parents[1] / "recipes"):  # installed, or in a checkout
         files = sorted(folder.glob("*/*.yaml"))
@@ -80,7 +80,7 @@ def list_recipes() -> dict[str, Path]:
 
 
 def with_found_recipe(arguments: Sequence[str]) -> list[str]:
-    """Replace recipe names after ``--config`` in command-line arguments by their files."""
+    """Replace recipe names after `--config` in command-line arguments by their files."""
     replaced: list[str] = []
     for argument in arguments:
         flag, equals, value = argument.partition("=")
@@ -193,7 +193,7 @@ def parser_of(objective: str) -> RecipeParser:
 
 
 def _key(name: str) -> str:
-    """The name of an objective as the parser writes it; it accepts ``-`` and ``_``."""
+    """The name of an objective as the parser writes it; it accepts `-` and `_`."""
     return name.replace("-", "_")
 
 
@@ -206,10 +206,10 @@ def read_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
 
     Args:
         path: a YAML file with the settings of `Recipe`, and each objective's options under its name.
-        overrides: settings in command-line form, such as ``["--epochs", "20"]``.
+        overrides: Settings in command-line form, such as `["--epochs", "20"]`.
 
     Raises:
-        RecipeError: if the file is not YAML, or holds an unknown key (the nearest valid one is named) or a
+        RecipeError: If the file is not YAML, or holds an unknown key (the nearest valid one is named) or a
             value of the wrong kind.
     """
     arguments = ["--config", str(path), *overrides]
@@ -235,16 +235,16 @@ def recipe_settings(path: str | Path) -> dict[str, Any]:
     """The settings of a recipe file, as written.
 
     Raises:
-        RecipeError: if there is no such file, or it does not hold settings by name in YAML.
+        RecipeError: If there is no such file, or it does not hold settings by name in YAML.
     """
     return read_yaml(path, _RECIPE)
 
 
 def nested_settings(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """Nest dotted settings: ``{"optimizer.lr": 0.1}`` becomes ``{"optimizer": {"lr": 0.1}}``.
+    """Nest dotted settings: `{"optimizer.lr": 0.1}` becomes `{"optimizer": {"lr": 0.1}}`.
 
     Raises:
-        ValueError: if a group and a setting within it are both given.
+        ValueError: If a group and a setting within it are both given.
     """
     nested: dict[str, Any] = {}
     for key, value in flat.items():
@@ -263,12 +263,12 @@ def make_recipe(settings: Mapping[str, Any], config: str | Path | None = None) -
     """Build a recipe from settings, on top of a recipe file if one is given.
 
     Args:
-        settings: settings as in a recipe file; groups are nested (``optimizer={"lr": 0.1}``) or dotted
-            (``{"optimizer.lr": 0.1}``).
+        settings: Settings as in a recipe file; groups are nested (`optimizer={"lr": 0.1}`) or dotted
+            (`{"optimizer.lr": 0.1}`).
         config: a YAML file, or the name of a recipe that comes with labeltree.
 
     Raises:
-        RecipeError: if a setting is unknown (the message names the nearest one) or its value is invalid.
+        RecipeError: If a setting is unknown (the message names the nearest one) or its value is invalid.
     """
     below = {} if config is None else recipe_settings(find_recipe(str(config)))
     merged = nested_settings(below)
@@ -340,7 +340,7 @@ def _one_or_more(
 
 
 def default_folder(recipe: Recipe) -> Path:
-    """The default folder of a run: below ``runs/``, named after its data."""
+    """The default folder of a run: below `runs/`, named after its data."""
     data = Path(recipe.data)
     if "{" in data.name and not data.exists():  # a pattern of shards: what comes before its braces
         return Path("runs") / (data.name.partition("{")[0].rstrip("-_.") or data.parent.name or "shards")
@@ -351,7 +351,7 @@ def objective_of(arguments: Sequence[str]) -> str:
     """The objective named by raw command-line arguments or by a recipe file among them.
 
     Raises:
-        RecipeError: if one of these files cannot be read as a recipe. The check comes first because the
+        RecipeError: If one of these files cannot be read as a recipe. The check comes first because the
             argument parser is not protected against YAML aliases that expand to billions of values, or
             against endless nesting.
     """
@@ -363,7 +363,7 @@ def objective_of(arguments: Sequence[str]) -> str:
 
 
 def _values(arguments: Sequence[str], name: str) -> list[str]:
-    """The values of ``--name`` among raw arguments, in order."""
+    """The values of `--name` among raw arguments, in order."""
     flag, values = f"--{name}", []
     for position, argument in enumerate(arguments):
         if argument == flag and position + 1 < len(arguments):

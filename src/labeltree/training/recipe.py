@@ -30,11 +30,11 @@ class HeadRecipe:
     """The projection head between features and embeddings.
 
     Attributes:
-        dim: width of the embeddings; None = what the objective asks for, else 128, or 256 if the objective is
+        dim: Width of the embeddings; None = what the objective asks for, else 128, or 256 if the objective is
             left open and the features are those of a frozen, pretrained image encoder.
-        hidden: width of the hidden layers; None = width of the features.
-        layers: linear layers; 1 = a linear head; None = what the objective asks for, else 2.
-        gain: factor on the last layer's initial weights. In the Poincaré ball a fresh head's outputs are
+        hidden: Width of the hidden layers; None = width of the features.
+        layers: Linear layers; 1 = a linear head; None = what the objective asks for, else 2.
+        gain: Factor on the last layer's initial weights. In the Poincaré ball a fresh head's outputs are
             longer than the norm at which they are clipped, and what is clipped cannot learn its radius; 0.25
             starts them inside.
     """
@@ -50,42 +50,42 @@ class TableRecipe:
     """Which columns of a table are what; None = found by their usual names.
 
     Attributes:
-        image_column: path of each image, relative to the table; several columns are several images a row.
-        text_column: text of each sample; beside ``image_column``, or alone.
-        label_columns: one column per depth, coarse to fine, or one column of labels of ``taxonomy``.
-        group_column: samples of one group (patient, item) stay on one side of every split.
-        split_column: ``train``, ``val`` or ``test``.
-        keep_columns: columns to keep with the samples, such as ``lesion`` and ``site``: `evaluate` and
-            `predict` can judge samples together by them (``--per lesion``), and break results down by them
-            (``--by site``).
-        aspect_columns: labels of further taxonomies over the same samples (MLCL), one column each, flat names
-            or paths ``a/b``; whole numbers are ratings too.
-        gaps: what becomes of a label whose coarser name is missing: ``placeholder`` (a node for it),
-            ``skip`` (the finer name hangs on the next coarser one) or ``error``; None = ``placeholder`` for
-            ranks of biological names, else ``error`` unless other rows tell the name.
-        image_folder: folder of the images, if it is not that of the table.
-        image_name: names of the files there, from the cells of a row: ``{gbifID}.jpg``, or with ``*`` for
-            several: ``{catalogNumber}_*.jpg``; rows without such a file are not used.
-        names: what a name in the label columns is: ``exact`` (the default): the text; ``plain``: without
-            regard to case, spaces and the composition of Unicode; ``scientific``: without authorship, with
+        image_column: Path of each image, relative to the table; several columns are several images a row.
+        text_column: Text of each sample; beside `image_column`, or alone.
+        label_columns: One column per depth, coarse to fine, or one column of labels of `taxonomy`.
+        group_column: Samples of one group (patient, item) stay on one side of every split.
+        split_column: `train`, `val` or `test`.
+        keep_columns: Columns to keep with the samples, such as `lesion` and `site`: `evaluate` and
+            `predict` can judge samples together by them (`--per lesion`), and break results down by them
+            (`--by site`).
+        aspect_columns: Labels of further taxonomies over the same samples (MLCL), one column each, flat names
+            or paths `a/b`; whole numbers are ratings too.
+        gaps: What becomes of a label whose coarser name is missing: `placeholder` (a node for it),
+            `skip` (the finer name hangs on the next coarser one) or `error`; None = `placeholder` for
+            ranks of biological names, else `error` unless other rows tell the name.
+        image_folder: Folder of the images, if it is not that of the table.
+        image_name: Names of the files there, from the cells of a row: `{gbifID}.jpg`, or with `*` for
+            several: `{catalogNumber}_*.jpg`; rows without such a file are not used.
+        names: What a name in the label columns is: `exact` (the default): the text; `plain`: without
+            regard to case, spaces and the composition of Unicode; `scientific`: without authorship, with
             the genus above the species.
-        synonyms: a table with the columns ``synonym`` and ``accepted``.
-        separator: what separates the names of paths in a column of labels or aspects (``'>'``), or ``none``:
-            only ``/`` does; None = ``/``, and ``>`` where labels are surely breadcrumbs.
-        label_separator: text between the labels of a cell with several labels (``';'``).
-        sample_column: rows with equal values there are one sample, which has the labels of all its rows.
-        annotator_column: with ``sample_column``: who gave the label of the row, which is then a vote.
-        vote_columns: columns of votes on the label, one per annotator.
-        agreement: the label is the finest node that more than this share of the votes agree on, 0.5 to 1
+        synonyms: a table with the columns `synonym` and `accepted`.
+        separator: What separates the names of paths in a column of labels or aspects (`'>'`), or `none`:
+            only `/` does; None = `/`, and `>` where labels are surely breadcrumbs.
+        label_separator: Text between the labels of a cell with several labels (`';'`).
+        sample_column: Rows with equal values there are one sample, which has the labels of all its rows.
+        annotator_column: With `sample_column`: who gave the label of the row, which is then a vote.
+        vote_columns: Columns of votes on the label, one per annotator.
+        agreement: The label is the finest node that more than this share of the votes agree on, 0.5 to 1
             (all); None = 0.5.
-        confidence_column: confidence in the label, 0 to 1.
+        confidence_column: Confidence in the label, 0 to 1.
         min_confidence: a label with less confidence becomes its parent.
-        vector_column: the array of an ``.npz`` file, the key of ``.obsm`` of an ``.h5ad`` file, the column of
-            lists of numbers, or the columns of numbers (``f_*``), that hold vectors; None = the only one,
+        vector_column: The array of an `.npz` file, the key of `.obsm` of an `.h5ad` file, the column of
+            lists of numbers, or the columns of numbers (`f_*`), that hold vectors; None = the only one,
             that with a usual name (vectors, embeddings, features), or all numbers that are nothing else.
         label_file: a table with the labels of vectors and their other columns, joined by id, or in the same
-            order; None = for ``features.npy``, ``features.csv`` beside it.
-        id_column: ids of vectors, by which they are named and joined; None = ``id``.
+            order; None = for `features.npy`, `features.csv` beside it.
+        id_column: Ids of vectors, by which they are named and joined; None = `id`.
     """
 
     image_column: list[str] | str | None = None
@@ -137,8 +137,8 @@ class QueueRecipe:
     """The momentum encoder and the queue of its keys, for the objectives that ask for them.
 
     Attributes:
-        size: number of keys that are kept; the oldest are dropped first.
-        momentum: share of the key encoder's weights that a step keeps.
+        size: Number of keys that are kept; the oldest are dropped first.
+        momentum: Share of the key encoder's weights that a step keeps.
     """
 
     size: int = 4096
@@ -150,10 +150,10 @@ class LoraRecipe:
     """Low-rank updates of the linear layers of an encoder (LoRA: Hu et al. 2022).
 
     Attributes:
-        rank: rank of the update of a layer.
-        alpha: the update is multiplied by alpha / rank.
-        dropout: dropout probability of the input of the update.
-        targets: the layers, by the end of their names (``[q_proj, v_proj]``); None = all linear layers.
+        rank: Rank of the update of a layer.
+        alpha: The update is multiplied by alpha / rank.
+        dropout: Dropout probability of the input of the update.
+        targets: The layers, by the end of their names (`[q_proj, v_proj]`); None = all linear layers.
     """
 
     rank: int = 8
@@ -167,24 +167,24 @@ class OptimizerRecipe:
     """The optimizer and its learning-rate schedule.
 
     Attributes:
-        name: ``adamw`` (HWC + LAM paper) or ``sgd`` with momentum (HiMulConE paper).
-        lr: learning rate of the encoder; None = 1e-4 where it starts from trained weights (the HWC + LAM
+        name: `adamw` (HWC + LAM paper) or `sgd` with momentum (HiMulConE paper).
+        lr: Learning rate of the encoder; None = 1e-4 where it starts from trained weights (the HWC + LAM
             paper's), else 3e-3.
-        head_lr_factor: factor of the learning rate of everything but the encoder; None = 10 where the encoder
+        head_lr_factor: Factor of the learning rate of everything but the encoder; None = 10 where the encoder
             starts from trained weights (that paper's), else 1.
-        weight_decay: not applied to biases and normalisation unless ``decay_all``.
-        decay_all: weight decay on all parameters, as the published code of most papers has it.
-        momentum: momentum of SGD.
+        weight_decay: Not applied to biases and normalisation unless `decay_all`.
+        decay_all: Weight decay on all parameters, as the published code of most papers has it.
+        momentum: Momentum of SGD.
         nesterov: Nesterov momentum of SGD.
-        schedule: ``cosine`` to zero, ``step`` (times ``decay`` at each milestone), ``constant``, or ``sgdr``
+        schedule: `cosine` to zero, `step` (times `decay` at each milestone), `constant`, or `sgdr`
             (cosines that restart, each cycle longer than the one before).
-        warmup_epochs: linear warm-up from zero; may be a fraction of an epoch.
-        milestones: epochs at which ``step`` decays.
-        decay: factor of ``step``.
-        cycle_epochs: length of the first cycle of ``sgdr``.
-        cycle_factor: each cycle is this many times as long as the one before.
-        min_lr: the learning rate of the encoder at the end of each cycle of ``sgdr``.
-        clip_norm: largest norm of the whole gradient; None = no clipping.
+        warmup_epochs: Linear warm-up from zero; may be a fraction of an epoch.
+        milestones: Epochs at which `step` decays.
+        decay: Factor of `step`.
+        cycle_epochs: Length of the first cycle of `sgdr`.
+        cycle_factor: Each cycle is this many times as long as the one before.
+        min_lr: The learning rate of the encoder at the end of each cycle of `sgdr`.
+        clip_norm: Largest norm of the whole gradient; None = no clipping.
     """
 
     name: Literal["adamw", "sgd"] = "adamw"
@@ -230,135 +230,135 @@ class Recipe:
     """All settings of a run.
 
     Attributes:
-        data: a data set by name, a folder of nested folders, a table (``.csv``, ``.tsv``, ``.parquet``), or
-            vectors (``.npz``, ``.npy``, ``.h5ad``, or a table of numbers).
-        objective: the training objective; several joined by ``+`` add up (``hwc+lam``). ``auto``: the one
+        data: a data set by name, a folder of nested folders, a table (`.csv`, `.tsv`, `.parquet`), or
+            vectors (`.npz`, `.npy`, `.h5ad`, or a table of numbers).
+        objective: The training objective; several joined by `+` add up (`hwc+lam`). `auto`: the one
             that suits the samples and that the studies support.
-        data_path: folder of a data set that has a name; None = in the cache folder.
+        data_path: Folder of a data set that has a name; None = in the cache folder.
         taxonomy: a taxonomy file, if the data do not have their own.
-        mapping: what became of the nodes of an older version of ``taxonomy``, a file of 'labeltree taxonomy
+        mapping: What became of the nodes of an older version of `taxonomy`, a file of 'labeltree taxonomy
             map': labels of the older version are read on the new one.
         corrections: a table of corrected labels, written by 'labeltree suspects' and decided by a person; or
-            several in order (``[first.csv, second.csv]``), each about the labels that those before it have
+            several in order (`[first.csv, second.csv]`), each about the labels that those before it have
             left. Splits are drawn by the labels as they were.
-        table: the columns of the data, if they are a table.
-        missing_labels: names of classes that stand for missing labels (``[unknown, n/a]``), at any depth;
+        table: The columns of the data, if they are a table.
+        missing_labels: Names of classes that stand for missing labels (`[unknown, n/a]`), at any depth;
             their samples get the label above, or none.
-        coarsen: training sees labels down to this depth only; validation and test keep the finest.
+        coarsen: Training sees labels down to this depth only; validation and test keep the finest.
         train_taxonomy: a taxonomy file to train on instead of the data's own; labels are matched by name.
             Validation and test keep the data's own.
-        taxonomy_noise: for studies of mistakes in the taxonomy: training sees a tree in which this share of
+        taxonomy_noise: For studies of mistakes in the taxonomy: training sees a tree in which this share of
             the nodes of every depth from 2 on lies under a wrong parent, drawn by the seed; validation and
             test keep the true one.
-        projection: how a ``train_taxonomy`` whose nodes have several parents becomes a tree: the rule of
-            ``odir`` or of ``yolo9000``.
-        inner_share: share of the training samples whose label is replaced by a random ancestor below the
+        projection: How a `train_taxonomy` whose nodes have several parents becomes a tree: the rule of
+            `odir` or of `yolo9000`.
+        inner_share: Share of the training samples whose label is replaced by a random ancestor below the
             root, for studies of coarse labels.
-        inner: ``keep`` the samples whose label was replaced by ``inner_share``, or ``drop`` them.
+        inner: `keep` the samples whose label was replaced by `inner_share`, or `drop` them.
         label_noise: r, for studies of wrong labels: with this probability a training sample's label is
             replaced by one drawn evenly from all that occur; at 1 all labels are random (Ghanooni et al.,
             section 8.1). Each aspect is replaced independently, together with its rating.
-        unseen_classes: classes that are hidden from training and validation, to evaluate them apart from the
-            seen ones (``labeltree evaluate --protocols seen-unseen``; Zhang et al., section 4.5). Either
+        unseen_classes: Classes that are hidden from training and validation, to evaluate them apart from the
+            seen ones (`labeltree evaluate --protocols seen-unseen`; Zhang et al., section 4.5). Either
             nodes by path or name, each hiding all below it; or a number or share of classes, which the seed
             draws evenly over their parents, each of which keeps one. Test samples and the taxonomy
             do not change.
-        unseen_depth: depth of the classes that are drawn; None = the finest labels.
-        geometry: where embeddings live; ``auto`` is what the objective asks for, mostly the sphere.
-        curvature: curvature of the Poincaré ball, below 0.
-        encoder: one of --list-encoders, which also tells how those of other libraries and checkpoints in a
-            folder are named; ``auto`` = vectors for vectors; minilm for texts; for photographs the pretrained
+        unseen_depth: Depth of the classes that are drawn; None = the finest labels.
+        geometry: Where embeddings live; `auto` is what the objective asks for, mostly the sphere.
+        curvature: Curvature of the Poincaré ball, below 0.
+        encoder: One of --list-encoders, which also tells how those of other libraries and checkpoints in a
+            folder are named; `auto` = vectors for vectors; minilm for texts; for photographs the pretrained
             encoder that the environment variable LABELTREE_IMAGE_ENCODER names, else efficientnet-lite0; for
             other images small-conv or that one. Two joined by a plus read samples that have images and texts:
-            ``small-conv+small-text``.
-        pretrained: start from the encoder's published weights; None = only ``minilm``, ``hf:OWNER/NAME``,
-            ``text:NAME`` and checkpoints in a folder do.
-        weights: start from this file of encoder weights, or from a run folder: from its encoder and, where
-            shapes fit, its projection heads; rows of classifiers follow the classes, by ``mapping`` if it
+            `small-conv+small-text`.
+        pretrained: Start from the encoder's published weights; None = only `minilm`, `hf:OWNER/NAME`,
+            `text:NAME` and checkpoints in a folder do.
+        weights: Start from this file of encoder weights, or from a run folder: from its encoder and, where
+            shapes fit, its projection heads; rows of classifiers follow the classes, by `mapping` if it
             leads from that run's taxonomy, else by what is certain.
-        pooling: of ``transformers:FOLDER`` and ``hf:OWNER/NAME``, how token vectors become a feature:
-            ``pooler``, ``cls`` or ``mean``; ``auto`` = as its authors do.
-        trainable: the weights that are trained: ``all``, ``last:K`` (the last K stages of the encoder,
-            and the head), ``head`` (no stage) or ``lora`` (low-rank updates of its linear layers, and the
-            head); with ``head`` and plain ``views``, features are computed once. ``auto`` = ``head`` for a
-            pretrained image encoder whose ``views`` are not named, else ``all``.
-        lora: the low-rank updates of the encoder, if these are trained.
-        adapter: width of a trained layer (linear, ReLU) on top of the encoder, whose outputs are then the
+        pooling: Of `transformers:FOLDER` and `hf:OWNER/NAME`, how token vectors become a feature:
+            `pooler`, `cls` or `mean`; `auto` = as its authors do.
+        trainable: The weights that are trained: `all`, `last:K` (the last K stages of the encoder,
+            and the head), `head` (no stage) or `lora` (low-rank updates of its linear layers, and the
+            head); with `head` and plain `views`, features are computed once. `auto` = `head` for a
+            pretrained image encoder whose `views` are not named, else `all`.
+        lora: The low-rank updates of the encoder, if these are trained.
+        adapter: Width of a trained layer (linear, ReLU) on top of the encoder, whose outputs are then the
             features; None = no such layer.
-        image_size: side of the square images in pixels; None = as the encoder's pretrained weights expect
+        image_size: Side of the square images in pixels; None = as the encoder's pretrained weights expect
             them, or else as the data set has them, at most 64.
         channels: 1 or 3; None = as the encoder's pretrained weights expect them, or as the data set has them.
-        max_length: number of tokens of a text that are read; None = as many as the encoder can read.
-        views: augmentation. Of images: ``simclr``, ``randaugment``, ``crop``; of texts: ``dropout`` (the text
-            itself, seen through the encoder's dropout) or ``word-deletion``; ``identity``: none;
-            ``auto`` = simclr or dropout, or identity for an encoder that is frozen.
-        deletion: probability that ``word-deletion`` leaves a word out; also of the texts beside images.
-        modality_dropout: for samples with an image and a text: the probability that a view shows only one of
+        max_length: Number of tokens of a text that are read; None = as many as the encoder can read.
+        views: Augmentation. Of images: `simclr`, `randaugment`, `crop`; of texts: `dropout` (the text
+            itself, seen through the encoder's dropout) or `word-deletion`; `identity`: none;
+            `auto` = simclr or dropout, or identity for an encoder that is frozen.
+        deletion: Probability that `word-deletion` leaves a word out; also of the texts beside images.
+        modality_dropout: For samples with an image and a text: the probability that a view shows only one of
             them, each as often, so that either alone suffices.
-        dropout: dropout probability of a text encoder; None = the encoder's own.
-        erasing: probability of random erasing.
-        flip: mirror images at random. Turn off where left and right differ.
-        num_views: augmented views of each sample that the encoder learns from; None = two where the objective
+        dropout: Dropout probability of a text encoder; None = the encoder's own.
+        erasing: Probability of random erasing.
+        flip: Mirror images at random. Turn off where left and right differ.
+        num_views: Augmented views of each sample that the encoder learns from; None = two where the objective
             compares views, else one.
-        sampler: ``auto`` is what the objective asks for.
-        batch_size: samples per step, over all devices of all machines together; None = the largest power of
+        sampler: `auto` is what the objective asks for.
+        batch_size: Samples per step, over all devices of all machines together; None = the largest power of
             two up to a quarter of the training samples, from 8 to 256.
-        encode_chunk: number of views that the encoder sees at once, if a batch does not fit into memory.
+        encode_chunk: Number of views that the encoder sees at once, if a batch does not fit into memory.
             Activations are computed again, chunk by chunk, in the backward pass; None = all.
-        epochs: passes over the training samples, by default 10, or as many as give about 300 steps if that is
+        epochs: Passes over the training samples, by default 10, or as many as give about 300 steps if that is
             more.
-        limit: use at most this many samples for training and validation together, drawn evenly over the
+        limit: Use at most this many samples for training and validation together, drawn evenly over the
             labels.
-        train_limit: train on at most this many samples, drawn likewise; validation keeps all of its own.
-        test_limit: test on at most this many samples, drawn likewise.
-        val: share of the training samples that is held out for validation.
-        test: share held out for testing, if the data set has no test split of its own.
-        calib: share of the samples left for training that is set aside for the promises of answers: their
+        train_limit: Train on at most this many samples, drawn likewise; validation keeps all of its own.
+        test_limit: Test on at most this many samples, drawn likewise.
+        val: Share of the training samples that is held out for validation.
+        test: Share held out for testing, if the data set has no test split of its own.
+        calib: Share of the samples left for training that is set aside for the promises of answers: their
             thresholds come from these samples, which nothing else reads; 0 = from validation samples, which
             have also chosen the epoch and the classifier.
-        fold: for cross-validation, ``2/5``: test on the second of five folds, which never divide a group. The
+        fold: For cross-validation, `2/5`: test on the second of five folds, which never divide a group. The
             seed determines all folds together; samples that the data set holds for the test are left out.
-        seed: seed of weights, splits, batches and views.
-        head: the projection head.
-        optimizer: the optimizer and its learning-rate schedule.
-        queue: momentum encoder and queue.
-        term_weights: factor of each objective's loss, in the order they are named; empty = each objective's
+        seed: Seed of weights, splits, batches and views.
+        head: The projection head.
+        optimizer: The optimizer and its learning-rate schedule.
+        queue: Momentum encoder and queue.
+        term_weights: Factor of each objective's loss, in the order they are named; empty = each objective's
             own, mostly 1.
-        schedules: settings that change during training: ``weights.NAME`` (the factor of an objective's loss)
-            or ``NAME.temperature``, each a list of [epoch, value], interpolated linearly.
-        ema: decay of a moving average of the encoder weights, kept in the checkpoints; 0 = none.
-        ema_evaluate: evaluate the moving average instead of the weights themselves.
-        classifier: what the run answers with: its ``own`` classifier; a linear ``probe``, discriminants
-            (``lda``) or the nearest class mean (``feature-means``) of its features; the nearest class mean of
-            its embeddings, ``prototypes``; or ``auto``, the best of them on validation samples. ``labeltree
-            evaluate``, ``calibrate`` and ``predict`` can ask for another later.
-        monitor: validation metric that chooses the best checkpoint: ``map_at_r`` (of the features) or another
-            column of history.csv without ``val_``; ``auto`` = ``embeddings_map_at_r`` if the features stay
-            fixed, else ``map_at_r``.
-        leave_group_out: whether validation leaves out results of the query's own group (other samples of its
-            patient): ``always``, ``never``, or ``auto``, which leaves them out unless every group is a class
+        schedules: Settings that change during training: `weights.NAME` (the factor of an objective's loss)
+            or `NAME.temperature`, each a list of [epoch, value], interpolated linearly.
+        ema: Decay of a moving average of the encoder weights, kept in the checkpoints; 0 = none.
+        ema_evaluate: Evaluate the moving average instead of the weights themselves.
+        classifier: What the run answers with: its `own` classifier; a linear `probe`, discriminants
+            (`lda`) or the nearest class mean (`feature-means`) of its features; the nearest class mean of
+            its embeddings, `prototypes`; or `auto`, the best of them on validation samples. `labeltree
+            evaluate`, `calibrate` and `predict` can ask for another later.
+        monitor: Validation metric that chooses the best checkpoint: `map_at_r` (of the features) or another
+            column of history.csv without `val_`; `auto` = `embeddings_map_at_r` if the features stay
+            fixed, else `map_at_r`.
+        leave_group_out: Whether validation leaves out results of the query's own group (other samples of its
+            patient): `always`, `never`, or `auto`, which leaves them out unless every group is a class
             of its own.
-        patience: stop after this many epochs without a better ``monitor``; None = never.
-        on_error: ``skip`` unreadable images and empty texts with a warning that names them, or ``raise`` an
+        patience: Stop after this many epochs without a better `monitor`; None = never.
+        on_error: `skip` unreadable images and empty texts with a warning that names them, or `raise` an
             error before training.
-        pixel_cache: ``always`` decode all images when training begins, and keep their pixels in the cache
-            folder; or ``never``: decode each image whenever it is needed, in the ``workers``, with nothing
-            decoded in advance; ``auto`` keeps the pixels if there is room. The pixels are the same.
-        precision: ``32``, ``bf16`` or ``16``: the encoder and the heads compute in float32, or in bfloat16 or
+        pixel_cache: `always` decode all images when training begins, and keep their pixels in the cache
+            folder; or `never`: decode each image whenever it is needed, in the `workers`, with nothing
+            decoded in advance; `auto` keeps the pixels if there is room. The pixels are the same.
+        precision: `32`, `bf16` or `16`: the encoder and the heads compute in float32, or in bfloat16 or
             float16 (a GPU's, with scaled gradients) where that is safe; losses in float32 always.
-        accelerator: ``auto``, ``cpu`` or ``gpu``.
-        devices: number of devices of each machine; each takes its share of every batch.
-        num_nodes: number of machines; one process for each device is started by ``torchrun`` or SLURM's
-            ``srun``.
-        workers: loader processes; 0 = load in the training process, best for small images.
-        logger: a logger of Lightning that writes to disk, beside ``history.csv``: ``tensorboard``, ``mlflow``
-            or ``none``.
-        logger_folder: folder of its logs; None = ``logs`` in the run folder.
-        checkpoint_minutes: save the training state this often within an epoch; always at its end.
-        channels_last: memory format of images and weights.
-        compile: compile the encoder when training begins, which takes half a minute and more, and makes steps
+        accelerator: `auto`, `cpu` or `gpu`.
+        devices: Number of devices of each machine; each takes its share of every batch.
+        num_nodes: Number of machines; one process for each device is started by `torchrun` or SLURM's
+            `srun`.
+        workers: Loader processes; 0 = load in the training process, best for small images.
+        logger: a logger of Lightning that writes to disk, beside `history.csv`: `tensorboard`, `mlflow`
+            or `none`.
+        logger_folder: Folder of its logs; None = `logs` in the run folder.
+        checkpoint_minutes: Save the training state this often within an epoch; always at its end.
+        channels_last: Memory format of images and weights.
+        compile: Compile the encoder when training begins, which takes half a minute and more, and makes steps
             faster.
-        options: settings of each objective, by name.
+        options: Settings of each objective, by name.
     """
 
     data: str
@@ -465,7 +465,7 @@ class Recipe:
         Settings that are missing have their defaults. Names that are no settings are options of objectives.
 
         Raises:
-            ValueError: if a value has the wrong type or is out of range.
+            ValueError: If a value has the wrong type or is out of range.
         """
         known = {field.name for field in dataclasses.fields(cls)} - {"options"}
         values = {name: value for name, value in content.items() if name in known}
@@ -489,9 +489,9 @@ class Recipe:
         return {key: value for key, value in flatten(self.to_dict()).items() if key not in _CARRYING_OUT}
 
     def differences(self, other: Recipe, but: Collection[str] = ()) -> list[str]:
-        """A sentence such as ``epochs is 10, not 20`` for each setting that differs.
+        """A sentence such as `epochs is 10, not 20` for each setting that differs.
 
-        Settings that do not affect the results of a run are ignored, and so are those named in ``but``.
+        Settings that do not affect the results of a run are ignored, and so are those named in `but`.
         """
         mine, theirs = flatten(self.to_dict()), flatten(other.to_dict())
         return [

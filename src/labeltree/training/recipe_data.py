@@ -36,12 +36,12 @@ def open_recipe_data(
     """The whole data set of a recipe, without the recipe's splits and corrections.
 
     Args:
-        recipe: the recipe.
-        progress: callback that reports progress.
-        images: the images that the encoder reads, used where the recipe leaves it open: the data may have
+        recipe: The recipe.
+        progress: Callback that reports progress.
+        images: The images that the encoder reads, used where the recipe leaves it open: the data may have
             changed since the run chose them. None = those that its weights were made for; of an encoder that
             is left open, those of the one that a look at the data set chooses.
-        verify: read all files again and ignore the cache.
+        verify: Read all files again and ignore the cache.
     """
     known = images or _expected_images(recipe)
     left_open = recipe.encoder == AUTO_ENCODER and images is None

@@ -15,7 +15,7 @@ _hints = cache(get_type_hints)
 
 
 def value_of(settings: Any, name: str) -> Any:
-    """The value of a setting by its dotted name, such as ``optimizer.lr``."""
+    """The value of a setting by its dotted name, such as `optimizer.lr`."""
     for part in name.split("."):
         settings = getattr(settings, part)
     return settings
@@ -33,7 +33,7 @@ def check_kinds(settings: Any, prefix: str = "") -> None:
     """Check that every value has its setting's type: the parser lets a null in a file pass anywhere.
 
     Raises:
-        ValueError: naming the setting and its value.
+        ValueError: Naming the setting and its value.
     """
     hints = _hints(settings.__class__)
     for entry in dataclasses.fields(settings):
@@ -67,13 +67,13 @@ def check_idle(settings: Any, names: list[str], idle: bool, because: str) -> Non
     """Refuse settings that nothing reads: a setting you pass must have an effect.
 
     Args:
-        settings: all settings.
-        names: dotted names of the settings that may have no effect.
-        idle: whether they have no effect.
-        because: completion of the sentence "it has no effect …".
+        settings: All settings.
+        names: Dotted names of the settings that may have no effect.
+        idle: Whether they have no effect.
+        because: Completion of the sentence "it has no effect …".
 
     Raises:
-        ValueError: if they have no effect and one of them differs from its default.
+        ValueError: If they have no effect and one of them differs from its default.
     """
     for name in names if idle else ():
         group, _, field_name = name.rpartition(".")

@@ -1,4 +1,4 @@
-"""The registry of objectives: the names for ``--objective NAME``, and how other packages add theirs."""
+"""The registry of objectives: the names for `--objective NAME`, and how other packages add theirs."""
 
 from __future__ import annotations
 
@@ -68,17 +68,17 @@ class ObjectiveEntry:
     """One objective: a loss and its default settings.
 
     Attributes:
-        name: name on the command line.
-        loss: class or function that builds the loss; parameters named ``taxonomy``, ``geometry``, ``dim`` and
-            ``feature_dim`` are passed by the objective, all others are the user's options.
+        name: Name on the command line.
+        loss: Class or function that builds the loss; parameters named `taxonomy`, `geometry`, `dim` and
+            `feature_dim` are passed by the objective, all others are the user's options.
         summary: one-line description.
-        source: the paper.
-        sampler: default batch sampler.
-        classifier: input of the classifier, for a loss that asks for ``logits``.
-        geometry: default geometry of the embeddings; None = no preference.
-        weight: default factor of the loss in a sum.
-        finest: whether the loss trains on the finest labels even if the recipe coarsens them.
-        origin: the module that registers it, and a digest of its source.
+        source: The paper.
+        sampler: Default batch sampler.
+        classifier: Input of the classifier, for a loss that asks for `logits`.
+        geometry: Default geometry of the embeddings; None = no preference.
+        weight: Default factor of the loss in a sum.
+        finest: Whether the loss trains on the finest labels even if the recipe coarsens them.
+        origin: The module that registers it, and a digest of its source.
     """
 
     name: str
@@ -115,13 +115,13 @@ class ObjectiveSum:
     """Objectives that belong together, under one name.
 
     Attributes:
-        name: name on the command line.
-        terms: names of the objectives; their settings keep their names.
-        weights: default factor of each.
-        options: defaults of their settings by name, where they are others than of each alone.
-        layers: linear layers of the head, unless ``head.layers`` says otherwise.
+        name: Name on the command line.
+        terms: Names of the objectives; their settings keep their names.
+        weights: Default factor of each.
+        options: Defaults of their settings by name, where they are others than of each alone.
+        layers: Linear layers of the head, unless `head.layers` says otherwise.
         summary: one-line description.
-        source: where it is from.
+        source: Where it is from.
     """
 
     name: str
@@ -146,12 +146,12 @@ def register_objective(
 ) -> Callable[[Loss], Loss]:
     """Add a loss class (or a function that returns one) under a name, as a decorator.
 
-    The loss returns a scalar. It is called with the inputs that its ``forward`` names, see `Objective`:
-    usually ``forward(embeddings, nodes, instances)``. The other arguments are attributes of `ObjectiveEntry`.
+    The loss returns a scalar. It is called with the inputs that its `forward` names, see `Objective`:
+    usually `forward(embeddings, nodes, instances)`. The other arguments are attributes of `ObjectiveEntry`.
 
     Raises:
-        RegistrationError: if the name is taken, also by a setting of recipes, or is not made of letters,
-            digits, ``-`` and ``_``.
+        RegistrationError: If the name is taken, also by a setting of recipes, or is not made of letters,
+            digits, `-` and `_`.
     """
     if not re.fullmatch(r"[A-Za-z][\w-]*", name):
         raise RegistrationError(
@@ -171,7 +171,7 @@ def register_objective(
 
 
 def _check_free(name: str, caller: str) -> None:
-    """Check that no objective or setting has a name, however its ``-`` and ``_`` are written."""
+    """Check that no objective or setting has a name, however its `-` and `_` are written."""
     _load()
     spelt = name.replace("-", "_")
     for entry in _entries.values():
@@ -193,7 +193,7 @@ def _show_without_traceback() -> None:
     """Let a script that ends with a `RegistrationError` print one line, as a command does.
 
     It fails while its losses are being defined, before it calls the program, which prints other errors so.
-    With ``--debug`` the traceback is kept.
+    With `--debug` the traceback is kept.
     """
     before = sys.excepthook
 
@@ -223,7 +223,7 @@ def register_sum(chosen: ObjectiveSum) -> None:
     """Add a name for several objectives together.
 
     Raises:
-        ValueError: if the name is taken, or an objective is unknown.
+        ValueError: If the name is taken, or an objective is unknown.
     """
     _load()
     if chosen.name in {*_entries, *_sums, *_reserved_names()}:
@@ -284,7 +284,7 @@ def get_objective(name: str) -> ObjectiveEntry:
 
 
 def objective_terms(objective: str) -> list[ObjectiveEntry]:
-    """The entries of an objective ``a+b``, in order; each may occur once. ``auto`` has none yet."""
+    """The entries of an objective `a+b`, in order; each may occur once. `auto` has none yet."""
     if objective == AUTO_OBJECTIVE:
         return []
     if (named := get_sum(objective)) is not None:

@@ -98,7 +98,7 @@ def resolve_modality(recipe: Recipe, modalities: Sequence[Modality]) -> Recipe:
     the unchanged samples: its features are computed once, and a frozen text encoder applies no dropout.
 
     Raises:
-        ValueError: if the samples lack the encoder's modality, or the views or another setting do not fit
+        ValueError: If the samples lack the encoder's modality, or the views or another setting do not fit
             this modality.
     """
     encoder = recipe.encoder
@@ -195,7 +195,7 @@ def check_terms(recipe: Recipe, entries: list[ObjectiveEntry]) -> None:
     """Check weights and options against the terms of the objective, before anything is built.
 
     Raises:
-        ValueError: if there is not one weight per term, or all are 0; for options of another objective, or
+        ValueError: If there is not one weight per term, or all are 0; for options of another objective, or
             a loss that would not be a scalar.
     """
     weights, name = recipe.term_weights, recipe.objective
@@ -220,7 +220,7 @@ def chosen_geometry(recipe: Recipe, entries: list[ObjectiveEntry]) -> str:
     """The geometry of the embeddings, from the recipe or else from the losses.
 
     Raises:
-        ValueError: if losses need different geometries, or a loss that supports only the sphere gets another.
+        ValueError: If losses need different geometries, or a loss that supports only the sphere gets another.
     """
     wanted = {entry.geometry for entry in entries if entry.geometry is not None}
     if recipe.geometry == "auto":

@@ -1,4 +1,4 @@
-"""``labeltree cache``: what the cache folder holds, and clear what can be made anew."""
+"""`labeltree cache`: what the cache folder holds, and clear what can be made anew."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``labeltree calibrate``: fit the decision rule of a trained run and write it to the run folder."""
+"""`labeltree calibrate`: fit the decision rule of a trained run and write it to the run folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``labeltree compare``: which of several runs is better, by how much, how sure, and where on the tree."""
+"""`labeltree compare`: which of several runs is better, by how much, how sure, and where on the tree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``labeltree data``: list, download and check data sets."""
+"""`labeltree data`: list, download and check data sets."""
 
 from __future__ import annotations
 

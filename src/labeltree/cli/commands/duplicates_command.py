@@ -1,4 +1,4 @@
-"""``labeltree duplicates``: near duplicates in an index, across splits, labels and groups."""
+"""`labeltree duplicates`: near duplicates in an index, across splits, labels and groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``labeltree embed``: write the embeddings of a trained run as a table that any program can read."""
+"""`labeltree embed`: write the embeddings of a trained run as a table that any program can read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``labeltree evaluate``: evaluate a trained run, or embeddings of any model, on a taxonomy."""
+"""`labeltree evaluate`: evaluate a trained run, or embeddings of any model, on a taxonomy."""
 
 from __future__ import annotations
 

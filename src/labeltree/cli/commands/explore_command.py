@@ -1,4 +1,4 @@
-"""``labeltree explore``: an index on a page in the browser."""
+"""`labeltree explore`: an index on a page in the browser."""
 
 from __future__ import annotations
 

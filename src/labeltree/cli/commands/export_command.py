@@ -1,4 +1,4 @@
-"""``labeltree export``: a trained run as one folder that others can use, with labeltree and without."""
+"""`labeltree export`: a trained run as one folder that others can use, with labeltree and without."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``labeltree extend``: new classes for a trained run without training, and classes that are retired."""
+"""`labeltree extend`: new classes for a trained run without training, and classes that are retired."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``labeltree index``: make an index of a run or of embeddings to search in, or change one."""
+"""`labeltree index`: make an index of a run or of embeddings to search in, or change one."""
 
 from __future__ import annotations
 

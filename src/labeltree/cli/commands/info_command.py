@@ -1,4 +1,4 @@
-"""``labeltree info``: what a run or an exported model is, on one screen."""
+"""`labeltree info`: what a run or an exported model is, on one screen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``labeltree label-next``: choose what to label next, and how finely, for an annotator."""
+"""`labeltree label-next`: choose what to label next, and how finely, for an annotator."""
 
 from __future__ import annotations
 

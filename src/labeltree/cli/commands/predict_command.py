@@ -1,4 +1,4 @@
-"""``labeltree predict``: answers for images or texts, each at the finest depth that is certain enough."""
+"""`labeltree predict`: answers for images or texts, each at the finest depth that is certain enough."""
 
 from __future__ import annotations
 

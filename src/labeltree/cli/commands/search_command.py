@@ -1,4 +1,4 @@
-"""``labeltree search``: the samples of an index that are most like an image, a text, a sample or a node."""
+"""`labeltree search`: the samples of an index that are most like an image, a text, a sample or a node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``labeltree serve``: a trained run as an HTTP service."""
+"""`labeltree serve`: a trained run as an HTTP service."""
 
 from __future__ import annotations
 

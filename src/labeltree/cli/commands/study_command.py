@@ -1,4 +1,4 @@
-"""``labeltree study``: run methods × grid × seeds on one data set, and tabulate the results."""
+"""`labeltree study`: run methods × grid × seeds on one data set, and tabulate the results."""
 
 from __future__ import annotations
 

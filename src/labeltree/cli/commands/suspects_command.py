@@ -1,4 +1,4 @@
-"""``labeltree suspects``: labels that look wrong, ranked, in a table that a person goes through."""
+"""`labeltree suspects`: labels that look wrong, ranked, in a table that a person goes through."""
 
 from __future__ import annotations
 

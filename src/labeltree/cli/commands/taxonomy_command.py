@@ -1,4 +1,4 @@
-"""``labeltree taxonomy``: show, check or convert a taxonomy; make one from a DAG or from names; versions."""
+"""`labeltree taxonomy`: show, check or convert a taxonomy; make one from a DAG or from names; versions."""
 
 from __future__ import annotations
 

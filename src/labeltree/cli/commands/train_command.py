@@ -1,4 +1,4 @@
-"""``labeltree train``: train a recipe, given by flags or a file, into a run folder."""
+"""`labeltree train`: train a recipe, given by flags or a file, into a run folder."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def _tell_warnings(summary: DataSummary) -> None:
 
 
 def _underscored(argument: str) -> str:
-    """Turn ``--batch-size=3`` into ``--batch_size=3``; values are unchanged."""
+    """Turn `--batch-size=3` into `--batch_size=3`; values are unchanged."""
     name, equals, value = argument.partition("=")
     return (
         name.replace("-", "_").replace("__", "--", 1) + equals + value

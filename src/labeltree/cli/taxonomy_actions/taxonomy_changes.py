@@ -1,4 +1,4 @@
-"""``labeltree taxonomy diff``, ``map``, ``apply`` and ``compose``: what changes between versions."""
+"""`labeltree taxonomy diff`, `map`, `apply` and `compose`: what changes between versions."""
 
 from __future__ import annotations
 

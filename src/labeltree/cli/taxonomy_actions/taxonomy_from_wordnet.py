@@ -1,4 +1,4 @@
-"""``labeltree taxonomy from-wordnet``: make a tree from the WordNet hypernyms of class names."""
+"""`labeltree taxonomy from-wordnet`: make a tree from the WordNet hypernyms of class names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def from_wordnet(options: FromWordnetOptions) -> None:
     """Make the taxonomy, or the file of names whose meaning the user must decide.
 
     Raises:
-        TaxonomyError: if names must be decided; the message names the file.
+        TaxonomyError: If names must be decided; the message names the file.
     """
     from labeltree.data.wordnet_files.wordnet_files import WordNetNouns
     from labeltree.data.wordnet_files.wordnet_names import (
@@ -65,7 +65,7 @@ def from_wordnet(options: FromWordnetOptions) -> None:
 
 
 def _read_names(path: Path) -> list[str]:
-    """The lines that are neither empty nor comments; a comment begins with ``#``."""
+    """The lines that are neither empty nor comments; a comment begins with `#`."""
     from labeltree.errors import TaxonomyError
 
     try:

@@ -1,4 +1,4 @@
-"""``labeltree taxonomy review``: likely duplicates in a taxonomy, as changes for a person to accept."""
+"""`labeltree taxonomy review`: likely duplicates in a taxonomy, as changes for a person to accept."""
 
 from __future__ import annotations
 

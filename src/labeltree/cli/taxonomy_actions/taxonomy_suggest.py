@@ -1,4 +1,4 @@
-"""``labeltree taxonomy suggest``: a tree of classes from their embeddings, and trees judged by mistakes."""
+"""`labeltree taxonomy suggest`: a tree of classes from their embeddings, and trees judged by mistakes."""
 
 from __future__ import annotations
 

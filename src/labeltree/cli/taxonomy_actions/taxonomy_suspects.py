@@ -1,4 +1,4 @@
-"""``labeltree taxonomy suspects``: places where a tree does not fit the samples of its nodes."""
+"""`labeltree taxonomy suspects`: places where a tree does not fit the samples of its nodes."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["IMAGE_PREFIX", "is_archive", "read_archive"]
 
 IMAGE_PREFIX = "multimedia "
-"""What the columns of an archive's images begin with: ``multimedia 1``, ``multimedia 2`` and so on."""
+"""What the columns of an archive's images begin with: `multimedia 1`, `multimedia 2` and so on."""
 
 _READER = Reader("a download of occurrences", "download it again, or give the table that is in it")
 _TABLES = (".csv", ".tsv", ".txt")
@@ -44,9 +44,9 @@ def is_archive(path: Path) -> bool:
 def read_archive(path: Path) -> pa.Table:
     """Read the table of a zip file, without unpacking it.
 
-    A Darwin Core archive has a ``meta.xml`` that describes its files: the occurrences become the rows, and
-    the images of an extension ``multimedia`` (Simple Multimedia, Audubon Media) the columns ``multimedia 1``,
-    ``multimedia 2`` and so on, as many as the occurrence with the most images has. Other zip files have one
+    A Darwin Core archive has a `meta.xml` that describes its files: the occurrences become the rows, and
+    the images of an extension `multimedia` (Simple Multimedia, Audubon Media) the columns `multimedia 1`,
+    `multimedia 2` and so on, as many as the occurrence with the most images has. Other zip files have one
     table, as GBIF's simple downloads and iNaturalist's exports.
 
     Raises:
@@ -125,7 +125,7 @@ class _File:
 
     Attributes:
         name: Its name.
-        kind: What its rows are: the last part of the row type, such as ``Occurrence``.
+        kind: What its rows are: the last part of the row type, such as `Occurrence`.
         key: Column of the ids by which files are joined; None if there is none.
         columns: Names of its columns, the last part of each term.
         constants: Columns with the same text in every row.

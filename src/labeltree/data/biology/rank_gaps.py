@@ -67,8 +67,8 @@ def bridge(
     Args:
         labels: Names of each label, coarse to fine, None where one is missing.
         ranks: Rank of each place, for the names of placeholders.
-        gaps: ``placeholder``: a node for the missing rank, so that depth stays rank; ``skip``: the name hangs
-            on the next coarser given one; ``error``: gaps remain; None: those remain that cannot be filled.
+        gaps: `placeholder`: a node for the missing rank, so that depth stays rank; `skip`: the name hangs
+            on the next coarser given one; `error`: gaps remain; None: those remain that cannot be filled.
         taxonomy: A given taxonomy of the labels.
     """
     others = _Others(labels)

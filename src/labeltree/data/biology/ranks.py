@@ -28,7 +28,7 @@ USUAL_RANKS = frozenset(("kingdom", "phylum", "class", "order", "family", "genus
 """Ranks that every species has; the others are often left out."""
 
 SURE = frozenset(("kingdom", "phylum", "superfamily", "subfamily", "genus"))
-"""Ranks whose names hardly mean anything else, unlike ``class``, ``order``, ``family`` and ``species``."""
+"""Ranks whose names hardly mean anything else, unlike `class`, `order`, `family` and `species`."""
 
 _ALSO = {
     "regnum": "kingdom",
@@ -66,12 +66,12 @@ def _letters(text: str) -> str:
 
 
 def is_scientific_name(column: str) -> bool:
-    """Whether a column is Darwin Core's ``scientificName``, or iNaturalist's ``scientific_name``."""
+    """Whether a column is Darwin Core's `scientificName`, or iNaturalist's `scientific_name`."""
     return _letters(column).removeprefix("dwc") == "scientificname"
 
 
 def is_epithet(column: str) -> bool:
-    """Whether a column holds the second or third part of names, as ``specificEpithet``."""
+    """Whether a column holds the second or third part of names, as `specificEpithet`."""
     return _letters(column).endswith("epithet")
 
 
@@ -90,7 +90,7 @@ def rank_of(column: str) -> str | None:
 
 
 def rank_of_value(text: str | None) -> str | None:
-    """The rank that a cell of ``taxonRank`` means, such as ``SPECIES``; None if it means none of `RANKS`."""
+    """The rank that a cell of `taxonRank` means, such as `SPECIES`; None if it means none of `RANKS`."""
     if text is None:
         return None
     letters = _letters(text)
@@ -103,12 +103,12 @@ class Ranks:
 
     Args:
         columns: The columns of the labels, coarse to fine.
-        others: All columns of the table, among which ``taxonRank`` is sought.
+        others: All columns of the table, among which `taxonRank` is sought.
 
     Attributes:
         names: The rank of each column; the name of the column where it is no rank.
         are_known: Whether all columns are ranks, in their order.
-        depth_column: The column that says how deep a row's label is (Darwin Core's ``taxonRank``); None if
+        depth_column: The column that says how deep a row's label is (Darwin Core's `taxonRank`); None if
             there is none.
     """
 
@@ -129,8 +129,8 @@ class Ranks:
         """The names of a row's label, None where a rank is missing.
 
         Names finer than the row's rank are left out, also where a species only repeats the genus, and so is
-        the name ``incertae sedis``, which stands for a missing one. Epithets follow the name above: ``Parus
-        major`` of the genus ``Parus`` and the epithet ``major``.
+        the name `incertae sedis`, which stands for a missing one. Epithets follow the name above: `Parus
+        major` of the genus `Parus` and the epithet `major`.
 
         Args:
             cells: The row's cells of the columns.

@@ -317,7 +317,7 @@ def decode(
     formats: tuple[str, ...] | None = None,
     preprocessing: Preprocessing | None = None,
 ) -> np.ndarray[Any, Any]:
-    """Read an image as ``(channels, size, size)``, uint8.
+    """Read an image as `(channels, size, size)`, uint8.
 
     The image is turned as its EXIF orientation says; transparency is laid on white; 16-bit values are
     reduced to 8; the largest centred square is resized with antialiasing. Of several frames or pages the
@@ -391,7 +391,7 @@ def decoding_bytes(image: PilImage, size: int, *, whole: bool = True) -> int:
 def pixels_of(
     image: PilImage, size: int, channels: int, preprocessing: Preprocessing | None = None
 ) -> np.ndarray[Any, Any]:
-    """Convert an opened image to ``(channels, size, size)``, uint8, as `decode` does.
+    """Convert an opened image to `(channels, size, size)`, uint8, as `decode` does.
 
     Raises:
         DataError: With the reason if it cannot be read as a whole.

@@ -52,11 +52,11 @@ def dicom_bytes(width: int, height: int, gray: bool) -> int:
 
 
 def dicom_pixels(file: Path | bytes, largest: int) -> np.ndarray[Any, Any]:
-    """The first frame, uint8, ``(h, w)`` if gray, else ``(h, w, 3)``.
+    """The first frame, uint8, `(h, w)` if gray, else `(h, w, 3)`.
 
     Gray values go through the modality's table or slope and intercept, then through the first window
     (centre and width; DICOM PS3.3, C.11.2) or look-up table that the file names. Without either, 8-bit values
-    stay as they are, and others are spread from the smallest to the largest, padding aside. ``MONOCHROME1``
+    stay as they are, and others are spread from the smallest to the largest, padding aside. `MONOCHROME1`
     is inverted. Palettes and YBR become RGB.
 
     Args:

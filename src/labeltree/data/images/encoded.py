@@ -54,10 +54,10 @@ class EncodedImages(Protocol):
         """
 
     def stamps(self) -> Array:
-        """Integers ``(n, k)`` that change when an image changes: sizes, times of change, positions."""
+        """Integers `(n, k)` that change when an image changes: sizes, times of change, positions."""
 
     def stamp(self, row: int) -> Array:
-        """The present stamp ``(k,)`` of one image."""
+        """The present stamp `(k,)` of one image."""
 
 
 class PathList(Sequence[str]):
@@ -125,15 +125,15 @@ class ImageFiles:
 
 
 class PartNames(Sequence[str]):
-    """The names of parts of files, made when they are asked for: ``FILE/KEY``, or ``FILE/KEY.EXTENSION``.
+    """The names of parts of files, made when they are asked for: `FILE/KEY`, or `FILE/KEY.EXTENSION`.
 
     Args:
         files: Name of each file.
-        starts: Number of keys before those of each file, and of all ``(files + 1,)``.
+        starts: Number of keys before those of each file, and of all `(files + 1,)`.
         keys: The keys of all files, an Arrow array.
-        rows: The key of each part ``(n,)``.
+        rows: The key of each part `(n,)`.
         extensions: The extensions; None = the names have none.
-        codes: The extension of each part ``(n,)``.
+        codes: The extension of each part `(n,)`.
     """
 
     def __init__(
@@ -173,7 +173,7 @@ class PartNames(Sequence[str]):
             yield from (f"{self._files[f]}/{key}{end}" for f, key, end in zip(files, keys, ends, strict=True))
 
     def take(self, parts: Array) -> PartNames:
-        """The names of some parts ``(m,)``, in this order."""
+        """The names of some parts `(m,)`, in this order."""
         codes = None if self._codes is None else self._codes[parts]
         return PartNames(self._files, self._starts, self._keys, self._rows[parts], self._extensions, codes)
 
@@ -183,10 +183,10 @@ class ImageParts:
 
     Args:
         files: Paths of the larger files.
-        parts: File, offset and size in bytes of each image ``(n, 3)`` int64; the file is an index into
-            ``files``.
+        parts: File, offset and size in bytes of each image `(n, 3)` int64; the file is an index into
+            `files`.
         names: Names of the images.
-        origins: The files in which a user knows the images, if ``files`` are copies made from them: these are
+        origins: The files in which a user knows the images, if `files` are copies made from them: these are
             named in messages, and their changes count.
     """
 
@@ -202,7 +202,7 @@ class ImageParts:
         return len(self.parts)
 
     def take(self, rows: Array) -> ImageParts:
-        """The images of the rows ``(m,)``, in this order."""
+        """The images of the rows `(m,)`, in this order."""
         return ImageParts(self.files, self.parts[rows], self.names.take(rows), self.origins)
 
     def where(self, row: int) -> str:
@@ -270,7 +270,7 @@ def _ends_digest(file: str, offset: int, size: int) -> bytes:
 
 
 def file_stamps(files: Sequence[str]) -> Array:
-    """Size in bytes and time of the last change in nanoseconds of each file ``(n, 2)``; -1 if missing."""
+    """Size in bytes and time of the last change in nanoseconds of each file `(n, 2)`; -1 if missing."""
     stamps = np.full((len(files), 2), -1, np.int64)
     for row, file in enumerate(files):
         try:

@@ -51,18 +51,18 @@ class ImageSettings(TypedDict, total=False):
     Attributes:
         image_size: Side in pixels; None = the size of the images, at most 64; see `usual_input`.
         channels: 1 or 3; None = 1 if all images are gray, else 3.
-        on_error: ``raise`` an error about unreadable images, or ``skip`` them with a warning. Functions that
-            open data raise by default; a recipe, and so `labeltree.train` and ``labeltree train``, skips.
-            Skipping is decided when opening: it never changes which samples an epoch sees, unless ``check``
+        on_error: `raise` an error about unreadable images, or `skip` them with a warning. Functions that
+            open data raise by default; a recipe, and so `labeltree.train` and `labeltree train`, skips.
+            Skipping is decided when opening: it never changes which samples an epoch sees, unless `check`
             is False.
         cache: Keep decoded images in the cache folder; None = if there is room.
         check: Decode all images when opening, to find the unreadable ones (the default). If False, images are
             only decoded when they are loaded, and the cache holds none; those that turn out to be unreadable
-            then raise an error or, with ``on_error="skip"``, are replaced; see `FileStore`.
+            then raise an error or, with `on_error="skip"`, are replaced; see `FileStore`.
         preprocessing: How the square is cut out of an image; None = the largest centred one.
         choose: Chooses size, channels and preprocessing, where they are not given, by a look at the images;
             None = `usual_input`.
-        progress: Callback ``progress(message, done, total)``.
+        progress: Callback `progress(message, done, total)`.
     """
 
     image_size: int | None
@@ -109,7 +109,7 @@ class OpenedImages:
     Attributes:
         store: Store of the pixels.
         failures: Row of each unreadable image → reason.
-        digests: Digests of the files' bytes and of the crop boxes, ``(n, 16)`` uint8.
+        digests: Digests of the files' bytes and of the crop boxes, `(n, 16)` uint8.
         reduced: A sentence on how far the images were reduced, if nobody said how large they should be and
             most were much larger.
         look: What the images are like, if size or channels were chosen by it.
@@ -199,11 +199,11 @@ def open_images(
     Args:
         files: Paths of the files, or other encoded images.
         names: Name of each image in the cache key, usually the file's path below the folder.
-        boxes: Crop box of each image ``(n, 4)``: left, top, width, height in pixels; a row of NaN is the
+        boxes: Crop box of each image `(n, 4)`: left, top, width, height in pixels; a row of NaN is the
             whole image.
         image_size: Side of the images; see `ImageSettings` for this and the other settings.
         channels: 1 or 3.
-        on_error: As in `ImageSettings`, or ``return`` to only report the failures in the result.
+        on_error: As in `ImageSettings`, or `return` to only report the failures in the result.
         cache: Keep decoded images in the cache folder.
         check: Decode all images now. If False, missing, empty and unopenable ones are still found, and
             digests are of the size and the first and last 4 kB of each; see `EncodedImages`.
@@ -212,7 +212,7 @@ def open_images(
         progress: Callback that reports progress.
 
     Raises:
-        ValueError: If ``cache`` is True and ``check`` is False.
+        ValueError: If `cache` is True and `check` is False.
         DataError: If images cannot be read; the message names the files and the reasons.
     """
     if cache and not check:
@@ -292,7 +292,7 @@ def _key(
 
 
 def _digest_boxes(digests: Sequence[bytes], boxes: np.ndarray[Any, Any] | None) -> np.ndarray[Any, Any]:
-    """Digests of files ``(n, 16)``; if only a part of an image counts, of the file and the part."""
+    """Digests of files `(n, 16)`; if only a part of an image counts, of the file and the part."""
     rows = np.frombuffer(b"".join(digests), np.uint8).reshape(-1, DIGEST_BYTES)
     if boxes is None:
         return rows
@@ -327,7 +327,7 @@ def _decode_all(
     progress: Progress,
     preprocessing: Preprocessing | None,
 ) -> _Findings:
-    """Decode every file and write what was found to ``folder``, all at once by renaming it."""
+    """Decode every file and write what was found to `folder`, all at once by renaming it."""
     _, channels, size, _ = shape
 
     def attempt(row: int) -> tuple[bytes, np.ndarray[Any, Any] | str]:
@@ -405,7 +405,7 @@ def unreadable(names: Sequence[str], failures: dict[int, str]) -> str:
 
 
 def save_unreadable(path: Path, rows: Iterable[tuple[str, str]]) -> None:
-    """Write what cannot be read as a CSV file with the columns ``name`` and ``reason``, atomically.
+    """Write what cannot be read as a CSV file with the columns `name` and `reason`, atomically.
 
     Args:
         path: The file.
@@ -438,10 +438,10 @@ def report_failures(names: Sequence[str], failures: dict[int, str], on_error: On
     Args:
         names: Names of all images.
         failures: Row → reason.
-        on_error: ``raise`` or ``skip``.
+        on_error: `raise` or `skip`.
 
     Raises:
-        DataError: If ``on_error`` is ``raise`` and an image cannot be read, or if no image can be read.
+        DataError: If `on_error` is `raise` and an image cannot be read, or if no image can be read.
     """
     if not failures:
         return

@@ -23,8 +23,8 @@ def look_at(heads: Sequence[ImageHead], images: EncodedImages | None = None) -> 
     """What images are like.
 
     Args:
-        heads: headers of some of the images.
-        images: the images, to see whether they are drawn; None = that is not asked.
+        heads: Headers of some of the images.
+        images: The images, to see whether they are drawn; None = that is not asked.
     """
     if not heads:
         return ImageLook(32, 32, None, False)

@@ -48,7 +48,7 @@ class ArrayStore:
     """Images in memory.
 
     Args:
-        images: uint8, ``(n, h, w)`` or ``(n, c, h, w)``.
+        images: uint8, `(n, h, w)` or `(n, c, h, w)`.
         preprocessing: How they were cut out of files; see `decode`.
     """
 
@@ -63,7 +63,7 @@ class ArrayStore:
 
     @property
     def image_shape(self) -> tuple[int, int, int]:
-        """``(c, h, w)``."""
+        """`(c, h, w)`."""
         shape = self._images.shape[1:]
         return (1, *shape) if len(shape) == 2 else shape
 
@@ -80,7 +80,7 @@ class MappedStore(ArrayStore):
 
     Args:
         path: The file.
-        shape: ``(n, h, w)`` or ``(n, c, h, w)``.
+        shape: `(n, h, w)` or `(n, c, h, w)`.
         offset: Bytes before the first image.
         preprocessing: How the images were cut out of files; see `decode`.
     """
@@ -140,10 +140,10 @@ class SomeImages:
 
     Args:
         inner: The images that there are.
-        places: Place of each row's image in ``inner``, ``(n,)`` int64; -1 where a row has none.
+        places: Place of each row's image in `inner`, `(n,)` int64; -1 where a row has none.
 
     Attributes:
-        there: Whether a row has an image, ``(n,)`` bool.
+        there: Whether a row has an image, `(n,)` bool.
     """
 
     def __init__(self, inner: ImageStore, places: Tensor) -> None:
@@ -211,7 +211,7 @@ class ReshapedStore:
 
 
 def _image(pixels: Array) -> Any:
-    """Pixels ``(c, h, w)`` as an image of Pillow."""
+    """Pixels `(c, h, w)` as an image of Pillow."""
     from PIL import Image
 
     return Image.fromarray(pixels[0] if len(pixels) == 1 else np.moveaxis(pixels, 0, -1))
@@ -246,13 +246,13 @@ class FileStore:
         images: Paths of the files, or other encoded images.
         size: Side in pixels.
         channels: 1 or 3.
-        boxes: Crop boxes ``(n, 4)``; see `open_images`.
-        stamps: Expected stamps ``(n, k)``; see `EncodedImages`. None = images may change.
-        digests: Digests ``(n, 16)``; see `open_images`. None = unknown.
+        boxes: Crop boxes `(n, 4)`; see `open_images`.
+        stamps: Expected stamps `(n, k)`; see `EncodedImages`. None = images may change.
+        digests: Digests `(n, 16)`; see `open_images`. None = unknown.
         preprocessing: How the square is cut out of each image; see `decode`.
         unchecked: What happens to unreadable images, if it was not checked before whether there are any:
-            ``raise`` an error; or ``replace`` them by black ones, with a warning. They are then in
-            ``unreadable``, and whoever uses them must leave them out or take other samples. None = all were
+            `raise` an error; or `replace` them by black ones, with a warning. They are then in
+            `unreadable`, and whoever uses them must leave them out or take other samples. None = all were
             readable.
 
     Attributes:

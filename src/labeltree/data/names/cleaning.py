@@ -14,11 +14,11 @@ Label = tuple[str | None, ...]
 
 
 class Cleaner:
-    """Cleans names by one of the settings of ``names``; every distinct text is read once.
+    """Cleans names by one of the settings of `names`; every distinct text is read once.
 
     Args:
-        names: ``exact``: names are as they are; ``plain``: in composed Unicode, with single spaces, compared
-            without regard to case; ``scientific``: in their canonical form, see `parse_scientific`.
+        names: `exact`: names are as they are; `plain`: in composed Unicode, with single spaces, compared
+            without regard to case; `scientific`: in their canonical form, see `parse_scientific`.
     """
 
     def __init__(self, names: Names = "exact") -> None:
@@ -28,7 +28,7 @@ class Cleaner:
         self._keys: dict[str, str] = {}
 
     def learn(self, texts: Sequence[str]) -> None:
-        """Note the species among names, so that ``Parus Major`` is known as one if ``Parus major`` occurs."""
+        """Note the species among names, so that `Parus Major` is known as one if `Parus major` occurs."""
         for text in dict.fromkeys(texts):
             name = self.parse(text)
             if name is not None and len(name.path) > 1:

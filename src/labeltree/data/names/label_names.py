@@ -38,13 +38,13 @@ class LabelNames:
     """How the names of labels are read.
 
     Args:
-        names: ``exact``: as they are; ``plain``: spellings that differ in case, spaces or the composition of
-            Unicode are one name under the same parent; ``scientific``: canonical scientific names, see
+        names: `exact`: as they are; `plain`: spellings that differ in case, spaces or the composition of
+            Unicode are one name under the same parent; `scientific`: canonical scientific names, see
             `parse_scientific`.
         synonyms: A table of synonyms, or its file; see `SynonymTable.load`.
 
     Raises:
-        DataError: If ``names`` is unknown, or the synonyms cannot be read.
+        DataError: If `names` is unknown, or the synonyms cannot be read.
     """
 
     def __init__(self, names: Names = "exact", synonyms: SynonymTable | str | Path | None = None) -> None:
@@ -204,7 +204,7 @@ class LabelNames:
         return tuple(names), keys
 
     def _is_of(self, part: str, name: str) -> bool:
-        """Whether a name is that of a species in the genus, or of a subspecies of the species ``name``."""
+        """Whether a name is that of a species in the genus, or of a subspecies of the species `name`."""
         if self.names != "scientific" or not part.startswith(f"{name} "):
             return False
         parsed = self._cleaner.parse(part)
@@ -375,7 +375,7 @@ class _Known:
     def in_column(self, label: Label, whole_name: bool) -> Label:
         """The path of the node that a label from one column means; the label itself if it is not certain.
 
-        Where the label was written as one name (``whole_name``), names that the parser put above it need not
+        Where the label was written as one name (`whole_name`), names that the parser put above it need not
         be in the taxonomy.
         """
         path = self._fitting(label)

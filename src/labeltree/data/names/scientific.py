@@ -102,9 +102,9 @@ class ScientificName:
     Attributes:
         path: Genus, species and what is below, as far as the name is certain, each in its canonical form; for
             a name above the genus that name alone. Empty if already the genus is uncertain.
-        uncertain: The sign of open nomenclature at which the path ends, such as ``sp.`` or ``cf.``; "" for a
+        uncertain: The sign of open nomenclature at which the path ends, such as `sp.` or `cf.`; "" for a
             certain name.
-        cut: Whether something was left out: authorship, a subgenus, ``agg.``, ``sensu lato``.
+        cut: Whether something was left out: authorship, a subgenus, `agg.`, `sensu lato`.
     """
 
     path: tuple[str, ...]
@@ -125,21 +125,21 @@ def plain_text(text: str) -> str:
 def parse_scientific(text: str, binomials: Collection[str] = ()) -> ScientificName | None:
     """Parse a scientific name; None if the text is not one, as far as its form tells.
 
-    - Authorship is cut off: ``Parus major Linnaeus, 1758`` is ``Parus major``.
-    - Signs of hybrids are written ``×``: ``Platanus x acerifolia`` is ``Platanus × acerifolia``. Crosses are
-      named by both parents: ``Mentha aquatica × M. spicata`` is ``Mentha aquatica × Mentha spicata``.
-    - ``subsp.`` and ``ssp.`` are left out, as in zoology; ``var.``, ``f.`` and other ranks stay.
-    - ``Larus argentatus/fuscus`` is one of the two: ``Larus``.
-    - The path ends above the first uncertain name: ``Parus sp.``, ``Parus cf. major``, ``Parus aff. major``
-      and ``Parus major?`` are ``Parus``; ``Parus major cf. newtoni`` is ``Parus major``.
+    - Authorship is cut off: `Parus major Linnaeus, 1758` is `Parus major`.
+    - Signs of hybrids are written `×`: `Platanus x acerifolia` is `Platanus × acerifolia`. Crosses are
+      named by both parents: `Mentha aquatica × M. spicata` is `Mentha aquatica × Mentha spicata`.
+    - `subsp.` and `ssp.` are left out, as in zoology; `var.`, `f.` and other ranks stay.
+    - `Larus argentatus/fuscus` is one of the two: `Larus`.
+    - The path ends above the first uncertain name: `Parus sp.`, `Parus cf. major`, `Parus aff. major`
+      and `Parus major?` are `Parus`; `Parus major cf. newtoni` is `Parus major`.
     - Names in capitals or small letters only are written as usual. In capitals, what follows the species may
       be a subspecies or an author, so it is left out.
-    - Groups (``agg.``, ``s.l.``) are their species, cultivars lie below their species.
+    - Groups (`agg.`, `s.l.`) are their species, cultivars lie below their species.
 
     Args:
         text: The name.
-        binomials: Names of species in small letters that are known from elsewhere; with ``parus major`` among
-            them ``Parus Major`` is the species, and else the genus with an author.
+        binomials: Names of species in small letters that are known from elsewhere; with `parus major` among
+            them `Parus Major` is the species, and else the genus with an author.
 
     Example:
         >>> parse_scientific("Quercus robur L. subsp. pedunculiflora (K.Koch) Menitsky").path

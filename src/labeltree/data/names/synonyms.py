@@ -33,7 +33,7 @@ class _Accepted:
 class SynonymTable:
     """Synonyms and their accepted names; chains are followed.
 
-    A synonym is a name, or the end of a path, ``Oenanthe/Oenanthe lutea``, that tells it from homonyms; the
+    A synonym is a name, or the end of a path, `Oenanthe/Oenanthe lutea`, that tells it from homonyms; the
     longest fitting path counts.
 
     Args:
@@ -78,11 +78,11 @@ class SynonymTable:
 
     @classmethod
     def load(cls, path: str | Path, cleaner: Cleaner | None = None) -> SynonymTable:
-        """Read a table with the columns ``synonym`` and ``accepted``, or a Darwin Core table.
+        """Read a table with the columns `synonym` and `accepted`, or a Darwin Core table.
 
-        In Darwin Core, GBIF's downloads among it, ``scientificName`` is the synonym, and
-        ``acceptedNameUsage`` or ``acceptedScientificName`` the accepted name; or ``acceptedNameUsageID``
-        refers to a ``taxonID``. Rows without an accepted name say nothing; ``taxonomicStatus`` tells accepted
+        In Darwin Core, GBIF's downloads among it, `scientificName` is the synonym, and
+        `acceptedNameUsage` or `acceptedScientificName` the accepted name; or `acceptedNameUsageID`
+        refers to a `taxonID`. Rows without an accepted name say nothing; `taxonomicStatus` tells accepted
         names.
 
         Args:
@@ -90,8 +90,8 @@ class SynonymTable:
             cleaner: How names are cleaned and compared.
 
         Raises:
-            DataError: As for `DataTable.read`; if columns are missing, or a row has only one of ``synonym``
-                and ``accepted``; and as for `SynonymTable`.
+            DataError: As for `DataTable.read`; if columns are missing, or a row has only one of `synonym`
+                and `accepted`; and as for `SynonymTable`.
         """
         table = DataTable.read(Path(path).expanduser())
         columns = _columns(table)

@@ -34,7 +34,7 @@ class Shards:
 
     Attributes:
         spec: What named them.
-        kind: ``tar`` or ``parquet``.
+        kind: `tar` or `parquet`.
         root: The folder that all of them lie in.
         files: Absolute paths, in the order in which they are read.
         splits: Split of each file by its name or folder; None if these name no splits.
@@ -58,8 +58,8 @@ class Shards:
 def find_shards(spec: str | Path, image_column: Sequence[str] | str | None = None) -> Shards | None:
     """Find the shards that are meant by a path or pattern; None if it means something else.
 
-    Shards are: a ``.tar`` file; a ``.parquet`` file with a column of image bytes; a pattern with braces such
-    as ``train-{000000..000099}.tar`` or ``{train,val}-{0..9}.tar``; a folder that holds only such files,
+    Shards are: a `.tar` file; a `.parquet` file with a column of image bytes; a pattern with braces such
+    as `train-{000000..000099}.tar` or `{train,val}-{0..9}.tar`; a folder that holds only such files,
     itself or in folders named after splits.
 
     Args:
@@ -174,7 +174,7 @@ def _sorted_entries(folder: str | Path) -> list[os.DirEntry[str]]:
 def _splits(files: Sequence[str], root: Path) -> tuple[str, ...] | None:
     """The split that each file's folder, or else the first word of its name, is called by.
 
-    As with folders of images, names are splits if all are, and one is ``train``.
+    As with folders of images, names are splits if all are, and one is `train`.
     """
     splits = []
     for file in files:

@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 IMAGE_NAMES = ("image", "img", "jpg", "jpeg", "png", "picture", "photo")
-"""Usual names of columns of bytes; a column of structs with a field ``bytes`` may have any name."""
+"""Usual names of columns of bytes; a column of structs with a field `bytes` may have any name."""
 _SHARD = Reader("a shard", "fetch or write it again")
 _BATCH = 64  # rows: images of 100 kB are then 6 MB
 
@@ -48,7 +48,7 @@ def image_column_of(path: str, chosen: Sequence[str] | str | None = None) -> str
 
     Args:
         path: The file.
-        chosen: The column that the user names; None = the first of structs with ``bytes``, or of bytes with a
+        chosen: The column that the user names; None = the first of structs with `bytes`, or of bytes with a
             usual name.
 
     Raises:
@@ -87,7 +87,7 @@ def _is_binary(kind: pa.DataType) -> bool:
 def parquet_batches(
     path: str, columns: Sequence[str], start: int = 0, rows: int | None = None
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Read some columns in batches; row groups before ``start`` are not read.
+    """Read some columns in batches; row groups before `start` are not read.
 
     Yields:
         The number of a batch's first row in the file, and the batch.

@@ -49,9 +49,9 @@ class ShardIndex:
     """The index of a shard with n samples and m images.
 
     Attributes:
-        samples: Names and texts: the column `KEY`, and one for each text ``(n,)``.
-        members: The images: the columns ``sample``, ``extension`` (a Parquet file's: its column), ``offset``
-            and ``size`` in bytes ``(m,)``.
+        samples: Names and texts: the column `KEY`, and one for each text `(n,)`.
+        members: The images: the columns `sample`, `extension` (a Parquet file's: its column), `offset`
+            and `size` in bytes `(m,)`.
         file: The file that holds their bytes.
         damages: What is wrong with the shard; what it concerns is not in the index.
     """

@@ -21,7 +21,7 @@ __all__ = ["CLASSES", "ShardTable", "read_shards"]
 
 Array = np.ndarray[Any, Any]
 CLASSES = "classes.txt"
-"""The file beside tar files that names the classes, a line each, for which the numbers in ``cls`` stand."""
+"""The file beside tar files that names the classes, a line each, for which the numbers in `cls` stand."""
 _LIST = Reader("a list of classes", "write a name a line, the first for class 0")
 _IMAGE = "image"
 _log = logging.getLogger("labeltree.data")
@@ -85,7 +85,7 @@ class ShardTable(DataTable):
         """The images of some columns, and the number among them of each row's image.
 
         Returns:
-            The images, and ``(rows, columns)`` int64, -1 where a row has none.
+            The images, and `(rows, columns)` int64, -1 where a row has none.
         """
         is_tar = self.shards.kind == "tar"
         for name in columns:
@@ -116,10 +116,10 @@ class _Members:
     """The images of all shards.
 
     Attributes:
-        sample: Row of each image ``(m,)`` int64.
-        parts: Shard, offset and size of each image ``(m, 3)`` int64.
+        sample: Row of each image `(m,)` int64.
+        parts: Shard, offset and size of each image `(m, 3)` int64.
         extensions: The extensions that occur.
-        codes: Extension of each image ``(m,)``, an index into ``extensions``.
+        codes: Extension of each image `(m,)`, an index into `extensions`.
     """
 
     def __init__(self, indexes: Sequence[ShardIndex], starts: Array) -> None:
@@ -155,7 +155,7 @@ def read_shards(
     Args:
         shards: The shards.
         image_column: Parquet: the column of the images; None = the usual one.
-        on_error: With ``skip``, what lies behind the damage in a shard is left out, with a warning.
+        on_error: With `skip`, what lies behind the damage in a shard is left out, with a warning.
         progress: Callback that reports progress.
 
     Raises:

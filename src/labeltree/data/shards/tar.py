@@ -40,7 +40,7 @@ class TarSample:
 
         Args:
             extension: The extension that is wanted; None = the first member that is an image, preferably
-                with an extension without a dot (``jpg`` rather than ``seg.png``).
+                with an extension without a dot (`jpg` rather than `seg.png`).
         """
         if extension is not None:
             return extension if extension in self.members else None
@@ -53,7 +53,7 @@ class TarSample:
 
 
 def is_image(extension: str) -> bool:
-    """Whether a member with this extension (``jpg``, ``seg.png``) is an image."""
+    """Whether a member with this extension (`jpg`, `seg.png`) is an image."""
     return extension.rpartition(".")[2] in _IMAGES
 
 
@@ -61,7 +61,7 @@ def tar_samples(path: str) -> Iterator[TarSample]:
     """The samples of a tar file, in order; only the members' headers are read.
 
     Directories, links, what systems leave (see `is_system_file`), files without an extension and WebDataset's
-    ``__…`` members are passed over.
+    `__…` members are passed over.
 
     Raises:
         DataError: If the file is no tar file, is damaged or cut off, which is found after the samples before
@@ -126,8 +126,8 @@ def _members(path: str, where: str) -> Iterator[tuple[str, int, int]]:
 
 
 def read_fields(path: str, sample: TarSample) -> dict[str, str]:
-    """The texts of a sample by name: of its members ``cls``, ``txt`` and the like, and the fields of its
-    ``json``; lists and nested fields are passed over.
+    """The texts of a sample by name: of its members `cls`, `txt` and the like, and the fields of its
+    `json`; lists and nested fields are passed over.
 
     Raises:
         DataError: If one is no text in UTF-8, or no JSON object.

@@ -69,18 +69,18 @@ def find_label_columns(
 ) -> LabelColumns:
     """Find the columns of the labels: the chosen ones, or columns with a usual name.
 
-    Numbered columns (``depth1``, ``depth2``) form a label together, and so do the ranks of biological names
-    (``kingdom`` to ``species``, as in Darwin Core). Otherwise the label is the first column with a usual
+    Numbered columns (`depth1`, `depth2`) form a label together, and so do the ranks of biological names
+    (`kingdom` to `species`, as in Darwin Core). Otherwise the label is the first column with a usual
     name, and the columns that nest with it are further depths: each value of the finer column, but for a few
     exceptions, occurs with one value of the coarser one, which is empty only where other rows tell it.
     Numbers, dates, yes/no values, long texts, values that hardly ever repeat, columns named after an origin
-    (``patient_id``), and columns finer than a column ``label`` are not labels unless they are chosen.
+    (`patient_id`), and columns finer than a column `label` are not labels unless they are chosen.
 
     Args:
         table: The table.
         chosen: Columns chosen by the user, coarse to fine; None = find them.
         taken: Columns with another purpose.
-        groups: Columns in ``taken`` that hold groups; they may also be labels, if chosen.
+        groups: Columns in `taken` that hold groups; they may also be labels, if chosen.
         nest: Whether to look for columns that nest with the one that has the usual name.
         gaps: How gaps are bridged. If they are, a column with a few gaps may be a depth.
 
@@ -114,7 +114,7 @@ def find_label_columns(
 
 
 def _are_of_organisms(by_rank: Mapping[str, _Column]) -> bool:
-    """Whether columns are surely ranks; ``class``, ``order``, ``family`` or ``species`` alone may not be."""
+    """Whether columns are surely ranks; `class`, `order`, `family` or `species` alone may not be."""
     names = [column.name for column in by_rank.values()]
     if SURE & set(by_rank) or any(is_scientific_name(name) or is_epithet(name) for name in names):
         return True
@@ -208,7 +208,7 @@ class _Column:
         plain = [plain_name(text) for text in cells.texts]
         vague = np.array([text in PLACEHOLDERS or text in REMAINDERS for text in plain] + [True])
         self.known = ~vague[cells.codes]
-        """Rows whose name can have a single parent, unlike ``other``, which may occur below every parent."""
+        """Rows whose name can have a single parent, unlike `other`, which may occur below every parent."""
 
     @cached_property
     def is_label(self) -> bool:
@@ -359,7 +359,7 @@ def _nearly_nested(base: _Column, columns: list[_Column]) -> list[str]:
 
 
 def _like_groups(base: _Column, columns: list[_Column]) -> list[str]:
-    """Notes on columns such as ``patient_id``, of which each value has one label and may be a group."""
+    """Notes on columns such as `patient_id`, of which each value has one label and may be a group."""
     notes = []
     for column in columns:
         counts = np.bincount(column.codes[column.codes >= 0], minlength=1)

@@ -36,10 +36,10 @@ class LabelEvidence:
     """How the labels of the samples follow from a table that does not have one certain label a row.
 
     Attributes:
-        label_separator: Text between the labels of a cell with several labels, such as ``;``. Columns of
+        label_separator: Text between the labels of a cell with several labels, such as `;`. Columns of
             lists (Parquet) need none.
         sample_column: Column whose equal values mean one sample: the labels of its rows are the labels of
-            this sample, or votes on its label if there is an ``annotator_column``. The first of its rows
+            this sample, or votes on its label if there is an `annotator_column`. The first of its rows
             gives all other columns, which must not differ in columns that are read.
         annotator_column: Column that names the annotator of each row; each row is a vote.
         vote_columns: Columns of votes on the label, one per annotator; an empty cell is no vote.
@@ -174,17 +174,17 @@ def read_labels(
 
     Args:
         table: The table, one row per label, vote or sample.
-        columns: The label columns; with ``vote_columns`` these.
+        columns: The label columns; with `vote_columns` these.
         taxonomy: Taxonomy of the labels; None = built from them.
         missing: Names that stand for missing labels.
-        gaps: See `label_nodes`, as for ``names`` and ``separator``.
+        gaps: See `label_nodes`, as for `names` and `separator`.
         names: How names are cleaned.
         separator: What separates the names of a path.
         evidence: How labels follow from the cells.
         rows: The rows of each sample, if a sample may have several; None = each row is a sample.
 
     Returns:
-        Labels of the samples. ``nodes`` holds the common ancestor of several labels, ``sets`` all of them.
+        Labels of the samples. `nodes` holds the common ancestor of several labels, `sets` all of them.
 
     Raises:
         DataError: If the cells cannot be read so, or nothing has a label.
@@ -222,7 +222,7 @@ def _label_samples(
     evidence: LabelEvidence,
     rows: SampleRows | None,
 ) -> TableLabels:
-    """The labels of samples from labels ``(m,)`` of rows ``owner (m,)`` of the table."""
+    """The labels of samples from labels `(m,)` of rows `owner (m,)` of the table."""
     tree, nodes, notes = labels.taxonomy, labels.nodes, list(labels.notes)
     if evidence.confidence_column is not None:
         nodes, said = _coarsen_doubtful(table, nodes, owner, tree, evidence)
@@ -313,7 +313,7 @@ def _looks_like_several(table: DataTable, columns: Sequence[str]) -> list[str]:
 def _coarsen_doubtful(
     table: DataTable, nodes: Tensor, owner: Array, tree: Taxonomy, evidence: LabelEvidence
 ) -> tuple[Tensor, str]:
-    """Labels ``(m,)`` of rows ``owner (m,)``, the parent's where confidence is too low; and a note."""
+    """Labels `(m,)` of rows `owner (m,)`, the parent's where confidence is too low; and a note."""
     column, least = str(evidence.confidence_column), evidence.min_confidence
     assert least is not None
     cells = table.cells(column)

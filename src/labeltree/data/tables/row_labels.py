@@ -42,8 +42,8 @@ class TableAspects:
 
     Attributes:
         taxonomies: One taxonomy per column.
-        nodes: Labels ``(n, A)``; None if there are no aspects.
-        ratings: Ordinal ratings ``(n, A)``; None if no column holds ratings.
+        nodes: Labels `(n, A)`; None if there are no aspects.
+        ratings: Ordinal ratings `(n, A)`; None if no column holds ratings.
         notes: Sentences on how the labels were read.
     """
 
@@ -59,11 +59,11 @@ class TableLabels:
 
     Attributes:
         taxonomy: Their taxonomy.
-        nodes: Label of every row ``(n,)`` int64, -1 where it is missing.
+        nodes: Label of every row `(n,)` int64, -1 where it is missing.
         notes: Sentences on gaps and how they were bridged.
         unused: Rows without a label.
-        sets: All labels ``(n, k)`` of every row, −1 where there is no further one, if some have several; then
-            ``nodes`` holds their common ancestors. None = each row has one.
+        sets: All labels `(n, k)` of every row, −1 where there is no further one, if some have several; then
+            `nodes` holds their common ancestors. None = each row has one.
     """
 
     taxonomy: Taxonomy
@@ -84,10 +84,10 @@ def label_nodes(
 ) -> TableLabels:
     """The taxonomy, built from the columns unless given, and the node of every row.
 
-    A label ends before a name that stands for a missing label; ``missing`` counts the rows of each such name.
-    For ``gaps``, the rule for a missing name above a given one, see `bridge`; None is ``placeholder`` if all
-    columns are ranks, and else an error for gaps that other rows do not fill. ``names`` says how names are
-    cleaned, and which are synonyms. ``separator`` separates the names of paths in one column, see
+    A label ends before a name that stands for a missing label; `missing` counts the rows of each such name.
+    For `gaps`, the rule for a missing name above a given one, see `bridge`; None is `placeholder` if all
+    columns are ranks, and else an error for gaps that other rows do not fill. `names` says how names are
+    cleaned, and which are synonyms. `separator` separates the names of paths in one column, see
     `open_table`.
 
     Raises:
@@ -139,7 +139,7 @@ def label_nodes(
 
 
 def _coarser(reasons: Mapping[int, str], columns: Sequence[str], codes: Array) -> UnusedRows:
-    """The rows whose label, by the index in ``codes``, is coarser than they say, with the reason of each."""
+    """The rows whose label, by the index in `codes`, is coarser than they say, with the reason of each."""
     if not reasons:
         return UnusedRows.none()
     why = np.full(max(int(codes.max()), *reasons) + 2, -1)
@@ -153,9 +153,9 @@ def _coarser(reasons: Mapping[int, str], columns: Sequence[str], codes: Array) -
 def _without_breadcrumbs(
     texts: list[str], taxonomy: Taxonomy | None, separator: str | None
 ) -> tuple[list[str], tuple[str, ...]]:
-    """Labels as paths ``a/b`` where they are breadcrumbs ``a > b``, and a note that says so.
+    """Labels as paths `a/b` where they are breadcrumbs `a > b`, and a note that says so.
 
-    Without a ``separator``, labels that the taxonomy has as they are stay so, and those whose path it has
+    Without a `separator`, labels that the taxonomy has as they are stay so, and those whose path it has
     are paths.
     """
     if separator is not None and not separator.strip():
@@ -183,7 +183,7 @@ def _without_breadcrumbs(
 
 
 def _path(text: str) -> tuple[str, ...]:
-    """The names of a path; ``n/a`` is one name."""
+    """The names of a path; `n/a` is one name."""
     return (text,) if plain_name(text) in PLACEHOLDERS else split_path(text)
 
 
@@ -202,8 +202,8 @@ def table_aspects(
 ) -> TableAspects:
     """Read a taxonomy and labels from each column, and ratings if they are numbers.
 
-    A cell is a name or a path ``a/b``, or empty. If all finest names of a column are whole numbers, as in
-    ``4`` or ``positive/4``, they are also ratings. ``separator`` is as for `label_nodes`.
+    A cell is a name or a path `a/b`, or empty. If all finest names of a column are whole numbers, as in
+    `4` or `positive/4`, they are also ratings. `separator` is as for `label_nodes`.
 
     Raises:
         DataError: If a column is empty.
@@ -237,7 +237,7 @@ def _ratings(taxonomy: Taxonomy, nodes: Tensor) -> Tensor | None:
 def _find_unbridged(
     columns: Sequence[str], labels: Sequence[tuple[str | None, ...]], bridged: Sequence[Bridged], codes: Array
 ) -> UnusedRows:
-    """The rows in whose labels ``codes`` a gap remains."""
+    """The rows in whose labels `codes` a gap remains."""
     why = np.full(len(labels), -1)
     reasons: list[tuple[str, str]] = []
     for number, (label, bridging) in enumerate(zip(labels, bridged, strict=True)):

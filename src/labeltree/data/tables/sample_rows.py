@@ -27,8 +27,8 @@ class SampleRows:
 
     Attributes:
         column: The column.
-        sample: Sample of each row ``(m,)``, in the order in which samples first occur.
-        first: First row of each sample ``(n,)``.
+        sample: Sample of each row `(m,)`, in the order in which samples first occur.
+        first: First row of each sample `(n,)`.
         merged: The table of these first rows.
 
     Raises:
@@ -72,7 +72,7 @@ class SampleRows:
                 )
 
     def check_votes(self, table: DataTable, column: str, nodes: Tensor, rows: Array) -> None:
-        """Check that no annotator gives a sample two different labels ``nodes (k,)``, in ``rows (k,)``.
+        """Check that no annotator gives a sample two different labels `nodes (k,)`, in `rows (k,)`.
 
         Raises:
             DataError: If one does, or a vote has no annotator.

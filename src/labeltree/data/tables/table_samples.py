@@ -58,17 +58,17 @@ class TableSamples:
     """Samples of a table: its images, or its texts if it has no images.
 
     Attributes:
-        rows: Row of each sample ``(n,)``, from 0.
-        instances: Stable ids ``(n,)``: row · ``per_row`` + column.
+        rows: Row of each sample `(n,)`, from 0.
+        instances: Stable ids `(n,)`: row · `per_row` + column.
         files: Absolute path of each sample's image, or parts of files; None if there are no images.
         texts: Text of each sample; None if there are no texts.
-        alike: Integers ``(n,)``, equal for samples with the same image or, without images, texts that are
+        alike: Integers `(n,)`, equal for samples with the same image or, without images, texts that are
             the same but for case and blanks.
         image_columns: Image columns that were read.
         text_column: Text column that was read.
         notes: Sentences about other columns that could have been read.
         unused: Rows without an image or a text.
-        places: Place of each sample's image in ``files``, ``(n,)``, -1 where it has none; None if every
+        places: Place of each sample's image in `files`, `(n,)`, -1 where it has none; None if every
             sample has one, in order.
         per_row: The most samples that a row can have.
         vectors: Vectors of the samples, in order; None if they are images or texts.
@@ -103,13 +103,13 @@ def find_samples(
 ) -> TableSamples:
     """The samples of a table; a row with several images gives several samples.
 
-    With ``either``, both images and texts are read, and a row may lack one of them. Vectors are read if
-    ``vector_column`` names them, or the table has neither images nor texts; ``others`` are columns with
+    With `either`, both images and texts are read, and a row may lack one of them. Vectors are read if
+    `vector_column` names them, or the table has neither images nor texts; `others` are columns with
     another purpose.
 
     Raises:
-        DataError: If a column is missing, an image lies outside the folder, or, unless ``on_error`` is
-            ``skip``, a cell is empty.
+        DataError: If a column is missing, an image lies outside the folder, or, unless `on_error` is
+            `skip`, a cell is empty.
     """
     folder, rule = (None, None) if place is None else place
     if vector_column is not None and (image_column is not None or text_column is not None):
@@ -357,7 +357,7 @@ def _report_empty(empty: Array, table: DataTable, kind: str, columns: list[str],
 
 
 def _files(table: DataTable, names: list[str], folder: Path | None) -> tuple[list[str] | ImageParts, Array]:
-    """The distinct images, and the index of each cell's image ``(rows, columns)``, -1 for none."""
+    """The distinct images, and the index of each cell's image `(rows, columns)`, -1 for none."""
     if isinstance(table, ShardTable):
         return table.images(names)
     root = os.path.abspath(table.path.parent if folder is None else folder)
@@ -378,7 +378,7 @@ def _files(table: DataTable, names: list[str], folder: Path | None) -> tuple[lis
 
 
 def only_addresses(table: DataTable, column: str, rows: str) -> DataError:
-    """The error for images that would have to be fetched; ``rows`` says which rows name such."""
+    """The error for images that would have to be fetched; `rows` says which rows name such."""
     key = table.usual((*_IDS, "id")) or "gbifID"
     return DataError(
         f"{table}: {rows} in '{column}' by addresses (URLs), "

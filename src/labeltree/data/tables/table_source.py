@@ -122,49 +122,49 @@ def open_table(
     else for texts, is read; if there is none, vectors are.
 
     Args:
-        path: A ``.csv``, ``.tsv`` or ``.parquet`` file; or a ``.zip`` file: a Darwin Core archive, as GBIF's
-            downloads, or one table; or an ``.npz``, ``.npy`` or ``.h5ad`` file, see `read_vector_file`.
+        path: A `.csv`, `.tsv` or `.parquet` file; or a `.zip` file: a Darwin Core archive, as GBIF's
+            downloads, or one table; or an `.npz`, `.npy` or `.h5ad` file, see `read_vector_file`.
         taxonomy: Taxonomy of the labels; None = built from one column per depth (coarse to fine), or from
-            paths ``a/b/c`` in one column.
+            paths `a/b/c` in one column.
         image_column: Column of the image files, relative to the table's folder or absolute; usually image,
             path, file, filename, … With several columns, each image of a row is a sample with the row's
             label; every row must have at least one image.
         text_column: Column of the texts; usually text, description, sentence, review, document,
             abstract, caption or txt.
         label_columns: One column, or one per depth, coarse to fine; None = depth1, depth2, …, or label (or
-            class, category, node) with the columns that nest with it, unless a ``taxonomy`` is given; see
+            class, category, node) with the columns that nest with it, unless a `taxonomy` is given; see
             `find_label_columns`. An empty cell is a missing label; if only finer cells are empty, the label
-            is an inner node. With a ``taxonomy``, an empty list leaves all labels out.
+            is an inner node. With a `taxonomy`, an empty list leaves all labels out.
         aspect_columns: Columns of further labels of the same samples, each with its own taxonomy: names, or
-            paths ``a/b/c``. If all of them end in whole numbers (``4``, ``positive/4``), the numbers are also
+            paths `a/b/c`. If all of them end in whole numbers (`4`, `positive/4`), the numbers are also
             ratings.
-        group_column: Column of groups; rows with equal values stay in one split. None = ``group`` if there is
+        group_column: Column of groups; rows with equal values stay in one split. None = `group` if there is
             one. The images of one row, rows with the same file and, in tables of texts without splits, rows
             with the same text also stay in one split.
-        split_column: Column with ``train``, ``val`` or ``test``; None = ``split`` if there is one.
-        keep_columns: Columns to keep with the samples as texts, such as ``lesion`` or ``site``
+        split_column: Column with `train`, `val` or `test`; None = `split` if there is one.
+        keep_columns: Columns to keep with the samples as texts, such as `lesion` or `site`
             (`Source.attributes`): samples can be judged together by them, and results broken down. They are
             not read as labels.
-        missing_labels: Names that are not classes, such as ``unknown``, in columns of labels and of aspects:
+        missing_labels: Names that are not classes, such as `unknown`, in columns of labels and of aspects:
             a label ends before such a name, and is the node above or missing.
-        gaps: Rule for a label whose coarser name is missing in one of several ``label_columns``.
-            ``placeholder``: a node takes its place, named ``Pomacentridae (order incertae sedis)`` after the
-            next finer name, so that depth stays rank; ``skip``: the finer name hangs on the next coarser
-            given one; both first take the name from other rows if these agree on it. ``error``: an error
-            lists the rows. None = ``placeholder`` if the columns are ranks of biological names, else an error
+        gaps: Rule for a label whose coarser name is missing in one of several `label_columns`.
+            `placeholder`: a node takes its place, named `Pomacentridae (order incertae sedis)` after the
+            next finer name, so that depth stays rank; `skip`: the finer name hangs on the next coarser
+            given one; both first take the name from other rows if these agree on it. `error`: an error
+            lists the rows. None = `placeholder` if the columns are ranks of biological names, else an error
             for rows whose missing name other rows do not tell.
         image_folder: Folder of the images, if it is not that of the table.
-        image_name: Names of the files there, from the cells of a row: ``{gbifID}.jpg``, or with ``*`` for
-            several: ``{catalogNumber}_*.jpg``. Rows without such a file are not used.
-        names: What a name in the ``label_columns`` is. ``exact``: the text without spaces around it;
-            ``plain``: spellings that differ in case, spaces or the composition of Unicode are one name under
-            the same parent; ``scientific``: a scientific name without authorship, see `parse_scientific`;
+        image_name: Names of the files there, from the cells of a row: `{gbifID}.jpg`, or with `*` for
+            several: `{catalogNumber}_*.jpg`. Rows without such a file are not used.
+        names: What a name in the `label_columns` is. `exact`: the text without spaces around it;
+            `plain`: spellings that differ in case, spaces or the composition of Unicode are one name under
+            the same parent; `scientific`: a scientific name without authorship, see `parse_scientific`;
             from a single column, genus and species become nodes above the species and subspecies.
-        synonyms: A table with the columns ``synonym`` and ``accepted``, names or paths, or Darwin Core's
-            ``scientificName`` and ``acceptedNameUsage``; see `SynonymTable.load`.
+        synonyms: A table with the columns `synonym` and `accepted`, names or paths, or Darwin Core's
+            `scientificName` and `acceptedNameUsage`; see `SynonymTable.load`.
         separator: Text that separates the names of paths in one column of labels or of aspects, besides which
-            ``/`` is part of a name; ``none``: only ``/`` does. None = ``/``, and ``>``, ``›`` or ``»``
-            between spaces where a ``taxonomy`` has the path, or where nearly all labels look so, some begin
+            `/` is part of a name; `none`: only `/` does. None = `/`, and `>`, `›` or `»`
+            between spaces where a `taxonomy` has the path, or where nearly all labels look so, some begin
             with the same name, and a path has three names or a name above others is a label, too; a note
             says so.
         evidence: How labels follow from cells with several labels, votes of annotators, or doubtful labels;
@@ -172,11 +172,11 @@ def open_table(
         either: Read images and texts, both columns by their usual names unless they are named, and also rows
             that have only one of them, or whose image cannot be read.
         vector_column: Name of an array or of a column of lists of numbers, or of columns of numbers, in which
-            ``*`` stands for any text: ``f_*``; see `find_vectors`.
+            `*` stands for any text: `f_*`; see `find_vectors`.
         label_file: Vectors: a table with their labels and other columns, see `join_labels`; None = for an
-            ``.npy`` file, the ``.csv``, ``.tsv`` or ``.parquet`` file of the same name.
-        id_column: Vectors: column of their ids, which name the samples; None = ``id`` or ``ids``.
-        **images: How images are read; see `ImageSettings`. ``on_error="skip"`` also skips rows without an
+            `.npy` file, the `.csv`, `.tsv` or `.parquet` file of the same name.
+        id_column: Vectors: column of their ids, which name the samples; None = `id` or `ids`.
+        **images: How images are read; see `ImageSettings`. `on_error="skip"` also skips rows without an
             image or a text.
 
     Raises:
@@ -226,7 +226,7 @@ def open_shards(
 ) -> Source:
     """Open shards of images, of texts, or of images with texts.
 
-    The texts of a sample (members ``cls``, ``txt`` and the like of a tar file, the fields of its ``json``,
+    The texts of a sample (members `cls`, `txt` and the like of a tar file, the fields of its `json`,
     the other columns of a Parquet file) are read as the columns of a table.
 
     Args:
@@ -478,7 +478,7 @@ def _open_either(
 
 
 def _unreadable(rows: Array, columns: Sequence[str], why: Sequence[str]) -> UnusedRows:
-    """Rows ``(n,)`` of which an image cannot be read, with the n reasons."""
+    """Rows `(n,)` of which an image cannot be read, with the n reasons."""
     reasons = {reason: number for number, reason in enumerate(dict.fromkeys(why))}
     return UnusedRows(
         np.asarray(rows, np.int64),
@@ -511,7 +511,7 @@ def is_data_table(path: Path) -> bool:
 
 
 def table_labels(path: Path) -> tuple[Taxonomy, Tensor]:
-    """The taxonomy and the labels of the rows ``(n,)`` that `open_table` gives a table; no image is read.
+    """The taxonomy and the labels of the rows `(n,)` that `open_table` gives a table; no image is read.
 
     Raises:
         DataError: If there is no column of images or texts, or of labels.
@@ -522,12 +522,12 @@ def table_labels(path: Path) -> tuple[Taxonomy, Tensor]:
 
 
 def named_table_labels(path: Path, names: Names = "exact", synonyms: str | Path | None = None) -> TableLabels:
-    """The same with ``names`` and ``synonyms`` as `open_table` reads them, and notes on what they changed."""
+    """The same with `names` and `synonyms` as `open_table` reads them, and notes on what they changed."""
     return _labels_of(_read_table(path, None, None)[0], LabelNames(names, synonyms))
 
 
 def shard_labels(shards: Shards) -> tuple[Taxonomy, Tensor]:
-    """The taxonomy and the labels ``(n,)`` that `open_shards` gives shards; no image is decoded.
+    """The taxonomy and the labels `(n,)` that `open_shards` gives shards; no image is decoded.
 
     Raises:
         DataError: If a shard is damaged, or there is no column of images or texts, or of labels.
@@ -590,7 +590,7 @@ def _columns_to_keep(table: DataTable, names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _texts(table: DataTable, column: str) -> Array:
-    """The texts of a column ``(rows,)``, empty where a cell is."""
+    """The texts of a column `(rows,)`, empty where a cell is."""
     cells = table.cells(column)
     texts: Array = np.array([*cells.texts, ""], dtype=str)[cells.codes]
     return texts

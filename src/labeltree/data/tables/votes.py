@@ -36,16 +36,16 @@ def agreed_nodes(votes: Tensor, tree: Taxonomy, agreement: float = 0.5) -> Tenso
     half of the votes are asked for, the agreed nodes lie on one path, and a tie ends at the common ancestor.
 
     Args:
-        votes: ``(n, v)`` votes on each sample, nodes; −1 where there is none.
+        votes: `(n, v)` votes on each sample, nodes; −1 where there is none.
         tree: Taxonomy of the votes.
         agreement: The share, from 0.5 to 1, which must be exceeded; 1 asks for all votes. The votes that were
             given count.
 
     Returns:
-        ``(n,)`` nodes; −1 for a sample without votes, or whose votes have only the root in common.
+        `(n,)` nodes; −1 for a sample without votes, or whose votes have only the root in common.
 
     Raises:
-        DataError: If ``agreement`` is out of range.
+        DataError: If `agreement` is out of range.
 
     Example:
         >>> tree = Taxonomy.from_paths([("naevus", "blue"), ("naevus", "Spitz"), ("melanoma",)])
@@ -74,8 +74,8 @@ def vote_note(votes: Tensor, agreed: Tensor, agreement: float, columns: Sequence
     """A sentence on how many samples got the label that all voted for, and what was lost for the others.
 
     Args:
-        votes: ``(n, v)``, as for `agreed_nodes`.
-        agreed: ``(n,)`` its result.
+        votes: `(n, v)`, as for `agreed_nodes`.
+        agreed: `(n,)` its result.
         agreement: The share that was asked for.
         columns: The columns of the votes; None = each row was a vote.
     """

@@ -17,7 +17,7 @@ _TEXT_TABLES = (".csv", ".tsv", *PARQUET)
 
 
 def label_file_beside(path: Path) -> Path | None:
-    """The table with the name of an ``.npy`` file, which holds its labels; None if there is none."""
+    """The table with the name of an `.npy` file, which holds its labels; None if there is none."""
     if path.suffix.lower() != ".npy":
         return None
     return next((file for kind in _TEXT_TABLES if (file := path.with_suffix(kind)).is_file()), None)
@@ -29,7 +29,7 @@ def join_labels(table: DataTable, file: Path, id_column: str | None) -> tuple[Da
     Args:
         table: The table of vectors.
         file: The other table.
-        id_column: Column of ids of both; None = ``id`` or ``ids``, of the other table else the column that
+        id_column: Column of ids of both; None = `id` or `ids`, of the other table else the column that
             holds most of the vectors' ids. Rows are joined in their order if one
             of the tables has no ids, and they are as many.
 
@@ -102,7 +102,7 @@ def _find_ids(table: DataTable, ids: set[str]) -> str | None:
 def _add_columns(
     table: DataTable, other: DataTable, rows: np.ndarray[Any, Any], leave: set[str]
 ) -> DataTable:
-    """The table with the columns of another one, of its ``rows (n,)``, -1 for none."""
+    """The table with the columns of another one, of its `rows (n,)`, -1 for none."""
     import pyarrow as pa
 
     taken = other.take(pa.array(rows, mask=rows < 0)).rename_columns(other.columns)

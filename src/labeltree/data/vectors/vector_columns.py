@@ -50,8 +50,8 @@ def find_vectors(
 
     Args:
         table: The table.
-        chosen: Name of an array or of a column of lists; or names of columns of numbers, of which ``*``
-            stands for any text: ``f_*``. None = the only array or column of lists, or that with a usual name,
+        chosen: Name of an array or of a column of lists; or names of columns of numbers, of which `*`
+            stands for any text: `f_*`. None = the only array or column of lists, or that with a usual name,
             or all columns of numbers.
         others: Columns with another purpose, which are not part of a vector unless they are named.
 

@@ -21,7 +21,7 @@ _DIGEST = 16  # bytes, as the digests of other samples
 
 
 def check_numbers(array: Array, what: str) -> Array:
-    """Check that an array holds a vector a row, ``(n, d)`` real numbers, and return it.
+    """Check that an array holds a vector a row, `(n, d)` real numbers, and return it.
 
     Raises:
         DataError: With what to write instead.
@@ -48,10 +48,10 @@ class VectorStore:
     """Vectors by row.
 
     Args:
-        array: ``(n, d)`` real numbers of any kind, in memory or mapped; given out as float32.
+        array: `(n, d)` real numbers of any kind, in memory or mapped; given out as float32.
         what: Description of the array, for error messages.
         columns: Names of the d columns, for error messages; None = they have numbers.
-        rows: The rows of the array that the store gives out, ``(m,)``; None = all, in order.
+        rows: The rows of the array that the store gives out, `(m,)`; None = all, in order.
 
     Raises:
         DataError: If the array does not hold a vector a row.
@@ -74,14 +74,14 @@ class VectorStore:
         return len(self._array) if self._rows is None else len(self._rows)
 
     def take(self, rows: Array) -> VectorStore:
-        """The store of some rows ``(m,)``; no vector is copied."""
+        """The store of some rows `(m,)`; no vector is copied."""
         if self._rows is None and np.array_equal(rows, np.arange(len(self._array))):
             return self
         rows = rows if self._rows is None else self._rows[rows]
         return VectorStore(self._array, self.what, self.columns, rows)
 
     def load(self, rows: Tensor) -> Tensor:
-        """Vectors ``(n, d)`` float32 of the rows ``(n,)``."""
+        """Vectors `(n, d)` float32 of the rows `(n,)`."""
         return torch.from_numpy(self._load(rows.numpy()))
 
     def _load(self, rows: Array) -> Array:
@@ -90,7 +90,7 @@ class VectorStore:
             return np.asarray(self._array[at], np.float32, order="C")
 
     def bad_rows(self) -> tuple[Array, str]:
-        """The rows with a number that is not finite, ``(m,)``, and a clause on the first of them."""
+        """The rows with a number that is not finite, `(m,)`, and a clause on the first of them."""
         bad, told = [], ""
         for rows in self._parts():
             part = self._load(rows)
@@ -107,7 +107,7 @@ class VectorStore:
         return np.concatenate([np.zeros(0, np.int64), *bad]), told
 
     def digests(self) -> Array:
-        """Digests ``(n, 16)`` uint8 of the vectors, equal for equal numbers of whatever kind."""
+        """Digests `(n, 16)` uint8 of the vectors, equal for equal numbers of whatever kind."""
         result = np.zeros((len(self), _DIGEST), np.uint8)
         for rows in self._parts():
             part = self._load(rows) + np.float32(0)  # 0 and -0 are equal

@@ -1,4 +1,4 @@
-"""Files of vectors (``.npz``, ``.npy``, ``.h5ad``) as tables: columns, and arrays beside them."""
+"""Files of vectors (`.npz`, `.npy`, `.h5ad`) as tables: columns, and arrays beside them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class VectorTable(DataTable):
     Args:
         path: Path of the file.
         table: The other columns; their rows are those of the arrays.
-        arrays: By name, a function that reads the array ``(n, d)``.
+        arrays: By name, a function that reads the array `(n, d)`.
         spare: Names of arrays that are read only if they are named, or there is no other.
     """
 
@@ -87,14 +87,14 @@ class VectorTable(DataTable):
 def read_vector_file(path: Path) -> VectorTable:
     """Read a file of vectors; its arrays are mapped, or read when they are asked for.
 
-    Of an ``.npz`` file, arrays ``(n, d)`` of numbers are vectors, and arrays ``(n,)`` columns; names in the
-    plural, as ``labels``, are those of columns, ``label``. ``nodes``, as `labeltree embed` writes them, are
-    read as labels with the ``NAME.taxonomy.json`` beside. Of AnnData (``.h5ad``), the arrays are those in
-    ``.obsm``, and ``X``; the columns are those of ``.obs``, and its index is ``id``.
+    Of an `.npz` file, arrays `(n, d)` of numbers are vectors, and arrays `(n,)` columns; names in the
+    plural, as `labels`, are those of columns, `label`. `nodes`, as `labeltree embed` writes them, are
+    read as labels with the `NAME.taxonomy.json` beside. Of AnnData (`.h5ad`), the arrays are those in
+    `.obsm`, and `X`; the columns are those of `.obs`, and its index is `id`.
 
     Raises:
         DataError: If the file is missing, damaged, sparse or holds objects, which could run code.
-        ImportError: For ``.h5ad``, if anndata is not installed.
+        ImportError: For `.h5ad`, if anndata is not installed.
     """
     kind = path.suffix.lower()
     if not path.is_file():

@@ -35,18 +35,18 @@ class ViewGenerator:
 
     Recipes:
 
-    - ``simclr``: random resized crop, horizontal flip, colour jitter, grayscale, and blur from 64 pixels on
-      (SimCLR and SupCon; the crop covers at least ``scale[0]`` of the image, 0.2 as SupCon has it for small
+    - `simclr`: random resized crop, horizontal flip, colour jitter, grayscale, and blur from 64 pixels on
+      (SimCLR and SupCon; the crop covers at least `scale[0]` of the image, 0.2 as SupCon has it for small
       images).
-    - ``randaugment``: random resized crop, horizontal flip, RandAugment.
-    - ``crop``: random resized crop and horizontal flip, as classifiers are trained.
-    - ``identity``: the image itself.
+    - `randaugment`: random resized crop, horizontal flip, RandAugment.
+    - `crop`: random resized crop and horizontal flip, as classifiers are trained.
+    - `identity`: the image itself.
 
     A view does not depend on the batch that the image is in, on its order, on the number of workers or on
     earlier calls.
 
     Args:
-        recipe: ``simclr``, ``randaugment``, ``crop`` or ``identity``.
+        recipe: `simclr`, `randaugment`, `crop` or `identity`.
         size: Side of the views in pixels; None = as the images.
         channels: Channels of the views, 1 or 3; None = as the images.
         seed: Random seed.
@@ -54,7 +54,7 @@ class ViewGenerator:
         erasing: Probability of random erasing.
         scale: Least and largest area of a crop, as a share of the image.
         jitter: Largest changes of brightness, contrast, saturation and hue.
-        mean: Mean per channel of pixels in [0, 1]; views are ``(pixel - mean) / std``.
+        mean: Mean per channel of pixels in [0, 1]; views are `(pixel - mean) / std`.
         std: Standard deviation per channel.
         operations: RandAugment: number of operations per view.
         magnitude: RandAugment: strength, 0 to 30.
@@ -104,16 +104,16 @@ class ViewGenerator:
         return f"ViewGenerator({self.recipe!r}, size={self.size}, channels={self.channels}, seed={self.seed})"
 
     def __call__(self, images: Tensor, instances: Tensor, epoch: int = 0, view: int = 0) -> Tensor:
-        """Make the view with number ``view`` of every image.
+        """Make the view with number `view` of every image.
 
         Args:
-            images: ``(n, c, h, w)``, uint8.
-            instances: Instance ids ``(n,)``, int64.
+            images: `(n, c, h, w)`, uint8.
+            instances: Instance ids `(n,)`, int64.
             epoch: Epoch number.
             view: View number.
 
         Returns:
-            ``(n, channels, size, size)``, float32, on the device of ``images``.
+            `(n, channels, size, size)`, float32, on the device of `images`.
         """
         if images.dtype != torch.uint8 or images.ndim != 4:
             raise ValueError(f"images is {images.dtype} {tuple(images.shape)}; it must be uint8 (n, c, h, w)")
@@ -208,7 +208,7 @@ def channel_statistics(source: Source, samples: int = 2000) -> tuple[tuple[float
         samples: Number of samples to use, evenly spaced.
 
     Returns:
-        ``mean`` and ``std`` as ``ViewGenerator`` takes them; a constant channel has ``std`` 1.
+        `mean` and `std` as `ViewGenerator` takes them; a constant channel has `std` 1.
 
     Raises:
         DataError: If the source is empty.

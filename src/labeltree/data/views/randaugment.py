@@ -22,13 +22,13 @@ _Row = tuple[float, float, float]
 
 @functools.lru_cache(maxsize=64)  # a run has ten grids: five operations, forth and back
 def _grid(across: _Row, down: _Row, height: int, width: int, device: torch.device) -> Tensor:
-    """``(1, height, width, 2)``: where each pixel is taken from."""
+    """`(1, height, width, 2)`: where each pixel is taken from."""
     y, x = (torch.arange(1, 2 * size, 2, device=device) / size - 1 for size in (height, width))
     return torch.stack([a * x + b * y[:, None] + t for a, b, t in (across, down)], dim=2)[None]
 
 
 def _warp(images: Tensor, across: _Row, down: _Row) -> Tensor:
-    """Sample all images at ``x' = across · (x, y, 1)`` and ``y' = down · (x, y, 1)``; black outside.
+    """Sample all images at `x' = across · (x, y, 1)` and `y' = down · (x, y, 1)`; black outside.
 
     Coordinates run from -1 to 1. The images are taken for the channels of one, so that places and weights are
     computed once for all of them: less than a third of the time of a grid an image.
@@ -178,7 +178,7 @@ class RandAugment:
         self.magnitude = magnitude
 
     def __call__(self, images: Tensor, keys: Tensor, first: int = 0) -> Tensor:
-        """Augment images ``(n, c, h, w)`` in [0, 1] in place, by their random streams from ``first`` on."""
+        """Augment images `(n, c, h, w)` in [0, 1] in place, by their random streams from `first` on."""
         for turn in range(self.operations):
             numbers = counter_rng.uniform(keys, 2, first + 2 * turn)
             choice = (numbers[:, 0] * len(OPERATIONS)).long()

@@ -25,10 +25,10 @@ class TokenStore:
     """The tokens of n texts, one text after the other; arrays in mapped files will do.
 
     Args:
-        ids: Ids of all tokens, ``(total,)`` integers, 0 or more.
-        words: Number of the word in its text that each token belongs to, ``(total,)``; -1 for tokens that
+        ids: Ids of all tokens, `(total,)` integers, 0 or more.
+        words: Number of the word in its text that each token belongs to, `(total,)`; -1 for tokens that
             belong to none.
-        offsets: Offset of each text's first token, and the total at the end, ``(n + 1,)`` int64.
+        offsets: Offset of each text's first token, and the total at the end, `(n + 1,)` int64.
 
     Raises:
         DataError: If the arrays do not fit together.
@@ -59,10 +59,10 @@ class TokenStore:
         """The tokens of some texts.
 
         Args:
-            rows: Rows of the texts, ``(b,)``.
+            rows: Rows of the texts, `(b,)`.
 
         Returns:
-            ``(b, 2, t)`` int32, t the length of the longest of them: the ids, then the words; texts that are
+            `(b, 2, t)` int32, t the length of the longest of them: the ids, then the words; texts that are
             shorter are filled up with -1.
         """
         texts = rows.numpy()
@@ -81,16 +81,16 @@ class TextViews:
 
     Recipes:
 
-    - ``dropout``: the text itself. The encoder's dropout makes two passes differ, and that is the
+    - `dropout`: the text itself. The encoder's dropout makes two passes differ, and that is the
       augmentation (SimCSE: Gao et al. 2021).
-    - ``word-deletion``: each word is left out with probability ``deletion``, with all its tokens; one word
+    - `word-deletion`: each word is left out with probability `deletion`, with all its tokens; one word
       stays in any case. Tokens that belong to no word stay.
-    - ``identity``: the text itself, for encoders that read it once.
+    - `identity`: the text itself, for encoders that read it once.
 
     A view does not depend on the batch that the text is in, on its order, or on how far texts are filled up.
 
     Args:
-        recipe: ``dropout``, ``word-deletion`` or ``identity``.
+        recipe: `dropout`, `word-deletion` or `identity`.
         seed: Seed of the run.
         deletion: Probability of leaving out a word.
 
@@ -113,16 +113,16 @@ class TextViews:
         return f"TextViews({self.recipe!r}, seed={self.seed}, deletion={self.deletion})"
 
     def __call__(self, tokens: Tensor, instances: Tensor, epoch: int = 0, view: int = 0) -> Tensor:
-        """Make the view with number ``view`` of every text.
+        """Make the view with number `view` of every text.
 
         Args:
-            tokens: ``(b, 2, t)`` int32, ids and words, as `TokenStore.load` gives them.
-            instances: Instance ids ``(b,)``, int64.
+            tokens: `(b, 2, t)` int32, ids and words, as `TokenStore.load` gives them.
+            instances: Instance ids `(b,)`, int64.
             epoch: Epoch number.
             view: View number.
 
         Returns:
-            Token ids ``(b, t)``, int64, filled up with -1, on the device of ``tokens``.
+            Token ids `(b, t)`, int64, filled up with -1, on the device of `tokens`.
         """
         if tokens.dtype != torch.int32 or tokens.ndim != 3 or tokens.shape[1] != 2:
             raise ValueError(f"tokens is {tokens.dtype} {tuple(tokens.shape)}; it must be int32 (b, 2, t)")

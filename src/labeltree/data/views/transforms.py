@@ -1,13 +1,13 @@
 """Operations on a batch of images: crops, flips, resizing, blur, colour jitter, random erasing.
 
 Crops, flips, resizing and blur act on rows and columns independently, so one matrix per axis and sample does
-all of them at once, with antialiasing where a crop is shrunk: a view is ``rows · image · columnsᵀ``. Two
+all of them at once, with antialiasing where a crop is shrunk: a view is `rows · image · columnsᵀ`. Two
 batched matrix products cost a fraction of a bilinear gather on a CPU, and next to nothing on an accelerator.
 
 Colour jitter is one affine map of the channels per sample. Brightness scales a pixel, contrast draws it to
 the image's mean grey, saturation scales its chroma (its difference from grey) and hue turns the chroma in the
 YIQ plane; grayscale is saturation 0. Chroma operations keep grey values, so until values are clipped all four
-commute and are together ``x' = A x + b``: no order has to be drawn, and values are clipped once, at the end.
+commute and are together `x' = A x + b`: no order has to be drawn, and values are clipped once, at the end.
 (The usual implementations clip after each step and turn hue in HSV.)
 """
 
@@ -42,7 +42,7 @@ _YIQ = ((0.299, 0.587, 0.114), (0.5959, -0.2746, -0.3213), (0.2115, -0.5227, 0.3
 
 
 class Boxes(NamedTuple):
-    """Crops in pixels, each ``(n,)`` float32; pixel i covers the interval [i, i + 1]."""
+    """Crops in pixels, each `(n,)` float32; pixel i covers the interval [i, i + 1]."""
 
     top: Tensor
     left: Tensor
@@ -64,12 +64,12 @@ def random_boxes(
 ) -> Boxes:
     """Random resized crops, from four uniform numbers per sample.
 
-    The area is uniform in ``scale`` (a share of the image), the aspect ratio log-uniform from 3/4 to 4/3, cut
+    The area is uniform in `scale` (a share of the image), the aspect ratio log-uniform from 3/4 to 4/3, cut
     to those at which a crop of this area fits into the image. Sampling from the cut interval takes the
     place of the usual retries.
 
     Args:
-        numbers: Uniform numbers ``(n, 4)``: area, aspect ratio, vertical and horizontal position.
+        numbers: Uniform numbers `(n, 4)`: area, aspect ratio, vertical and horizontal position.
         height: Height of the images.
         width: Width of the images.
         scale: Least and largest area as a share of the image's.
@@ -90,21 +90,21 @@ def random_boxes(
 
 
 def axis_weights(start: Tensor, length: Tensor, size: int, out: int, flip: Tensor | None = None) -> Tensor:
-    """Weights that resample the interval ``[start, start + length]`` of an axis to ``out`` pixels.
+    """Weights that resample the interval `[start, start + length]` of an axis to `out` pixels.
 
     The kernel is a triangle, one pixel wide when enlarging (bilinear interpolation) and one output pixel
     wide when shrinking (antialiased). Pixels outside the image take no part: weights are normalised over
     those inside.
 
     Args:
-        start: First coordinate ``(n,)``.
-        length: Length ``(n,)`` > 0.
+        start: First coordinate `(n,)`.
+        length: Length `(n,)` > 0.
         size: Number of input pixels.
         out: Number of output pixels.
-        flip: Samples ``(n,)`` whose axis is mirrored, bool.
+        flip: Samples `(n,)` whose axis is mirrored, bool.
 
     Returns:
-        Weights ``(n, out, size)``; every row sums to 1.
+        Weights `(n, out, size)`; every row sums to 1.
     """
     step = length / out
     position = torch.arange(out, device=start.device) + 0.5
@@ -122,7 +122,7 @@ def axis_weights(start: Tensor, length: Tensor, size: int, out: int, flip: Tenso
 
 
 def blur_weights(sigma: Tensor, size: int) -> Tensor:
-    """Gaussian blur of an axis with mirrored borders, ``(n, size, size)``; ``sigma`` 0 changes nothing."""
+    """Gaussian blur of an axis with mirrored borders, `(n, size, size)`; `sigma` 0 changes nothing."""
     distance = torch.arange(2 * size - 1, device=sigma.device, dtype=sigma.dtype)
     exponent = -0.5 * (distance / sigma.clamp(min=1e-3)[:, None]) ** 2
     # Beyond six standard deviations nothing is left but denormal numbers, which are slow to multiply.
@@ -137,15 +137,15 @@ def blur_weights(sigma: Tensor, size: int) -> Tensor:
 
 
 def resample(images: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
-    """``rows · image · columnsᵀ`` for every image and channel.
+    """`rows · image · columnsᵀ` for every image and channel.
 
     Args:
-        images: ``(n, c, h, w)``, float.
-        rows: ``(n, out_h, h)``.
-        columns: ``(n, out_w, w)``.
+        images: `(n, c, h, w)`, float.
+        rows: `(n, out_h, h)`.
+        columns: `(n, out_w, w)`.
 
     Returns:
-        ``(n, c, out_h, out_w)``.
+        `(n, c, out_h, out_w)`.
     """
     n, c, h, w = images.shape
     out_h, out_w = rows.shape[1], columns.shape[1]
@@ -167,7 +167,7 @@ class JitterStrength(NamedTuple):
 
 
 class Factors(NamedTuple):
-    """Colour changes of each sample, all ``(n,)``; 1, 1, 1, 0 changes nothing."""
+    """Colour changes of each sample, all `(n,)`; 1, 1, 1, 0 changes nothing."""
 
     brightness: Tensor
     contrast: Tensor
@@ -203,7 +203,7 @@ def _yiq() -> tuple[Tensor, Tensor]:
 
 
 def _chroma_map(saturation: Tensor, turn: Tensor) -> Tensor:
-    """``(n, 3, 3)``: keep Y, scale and turn (I, Q)."""
+    """`(n, 3, 3)`: keep Y, scale and turn (I, Q)."""
     to_yiq, from_yiq = (matrix.to(saturation) for matrix in _yiq())
     cosine = saturation * torch.cos(2 * math.pi * turn)
     sine = saturation * torch.sin(2 * math.pi * turn)
@@ -214,7 +214,7 @@ def _chroma_map(saturation: Tensor, turn: Tensor) -> Tensor:
 
 
 def mean_grey(images: Tensor) -> Tensor:
-    """Mean luma of each image ``(n,)``; the plain mean where channels are no colours."""
+    """Mean luma of each image `(n,)`; the plain mean where channels are no colours."""
     if images.shape[1] != 3:
         return images.mean((1, 2, 3))
     luma = torch.tensor(LUMA, dtype=images.dtype, device=images.device)
@@ -222,7 +222,7 @@ def mean_grey(images: Tensor) -> Tensor:
 
 
 def jitter(images: Tensor, factors: Factors) -> Tensor:
-    """Apply the factors to images ``(n, c, h, w)`` in [0, 1]; the result is clipped."""
+    """Apply the factors to images `(n, c, h, w)` in [0, 1]; the result is clipped."""
     n, c, h, w = images.shape
     scale = factors.brightness * factors.contrast
     offset = factors.brightness * (1 - factors.contrast) * mean_grey(images)
@@ -242,10 +242,10 @@ def erase(
     """Paint a rectangle of each chosen sample.
 
     Args:
-        images: ``(n, c, h, w)``.
-        numbers: Uniform numbers ``(n, 5)``: whether, area, aspect ratio, vertical and horizontal position.
+        images: `(n, c, h, w)`.
+        numbers: Uniform numbers `(n, 5)`: whether, area, aspect ratio, vertical and horizontal position.
         share: Probability that a sample is chosen.
-        fill: Colour of the rectangle ``(c,)``.
+        fill: Colour of the rectangle `(c,)`.
 
     Returns:
         The images; of those chosen a rectangle of 1/50 to 1/3 of the area, width / height from 0.3 to 10/3

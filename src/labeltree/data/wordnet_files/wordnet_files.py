@@ -20,11 +20,11 @@ class Synset:
     """A synset: a sense, shared by one or more words.
 
     Attributes:
-        offset: id in the files; `n` followed by its eight digits is the ImageNet id.
-        words: words as in the files (`golf_cart`); the first one names the synset.
-        hypernyms: offsets of the synsets of which this one is a kind.
-        classes: offsets of the synsets of which this one is an instance.
-        gloss: definition, followed by examples in quotes.
+        offset: Id in the files; `n` followed by its eight digits is the ImageNet id.
+        words: Words as in the files (`golf_cart`); the first one names the synset.
+        hypernyms: Offsets of the synsets of which this one is a kind.
+        classes: Offsets of the synsets of which this one is an instance.
+        gloss: Definition, followed by examples in quotes.
     """
 
     offset: int
@@ -38,14 +38,14 @@ class WordNetNouns:
     """All noun synsets, and the senses of every word.
 
     Args:
-        folder: folder with `data.noun` and `index.noun`.
+        folder: Folder with `data.noun` and `index.noun`.
 
     Attributes:
-        synsets: offset → synset, in the order of the file.
-        senses: word in lower case, with `_` for a space → offsets, most frequent sense first.
+        synsets: Offset → synset, in the order of the file.
+        senses: Word in lower case, with `_` for a space → offsets, most frequent sense first.
 
     Raises:
-        TaxonomyError: if a file is missing or damaged; the message gives the line.
+        TaxonomyError: If a file is missing or damaged; the message gives the line.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
@@ -97,7 +97,7 @@ class WordNetNouns:
         return list(self.senses.get(text, []))
 
     def hypernyms(self, offset: int, instances: bool = True) -> tuple[int, ...]:
-        """The synsets directly above one; with ``instances``, also the classes of an instance."""
+        """The synsets directly above one; with `instances`, also the classes of an instance."""
         synset = self.synsets[offset]
         return synset.hypernyms + synset.classes if instances else synset.hypernyms
 

@@ -54,9 +54,9 @@ class Meanings(NamedTuple):
     """Senses of names; each name is in one of the three mappings.
 
     Attributes:
-        chosen: name → offset of its only synset, or of the one chosen by the user.
-        unclear: name → offsets of its possible synsets, most likely first; empty if WordNet lacks the name.
-        wrong: name → the user's choice, if it is not exactly one synset.
+        chosen: Name → offset of its only synset, or of the one chosen by the user.
+        unclear: Name → offsets of its possible synsets, most likely first; empty if WordNet lacks the name.
+        wrong: Name → the user's choice, if it is not exactly one synset.
     """
 
     chosen: dict[str, int]
@@ -71,12 +71,12 @@ def find_meanings(nouns: WordNetNouns, names: Sequence[str], senses: Mapping[str
     also the plural of another, such as `glasses`, may mean either.
 
     Args:
-        nouns: nouns of WordNet.
-        names: names of the classes; `_` and `-` may stand for a space.
-        senses: name → synset chosen by the user.
+        nouns: Nouns of WordNet.
+        names: Names of the classes; `_` and `-` may stand for a space.
+        senses: Name → synset chosen by the user.
 
     Raises:
-        TaxonomyError: if there are no names, senses are given for other names, or two names share a synset.
+        TaxonomyError: If there are no names, senses are given for other names, or two names share a synset.
     """
     if not names:
         raise TaxonomyError("there are no names; give at least one class")
@@ -141,7 +141,7 @@ def base_forms(word: str, irregular: Mapping[str, list[str]] | None = None) -> l
     Of several words only the last is changed, but an irregular plural may include all of them.
 
     Args:
-        word: The plural, in lower case, with ``_`` for a space.
+        word: The plural, in lower case, with `_` for a space.
         irregular: Irregular plural → its singulars.
 
     Example:
@@ -175,7 +175,7 @@ def read_senses(path: Path) -> dict[str, str]:
     """Read lines `name = synset`; text after `#` is ignored. Empty if there is no file.
 
     Raises:
-        TaxonomyError: if a line is malformed or a name occurs twice; the message gives the line.
+        TaxonomyError: If a line is malformed or a name occurs twice; the message gives the line.
     """
     if not path.exists():
         return {}

@@ -28,13 +28,13 @@ def wordnet_dag(
     """Read the nouns of WordNet as a DAG of synsets with names such as `dog.n.01` (word, noun, sense number).
 
     Args:
-        folder: folder with `data.noun` and `index.noun` of WordNet 3.x; see `wordnet_folder`.
-        root: the synset whose hyponyms are read, by name or ImageNet id (`n00001740`). Hypernyms outside
+        folder: Folder with `data.noun` and `index.noun` of WordNet 3.x; see `wordnet_folder`.
+        root: The synset whose hyponyms are read, by name or ImageNet id (`n00001740`). Hypernyms outside
             this subgraph are left out.
-        instances: whether to include instances, such as `paris.n.01` of `national_capital.n.01`.
+        instances: Whether to include instances, such as `paris.n.01` of `national_capital.n.01`.
 
     Raises:
-        TaxonomyError: if a file is missing or damaged, or there is no such synset.
+        TaxonomyError: If a file is missing or damaged, or there is no such synset.
     """
     nouns = WordNetNouns(folder)
     synsets = nouns.find(root)
@@ -59,15 +59,15 @@ def wordnet_taxonomy(
     `carnivore.n.01`.
 
     Args:
-        names: names of the classes: nouns of WordNet or their plurals (`_` and `-` may stand for a space),
+        names: Names of the classes: nouns of WordNet or their plurals (`_` and `-` may stand for a space),
             synsets such as `crane.n.04`, or ImageNet ids such as `n02012849`.
-        folder: folder with `data.noun` and `index.noun` of WordNet 3.x; see `wordnet_folder`.
-        senses: name → synset, for names with several senses or with another name in WordNet.
-        rule: rule by which the DAG of the classes and their hypernyms becomes a tree; see
+        folder: Folder with `data.noun` and `index.noun` of WordNet 3.x; see `wordnet_folder`.
+        senses: Name → synset, for names with several senses or with another name in WordNet.
+        rule: Rule by which the DAG of the classes and their hypernyms becomes a tree; see
             `TaxonomyDAG.project`.
 
     Raises:
-        TaxonomyError: if names are unknown or ambiguous (the message lists them with their senses), two names
+        TaxonomyError: If names are unknown or ambiguous (the message lists them with their senses), two names
             share a synset, or a file is missing or damaged.
     """
     nouns = WordNetNouns(folder)
@@ -78,9 +78,9 @@ def synsets_below(nouns: WordNetNouns, root: int, instances: bool = True) -> lis
     """The offsets of the synsets at or below one, in the order of the file.
 
     Args:
-        nouns: nouns of WordNet.
-        root: offset of the synset.
-        instances: whether instances count as below their class.
+        nouns: Nouns of WordNet.
+        root: Offset of the synset.
+        instances: Whether instances count as below their class.
     """
     below: dict[int, list[int]] = {}
     for offset in nouns.synsets:
@@ -122,11 +122,11 @@ def synset_dag(nouns: WordNetNouns, synsets: Mapping[str, int]) -> tuple[Taxonom
     """The DAG of the given synsets and all synsets above them.
 
     Args:
-        nouns: nouns of WordNet.
-        synsets: class name → offset of its synset, all different.
+        nouns: Nouns of WordNet.
+        synsets: Class name → offset of its synset, all different.
 
     Returns:
-        The DAG, and the node of each class ``(C,)``.
+        The DAG, and the node of each class `(C,)`.
     """
     offsets = _add_all_above(nouns, synsets.values())
     root = next((offset for offset in offsets if not nouns.hypernyms(offset)), None)

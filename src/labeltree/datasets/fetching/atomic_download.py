@@ -91,7 +91,7 @@ def download_with_torchvision(name: str, folder: Path) -> None:
     """Download a data set into a folder with torchvision.
 
     Args:
-        name: Name of its class in ``torchvision.datasets``.
+        name: Name of its class in `torchvision.datasets`.
         folder: Folder to unpack into.
 
     Raises:

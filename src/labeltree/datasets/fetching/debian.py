@@ -25,7 +25,7 @@ def unpack_package(package: str, work: Path, size: int, progress: Progress) -> P
     """Download a package with the machine's own package sources, and unpack it.
 
     The machine's package lists are used if they know the package. Otherwise (a fresh machine has none)
-    lists are fetched into a folder below ``work``; the machine's own are left alone, so no special rights
+    lists are fetched into a folder below `work`; the machine's own are left alone, so no special rights
     are needed.
 
     Args:
@@ -35,7 +35,7 @@ def unpack_package(package: str, work: Path, size: int, progress: Progress) -> P
         progress: Callback that reports progress.
 
     Returns:
-        The folder that stands for ``/`` in the package.
+        The folder that stands for `/` in the package.
 
     Raises:
         DataError: With the last line that apt said.
@@ -66,7 +66,7 @@ def fetch_lists(work: Path, progress: Progress) -> Path:
         progress: Callback that reports progress.
 
     Returns:
-        A folder with the lists, unpacked: ``*_Packages``, and ``*_Translation-en`` with the descriptions.
+        A folder with the lists, unpacked: `*_Packages`, and `*_Translation-en` with the descriptions.
 
     Raises:
         DataError: With the last line that apt said, or if it fetched none.
@@ -111,7 +111,7 @@ def _download(package: str, work: Path, options: list[str], size: int, progress:
 
 
 def _run(command: list[str], work: Path, report: object = None) -> None:
-    """Run a command in ``work``; its last line of output becomes the error."""
+    """Run a command in `work`; its last line of output becomes the error."""
     if os.geteuid() == 0 and command[0] == "apt-get":
         # apt as root gives up its rights before it downloads, and then cannot write into a folder of ours.
         command = [command[0], "-o", "APT::Sandbox::User=root", *command[1:]]

@@ -59,7 +59,7 @@ def _run_command(tool: str, command: list[str], folder: Path) -> tuple[int, list
 
 
 def tarball_name(package: str, version: str) -> str:
-    """The file that ``npm pack`` makes of a package.
+    """The file that `npm pack` makes of a package.
 
     Example:
         >>> tarball_name("@iconify-json/noto", "1.2.9")
@@ -73,7 +73,7 @@ def download_tarballs(
 ) -> dict[str, Path]:
     """Download packages with npm, from the registry that npm is set up with.
 
-    Packages that lie in ``work`` already, whole, are not fetched again: after an interruption the rest is.
+    Packages that lie in `work` already, whole, are not fetched again: after an interruption the rest is.
 
     Args:
         packages: Expected size and digest of the tarball of each package and version.
@@ -110,7 +110,7 @@ def _is_there(work: Path, name: str, expected: Expected) -> bool:
 
 
 def _pack(package: str, version: str, work: Path, expected: Expected) -> None:
-    """Bring one tarball into ``work``: whole and checked, or not at all."""
+    """Bring one tarball into `work`: whole and checked, or not at all."""
     name = tarball_name(package, version)
     npm = shutil.which("npm")
     if npm is None:
@@ -141,7 +141,7 @@ def read_members(tarball: Path, *patterns: str) -> Iterator[tuple[str, bytes]]:
 
     Args:
         tarball: The file.
-        patterns: Names below the package's folder, with ``*`` and ``?``.
+        patterns: Names below the package's folder, with `*` and `?`.
 
     Yields:
         Name and content of each, in the order of the tarball.
@@ -187,7 +187,7 @@ def wheel_files(
 ) -> Iterator[Path]:
     """Yield a folder with files of the wheel of a package, which pip downloads from the index that it uses.
 
-    The folder lies below ``folder`` and is deleted after the block. Nothing of the package is run, and no
+    The folder lies below `folder` and is deleted after the block. Nothing of the package is run, and no
     other file of it is looked at. A damaged wheel is deleted.
 
     Args:

@@ -29,8 +29,8 @@ class Batch(NamedTuple):
     """Some images of a file.
 
     Attributes:
-        images: ``(n, c, h, w)`` uint8.
-        labels: ``(n, k)`` int64, whatever columns the reader needs.
+        images: `(n, c, h, w)` uint8.
+        labels: `(n, k)` int64, whatever columns the reader needs.
     """
 
     images: Array
@@ -38,7 +38,7 @@ class Batch(NamedTuple):
 
 
 class OpenedArrays(NamedTuple):
-    """All images, and all rows of labels ``(n, k)`` int64."""
+    """All images, and all rows of labels `(n, k)` int64."""
 
     store: ImageStore
     labels: Array
@@ -47,13 +47,13 @@ class OpenedArrays(NamedTuple):
 def images_and_labels(
     batch: Mapping[str, Any], where: str, columns: Sequence[str], shape: tuple[int, int, int]
 ) -> tuple[Array, Array]:
-    """The images ``(n, c, h, w)`` and the labels ``(n, k)`` of a batch as CIFAR and its relatives keep it.
+    """The images `(n, c, h, w)` and the labels `(n, k)` of a batch as CIFAR and its relatives keep it.
 
     Args:
-        batch: The batch: ``data``, a row of bytes an image, and the columns of the labels.
+        batch: The batch: `data`, a row of bytes an image, and the columns of the labels.
         where: File that it is from, for errors.
         columns: Columns of the labels.
-        shape: ``(c, h, w)`` of an image.
+        shape: `(c, h, w)` of an image.
 
     Raises:
         DataError: If it is something else.

@@ -26,7 +26,7 @@ _LISTS = {
 
 @dataclass(frozen=True)
 class BirdImages:
-    """Of each image: the file below ``images``, class number, split, and box or None."""
+    """Of each image: the file below `images`, class number, split, and box or None."""
 
     files: list[str]
     classes: list[int]
@@ -38,7 +38,7 @@ def read_birds(root: Path, classes: Container[int], named_in: str, *, crop: bool
     """Read the lists.
 
     Args:
-        root: The folder with ``images.txt``.
+        root: The folder with `images.txt`.
         classes: The valid class numbers.
         named_in: Name of the list of classes, for error messages.
         crop: Whether to read boxes.
@@ -75,7 +75,7 @@ def needed_lists(folder: str, archive: str, *, crop: bool, **more: str) -> tuple
         folder: Folder in the archive.
         archive: Name of the archive.
         crop: Whether boxes are needed too.
-        more: Further lists: name without ``.txt`` → description.
+        more: Further lists: name without `.txt` → description.
     """
     lists = {**_LISTS, **{f"{name}.txt": what for name, what in more.items()}}
     if crop:

@@ -33,11 +33,11 @@ def hash_splits(keys: Sequence[str], val: float, test: float) -> Array:
 
     Args:
         keys: Names of the n samples, or of their groups.
-        val: Share of the keys, below ``1 - test``.
+        val: Share of the keys, below `1 - test`.
         test: Share of the keys.
 
     Returns:
-        ``train``, ``val`` or ``test`` for each key ``(n,)``.
+        `train`, `val` or `test` for each key `(n,)`.
 
     Example:
         >>> hash_splits(["apt", "bash", "coreutils", "apt"], val=0.1, test=0.3).tolist()
@@ -67,7 +67,7 @@ def stratified_hash_splits(keys: Sequence[str], strata: Sequence[Hashable], val:
         test: Share of the keys of a stratum.
 
     Returns:
-        ``train``, ``val`` or ``test`` for each key ``(n,)``.
+        `train`, `val` or `test` for each key `(n,)`.
     """
     members: dict[Hashable, dict[str, None]] = {}
     homes: dict[str, Hashable] = {}

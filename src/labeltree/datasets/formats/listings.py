@@ -43,7 +43,7 @@ class Listing:
         return [record[place] for record in self.records]
 
     def whole(self, column: str) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """A column of whole numbers ``(n,)``."""
+        """A column of whole numbers `(n,)`."""
         texts = self.texts(column)
         try:
             return np.array([int(text) for text in texts], np.int64)
@@ -51,7 +51,7 @@ class Listing:
             return np.array([self._number(column, row, int) for row in range(len(texts))], np.int64)
 
     def reals(self, *columns: str) -> np.ndarray[Any, np.dtype[np.float64]]:
-        """Columns of numbers ``(n, k)``."""
+        """Columns of numbers `(n, k)`."""
         cells = [[self._number(column, row, float) for column in columns] for row in range(len(self))]
         return np.array(cells, np.float64).reshape(len(self), len(columns))
 
@@ -72,12 +72,12 @@ class Listing:
         return texts
 
     def by(self, column: str, keys: Iterable[str], whose: str) -> Listing:
-        """The records with these values of ``column``, in the order of ``keys``; others are left out.
+        """The records with these values of `column`, in the order of `keys`; others are left out.
 
         Args:
             column: Column of the keys.
             keys: Keys to select.
-            whose: Name of the keyed objects in error messages, such as ``image``.
+            whose: Name of the keyed objects in error messages, such as `image`.
 
         Raises:
             DataError: If a key has no record or several.
@@ -98,7 +98,7 @@ class Listing:
         )
 
     def where(self, keep: Iterable[Any]) -> Listing:
-        """The records for which ``keep`` is true."""
+        """The records for which `keep` is true."""
         rows = [row for row, good in enumerate(keep) if good]
         return Listing(
             self.path, self.columns, [self.records[r] for r in rows], [self.lines[r] for r in rows]

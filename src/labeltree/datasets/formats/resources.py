@@ -1,4 +1,4 @@
-"""Tables and trees of data sets that come with the package, in files below a folder ``resources``."""
+"""Tables and trees of data sets that come with the package, in files below a folder `resources`."""
 
 from __future__ import annotations
 

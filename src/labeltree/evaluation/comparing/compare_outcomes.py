@@ -1,4 +1,4 @@
-"""``compare``: differences between methods on the same samples, with intervals, tests and strata."""
+"""`compare`: differences between methods on the same samples, with intervals, tests and strata."""
 
 from __future__ import annotations
 
@@ -68,29 +68,29 @@ def compare(
     not means over samples (`Statistic`) are recomputed without blocks of samples; their p-values come from
     the ratio of the difference to its standard error, since samples of two clusterings cannot be exchanged.
 
-    The metrics ``answer_top1``, ``answer_hierarchical_f1`` … of the role ``answers`` are those of the
+    The metrics `answer_top1`, `answer_hierarchical_f1` … of the role `answers` are those of the
     classifier that gives each run's answers. It may differ between runs: runs are compared as they are used.
 
     Args:
-        methods: method → the outcomes of its run, or of each of its runs (seeds).
-        run_names: method → names of its runs; default ``1`` … .
-        classifiers: method → the classifier that gives the answers of each run, None if it is not known;
+        methods: Method → the outcomes of its run, or of each of its runs (seeds).
+        run_names: Method → names of its runs; default `1` … .
+        classifiers: Method → the classifier that gives the answers of each run, None if it is not known;
             None = answers are not compared.
-        baseline: method that the others are compared with; default the first.
-        metrics: names of metrics, in all roles, or of rows of the text (``answers top1``); fewer metrics need
-            less correction. Names from further protocols begin with the protocol (``knn.features.top1``);
-            ``knn.*`` selects all metrics of one.
+        baseline: Method that the others are compared with; default the first.
+        metrics: Names of metrics, in all roles, or of rows of the text (`answers top1`); fewer metrics need
+            less correction. Names from further protocols begin with the protocol (`knn.features.top1`);
+            `knn.*` selects all metrics of one.
             None = all metrics of the standard evaluation.
-        strata_metrics: metrics that are also compared by subtree, depth and class frequency.
-        min_samples: subtrees, depths and frequency bands with fewer samples are omitted.
-        confidence: confidence level of the intervals.
-        resamples: number of bootstrap draws.
-        permutations: number of random sign flips of the test; its smallest p-value is 1/(permutations + 1).
-        seed: random seed of the bootstrap and the test.
+        strata_metrics: Metrics that are also compared by subtree, depth and class frequency.
+        min_samples: Subtrees, depths and frequency bands with fewer samples are omitted.
+        confidence: Confidence level of the intervals.
+        resamples: Number of bootstrap draws.
+        permutations: Number of random sign flips of the test; its smallest p-value is 1/(permutations + 1).
+        seed: Random seed of the bootstrap and the test.
 
     Raises:
-        ValueError: if there is no method, or no such baseline or metric.
-        DataError: if the runs have no sample in common, or differ in taxonomy or labels.
+        ValueError: If there is no method, or no such baseline or metric.
+        DataError: If the runs have no sample in common, or differ in taxonomy or labels.
 
     Example:
         >>> import numpy as np
@@ -201,7 +201,7 @@ def _tested(measured: Found, better: bool | None) -> dict[str, Difference]:
 
 
 def _add_answers(run: Outcomes, classifier: ClassifierKind | None) -> Outcomes:
-    """The outcomes, preceded by a copy of the given classifier's metrics under the role ``answers``."""
+    """The outcomes, preceded by a copy of the given classifier's metrics under the role `answers`."""
     if classifier is None:
         return run
     prefix = PREFIX[classifier]
@@ -280,10 +280,10 @@ class _Table:
     """The outcomes of all runs on the samples of one table that they have in common.
 
     Attributes:
-        protocol: the protocol that measured the table; empty for the evaluated table.
-        methods: method → outcomes of its runs.
-        keys: the metrics to compare.
-        left_out: method → number of its samples that are missing from another run.
+        protocol: The protocol that measured the table; empty for the evaluated table.
+        methods: Method → outcomes of its runs.
+        keys: The metrics to compare.
+        left_out: Method → number of its samples that are missing from another run.
     """
 
     protocol: str
@@ -374,9 +374,9 @@ def _keep_same_bands(
 
 
 def _named(key: Key, names: Sequence[str]) -> bool:
-    """Whether any of the names, or patterns with ``*``, matches a metric (``METRIC`` or ``ROLE.METRIC``).
+    """Whether any of the names, or patterns with `*`, matches a metric (`METRIC` or `ROLE.METRIC`).
 
-    The names of rows in the text match, too: ``answers top1`` or ``embeddings recall at 1``.
+    The names of rows in the text match, too: `answers top1` or `embeddings recall at 1`.
     """
     role, metric = key
     shown = f"{role}_{metric.removeprefix('answer_')}"
@@ -464,8 +464,8 @@ def duplicate_metrics(methods: Mapping[str, Sequence[Outcomes]], keys: Sequence[
     the finest depth equals top-1.
 
     Args:
-        methods: method → outcomes of its runs, on the same samples.
-        keys: metrics to group.
+        methods: Method → outcomes of its runs, on the same samples.
+        keys: Metrics to group.
     """
     first: dict[frozenset[bytes], Key] = {}
     same = {}

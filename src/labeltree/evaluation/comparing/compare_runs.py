@@ -34,9 +34,9 @@ class Compared:
     """A comparison, its files, and for each method the evaluation results of its runs that could be read.
 
     Attributes:
-        page: the page, if it was written.
-        gate: the gate, if there was one.
-        verdicts: what it says.
+        page: The page, if it was written.
+        gate: The gate, if there was one.
+        verdicts: What it says.
     """
 
     result: Comparison
@@ -54,14 +54,14 @@ def compare_paths(methods: Mapping[str, Sequence[str | Path]], options: CompareO
     """Compare evaluated runs, or embeddings tables, and write the comparison into a folder.
 
     Args:
-        methods: method → folders or tables of its runs.
-        options: how they are compared, and where the files go; its own methods are not read.
+        methods: Method → folders or tables of its runs.
+        options: How they are compared, and where the files go; its own methods are not read.
 
     Raises:
-        RunError: if a folder has no outcomes: the run was not evaluated, or by an older version only.
-        DataError: if a table cannot be read, runs have different samples under the same ids, or `compare`
+        RunError: If a folder has no outcomes: the run was not evaluated, or by an older version only.
+        DataError: If a table cannot be read, runs have different samples under the same ids, or `compare`
             cannot compare.
-        ValueError: if two of the folders or tables are the same.
+        ValueError: If two of the folders or tables are the same.
     """
     split, progress, taxonomy = options.split, options.progress, options.taxonomy
     _check_different(methods)
@@ -114,7 +114,7 @@ def _check_same_samples(runs: Sequence[tuple[str | Path, Outcomes]]) -> None:
     """Check that a sample id stands for the same content in all runs that recorded sample contents.
 
     Raises:
-        DataError: if it does not: the comparison would pair different samples.
+        DataError: If it does not: the comparison would pair different samples.
     """
     first: tuple[str | Path, SampleRecord] | None = None
     for path, outcomes in runs:

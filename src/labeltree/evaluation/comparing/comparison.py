@@ -23,12 +23,12 @@ class Estimate:
     """A metric of one method.
 
     Attributes:
-        value: the metric; the mean over runs if there are several.
-        low: lower end of the confidence interval; NaN if there is none.
-        high: upper end of the confidence interval.
-        error: standard error.
-        runs: the metric of each run.
-        sd: standard deviation over the runs; NaN with one run.
+        value: The metric; the mean over runs if there are several.
+        low: Lower end of the confidence interval; NaN if there is none.
+        high: Upper end of the confidence interval.
+        error: Standard error.
+        runs: The metric of each run.
+        sd: Standard deviation over the runs; NaN with one run.
     """
 
     value: float
@@ -44,17 +44,17 @@ class Difference:
     """A metric of one method minus that of the baseline, on the same samples.
 
     Attributes:
-        value: the difference.
-        low: lower end of the confidence interval; NaN if there is none.
-        high: upper end of the confidence interval.
+        value: The difference.
+        low: Lower end of the confidence interval; NaN if there is none.
+        high: Upper end of the confidence interval.
         p: p-value of the hypothesis that there is no difference; NaN if it cannot be tested.
-        corrected: ``p`` after Holm's correction over all metrics, or subtrees, and methods.
+        corrected: `p` after Holm's correction over all metrics, or subtrees, and methods.
         mcnemar: p-value of the exact McNemar test, for accuracies of single runs on samples without groups;
             NaN elsewhere, such as for means over classes, in which samples have different weights.
-        test: the test that gave ``p``: ``sign flips`` between two runs (`sign_flip_test`; of blocks of
-            samples for a search among them), ``studentised sign flips`` for means over samples that differ
-            between them (the severity of mistakes), ``bootstrap`` for metrics that are not means; ``runs and
-            samples`` if either method has several runs (`across_runs`).
+        test: The test that gave `p`: `sign flips` between two runs (`sign_flip_test`; of blocks of
+            samples for a search among them), `studentised sign flips` for means over samples that differ
+            between them (the severity of mistakes), `bootstrap` for metrics that are not means; `runs and
+            samples` if either method has several runs (`across_runs`).
     """
 
     value: float
@@ -71,17 +71,17 @@ class MetricComparison:
     """One metric of all methods.
 
     Attributes:
-        role: representation or classifier measured, as in `MethodResult.scores`.
-        metric: name of the metric.
-        larger_is_better: whether a larger value is better; None: neither is, and nothing is tested.
-        samples: number of samples that count in the metric, in the first run of the baseline.
-        estimates: method → the estimate of the metric.
-        differences: method → its difference from the baseline, for every other method.
-        share: whether the metric is a share, between 0 and 1, as opposed to a cost or a depth; None in older
+        role: Representation or classifier measured, as in `MethodResult.scores`.
+        metric: Name of the metric.
+        larger_is_better: Whether a larger value is better; None: neither is, and nothing is tested.
+        samples: Number of samples that count in the metric, in the first run of the baseline.
+        estimates: Method → the estimate of the metric.
+        differences: Method → its difference from the baseline, for every other method.
+        share: Whether the metric is a share, between 0 and 1, as opposed to a cost or a depth; None in older
             files.
-        units: number of groups of these samples, or of samples if there are no groups: what intervals and
+        units: Number of groups of these samples, or of samples if there are no groups: what intervals and
             tests draw from; 0 in older files.
-        counted: method → ``samples`` and ``units`` of its first run, if they differ between methods, as the
+        counted: Method → `samples` and `units` of its first run, if they differ between methods, as the
             numbers of mistakes do; empty if they do not, and in older files.
     """
 
@@ -106,11 +106,11 @@ class StratumComparison(MetricComparison):
     """One metric of all methods on some of the samples.
 
     Attributes:
-        kind: ``subtree`` (samples labelled at or below a node), ``depth`` (samples whose label lies at a
-            depth), ``frequency`` (samples of classes with many or few training samples) or ``attribute``
+        kind: `subtree` (samples labelled at or below a node), `depth` (samples whose label lies at a
+            depth), `frequency` (samples of classes with many or few training samples) or `attribute`
             (samples with one value, such as a site).
-        name: the node's path name, ``depth 2``, ``head``.
-        node: node of the taxonomy; −1 if the stratum is not a subtree.
+        name: The node's path name, `depth 2`, `head`.
+        node: Node of the taxonomy; −1 if the stratum is not a subtree.
     """
 
     kind: str
@@ -120,25 +120,25 @@ class StratumComparison(MetricComparison):
 
 @dataclass(frozen=True)
 class Comparison:
-    """The result of `labeltree.evaluation.compare`, saved as ``comparison.json``.
+    """The result of `labeltree.evaluation.compare`, saved as `comparison.json`.
 
     Attributes:
-        methods: method → names of its runs, in the order given.
-        baseline: the method that the others are compared with.
-        samples: number of samples that all runs have in common; the comparison uses only these.
-        groups: number of resampling units: groups, or samples if there are none.
-        grouped: whether the samples form groups.
-        left_out: method → number of its samples that are missing from another run.
-        confidence: confidence level of all intervals.
-        tests: number of tests that the p-values of ``metrics`` are corrected for.
-        metrics: one entry for each metric.
-        strata: metrics on subsets of the samples.
-        notes: sentences on the samples compared and the assumptions of the tests.
-        classifiers: method → the classifier that gives each run's answers: ``own``, ``probe`` or
-            ``prototypes``; an empty string if it is not known.
-        same: ``ROLE.METRIC`` → the metric, earlier in ``metrics``, that has the same value for every sample;
-            it stands for both in ``strata``.
-        blocks: what is measured on the same samples, ``answers`` (with violations), ``retrieval`` or a
+        methods: Method → names of its runs, in the order given.
+        baseline: The method that the others are compared with.
+        samples: Number of samples that all runs have in common; the comparison uses only these.
+        groups: Number of resampling units: groups, or samples if there are none.
+        grouped: Whether the samples form groups.
+        left_out: Method → number of its samples that are missing from another run.
+        confidence: Confidence level of all intervals.
+        tests: Number of tests that the p-values of `metrics` are corrected for.
+        metrics: One entry for each metric.
+        strata: Metrics on subsets of the samples.
+        notes: Sentences on the samples compared and the assumptions of the tests.
+        classifiers: Method → the classifier that gives each run's answers: `own`, `probe` or
+            `prototypes`; an empty string if it is not known.
+        same: `ROLE.METRIC` → the metric, earlier in `metrics`, that has the same value for every sample;
+            it stands for both in `strata`.
+        blocks: What is measured on the same samples, `answers` (with violations), `retrieval` or a
             protocol → numbers of its samples and of their groups (or of samples again), from which intervals
             and tests draw; empty in older files.
     """
@@ -164,10 +164,10 @@ class Comparison:
         return [entry for entry in self.metrics if f"{entry.role}.{entry.metric}" not in self.same]
 
     def metric(self, metric: str, role: str | None = None) -> MetricComparison:
-        """The comparison of one metric; if ``role`` is None, of the first role that has this metric.
+        """The comparison of one metric; if `role` is None, of the first role that has this metric.
 
         Raises:
-            KeyError: if the metric was not compared.
+            KeyError: If the metric was not compared.
         """
         for entry in self.metrics:
             if entry.metric == metric and role in (None, entry.role):
@@ -184,7 +184,7 @@ class Comparison:
         """The inverse of `to_dict`.
 
         Raises:
-            DataError: if ``content`` is not a comparison, or was written by a newer version.
+            DataError: If `content` is not a comparison, or was written by a newer version.
         """
         if content.get("format") != FORMAT:
             raise DataError(

@@ -32,16 +32,16 @@ class GateRule:
     """What a metric may lose.
 
     Attributes:
-        metric: name of the metric, such as ``answer_top1``; with its role, ``features.top1``, if several
+        metric: Name of the metric, such as `answer_top1`; with its role, `features.top1`, if several
             roles have it.
-        at_most: the loss that is accepted, in units of the metric: a fall, or of a metric that is better
+        at_most: The loss that is accepted, in units of the metric: a fall, or of a metric that is better
             smaller, a rise.
-        where: ``all``: over all samples; ``nodes``: at every node, over the samples at or below it.
-        fails_if: ``shown``: the interval of the difference lies beyond ``at_most``: the data show a larger
-            loss. ``not excluded``: it reaches beyond: the data do not exclude a larger loss.
-        fewest: nodes with fewer groups of samples (patients), or samples if there are no groups, are left
+        where: `all`: over all samples; `nodes`: at every node, over the samples at or below it.
+        fails_if: `shown`: the interval of the difference lies beyond `at_most`: the data show a larger
+            loss. `not excluded`: it reaches beyond: the data do not exclude a larger loss.
+        fewest: Nodes with fewer groups of samples (patients), or samples if there are no groups, are left
             out.
-        only: the nodes, by path or name; () = all of them.
+        only: The nodes, by path or name; () = all of them.
     """
 
     metric: str
@@ -69,9 +69,9 @@ class Gate:
     """Rules, all of which must hold.
 
     Attributes:
-        rules: the rules.
-        confidence: confidence level of the intervals.
-        allow_missing: whether the runs may have been measured on different samples, of which those that they
+        rules: The rules.
+        confidence: Confidence level of the intervals.
+        allow_missing: Whether the runs may have been measured on different samples, of which those that they
             have in common are compared.
     """
 
@@ -96,11 +96,11 @@ class Verdict:
     """The outcome of one rule at one place.
 
     Attributes:
-        rule: the rule.
-        place: path name of the node, or ``all samples``.
-        units: number of groups or samples there.
-        difference: new minus old.
-        passed: whether the rule holds.
+        rule: The rule.
+        place: Path name of the node, or `all samples`.
+        units: Number of groups or samples there.
+        difference: New minus old.
+        passed: Whether the rule holds.
     """
 
     rule: GateRule
@@ -121,10 +121,10 @@ class Verdict:
 
 
 def read_gate(path: str | Path) -> Gate:
-    """Read a gate: a YAML file with ``rules``, a list, and ``confidence``.
+    """Read a gate: a YAML file with `rules`, a list, and `confidence`.
 
     Raises:
-        DataError: if it is no such file; the message names the rule.
+        DataError: If it is no such file; the message names the rule.
     """
     content = read_yaml(path, _FILE)
     unknown = sorted(set(content) - {"rules", "confidence", "allow_missing"})
@@ -162,12 +162,12 @@ def check_gate(gate: Gate, comparison: Comparison, new: str) -> list[Verdict]:
     """Check every rule on a comparison whose baseline is the old model.
 
     Args:
-        gate: the rules.
-        comparison: of the new model with the old one, its baseline, at the gate's confidence.
-        new: name of the new model in it.
+        gate: The rules.
+        comparison: Of the new model with the old one, its baseline, at the gate's confidence.
+        new: Name of the new model in it.
 
     Raises:
-        DataError: if the comparison lacks a metric, several roles have it, a rule finds no node, or samples
+        DataError: If the comparison lacks a metric, several roles have it, a rule finds no node, or samples
             of one run are missing in the other: what was not checked has not passed.
     """
     missing = {name: count for name, count in comparison.left_out.items() if count}
@@ -213,7 +213,7 @@ def check_gate(gate: Gate, comparison: Comparison, new: str) -> list[Verdict]:
 def by_chance(gate: Gate, verdicts: Sequence[Verdict]) -> list[str]:
     """A sentence for each rule that is checked at several nodes: how often it fails without cause.
 
-    At each of m nodes the interval of a model that has lost exactly ``at_most`` lies beyond it with
+    At each of m nodes the interval of a model that has lost exactly `at_most` lies beyond it with
     probability α = (1 − confidence)/2. That it does so somewhere has probability 1 − (1 − α)^m if the nodes
     were independent, and at most mα.
     """

@@ -42,13 +42,13 @@ def common_samples(
     the first run that has groups.
 
     Args:
-        methods: method → outcomes of its runs.
+        methods: Method → outcomes of its runs.
 
     Returns:
-        the reduced outcomes, and method → the largest number of samples left out of one of its runs.
+        The reduced outcomes, and method → the largest number of samples left out of one of its runs.
 
     Raises:
-        DataError: if the taxonomies differ, no sample is common, or a common sample has different labels.
+        DataError: If the taxonomies differ, no sample is common, or a common sample has different labels.
     """
     runs = [(name, run) for name, outcomes in methods.items() for run in outcomes]
     first_name, first = runs[0]
@@ -96,10 +96,10 @@ def tested_in_all(methods: Mapping[str, Sequence[Outcomes]]) -> tuple[dict[str, 
     missing.
 
     Args:
-        methods: method → outcomes of its runs, on their common samples.
+        methods: Method → outcomes of its runs, on their common samples.
 
     Raises:
-        DataError: if no sample was tested in all runs.
+        DataError: If no sample was tested in all runs.
     """
     common = {name: list(runs) for name, runs in methods.items()}
     tested = [
@@ -155,10 +155,10 @@ class Stratum:
     """A subset of the samples.
 
     Attributes:
-        kind: ``subtree``, ``depth``, ``frequency`` or ``attribute``.
-        name: path name of a node, ``depth 2``, ``head`` or ``site = Graz``.
-        node: node of the subtree, −1 for other kinds.
-        rows: ``(n,)`` bool mask of the samples.
+        kind: `subtree`, `depth`, `frequency` or `attribute`.
+        name: Path name of a node, `depth 2`, `head` or `site = Graz`.
+        node: Node of the subtree, −1 for other kinds.
+        rows: `(n,)` bool mask of the samples.
     """
 
     kind: str
@@ -170,17 +170,17 @@ class Stratum:
 def strata(outcomes: Outcomes, *, min_samples: int = 20, most: int = 200) -> list[Stratum]:
     """All strata with enough samples.
 
-    - ``subtree``: the samples labelled at or below a node, for every node but the root; at most ``most``
+    - `subtree`: the samples labelled at or below a node, for every node but the root; at most `most`
       nodes, those with the most samples.
-    - ``depth``: the samples whose label lies at a depth, if labels lie at several depths.
-    - ``frequency``: the samples of frequent (``head``), less frequent (``middle``) and rare (``tail``)
+    - `depth`: the samples whose label lies at a depth, if labels lie at several depths.
+    - `frequency`: the samples of frequent (`head`), less frequent (`middle`) and rare (`tail`)
       classes, if the outcomes have frequency bands.
-    - ``attribute``: the samples with each value of the attributes that the outcomes have (the site).
+    - `attribute`: the samples with each value of the attributes that the outcomes have (the site).
 
     Args:
-        outcomes: outcomes of one method.
-        min_samples: strata with fewer samples are omitted.
-        most: maximum number of subtrees.
+        outcomes: Outcomes of one method.
+        min_samples: Strata with fewer samples are omitted.
+        most: Maximum number of subtrees.
     """
     taxonomy = outcomes.taxonomy
     nodes, ancestors = outcomes.nodes, taxonomy.ancestors.numpy()
@@ -218,11 +218,11 @@ class Found(NamedTuple):
     """A metric of all methods.
 
     Attributes:
-        samples: number of samples that count, in the first run of the baseline.
-        units: number of their resampling units: groups, or samples if there are none.
-        counted: method → both numbers of its first run, if they differ between methods; else empty.
-        estimates: method → estimate.
-        differences: method → difference from the baseline.
+        samples: Number of samples that count, in the first run of the baseline.
+        units: Number of their resampling units: groups, or samples if there are none.
+        counted: Method → both numbers of its first run, if they differ between methods; else empty.
+        estimates: Method → estimate.
+        differences: Method → difference from the baseline.
     """
 
     samples: int
@@ -251,7 +251,7 @@ class Found(NamedTuple):
         return self._replace(estimates=estimates)
 
     def of_search(self, single: bool, confidence: float) -> Found:
-        """With the ends of a search, see `ends_of_search`; ``single``: a share of queries, in one run."""
+        """With the ends of a search, see `ends_of_search`; `single`: a share of queries, in one run."""
         estimates = {}
         for name, each in self.estimates.items():
             alone = np.array([single and len(each.runs) == 1])
@@ -266,11 +266,11 @@ class PairedEstimates:
     """Estimates and differences of methods on the same samples.
 
     Attributes:
-        baseline: the method that the others are compared with.
-        confidence: confidence level of the intervals.
-        resamples: number of bootstrap draws.
-        permutations: number of random sign flips of the test.
-        seed: random seed of the bootstrap and the test.
+        baseline: The method that the others are compared with.
+        confidence: Confidence level of the intervals.
+        resamples: Number of bootstrap draws.
+        permutations: Number of random sign flips of the test.
+        seed: Random seed of the bootstrap and the test.
     """
 
     baseline: str
@@ -322,11 +322,11 @@ class PairedEstimates:
         """Metrics that are means over samples, for runs on the samples of their block.
 
         Args:
-            runs: the outcomes of all runs.
-            keys: the metrics.
-            place: method → places of its runs.
-            drawn: what is resampled: units of samples; blocks of samples that are searched among each other;
-                ``unknown``: they are so, but have no blocks, and therefore neither intervals nor tests.
+            runs: The outcomes of all runs.
+            keys: The metrics.
+            place: Method → places of its runs.
+            drawn: What is resampled: units of samples; blocks of samples that are searched among each other;
+                `unknown`: they are so, but have no blocks, and therefore neither intervals nor tests.
         """
         values, weights = _stacked(runs, keys)
         counted, plain = ~np.isnan(values), None
@@ -440,7 +440,7 @@ class PairedEstimates:
     def _differences(
         self, bootstrap: Bootstrap | JointJackknife, values: Floats | None, runs: list[int], base: list[int]
     ) -> list[Difference]:
-        """Differences from the baseline; ``values`` of single samples allow McNemar's test, None omits it.
+        """Differences from the baseline; `values` of single samples allow McNemar's test, None omits it.
 
         NaN for all samples of a metric omits it too.
         """
@@ -515,7 +515,7 @@ def _sums_of_blocks(
 
 
 def _stacked(runs: Sequence[Outcomes], keys: Sequence[Key]) -> tuple[Floats, Floats]:
-    """Values ``(n, r, m)`` of all runs, NaN where a run lacks the metric, and their weights."""
+    """Values `(n, r, m)` of all runs, NaN where a run lacks the metric, and their weights."""
     n, shape = len(runs[0]), (len(runs[0]), len(runs), len(keys))
     values, weights = np.full(shape, np.nan), np.ones(shape)
     for place, run in enumerate(runs):
@@ -527,7 +527,7 @@ def _stacked(runs: Sequence[Outcomes], keys: Sequence[Key]) -> tuple[Floats, Flo
 
 
 def _weighed_alike(values: Floats, weights: Floats) -> NDArray[np.bool_]:
-    """Whether all samples that count in a metric of a run have one weight: ``(1, r, m)``.
+    """Whether all samples that count in a metric of a run have one weight: `(1, r, m)`.
 
     McNemar's test counts samples; it does not test means over classes.
     """

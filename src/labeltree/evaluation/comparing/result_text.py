@@ -70,7 +70,7 @@ def attribute_rows(result: EvaluationResult) -> tuple[list[str], dict[str, list[
     """The answers and the retrieval of the evaluated method by the values of attributes.
 
     Returns:
-        the heads of the columns, and a row of cells for each ``site = Graz``; empty without attributes. The
+        The heads of the columns, and a row of cells for each `site = Graz`; empty without attributes. The
         share of answers that hold the truth says where a promise was not kept, beyond chance. Where a
         score rests on other samples than those before it, their counts stand before it. Scores of few
         samples or groups say so.
@@ -174,8 +174,8 @@ def comparison_text(comparison: Comparison, *, parts: int = 20) -> str:
     """Tables of all metrics, of differences from the baseline, and of these differences by stratum.
 
     Args:
-        comparison: the comparison to show.
-        parts: number of subtrees to show, those with the smallest p-values; all depths and frequency bands
+        comparison: The comparison to show.
+        parts: Number of subtrees to show, those with the smallest p-values; all depths and frequency bands
             are shown.
     """
     lines = ["# Comparison", ""]
@@ -241,7 +241,7 @@ def comparison_text(comparison: Comparison, *, parts: int = 20) -> str:
 def comparison_csv(comparison: Comparison) -> str:
     """Every metric as a row of CSV: its samples, and the value, interval and difference of each method.
 
-    Shares are between 0 and 1. A number that is not defined is left empty. ``samples`` and ``groups`` are of
+    Shares are between 0 and 1. A number that is not defined is left empty. `samples` and `groups` are of
     the baseline; the samples of each method stand beside its value.
     """
     out = io.StringIO()

@@ -1,4 +1,4 @@
-"""``class-embeddings``: nearest class embedding, for models trained towards class embeddings."""
+"""`class-embeddings`: nearest class embedding, for models trained towards class embeddings."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ class ClassEmbeddingOptions:
     """Options of `class_embeddings`.
 
     Attributes:
-        roles: representations to read: ``features``, ``embeddings`` or both.
-        vectors: source of the class embeddings: ``taxonomy`` (Barz & Denzler 2019, Section 3.2; with fewer
-            dimensions than classes, Section 3.3), ``words`` (word vectors of the class names, as in DeViSE)
-            or the path of an embeddings table, ``.npz`` or ``.parquet``, with one row for every class.
-        words: file of word vectors, if ``vectors`` is ``words``.
-        by: ``direct`` compares samples with the class embeddings directly, which is meaningful for models
-            trained towards them; ``fitted`` first applies a linear map, learned by ridge regression from the
+        roles: Representations to read: `features`, `embeddings` or both.
+        vectors: Source of the class embeddings: `taxonomy` (Barz & Denzler 2019, Section 3.2; with fewer
+            dimensions than classes, Section 3.3), `words` (word vectors of the class names, as in DeViSE)
+            or the path of an embeddings table, `.npz` or `.parquet`, with one row for every class.
+        words: File of word vectors, if `vectors` is `words`.
+        by: `direct` compares samples with the class embeddings directly, which is meaningful for models
+            trained towards them; `fitted` first applies a linear map, learned by ridge regression from the
             training samples, which suits any model. Or both.
-        penalty: penalty of the ridge regression, per training sample.
+        penalty: Penalty of the ridge regression, per training sample.
     """
 
     roles: tuple[str, ...] = ("embeddings",)
@@ -88,7 +88,7 @@ def class_embeddings(inputs: Inputs, options: ClassEmbeddingOptions) -> Protocol
 
 
 def _candidates(inputs: Inputs) -> Tensor:
-    """The candidate classes ``(c,)``: the finest labels, and the leaves that are not at or below one."""
+    """The candidate classes `(c,)`: the finest labels, and the leaves that are not at or below one."""
     tree, finest = inputs.judging.tree, inputs.samples.finest
     lines = tree.ancestors[tree.leaves]
     covered = (finest[lines.clamp_min(0)] & (lines >= 0)).any(1)
@@ -96,7 +96,7 @@ def _candidates(inputs: Inputs) -> Tensor:
 
 
 def _targets(inputs: Inputs, options: ClassEmbeddingOptions, width: int, way: str) -> Tensor:
-    """Class embedding ``(num_nodes, D)`` of every node, float64; 0 for nodes without one."""
+    """Class embedding `(num_nodes, D)` of every node, float64; 0 for nodes without one."""
     tree = inputs.judging.tree
     if options.vectors == "taxonomy":
         # the embeddings that `CorrelationLoss` uses as targets at this width

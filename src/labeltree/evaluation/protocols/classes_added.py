@@ -1,4 +1,4 @@
-"""``extend``: classes that training did not have, added from a few samples as `labeltree extend` does."""
+"""`extend`: classes that training did not have, added from a few samples as `labeltree extend` does."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class ExtendOptions:
     """Options of `extend`.
 
     Attributes:
-        per_class: numbers of samples of each new class to learn from; a class with fewer contributes all.
-        draws: random draws of these samples, over which the outcomes of a test sample are averaged.
-        classes: the new classes: these nodes and all below. Empty: those that no training sample has. If
+        per_class: Numbers of samples of each new class to learn from; a class with fewer contributes all.
+        draws: Random draws of these samples, over which the outcomes of a test sample are averaged.
+        classes: The new classes: these nodes and all below. Empty: those that no training sample has. If
             training had them, its own answers to their samples are measured, to compare with.
     """
 
@@ -53,14 +53,14 @@ def extend(inputs: Inputs, options: ExtendOptions) -> ProtocolResult:
     """Add classes to a trained encoder from a few samples, and measure what is found and what is lost.
 
     A class is new if no training sample has it, or a label below it. The samples to learn from are those that
-    were hidden from training (split ``unseen``), never test samples.
+    were hidden from training (split `unseen`), never test samples.
 
-    Scores, of test samples of new classes (``new_…``) and of known ones (``known_…``): ``top1`` and ``f1``
-    (hierarchical F1), for each classifier and number of samples, such as ``new_top1_prototypes_5``; before,
-    as ``…_plain``. Where ``classes`` names classes that training had, its own answers, as ``…_trained``.
+    Scores, of test samples of new classes (`new_…`) and of known ones (`known_…`): `top1` and `f1`
+    (hierarchical F1), for each classifier and number of samples, such as `new_top1_prototypes_5`; before,
+    as `…_plain`. Where `classes` names classes that training had, its own answers, as `…_trained`.
 
     Raises:
-        DataError: if there is no test sample of a new or of a known class, or none to learn new ones from.
+        DataError: If there is no test sample of a new or of a known class, or none to learn new ones from.
     """
     tree, table, nodes = inputs.judging.tree, inputs.table, inputs.nodes
     train = labelled_rows(table, "train")

@@ -1,4 +1,4 @@
-"""``clustering``: agreement of k-means clusters with the classes, at each depth and within coarse classes."""
+"""`clustering`: agreement of k-means clusters with the classes, at each depth and within coarse classes."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class ClusteringOptions:
     """Options of `clustering`.
 
     Attributes:
-        roles: representations to read: ``features``, ``embeddings`` or both.
-        starts: number of k-means++ initialisations; the result with the lowest inertia is used.
-        within: depth of the coarse classes within which the finest classes are clustered.
-        max_samples: more samples than this are subsampled evenly over the labels.
+        roles: Representations to read: `features`, `embeddings` or both.
+        starts: Number of k-means++ initialisations; the result with the lowest inertia is used.
+        within: Depth of the coarse classes within which the finest classes are clustered.
+        max_samples: More samples than this are subsampled evenly over the labels.
     """
 
     roles: tuple[str, ...] = ("features", "embeddings")
@@ -77,9 +77,9 @@ def cluster_scores(
 ) -> ProtocolResult:
     """NMI and AMI of k-means, with as many clusters as classes, on the given rows of one representation.
 
-    ``nmi`` compares the clusters with the finest labels and, by depth, with the labels at each depth.
-    ``nmi_within`` is the mean NMI over the coarse classes that have at least two finest labels, each
-    clustered separately. Likewise ``ami`` and ``ami_within``.
+    `nmi` compares the clusters with the finest labels and, by depth, with the labels at each depth.
+    `nmi_within` is the mean NMI over the coarse classes that have at least two finest labels, each
+    clustered separately. Likewise `ami` and `ami_within`.
     """
     tree, seed = inputs.judging.tree, inputs.settings.seed
     vectors, nodes = comparable(reading)[rows], inputs.nodes[rows]
@@ -149,7 +149,7 @@ def cluster_scores(
 
 
 def comparable(reading: Reading) -> Tensor:
-    """Vectors ``(n, d)`` for Euclidean clustering.
+    """Vectors `(n, d)` for Euclidean clustering.
 
     On the sphere they are the normalised points, whose Euclidean distances rank pairs as the geometry does.
     In the Poincaré ball they are the tangent vectors at its centre, which preserve only the distances to the
@@ -161,7 +161,7 @@ def comparable(reading: Reading) -> Tensor:
 
 
 def cluster(vectors: Tensor, clusters: int, *, starts: int, seed: int) -> Tensor:
-    """The k-means cluster ``(n,)`` of each vector ``(n, d)``."""
+    """The k-means cluster `(n,)` of each vector `(n, d)`."""
     from sklearn.cluster import KMeans
     from sklearn.exceptions import ConvergenceWarning
 

@@ -1,4 +1,4 @@
-"""``decisions``: answers as fine as the classifier's confidence allows, and their quality on test samples."""
+"""`decisions`: answers as fine as the classifier's confidence allows, and their quality on test samples."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ class DecisionOptions:
     """Options of `decisions`.
 
     Attributes:
-        coverages: target coverages: fractions of answers that should contain the true class.
-        classifier: ``feature-means``, ``prototypes``, ``lda``, ``probe`` or ``own``; ``auto`` uses that of
+        coverages: Target coverages: fractions of answers that should contain the true class.
+        classifier: `feature-means`, `prototypes`, `lda`, `probe` or `own`; `auto` uses that of
             the headline numbers.
-        calibration: calibration of the probabilities: ``temperature``, ``vector``, ``depth`` or ``none``.
-        descent: ``child`` or ``leaf``, see `labeltree.decisions.find_paths`.
-        counted: unit of the promised coverage: every ``sample``, or every ``group`` with all its samples.
-        bins: number of bins of the reliability curves.
+        calibration: Calibration of the probabilities: `temperature`, `vector`, `depth` or `none`.
+        descent: `child` or `leaf`, see `labeltree.decisions.find_paths`.
+        counted: Unit of the promised coverage: every `sample`, or every `group` with all its samples.
+        bins: Number of bins of the reliability curves.
     """
 
     coverages: tuple[float, ...] = (0.8, 0.9, 0.95)

@@ -1,4 +1,4 @@
-"""``few-samples``: accuracy of a linear probe that learns from few samples, or from noisy labels."""
+"""`few-samples`: accuracy of a linear probe that learns from few samples, or from noisy labels."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class FewSamplesOptions:
     """Options of `few_samples`.
 
     Attributes:
-        roles: representations to read: ``features``, ``embeddings`` or both.
-        per_class: numbers of training samples per class; smaller classes contribute all their samples.
-        shares: fractions of every class's training samples, at least one sample; 1.0 = all samples.
-        totals: numbers of training samples, drawn regardless of class.
-        noise: noise rates r: a label is redrawn from all N classes with probability r, so that it stays the
+        roles: Representations to read: `features`, `embeddings` or both.
+        per_class: Numbers of training samples per class; smaller classes contribute all their samples.
+        shares: Fractions of every class's training samples, at least one sample; 1.0 = all samples.
+        totals: Numbers of training samples, drawn regardless of class.
+        noise: Noise rates r: a label is redrawn from all N classes with probability r, so that it stays the
             same with probability 1 − r(N−1)/N.
-        seeds: number of random draws of samples and labels for every size and noise rate.
-        probe: ``logistic``, as in the standard evaluation, or ``sgd``, as in ``sgd-probe``.
+        seeds: Number of random draws of samples and labels for every size and noise rate.
+        probe: `logistic`, as in the standard evaluation, or `sgd`, as in `sgd-probe`.
     """
 
     roles: tuple[str, ...] = ("features",)
@@ -135,7 +135,7 @@ def _average_draws(tops: list[float], of_samples: Number, inputs: Inputs) -> Num
 
 
 def _sizes(options: FewSamplesOptions) -> Iterator[tuple[str, float]]:
-    """The kind (``per_class``, ``share``, ``total``) and value of every training size."""
+    """The kind (`per_class`, `share`, `total`) and value of every training size."""
     yield from (("per_class", size) for size in options.per_class)
     yield from (("share", share) for share in options.shares)
     yield from (("total", size) for size in options.totals)
@@ -152,7 +152,7 @@ def _drawn(inputs: Inputs, kind: str, size: float, seed: int) -> Tensor:
 
 
 def noisy_labels(labels: Tensor, rate: float, seed: int) -> Tensor:
-    """Redraw each label with probability ``rate`` from the N labels that occur.
+    """Redraw each label with probability `rate` from the N labels that occur.
 
     A label stays the same with probability 1 − r(N−1)/N and becomes each other label with probability r/N
     (Ghanooni et al., Section 8.1).

@@ -1,4 +1,4 @@
-"""``frequency``: the standard scores of classes with many, some and few training samples."""
+"""`frequency`: the standard scores of classes with many, some and few training samples."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _OF = ("probe", "prototypes", "own", "retrieval")
 
 @dataclass(frozen=True)
 class FrequencyOptions:
-    """Options of `frequency`; the bounds of head and tail are the evaluation setting ``frequency_bounds``.
+    """Options of `frequency`; the bounds of head and tail are the evaluation setting `frequency_bounds`.
 
     Attributes:
-        of: scores to break down: ``probe`` (features), ``prototypes`` (embeddings), ``own`` (the model's own
-            answers, if any), ``retrieval`` (features and embeddings, leave-one-out).
+        of: Scores to break down: `probe` (features), `prototypes` (embeddings), `own` (the model's own
+            answers, if any), `retrieval` (features and embeddings, leave-one-out).
     """
 
     of: tuple[str, ...] = _OF

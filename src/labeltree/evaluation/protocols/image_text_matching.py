@@ -1,4 +1,4 @@
-"""``image-text``: texts searched by image and images by text, by depth."""
+"""`image-text`: texts searched by image and images by text, by depth."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ImageTextOptions:
     """Options of `image_text`.
 
     Attributes:
-        ks: the k of recall@k.
+        ks: The k of recall@k.
     """
 
     ks: tuple[int, ...] = (1, 5, 10)
@@ -47,11 +47,11 @@ def image_text(inputs: Inputs, options: ImageTextOptions) -> ProtocolResult:
 
     A query is the image alone (or the text alone) of a sample, and searches among the texts (the images)
     alone of all. Recall@k is the share of queries of which one of the first k results is labelled alike, by
-    depth: lies below the same node of that depth. ``own@k`` is that of queries whose own counterpart, or one
+    depth: lies below the same node of that depth. `own@k` is that of queries whose own counterpart, or one
     exactly as similar (an equal text), is among the first k.
 
     Raises:
-        DataError: if the table does not hold embeddings of images and of texts.
+        DataError: If the table does not hold embeddings of images and of texts.
     """
     table = inputs.table
     if table.image_embeddings is None or table.text_embeddings is None:
@@ -111,15 +111,15 @@ def search_counterparts(
     """Search the counterparts of n samples in another modality.
 
     Args:
-        queries: embeddings ``(n, d)`` of one modality.
-        keys: embeddings ``(n, d)`` of the other, of the same samples.
-        nodes: labels ``(n,)``.
-        taxonomy: taxonomy of the labels.
-        geometry: geometry of the embeddings.
-        most: number of results, k.
+        queries: Embeddings `(n, d)` of one modality.
+        keys: Embeddings `(n, d)` of the other, of the same samples.
+        nodes: Labels `(n,)`.
+        taxonomy: Taxonomy of the labels.
+        geometry: Geometry of the embeddings.
+        most: Number of results, k.
 
     Returns:
-        depths ``(n, k)`` of the LCA of each query's label with those of its first results; rank ``(n,)`` of
+        Depths `(n, k)` of the LCA of each query's label with those of its first results; rank `(n,)` of
         its own counterpart, 1 for the first. Keys as similar as the counterpart do not lower its rank.
     """
     depths, ranks = [], []

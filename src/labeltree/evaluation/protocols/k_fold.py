@@ -1,4 +1,4 @@
-"""``k-fold``: cross-validation of the linear probe."""
+"""`k-fold`: cross-validation of the linear probe."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class KFoldOptions:
     """Options of `k_fold`.
 
     Attributes:
-        roles: representations that the probe reads: ``features``, ``embeddings`` or both.
-        folds: number of folds.
+        roles: Representations that the probe reads: `features`, `embeddings` or both.
+        folds: Number of folds.
     """
 
     roles: tuple[str, ...] = ("features",)
@@ -57,12 +57,12 @@ def k_fold(inputs: Inputs, options: KFoldOptions) -> ProtocolResult:
     """Cross-validate the linear probe within the evaluated split, which the encoder has not seen.
 
     The folds of `labeltree.evaluation.subsampling.table_folds` are balanced at every node and split no group.
-    Each score is the mean over the folds, ``…_sd`` the sample standard deviation (over k − 1), and the curve
+    Each score is the mean over the folds, `…_sd` the sample standard deviation (over k − 1), and the curve
     with the name of the score has the values of all folds. Means and standard deviations are also given by
     depth, means by node.
 
     Raises:
-        DataError: if there are fewer groups than folds, or the training part of a fold has no finest label.
+        DataError: If there are fewer groups than folds, or the training part of a fold has no finest label.
     """
     table = inputs.table
     whole = table.split is None

@@ -1,4 +1,4 @@
-"""``knn``: classification by the votes of the nearest training samples."""
+"""`knn`: classification by the votes of the nearest training samples."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class KNNOptions:
     """Options of `knn`; see `labeltree.metrics.functional.nearest_neighbour_labels`.
 
     Attributes:
-        roles: representations to read: ``features``, ``embeddings`` or both.
-        ks: numbers of neighbours.
-        main_k: number of neighbours for the scores by depth, subtree and frequency.
-        weights: weights of the votes: ``softmax`` (exp(similarity/temperature)), ``distance`` (inverse
-            distance) or ``uniform``; ``auto`` is ``softmax`` on the sphere, where similarities are bounded,
-            and ``distance`` otherwise.
-        temperature: temperature of ``softmax``.
+        roles: Representations to read: `features`, `embeddings` or both.
+        ks: Numbers of neighbours.
+        main_k: Number of neighbours for the scores by depth, subtree and frequency.
+        weights: Weights of the votes: `softmax` (exp(similarity/temperature)), `distance` (inverse
+            distance) or `uniform`; `auto` is `softmax` on the sphere, where similarities are bounded,
+            and `distance` otherwise.
+        temperature: Temperature of `softmax`.
     """
 
     roles: tuple[str, ...] = ("features", "embeddings")
@@ -91,7 +91,7 @@ def knn(inputs: Inputs, options: KNNOptions) -> ProtocolResult:
 
 
 def vote_weights(weights: Weights, geometry: Geometry) -> VoteWeights:
-    """The weights to use in a geometry, with ``auto`` resolved."""
+    """The weights to use in a geometry, with `auto` resolved."""
     if weights != "auto":
         return weights
     return "softmax" if geometry.name == "sphere" else "distance"

@@ -1,4 +1,4 @@
-"""``node-scores``: every node of the taxonomy as a binary test, scored as in clinical studies."""
+"""`node-scores`: every node of the taxonomy as a binary test, scored as in clinical studies."""
 
 from __future__ import annotations
 
@@ -57,16 +57,16 @@ class NodeScoresOptions:
     """Options of `node_scores_protocol`.
 
     Attributes:
-        roles: representations that the probe reads: ``features``, ``embeddings`` or both.
-        operating_point: rule for the threshold of every node on the validation samples: ``youden`` (maximum
+        roles: Representations that the probe reads: `features`, `embeddings` or both.
+        operating_point: Rule for the threshold of every node on the validation samples: `youden` (maximum
             of Youden's index), or a sensitivity such as 0.95 (the largest threshold that reaches it).
-        per: what is a case: every ``sample``; every ``group`` of samples, such as a patient's images, whose
-            probabilities are combined; or the samples with one value of an attribute, such as ``lesion``, see
+        per: What is a case: every `sample`; every `group` of samples, such as a patient's images, whose
+            probabilities are combined; or the samples with one value of an attribute, such as `lesion`, see
             `EmbeddingTable.units`. Groups whose labels contradict each other are left out.
-        aggregation: how they are combined, see `labeltree.metrics.functional.group_probabilities`.
-        questions: named sets of nodes, each judged as one test: ``malignant=skin/melanoma+skin/carcinoma``.
+        aggregation: How they are combined, see `labeltree.metrics.functional.group_probabilities`.
+        questions: Named sets of nodes, each judged as one test: `malignant=skin/melanoma+skin/carcinoma`.
             A case is positive if its label lies at or below one of the nodes, and is left out if its label is
-            too coarse to tell. Their scores come first, as ``malignant.sensitivity`` and so on.
+            too coarse to tell. Their scores come first, as `malignant.sensitivity` and so on.
     """
 
     roles: tuple[str, ...] = ("features",)
@@ -107,9 +107,9 @@ class NodeScoresOptions:
 def node_scores_protocol(inputs: Inputs, options: NodeScoresOptions) -> ProtocolResult:
     """Score every node by the linear probe's probabilities, at its decision and at an operating point.
 
-    Scores are ``auroc`` and ``average_precision``; ``decision_…`` for the decision by the most probable
-    class, ``point_…`` at the operating point, and ``own_…`` for the model's own answers. By node there are
-    also ``point_threshold`` and the numbers of ``positives`` and ``negatives``. Scores are unweighted means
+    Scores are `auroc` and `average_precision`; `decision_…` for the decision by the most probable
+    class, `point_…` at the operating point, and `own_…` for the model's own answers. By node there are
+    also `point_threshold` and the numbers of `positives` and `negatives`. Scores are unweighted means
     over the nodes below the root that have positives and negatives. Named sets of nodes come first, see
     `NodeScoresOptions`.
     """
@@ -166,10 +166,10 @@ class _Cases:
     """Cases that are judged: samples, or groups of samples.
 
     Attributes:
-        values: ``(m, c)`` class probabilities.
-        columns: ``(m,)`` column of the predicted class.
-        target: ``(m,)`` labels, as nodes of the judging taxonomy; ``(m, k)`` if samples have several.
-        rows: ``(m,)`` row of the table; of a group its first.
+        values: `(m, c)` class probabilities.
+        columns: `(m,)` column of the predicted class.
+        target: `(m,)` labels, as nodes of the judging taxonomy; `(m, k)` if samples have several.
+        rows: `(m,)` row of the table; of a group its first.
     """
 
     values: Tensor
@@ -296,9 +296,9 @@ class _Question:
     """A named set of nodes: is it one of these?
 
     Attributes:
-        name: its name.
-        inside: ``(N,)`` share of the leaves below each node that are in the set: 1, 0 or between.
-        of_classes: ``(c,)`` bool, whether each class is in the set.
+        name: Its name.
+        inside: `(N,)` share of the leaves below each node that are in the set: 1, 0 or between.
+        of_classes: `(c,)` bool, whether each class is in the set.
     """
 
     name: str
@@ -307,7 +307,7 @@ class _Question:
 
     @classmethod
     def of(cls, words: str, inputs: Inputs, classes: Tensor) -> _Question:
-        """Read ``NAME=NODE+NODE``."""
+        """Read `NAME=NODE+NODE`."""
         tree = inputs.judging.judge
         name, _, nodes = words.partition("=")
         if not isinstance(tree, Taxonomy):

@@ -1,4 +1,4 @@
-"""``novel``: samples of classes that training did not have, and answers that should stop above them."""
+"""`novel`: samples of classes that training did not have, and answers that should stop above them."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ class NovelOptions:
     """Options of `novel`.
 
     Attributes:
-        false_alarms: shares of samples of known classes that may be called unknown, from 0 to below 1.
-        coverage: the coverage of the answers that are made coarser.
-        level: see `NoveltyRule.fit`.
+        false_alarms: Shares of samples of known classes that may be called unknown, from 0 to below 1.
+        coverage: The coverage of the answers that are made coarser.
+        level: See `NoveltyRule.fit`.
     """
 
     false_alarms: tuple[float, ...] = (0.01, 0.05, 0.1)
@@ -73,15 +73,15 @@ def novel(inputs: Inputs, options: NovelOptions) -> ProtocolResult:
     if it is the nearest known ancestor of its label, or an ancestor of that. Distances are compared with
     training samples, at most 10,000; validation samples, which are of known classes, give the p-values.
 
-    Scores: ``auroc`` of the distance of embeddings, which answers use, and of other scores
-    (``auroc_energy`` …), also by the depth at which the class branches off what is known. For every share of
-    false alarms that is asked for, ``…_at_0.05``, and for the plain rule, ``…_plain``: ``found`` (share of
-    unknown samples that are called so), ``false_alarms``, ``right`` and ``exact`` (answers of unknown
-    samples), their hierarchical ``precision`` and ``recall`` against the nearest known ancestor, and of known
-    samples the ``coverage`` and ``depth`` of the answers.
+    Scores: `auroc` of the distance of embeddings, which answers use, and of other scores
+    (`auroc_energy` …), also by the depth at which the class branches off what is known. For every share of
+    false alarms that is asked for, `…_at_0.05`, and for the plain rule, `…_plain`: `found` (share of
+    unknown samples that are called so), `false_alarms`, `right` and `exact` (answers of unknown
+    samples), their hierarchical `precision` and `recall` against the nearest known ancestor, and of known
+    samples the `coverage` and `depth` of the answers.
 
     Raises:
-        DataError: if no test sample is of an unknown class, or none of a known one, or there is no validation
+        DataError: If no test sample is of an unknown class, or none of a known one, or there is no validation
             sample.
     """
     tree, table, nodes = inputs.judging.tree, inputs.table, inputs.nodes

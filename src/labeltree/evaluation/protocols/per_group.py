@@ -1,4 +1,4 @@
-"""``per-group``: one answer for each group of samples (patient, item, lesion), scored once per group."""
+"""`per-group`: one answer for each group of samples (patient, item, lesion), scored once per group."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class PerGroupOptions:
     """Options of `per_group`.
 
     Attributes:
-        roles: representations that the probe reads: ``features``, ``embeddings`` or both.
-        aggregations: aggregation of the probabilities of a group: ``mean``, ``logits``, ``max``,
-            ``noisy-or``, ``vote``; see `labeltree.metrics.functional.group_probabilities`.
-        conflicts: treatment of groups whose samples have contradictory labels (a patient with two
-            diagnoses): ``drop`` omits them; ``all`` splits them into one group for each label; ``majority``
+        roles: Representations that the probe reads: `features`, `embeddings` or both.
+        aggregations: Aggregation of the probabilities of a group: `mean`, `logits`, `max`,
+            `noisy-or`, `vote`; see `labeltree.metrics.functional.group_probabilities`.
+        conflicts: Treatment of groups whose samples have contradictory labels (a patient with two
+            diagnoses): `drop` omits them; `all` splits them into one group for each label; `majority`
             assigns the most frequent label, and omits groups with a tie.
-        per: what is a group: ``group``, the groups of the table, or an attribute such as ``lesion``, see
+        per: What is a group: `group`, the groups of the table, or an attribute such as `lesion`, see
             `EmbeddingTable.units`. Intervals draw groups of the table.
     """
 
@@ -61,11 +61,11 @@ class PerGroupOptions:
 def per_group(inputs: Inputs, options: PerGroupOptions) -> ProtocolResult:
     """Aggregate the linear probe's probabilities over the groups of the table, and judge each group once.
 
-    Scores named ``sample.…`` are those of single samples; ``mean.…``, ``logits.…``, ``max.…``,
-    ``noisy-or.…`` and ``vote.…`` are those of groups. ``auroc`` is the mean over the nodes.
+    Scores named `sample.…` are those of single samples; `mean.…`, `logits.…`, `max.…`,
+    `noisy-or.…` and `vote.…` are those of groups. `auroc` is the mean over the nodes.
 
     Raises:
-        DataError: if no two test samples are in one group, or no group without conflicts is left.
+        DataError: If no two test samples are in one group, or no group without conflicts is left.
     """
     table = inputs.table
     groups = _groups_of(inputs, options.per)
@@ -109,7 +109,7 @@ class _Resolved:
 
 
 def _groups_of(inputs: Inputs, per: str) -> Tensor:
-    """Group ``(m,)`` of each test row, numbered from 0; a row without a group is a group of its own."""
+    """Group `(m,)` of each test row, numbered from 0; a row without a group is a group of its own."""
     table, test = inputs.table, inputs.samples.test
     if per != "group":
         return torch.from_numpy(number_groups(table.units(per)[test].numpy()))
@@ -149,7 +149,7 @@ def _resolve(inputs: Inputs, groups: Tensor, how: Conflicts) -> _Resolved:
 
 
 def _majority(nodes: Tensor, groups: Tensor) -> tuple[Tensor, Tensor]:
-    """The most frequent label ``(g,)`` of each group, and whether there is a tie."""
+    """The most frequent label `(g,)` of each group, and whether there is a tie."""
     count = int(groups.max()) + 1
     (group, label), sizes = torch.unique(torch.stack([groups, nodes]), dim=1, return_counts=True)
     largest = torch.zeros(count, dtype=torch.int64).scatter_reduce_(0, group, sizes, "amax")

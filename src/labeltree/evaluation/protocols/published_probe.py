@@ -1,4 +1,4 @@
-"""``sgd-probe``: the linear probe as in most papers, trained by a fixed number of epochs of SGD."""
+"""`sgd-probe`: the linear probe as in most papers, trained by a fixed number of epochs of SGD."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class SGDProbeOptions:
     """Options of `sgd_probe`; see `labeltree.metrics.SGDProbe`.
 
     Attributes:
-        roles: representations to read: ``features``, ``embeddings`` or both.
-        epochs: number of passes over the training samples.
-        batch_size: number of samples in a batch.
-        learning_rate: initial learning rate.
-        momentum: momentum of SGD.
-        weight_decay: weight decay of the weights.
-        schedule: schedule of the learning rate, ``constant`` or ``cosine``.
-        balanced: whether all classes have the same weight in the loss.
+        roles: Representations to read: `features`, `embeddings` or both.
+        epochs: Number of passes over the training samples.
+        batch_size: Number of samples in a batch.
+        learning_rate: Initial learning rate.
+        momentum: Momentum of SGD.
+        weight_decay: Weight decay of the weights.
+        schedule: Schedule of the learning rate, `constant` or `cosine`.
+        balanced: Whether all classes have the same weight in the loss.
     """
 
     roles: tuple[str, ...] = ("features",)

@@ -1,4 +1,4 @@
-"""``query-gallery``: retrieval from a gallery by a separate set of queries, as in DeepFashion and SOP."""
+"""`query-gallery`: retrieval from a gallery by a separate set of queries, as in DeepFashion and SOP."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ _QUERIES = Reader("the list of queries", "write a path or an instance id on each
 class QueryGalleryOptions:
     """Options of `query_gallery`. The queries are given by the first of these that is available:
 
-    1. ``listed``; 2. the splits named by ``queries`` and ``gallery``; 3. ``share``.
+    1. `listed`; 2. the splits named by `queries` and `gallery`; 3. `share`.
 
     Attributes:
-        roles: representations to read: ``features``, ``embeddings`` or both.
-        listed: text file with the path or instance id of one query on each line; the gallery is the rest of
+        roles: Representations to read: `features`, `embeddings` or both.
+        listed: Text file with the path or instance id of one query on each line; the gallery is the rest of
             the evaluated split.
-        queries: name of the query split.
-        gallery: name of the gallery split.
-        share: fraction of every class's samples in the evaluated split that are drawn as queries, at least
+        queries: Name of the query split.
+        gallery: Name of the gallery split.
+        share: Fraction of every class's samples in the evaluated split that are drawn as queries, at least
             one; the rest, at least one, is the gallery.
-        ks: the k of recall@k; () = those of the settings.
+        ks: The k of recall@k; () = those of the settings.
     """
 
     roles: tuple[str, ...] = ("features", "embeddings")
@@ -137,7 +137,7 @@ def _sides(inputs: Inputs, options: QueryGalleryOptions) -> tuple[Tensor, Tensor
 
 
 def _listed(inputs: Inputs, path: str) -> Tensor:
-    """Mask ``(n,)`` of the rows whose path or instance id is listed in the file."""
+    """Mask `(n,)` of the rows whose path or instance id is listed in the file."""
     lines = read_text(path, _QUERIES).splitlines()
     wanted = {line.strip() for line in lines if line.strip()}
     table = inputs.table

@@ -1,4 +1,4 @@
-"""``seen-unseen``: separate scores of classes that the encoder was trained on and of all other classes."""
+"""`seen-unseen`: separate scores of classes that the encoder was trained on and of all other classes."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class SeenUnseenOptions:
     """Options of `seen_unseen`.
 
     Attributes:
-        roles: representations to read: ``features``, ``embeddings`` or both.
-        unseen: nodes, by path or name, whose classes the encoder was not trained on, in addition to classes
-            hidden from training (split ``unseen``); () = only the hidden classes or, if there are none, the
+        roles: Representations to read: `features`, `embeddings` or both.
+        unseen: Nodes, by path or name, whose classes the encoder was not trained on, in addition to classes
+            hidden from training (split `unseen`); () = only the hidden classes or, if there are none, the
             tested classes without training samples.
-        depth: depth of the classes that the probe predicts, for data whose finer labels occur only in the
+        depth: Depth of the classes that the probe predicts, for data whose finer labels occur only in the
             test; 0 = the finest labels.
-        starts: number of starts of k-means.
+        starts: Number of starts of k-means.
     """
 
     roles: tuple[str, ...] = ("features", "embeddings")
@@ -60,7 +60,7 @@ def seen_unseen(inputs: Inputs, options: SeenUnseenOptions) -> ProtocolResult:
     """Measure seen and unseen classes separately, each with its own probe and retrieval search.
 
     The probe of the unseen classes learns from their samples that were hidden from training (split
-    ``unseen``) and, for classes named by the option, from those in the training split (the encoder must not
+    `unseen`) and, for classes named by the option, from those in the training split (the encoder must not
     have learned from them). If there are none, it learns from one half of each class's samples in the
     evaluated split and is tested on the other half; no group is split.
     """
@@ -164,9 +164,9 @@ def _finest_of(hidden: Tensor, test: Tensor, inputs: Inputs) -> Tensor:
 
 
 def _unseen(inputs: Inputs, options: SeenUnseenOptions, hidden: Tensor) -> Tensor:
-    """Mask ``(num_nodes,)`` of the unseen classes.
+    """Mask `(num_nodes,)` of the unseen classes.
 
-    Hidden classes lie at or below nodes that have rows in the split ``unseen`` and none in training. A label
+    Hidden classes lie at or below nodes that have rows in the split `unseen` and none in training. A label
     without rows in either split is seen or unseen as its nearest ancestor with such rows: a new item of the
     test is seen if its category is.
     """

@@ -1,4 +1,4 @@
-"""``label-sets``: samples with several labels, their answers, and searches by the closest labels."""
+"""`label-sets`: samples with several labels, their answers, and searches by the closest labels."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ __all__ = ["label_sets_protocol"]
 def label_sets_protocol(inputs: Inputs, options: Any) -> ProtocolResult:
     """Judge answers and searches by all labels of a sample.
 
-    Of answers, by classifier: ``right`` is the share that are one of the sample's labels, ``right_single``
-    and ``right_several`` the same for samples with one label and with several.
-    ``hierarchical_precision`` and ``hierarchical_recall`` compare ancestors as in `set_overlap`, with the
-    sums over samples divided; ``reachable_recall`` is the recall of a single answer that is always right.
-    Of searches, by representation: ``recall_at_1`` and ``map_at_r``, where a result is right if it shares a
-    label with the query, with ``recall_at_1`` by depth.
+    Of answers, by classifier: `right` is the share that are one of the sample's labels, `right_single`
+    and `right_several` the same for samples with one label and with several.
+    `hierarchical_precision` and `hierarchical_recall` compare ancestors as in `set_overlap`, with the
+    sums over samples divided; `reachable_recall` is the recall of a single answer that is always right.
+    Of searches, by representation: `recall_at_1` and `map_at_r`, where a result is right if it shares a
+    label with the query, with `recall_at_1` by depth.
     """
     rows = inputs.samples.test
     sets = inputs.label_sets(rows)
@@ -90,7 +90,7 @@ def _with(column: Column, rows: Tensor, labels: Tensor) -> Column:
 
 
 def _deepest(sets: Tensor, depth: Tensor) -> Tensor:
-    """The deepest label ``(m,)`` of each sample."""
+    """The deepest label `(m,)` of each sample."""
     place = torch.where(sets >= 0, depth[sets.clamp_min(0)], -1).argmax(1, keepdim=True)
     return sets.gather(1, place)[:, 0]
 

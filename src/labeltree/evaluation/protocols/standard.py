@@ -1,6 +1,6 @@
 """The standard evaluation, as protocols that run on every table: classifiers, violations, retrieval.
 
-Columns are named by role and metric (``features.top1``). Numbers of answers and violations share the
+Columns are named by role and metric (`features.top1`). Numbers of answers and violations share the
 bootstrap draws of the test samples, and those of retrieval the draws of the queries, or of their blocks.
 """
 
@@ -206,7 +206,7 @@ def _summarised(
 ) -> ProtocolResult:
     """The numbers of the columns; NaN if all samples are of one class, so that any answer is right.
 
-    The bootstrap draws from ``rows``; None = the test samples.
+    The bootstrap draws from `rows`; None = the test samples.
     """
     if inputs.samples.one_class is not None:
         columns = [column.undefined() for column in columns]

@@ -1,4 +1,4 @@
-"""``transfer``: scores of the same encoder on another data set, with its own classes."""
+"""`transfer`: scores of the same encoder on another data set, with its own classes."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class TransferOptions:
     """Options of `transfer`.
 
     Attributes:
-        table: file of the other table, ``.npz`` or ``.parquet``; not used if `evaluate` is given ``second``.
-        taxonomy: file of the other table's taxonomy.
-        split: evaluated split of the other table; a table without splits is halved.
-        roles: representations to read: ``features``, ``embeddings`` or both.
-        ks: numbers of neighbours.
-        main_k: number of neighbours for the scores by depth and subtree.
-        totals: numbers of training samples for additional probes.
-        seeds: number of random draws of these training samples.
+        table: File of the other table, `.npz` or `.parquet`; not used if `evaluate` is given `second`.
+        taxonomy: File of the other table's taxonomy.
+        split: Evaluated split of the other table; a table without splits is halved.
+        roles: Representations to read: `features`, `embeddings` or both.
+        ks: Numbers of neighbours.
+        main_k: Number of neighbours for the scores by depth and subtree.
+        totals: Numbers of training samples for additional probes.
+        seeds: Number of random draws of these training samples.
     """
 
     table: str = ""

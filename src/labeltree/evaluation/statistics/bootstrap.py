@@ -51,9 +51,9 @@ class GroupSums:
     are not independent, so the bootstrap draws whole groups and needs only the sums within groups.
 
     Attributes:
-        numerators: ``(G, r, m)`` sums of w·v for G groups, r runs and m metrics.
-        denominators: ``(G, r, m)`` sums of w.
-        outcomes: ``(r, m)`` number of samples of a metric that is a share of them, NaN for any other, see
+        numerators: `(G, r, m)` sums of w·v for G groups, r runs and m metrics.
+        denominators: `(G, r, m)` sums of w.
+        outcomes: `(r, m)` number of samples of a metric that is a share of them, NaN for any other, see
             `count_outcomes`; None = no metric is known to be one.
     """
 
@@ -68,12 +68,12 @@ class GroupSums:
         """Sum the values of samples within groups.
 
         Args:
-            values: ``(n, r, m)`` values, NaN where a sample does not count.
-            groups: ``(n,)`` group of each sample, −1 for a group of its own; None = every sample is a group.
-            weights: ``(n, r, m)`` non-negative weights; None = 1 for every sample that counts.
+            values: `(n, r, m)` values, NaN where a sample does not count.
+            groups: `(n,)` group of each sample, −1 for a group of its own; None = every sample is a group.
+            weights: `(n, r, m)` non-negative weights; None = 1 for every sample that counts.
 
         Raises:
-            ValueError: if the shapes do not match, or a weight is negative.
+            ValueError: If the shapes do not match, or a weight is negative.
         """
         if values.ndim != 3 or (weights is not None and weights.shape != values.shape):
             shape = None if weights is None else weights.shape
@@ -101,12 +101,12 @@ class GroupSums:
 
     @property
     def ratios(self) -> Floats:
-        """``(r, m)`` values of the metrics; NaN where no sample counts."""
+        """`(r, m)` values of the metrics; NaN where no sample counts."""
         return divided(self.numerators.sum(axis=0), self.denominators.sum(axis=0))
 
     @property
     def counts_differ(self) -> NDArray[np.bool_]:
-        """``(m,)`` whether a metric's denominators differ between the runs in any group.
+        """`(m,)` whether a metric's denominators differ between the runs in any group.
 
         They do where the samples that count depend on the run, as those of the severity of mistakes.
         """
@@ -128,16 +128,16 @@ class Bootstrap:
     correctly. Classifiers and search galleries are held fixed; only the test samples vary.
 
     Args:
-        sums: sums of the samples within groups.
-        resamples: number of draws.
-        seed: random seed of the draws.
+        sums: Sums of the samples within groups.
+        resamples: Number of draws.
+        seed: Random seed of the draws.
 
     Attributes:
-        sums: as given.
-        draws: ``(resamples, r, m)`` the metrics in each draw; NaN where no drawn sample counts.
+        sums: As given.
+        draws: `(resamples, r, m)` the metrics in each draw; NaN where no drawn sample counts.
 
     Raises:
-        ValueError: if there is no group, or no draw.
+        ValueError: If there is no group, or no draw.
     """
 
     def __init__(self, sums: GroupSums, *, resamples: int = 2000, seed: int = 0) -> None:
@@ -155,12 +155,12 @@ class Bootstrap:
 
     @property
     def ratios(self) -> Floats:
-        """``(r, m)`` values of the metrics of each run."""
+        """`(r, m)` values of the metrics of each run."""
         return self.sums.ratios
 
     @cached_property
     def _left_out(self) -> Floats:
-        """``(G, r, m)`` the metrics with each group left out in turn."""
+        """`(G, r, m)` the metrics with each group left out in turn."""
         sums = self.sums
         denominators = sums.denominators.sum(axis=0) - sums.denominators
         return divided(
@@ -177,10 +177,10 @@ class Bootstrap:
     ) -> Interval:
         """Confidence intervals of a weighted sum of the runs, for every metric.
 
-        ``bca`` is Efron's bias-corrected and accelerated interval (1987, Eq. 2.3). It is second-order
+        `bca` is Efron's bias-corrected and accelerated interval (1987, Eq. 2.3). It is second-order
         accurate, stays within the metric's range and follows the skewness of shares near 0 and 1, where the
         percentile interval is inaccurate and a studentised one leaves the range. Its acceleration is the
-        jackknife over groups, in closed form. ``percentile`` suits differences: they are hardly skewed, and
+        jackknife over groups, in closed form. `percentile` suits differences: they are hardly skewed, and
         if two runs differ in only a few samples, all in one direction, the bias correction would exclude 0
         too early. Both intervals are widened for few groups as in Hesterberg (2015, Section 5.2): normal
         quantiles are replaced by √(G/(G−1)) times those of t with G − 1 degrees of freedom.
@@ -191,13 +191,13 @@ class Bootstrap:
         all draws agree, and none has one with fewer than six groups.
 
         Args:
-            contrast: ``(r,)`` weights of the runs: ``[1, -1]`` for a difference; None for a single run.
-            confidence: confidence level of the interval.
-            method: ``bca`` or ``percentile``.
-            share: ``(m,)`` whether a metric lies between 0 and 1; others have no binomial interval.
+            contrast: `(r,)` weights of the runs: `[1, -1]` for a difference; None for a single run.
+            confidence: Confidence level of the interval.
+            method: `bca` or `percentile`.
+            share: `(m,)` whether a metric lies between 0 and 1; others have no binomial interval.
 
         Raises:
-            ValueError: if the contrast does not match the runs, or the confidence is not between 0 and 1.
+            ValueError: If the contrast does not match the runs, or the confidence is not between 0 and 1.
         """
         if not 0 < confidence < 1:
             raise ValueError(f"confidence is {confidence}; expected a number between 0 and 1")
@@ -231,13 +231,13 @@ class Bootstrap:
         return exact.where(np.asarray(share) & ~np.isnan(outcomes[run]), interval)
 
     def groups(self, used: NDArray[np.int64]) -> Floats:
-        """Number ``(m,)`` of groups that count in each metric, in any of the runs ``used``."""
+        """Number `(m,)` of groups that count in each metric, in any of the runs `used`."""
         counts: Floats = (self.sums.denominators[:, used] > 0).any(axis=1).sum(axis=0).astype(np.float64)
         return counts
 
 
 def draw_counts(groups: int, resamples: int, seed: int) -> Iterator[Floats]:
-    """Counts ``(b, groups)`` of each group in each draw, in batches of draws; rows sum to ``groups``."""
+    """Counts `(b, groups)` of each group in each draw, in batches of draws; rows sum to `groups`."""
     rng = np.random.default_rng(seed)
     step = max(1, _CHUNK_ELEMENTS // groups)
     for start in range(0, resamples, step):
@@ -247,7 +247,7 @@ def draw_counts(groups: int, resamples: int, seed: int) -> Iterator[Floats]:
 
 
 def _combined(values: Floats, weights: Floats) -> Floats:
-    """Weighted sum ``(…, m)`` over runs of values ``(…, r, m)``."""
+    """Weighted sum `(…, m)` over runs of values `(…, r, m)`."""
     total: Floats = (values * weights[:, None]).sum(axis=-2)
     return total
 
@@ -256,10 +256,10 @@ class Resampling:
     """The bootstrap draws of `Bootstrap`, in batches, and BCa intervals from them.
 
     Args:
-        resamples: number of draws, at least 1.
-        confidence: confidence level of the intervals.
-        seed: random seed of the draws.
-        progress: called as ``progress(message, done, total)`` if the draws take longer than a second.
+        resamples: Number of draws, at least 1.
+        confidence: Confidence level of the intervals.
+        seed: Random seed of the draws.
+        progress: Called as `progress(message, done, total)` if the draws take longer than a second.
     """
 
     def __init__(
@@ -282,7 +282,7 @@ class Resampling:
         self._kept: tuple[int, list[Counts]] = (0, [])
 
     def batches(self, groups: int, dtype: type[np.floating] = np.float64) -> Iterator[tuple[slice, Floats]]:
-        """Batches of b draws: their slice of all draws, and the counts ``(groups, b)`` of each group."""
+        """Batches of b draws: their slice of all draws, and the counts `(groups, b)` of each group."""
         done, began = 0, time.monotonic()
         for drawn in self._drawn(groups):
             for start in range(0, drawn.shape[1], _BATCH):
@@ -293,7 +293,7 @@ class Resampling:
                     self.progress("confidence intervals", done, self.resamples)
 
     def _drawn(self, groups: int) -> Iterator[Counts]:
-        """Chunks ``(groups, c)`` of counts, which are kept for the next call if they fit into memory."""
+        """Chunks `(groups, c)` of counts, which are kept for the next call if they fit into memory."""
         if self._kept[0] == groups:
             yield from self._kept[1]
             return
@@ -316,7 +316,7 @@ class Resampling:
         agreeing: Floats | None = None,
         share: bool | NDArray[np.bool_] = True,
     ) -> Interval:
-        """BCa intervals from draws ``(m, resamples)``; further arguments as for `interval_ends`.
+        """BCa intervals from draws `(m, resamples)`; further arguments as for `interval_ends`.
 
         A metric that is not a share has no interval if all draws agree.
         """

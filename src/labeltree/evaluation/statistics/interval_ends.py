@@ -42,10 +42,10 @@ class Interval:
     """Estimates with their uncertainty.
 
     Attributes:
-        value: ``(m,)`` estimates.
-        low: ``(m,)`` lower ends; NaN where a metric is not defined, or there are too few groups.
-        high: ``(m,)`` upper ends.
-        error: ``(m,)`` standard errors.
+        value: `(m,)` estimates.
+        low: `(m,)` lower ends; NaN where a metric is not defined, or there are too few groups.
+        high: `(m,)` upper ends.
+        error: `(m,)` standard errors.
     """
 
     value: Floats
@@ -54,7 +54,7 @@ class Interval:
     error: Floats
 
     def where(self, chosen: NDArray[np.bool_], other: Interval) -> Interval:
-        """These where ``chosen`` ``(m,)``, the others elsewhere."""
+        """These where `chosen` `(m,)`, the others elsewhere."""
         pairs = zip(vars(self).values(), vars(other).values(), strict=True)
         return Interval(*(np.where(chosen, mine, theirs) for mine, theirs in pairs))
 
@@ -77,14 +77,14 @@ def interval_ends(
     there is none.
 
     Args:
-        draws: ``(R, m)`` the metrics in each draw, NaN where one is not defined.
-        value: ``(m,)`` the metrics on the samples.
-        groups: ``(m,)`` number of groups that count in each metric.
-        confidence: confidence level of the intervals.
-        acceleration: ``(m,)`` acceleration of BCa; None = percentile intervals.
-        share: ``(m,)`` or one bool for all: whether a metric lies between 0 and 1, so that it has the exact
+        draws: `(R, m)` the metrics in each draw, NaN where one is not defined.
+        value: `(m,)` the metrics on the samples.
+        groups: `(m,)` number of groups that count in each metric.
+        confidence: Confidence level of the intervals.
+        acceleration: `(m,)` acceleration of BCa; None = percentile intervals.
+        share: `(m,)` or one bool for all: whether a metric lies between 0 and 1, so that it has the exact
             binomial interval if all draws agree on 0 or on 1.
-        agreeing: ``(m,)`` number of independent groups for the binomial interval; None = ``groups``.
+        agreeing: `(m,)` number of independent groups for the binomial interval; None = `groups`.
     """
     draws = np.sort(draws, axis=0)  # NaN at the end
     tail = (1 - confidence) / 2
@@ -135,7 +135,7 @@ def _like_samples(
 
 
 def binomial_ends(value: Floats, count: Floats, confidence: float) -> tuple[Floats, Floats]:
-    """Ends of the exact binomial interval (Clopper & Pearson 1934) of shares ``(m,)`` of so many units."""
+    """Ends of the exact binomial interval (Clopper & Pearson 1934) of shares `(m,)` of so many units."""
     tail = (1 - confidence) / 2
     hits, misses = value * count, (1 - value) * count
     low = np.where(hits > 0, beta.ppf(tail, hits, misses + 1), 0.0)
@@ -165,7 +165,7 @@ def _bias(draws: Floats, value: Floats) -> Floats:
 
 
 def jackknife_acceleration(left_out: Floats) -> Floats:
-    """Accelerations ``(m,)`` from metrics ``(G, m)`` with each group left out; see `acceleration_of`."""
+    """Accelerations `(m,)` from metrics `(G, m)` with each group left out; see `acceleration_of`."""
     difference = _mean(left_out) - left_out
     squares = np.square(difference)
     return acceleration_of(np.nansum(squares, axis=0), np.nansum(squares * difference, axis=0))
@@ -179,12 +179,12 @@ def acceleration_of(squares: Floats, cubes: Floats) -> Floats:
 
 
 def _mean(values: Floats) -> Floats:
-    """Means ``(m,)`` of the values that are not NaN; NaN if there are none."""
+    """Means `(m,)` of the values that are not NaN; NaN if there are none."""
     return divided(np.nansum(values, axis=0), (~np.isnan(values)).sum(axis=0).astype(np.float64))
 
 
 def _adjusted(bias: Floats, acceleration: Floats, reach: Floats) -> Floats:
-    """The quantile level of the draws that replaces the normal quantile ``reach``."""
+    """The quantile level of the draws that replaces the normal quantile `reach`."""
     moved = bias + reach
     room = 1 - acceleration * moved
     level: Floats = norm.cdf(bias + moved / np.where(room > 0, room, np.nan))
@@ -193,7 +193,7 @@ def _adjusted(bias: Floats, acceleration: Floats, reach: Floats) -> Floats:
 
 
 def _quantiles(ordered: Floats, levels: Floats) -> Floats:
-    """Linearly interpolated quantiles ``(m,)`` of ascending columns (NaN last), one level for each column."""
+    """Linearly interpolated quantiles `(m,)` of ascending columns (NaN last), one level for each column."""
     known = (~np.isnan(ordered)).sum(axis=0)
     place = np.nan_to_num(levels, nan=0.5) * np.maximum(known - 1, 0)
     below = np.floor(place).astype(np.int64)
@@ -225,11 +225,11 @@ class Clusters(NamedTuple):
     """How the outcomes that count in each of m shares lie in groups.
 
     Attributes:
-        groups: ``(m,)`` number G of groups that have an outcome.
-        rarer: ``(m,)`` number of groups that have the rarer of both outcomes.
-        even: ``(m,)`` (Σ n_g)² / Σ n_g²: so many groups of equal sizes say as much, where all outcomes of a
+        groups: `(m,)` number G of groups that have an outcome.
+        rarer: `(m,)` number of groups that have the rarer of both outcomes.
+        even: `(m,)` (Σ n_g)² / Σ n_g²: so many groups of equal sizes say as much, where all outcomes of a
             group agree.
-        variance: ``(m,)`` variance of the share between groups, by linearisation.
+        variance: `(m,)` variance of the share between groups, by linearisation.
     """
 
     groups: Floats
@@ -242,9 +242,9 @@ class Clusters(NamedTuple):
         """Of sums within groups.
 
         Args:
-            share: ``(e,)`` number of a share, 0 to m − 1.
-            hits: ``(e,)`` sum of the values of one of its groups.
-            sizes: ``(e,)`` sum of the weights of this group.
+            share: `(e,)` number of a share, 0 to m − 1.
+            hits: `(e,)` sum of the values of one of its groups.
+            sizes: `(e,)` sum of the weights of this group.
             count: m.
         """
 
@@ -270,15 +270,15 @@ def proportion_interval(value: Floats, outcomes: Floats, of: Clusters, confidenc
     of t with n − 1 and with d degrees of freedom. Theirs are d = G − 1. If few groups have the rarer outcome,
     the variance is less certain than that, and theirs held the true share in 88 % only (30 groups of ten,
     share 0.97, correlation 0.6); so d is at most twice the number of these groups, and the number of outcomes
-    no less than that of groups of equal sizes (``even``) and no more than there are. This held it in at least
+    no less than that of groups of equal sizes (`even`) and no more than there are. This held it in at least
     92 % at 6 to 100 groups (`benchmarks/proportions.py`). There is none with fewer than six groups of several
     outcomes.
 
     Args:
-        value: ``(m,)`` shares.
-        outcomes: ``(m,)`` number n of outcomes; NaN for a number that is no share of outcomes, and has none.
-        of: how they lie in groups.
-        confidence: confidence level of the intervals.
+        value: `(m,)` shares.
+        outcomes: `(m,)` number n of outcomes; NaN for a number that is no share of outcomes, and has none.
+        of: How they lie in groups.
+        confidence: Confidence level of the intervals.
     """
     tail = (1 - confidence) / 2
     alone, agree = outcomes == of.groups, (value <= 0) | (value >= 1)
@@ -295,7 +295,7 @@ def proportion_interval(value: Floats, outcomes: Floats, of: Clusters, confidenc
 
 
 def count_outcomes(values: Floats, weights: Floats, counted: NDArray[np.bool_]) -> Floats:
-    """``(…)`` number of samples in each share of ``(n, …)`` values; NaN where it is no share of outcomes.
+    """`(…)` number of samples in each share of `(n, …)` values; NaN where it is no share of outcomes.
 
     It is one if every value that counts is 0 or 1, and all weigh the same.
     """

@@ -14,7 +14,7 @@ _BLOCKS = 50
 
 
 def block_counts(groups: int) -> Floats:
-    """Counts ``(groups, B)`` of each group without each block: 0 for those of block b, 1 for the others.
+    """Counts `(groups, B)` of each group without each block: 0 for those of block b, 1 for the others.
 
     The groups are divided at random into B = 50 blocks of about equal size, or into as many as there are
     groups. The same number of groups is always divided in the same way.
@@ -26,7 +26,7 @@ def block_counts(groups: int) -> Floats:
 
 
 def only_where_present(left: Floats, present: NDArray[np.bool_]) -> Floats:
-    """The values ``(B, m)`` without each block, NaN for blocks of which no group ``(G, m)`` counts."""
+    """The values `(B, m)` without each block, NaN for blocks of which no group `(G, m)` counts."""
     members = block_counts(len(present)) == 0
     return np.where(members.T.astype(np.int64) @ present.astype(np.int64) > 0, left, np.nan)
 
@@ -48,12 +48,12 @@ def jackknife(
     values agree.
 
     Args:
-        value: ``(m,)`` the numbers.
-        left: ``(B, m)`` those without each block; NaN where one is not defined.
-        groups: ``(m,)`` number of groups that count in each.
-        confidence: confidence level of the intervals.
-        lowest: ``(m,)`` or one for all, the least possible value; NaN = there is no interval, but an error.
-        agreeing: ``(m,)`` number of independent cases behind each number, which are right or wrong: where all
+        value: `(m,)` the numbers.
+        left: `(B, m)` those without each block; NaN where one is not defined.
+        groups: `(m,)` number of groups that count in each.
+        confidence: Confidence level of the intervals.
+        lowest: `(m,)` or one for all, the least possible value; NaN = there is no interval, but an error.
+        agreeing: `(m,)` number of independent cases behind each number, which are right or wrong: where all
             values agree on 0 or on 1, the interval is the exact binomial one of as many. None: there is none.
     """
     known = ~np.isnan(left)

@@ -35,7 +35,7 @@ __all__ = [
 StatisticKind = Literal["agreement", "node_ranking", "calibration"]
 Integers = NDArray[np.int64]
 Part = Callable[[Floats], Floats]
-"""Counts ``(G, b)`` of each group, 0 where it is left out → numbers ``(k, q, b)``, to be averaged over q."""
+"""Counts `(G, b)` of each group, 0 where it is left out → numbers `(k, q, b)`, to be averaged over q."""
 
 _COLUMNS = {
     "rows": ("iu", 1),
@@ -57,18 +57,18 @@ class Statistic:
     """One or several numbers and the per-sample data that they are computed from.
 
     ====================  ===============================  ==========================  ====================
-    kind                  numbers                          ``samples``                 ``fixed``
+    kind                  numbers                          `samples`                 `fixed`
     ====================  ===============================  ==========================  ====================
-    ``agreement``         NMI, AMI                         ``labels``, ``clusters``
-    ``node_ranking``      mean AUROC, mean AP of nodes     ``target``,                 ``classes`` ``(c,)``
-                                                           ``probabilities (m, c)``    and, optionally,
-                                                                                       ``told`` ``(N,)``
-    ``calibration``       expected calibration error       ``confidence``, ``right``   ``bins`` ``(1,)``
+    `agreement`         NMI, AMI                         `labels`, `clusters`
+    `node_ranking`      mean AUROC, mean AP of nodes     `target`,                 `classes` `(c,)`
+                                                           `probabilities (m, c)`    and, optionally,
+                                                                                       `told` `(N,)`
+    `calibration`       expected calibration error       `confidence`, `right`   `bins` `(1,)`
     ====================  ===============================  ==========================  ====================
 
-    ``target`` is ``(m, k)`` if samples have several labels, −1 where there is no further one.
+    `target` is `(m, k)` if samples have several labels, −1 where there is no further one.
 
-    ``told`` is a bool mask of the nodes that count in the means; without it, all nodes with an AUROC do. NMI,
+    `told` is a bool mask of the nodes that count in the means; without it, all nodes with an AUROC do. NMI,
     AUROC and average precision have intervals from 0 to 1, AMI may be negative, and a calibration error has
     no interval: it is larger on few samples by an unknown amount.
 
@@ -76,12 +76,12 @@ class Statistic:
     mean of the parts.
 
     Attributes:
-        kind: kind of statistic, see the table.
-        names: names of the numbers, in the order of the table; later ones may be missing.
-        rows: ``(m,)`` the samples' rows in the table.
-        samples: name → ``(m, …)`` array with one entry for each sample.
-        fixed: name → array that does not depend on the samples.
-        larger_is_better: whether a larger number is better; None = as the first name has it, see
+        kind: Kind of statistic, see the table.
+        names: Names of the numbers, in the order of the table; later ones may be missing.
+        rows: `(m,)` the samples' rows in the table.
+        samples: Name → `(m, …)` array with one entry for each sample.
+        fixed: Name → array that does not depend on the samples.
+        larger_is_better: Whether a larger number is better; None = as the first name has it, see
             `is_larger_better`.
     """
 
@@ -120,7 +120,7 @@ class Statistic:
                 raise DataError(f"the '{name}' of a statistic are {column.dtype} of shape {column.shape}")
 
     def moved(self, place: Integers) -> Statistic:
-        """The statistic with rows ``place[row]``, without the samples for which this is −1."""
+        """The statistic with rows `place[row]`, without the samples for which this is −1."""
         rows = place[self.rows]
         kept = rows >= 0
         samples = {name: column[kept] for name, column in self.samples.items()}
@@ -128,7 +128,7 @@ class Statistic:
 
     @property
     def lowest(self) -> Floats:
-        """``(k,)`` smallest possible value of each number; NaN for numbers without a confidence interval."""
+        """`(k,)` smallest possible value of each number; NaN for numbers without a confidence interval."""
         known = {"agreement": [0.0, -np.inf], "node_ranking": [0.0, 0.0], "calibration": [np.nan]}
         return np.array(known[self.kind][: len(self.names)])
 
@@ -151,12 +151,12 @@ class Statistic:
             yield lambda counts: error(counts[groups])[None, None]
 
     def without_blocks(self, groups: Integers, count: int, taxonomy: AnyTaxonomy) -> tuple[Floats, Floats]:
-        """The numbers ``(k,)`` of all samples and ``(k, B)`` without each block; NaN where not defined.
+        """The numbers `(k,)` of all samples and `(k, B)` without each block; NaN where not defined.
 
         Args:
-            groups: ``(m,)`` index of each sample's group.
-            count: number of groups, in the blocks of `block_counts`.
-            taxonomy: taxonomy of the nodes.
+            groups: `(m,)` index of each sample's group.
+            count: Number of groups, in the blocks of `block_counts`.
+            taxonomy: Taxonomy of the nodes.
         """
         k, left = len(self.names), block_counts(count)
         counts = np.concatenate([np.ones((count, 1)), left], axis=1)
@@ -180,7 +180,7 @@ class _CalibrationError:
         self.bins = bins
 
     def __call__(self, counts: Floats) -> Floats:
-        """The error ``(b,)`` for sample counts ``(m, b)``."""
+        """The error `(b,)` for sample counts `(m, b)`."""
         counts = counts[self.order]
         before = np.concatenate([np.zeros((1, counts.shape[1])), np.cumsum(counts, axis=0)])
         total = before[-1]
@@ -196,20 +196,20 @@ class JointJackknife:
     """The counterpart of `Bootstrap` for the statistics of several runs, see `jackknife`.
 
     Args:
-        value: ``(r, m)`` the numbers of each run.
-        left: ``(B, r, m)`` the numbers of each run without each block.
-        present: ``(G, r, m)`` bool, whether a group counts in a number of a run.
-        lowest: ``(m,)`` smallest possible value of each number; NaN = it has no interval, but differences do.
+        value: `(r, m)` the numbers of each run.
+        left: `(B, r, m)` the numbers of each run without each block.
+        present: `(G, r, m)` bool, whether a group counts in a number of a run.
+        lowest: `(m,)` smallest possible value of each number; NaN = it has no interval, but differences do.
 
     Attributes:
-        ratios: the argument ``value``.
+        ratios: The argument `value`.
     """
 
     def __init__(self, value: Floats, left: Floats, present: NDArray[np.bool_], lowest: Floats) -> None:
         self.ratios, self._left, self._present, self._lowest = value, left, present, lowest
 
     def groups(self, used: Integers) -> Floats:
-        """Number ``(m,)`` of groups that count in each number, in any of the runs ``used``; at most B."""
+        """Number `(m,)` of groups that count in each number, in any of the runs `used`; at most B."""
         counts: Floats = self._present[:, used].any(axis=1).sum(axis=0).astype(np.float64)
         return np.minimum(counts, len(self._left))
 
@@ -221,7 +221,7 @@ class JointJackknife:
     def interval(
         self, contrast: Floats, *, confidence: float = 0.95, method: str = "", share: Any = False
     ) -> Interval:
-        """Intervals of a weighted sum of the runs, for every number; ``method`` and ``share`` are ignored."""
+        """Intervals of a weighted sum of the runs, for every number; `method` and `share` are ignored."""
         used = np.flatnonzero(contrast)
         weights = contrast[used, None]
         value = (self.ratios[used] * weights).sum(axis=0)
@@ -233,7 +233,7 @@ class JointJackknife:
 
 
 def mean_of_parts(parts: Sequence[tuple[Any, Any]]) -> tuple[Floats, Floats]:
-    """The mean of the parts' values, and of those without each block ``(B,)``, ignoring NaN."""
+    """The mean of the parts' values, and of those without each block `(B,)`, ignoring NaN."""
 
     def mean(values: Sequence[Any]) -> Floats:
         stacked = np.stack(values)
@@ -247,10 +247,10 @@ class Partition:
     """The contingency table of labels and clusters, by group of samples.
 
     Attributes:
-        cells: ``(p, G)`` number of samples of each occurring (label, cluster) pair in each group.
-        labels: ``(c, p)`` indicator of the label of each pair.
-        clusters: ``(k, p)`` indicator of the cluster of each pair.
-        expected: expected mutual information of random clusters of the same sizes.
+        cells: `(p, G)` number of samples of each occurring (label, cluster) pair in each group.
+        labels: `(c, p)` indicator of the label of each pair.
+        clusters: `(k, p)` indicator of the cluster of each pair.
+        expected: Expected mutual information of random clusters of the same sizes.
     """
 
     cells: csr_array
@@ -260,7 +260,7 @@ class Partition:
 
     @classmethod
     def of(cls, labels: Integers, clusters: Integers, groups: Integers, count: int) -> Partition:
-        """From labels, clusters and groups ``(n,)`` of samples, none missing; ``count`` groups in all."""
+        """From labels, clusters and groups `(n,)` of samples, none missing; `count` groups in all."""
         from sklearn.metrics.cluster import contingency_matrix, expected_mutual_information
 
         label, cluster = (np.unique(column, return_inverse=True)[1] for column in (labels, clusters))
@@ -277,7 +277,7 @@ class Partition:
         )
 
     def agreement(self, counts: Floats) -> Floats:
-        """NMI and AMI ``(2, b)`` for group counts ``(G, b)``; NaN where no sample counts.
+        """NMI and AMI `(2, b)` for group counts `(G, b)`; NaN where no sample counts.
 
         NMI is that of the samples counted. AMI uses the chance agreement of all samples throughout; it is
         NaN where this is not below the maximum, as when nearly every sample has a label of its own.
@@ -306,12 +306,12 @@ def agreement_intervals(
     that would be wider than 1, as where nearly every sample has a label of its own.
 
     Args:
-        partitions: partitions of samples in the same groups.
-        means: for each mean, the indices of its partitions.
-        confidence: confidence level of the intervals.
+        partitions: Partitions of samples in the same groups.
+        means: For each mean, the indices of its partitions.
+        confidence: Confidence level of the intervals.
 
     Returns:
-        the values ``(2, len(partitions) + len(means))``, NMI first, and their intervals, flattened.
+        The values `(2, len(partitions) + len(means))`, NMI first, and their intervals, flattened.
     """
     groups = partitions[0].cells.shape[1]
     once, counts = np.ones((groups, 1)), block_counts(groups)
@@ -342,7 +342,7 @@ def agreement_intervals(
 
 
 def _information(counts: Floats) -> Floats:
-    """Σ x log x ``(b,)`` over the columns of integer counts ``(p, b)``."""
+    """Σ x log x `(b,)` over the columns of integer counts `(p, b)`."""
     table = xlogy(np.arange(counts.max(initial=0) + 1), np.arange(counts.max(initial=0) + 1))
     total: Floats = table[counts.astype(np.int64)].sum(axis=0)
     return total

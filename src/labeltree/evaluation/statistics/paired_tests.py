@@ -34,15 +34,15 @@ def sign_flip_test(sums: GroupSums, *, permutations: int = 10_000, seed: int = 0
     Konietschke and Pauly 2014).
 
     Args:
-        sums: sums of two runs within groups.
-        permutations: number of random exchanges N.
-        seed: random seed of the exchanges.
+        sums: Sums of two runs within groups.
+        permutations: Number of random exchanges N.
+        seed: Random seed of the exchanges.
 
     Returns:
-        ``(m,)`` p-values, NaN where the difference is not defined.
+        `(m,)` p-values, NaN where the difference is not defined.
 
     Raises:
-        ValueError: unless there are two runs.
+        ValueError: Unless there are two runs.
     """
     if sums.numerators.shape[1] != 2:
         raise ValueError(f"sums are of {sums.numerators.shape[1]} runs; expected two")
@@ -110,11 +110,11 @@ def mcnemar(first: Floats, second: Floats) -> float:
     The test assumes independent samples, so it does not apply to samples in groups.
 
     Args:
-        first: ``(n,)`` outcomes of one method: 1 right, 0 wrong, NaN where the sample does not count.
-        second: ``(n,)`` outcomes of the other method.
+        first: `(n,)` outcomes of one method: 1 right, 0 wrong, NaN where the sample does not count.
+        second: `(n,)` outcomes of the other method.
 
     Returns:
-        the p-value; NaN if there are values other than 0 and 1, or different samples count in the two.
+        The p-value; NaN if there are values other than 0 and 1, or different samples count in the two.
 
     Example:
         >>> mcnemar(np.array([1.0, 1, 1, 1, 1, 0]), np.array([0.0, 0, 0, 0, 0, 0]))
@@ -137,11 +137,11 @@ class Parts:
     """Interval, standard error and test of an estimate over several runs.
 
     Attributes:
-        low: ``(m,)`` lower end of the interval; NaN without any variance.
-        high: ``(m,)`` upper end of the interval.
-        error: ``(m,)`` standard error from the variance between runs and between samples.
-        freedom: ``(m,)`` degrees of freedom of the t distribution.
-        p: ``(m,)`` two-sided p-value of the hypothesis that the estimate is 0; NaN without any variance,
+        low: `(m,)` lower end of the interval; NaN without any variance.
+        high: `(m,)` upper end of the interval.
+        error: `(m,)` standard error from the variance between runs and between samples.
+        freedom: `(m,)` degrees of freedom of the t distribution.
+        p: `(m,)` two-sided p-value of the hypothesis that the estimate is 0; NaN without any variance,
             unless the estimate itself is 0.
     """
 
@@ -174,11 +174,11 @@ def across_runs(
     run only.
 
     Args:
-        value: ``(m,)`` the estimates.
-        spread: for each method, the metrics ``(S, m)`` of its S runs.
-        sample_error: ``(m,)`` standard errors from the bootstrap over samples.
-        groups: number of groups G that count, or ``(m,)`` that of each estimate.
-        confidence: confidence level of the interval.
+        value: `(m,)` the estimates.
+        spread: For each method, the metrics `(S, m)` of its S runs.
+        sample_error: `(m,)` standard errors from the bootstrap over samples.
+        groups: Number of groups G that count, or `(m,)` that of each estimate.
+        confidence: Confidence level of the interval.
     """
     variances = [sample_error**2]
     freedoms = [np.maximum(np.asarray(groups, dtype=np.float64) - 1, 1)]

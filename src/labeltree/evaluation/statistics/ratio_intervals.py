@@ -33,11 +33,11 @@ class RatioColumns:
     """Metrics Σ w·v / Σ w as in `GroupSums`, but sparse, and means over such metrics.
 
     Attributes:
-        numerators: ``(m, G)`` sums of w·v of each metric within each group, with an entry where a sample
+        numerators: `(m, G)` sums of w·v of each metric within each group, with an entry where a sample
             counts.
-        denominators: ``(m, G)`` sums of w, with entries in the same places.
-        means: ``(a, m)`` weights of the metrics in each mean, which is taken over the defined metrics.
-        outcomes: ``(m,)`` number of samples of a metric that is a share of them, as in `count_outcomes`; NaN
+        denominators: `(m, G)` sums of w, with entries in the same places.
+        means: `(a, m)` weights of the metrics in each mean, which is taken over the defined metrics.
+        outcomes: `(m,)` number of samples of a metric that is a share of them, as in `count_outcomes`; NaN
             for any other.
     """
 
@@ -59,12 +59,12 @@ class RatioColumns:
         """Sum the entries of samples within groups.
 
         Args:
-            column: ``(e,)`` index of the metric of each entry.
-            group: ``(e,)`` group of the entry's sample, 0 to G − 1.
-            values: ``(e,)`` values, none missing.
-            weights: ``(e,)`` non-negative weights.
+            column: `(e,)` index of the metric of each entry.
+            group: `(e,)` group of the entry's sample, 0 to G − 1.
+            values: `(e,)` values, none missing.
+            weights: `(e,)` non-negative weights.
             shape: m and G.
-            means: for each of the a means, the indices of its metrics and their positive weights.
+            means: For each of the a means, the indices of its metrics and their positive weights.
         """
         place = (column, group)
         sums = coo_array((values * weights, place), shape=shape).tocsr()
@@ -84,13 +84,13 @@ class RatioColumns:
 
     @property
     def values(self) -> tuple[Floats, Floats]:
-        """The metrics ``(m,)`` and the means ``(a,)``."""
+        """The metrics `(m,)` and the means `(a,)`."""
         ratios = divided(_total(self.numerators), _total(self.denominators))
         known = (~np.isnan(ratios)).astype(float)
         return ratios, divided(self.means @ np.nan_to_num(ratios), self.means @ known)
 
     def draws(self, resampling: Resampling, rows: slice) -> Floats:
-        """Values ``(k, resamples)`` of the metrics ``rows`` in each draw."""
+        """Values `(k, resamples)` of the metrics `rows` in each draw."""
         count, groups = rows.stop - rows.start, self.numerators.shape[1]
         stacked = vstack([self.numerators[rows], self.denominators[rows]], format="csr")
         full = np.diff(stacked.indptr) > groups / _FULL
@@ -103,11 +103,11 @@ class RatioColumns:
         return drawn
 
     def ends(self, resampling: Resampling, share: NDArray[np.bool_]) -> tuple[Floats, Floats]:
-        """Intervals ``(3, m)`` of the metrics and ``(3, a)`` of the means: low, high, standard error.
+        """Intervals `(3, m)` of the metrics and `(3, a)` of the means: low, high, standard error.
 
         Args:
-            resampling: the draws.
-            share: ``(m,)`` whether a metric lies between 0 and 1.
+            resampling: The draws.
+            share: `(m,)` whether a metric lies between 0 and 1.
         """
         count, averages = self.numerators.shape[0], self.means.shape[0]
         value, mean = self.values
@@ -140,7 +140,7 @@ class RatioColumns:
         return metrics, averaged
 
     def _left_out(self) -> tuple[Integers, Integers, Floats]:
-        """Metric, group, and value of the metric without this group ``(e,)``; NaN where nothing is left."""
+        """Metric, group, and value of the metric without this group `(e,)`; NaN where nothing is left."""
         totals = _total(self.numerators), _total(self.denominators)
         metric = _rows(self.denominators)
         rest = totals[1][metric] - self.denominators.data
@@ -148,7 +148,7 @@ class RatioColumns:
         return metric, self.denominators.indices.astype(np.int64), left
 
     def _accelerations(self, value: Floats) -> Floats:
-        """Accelerations ``(m,)`` as in `jackknife_acceleration`; groups without an entry change nothing."""
+        """Accelerations `(m,)` as in `jackknife_acceleration`; groups without an entry change nothing."""
         count, groups = self.numerators.shape
         metric, _, left = self._left_out()
 
@@ -167,7 +167,7 @@ class RatioColumns:
         return np.where(np.isnan(value), 0.0, np.nan_to_num(accelerations))
 
     def _means(self, value: Floats, present: csr_array, groups: Floats) -> tuple[Floats, Floats, Floats]:
-        """For each mean ``(a,)``: number of groups, acceleration, and number of groups of the exact interval.
+        """For each mean `(a,)`: number of groups, acceleration, and number of groups of the exact interval.
 
         If all samples of all classes are right, the class with the fewest groups is the least certain; the
         exact interval assumes this number of groups in every class.
@@ -210,6 +210,6 @@ def _total(matrix: csr_array) -> Floats:
 
 
 def _blocks(count: int, width: int) -> list[slice]:
-    """Slices of rows with at most ``_ELEMENTS`` elements each."""
+    """Slices of rows with at most `_ELEMENTS` elements each."""
     step: Any = max(1, _ELEMENTS // max(width, 1))
     return [slice(start, min(start + step, count)) for start in range(0, count, step)]

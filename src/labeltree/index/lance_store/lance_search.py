@@ -24,9 +24,9 @@ class LanceSearch:
     """One version of a table, to search in. For several threads.
 
     Args:
-        folder: of the database.
-        table: its name.
-        version: of the table.
+        folder: Of the database.
+        table: Its name.
+        version: Of the table.
     """
 
     def __init__(self, folder: Path, table: str, version: int) -> None:
@@ -46,11 +46,11 @@ class LanceSearch:
         """Numbers of about the nearest rows of each query, nearest first.
 
         Args:
-            queries: ``(q, D)`` float32.
-            column: of the vectors to compare with.
-            metric: how to compare.
-            count: how many rows to find.
-            probes: in how many partitions of the approximate index to look; None: LanceDB's default.
+            queries: `(q, D)` float32.
+            column: Of the vectors to compare with.
+            metric: How to compare.
+            count: How many rows to find.
+            probes: In how many partitions of the approximate index to look; None: LanceDB's default.
             condition: SQL that rows must meet.
         """
         from lancedb.background_loop import LOOP

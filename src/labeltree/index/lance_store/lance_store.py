@@ -38,14 +38,14 @@ _KEPT = timedelta(hours=1)  # old versions that readers may still show
 
 
 class LanceStore:
-    """Rows in the table ``rows.lance`` of a folder; its settings are metadata of the column ``id``.
+    """Rows in the table `rows.lance` of a folder; its settings are metadata of the column `id`.
 
     Writers of one folder wait for each other. A reader keeps the version that it opened.
 
     Args:
-        folder: of the index.
-        table: of LanceDB, at one version.
-        earlier: the same at another version, whose settings need not be read again if they are unchanged.
+        folder: Of the index.
+        table: Of LanceDB, at one version.
+        earlier: The same at another version, whose settings need not be read again if they are unchanged.
     """
 
     def __init__(self, folder: Path, table: Any, earlier: LanceStore | None = None) -> None:
@@ -76,11 +76,11 @@ class LanceStore:
         """Open the index in a folder.
 
         Args:
-            folder: of the index.
-            earlier: see the class.
+            folder: Of the index.
+            earlier: See the class.
 
         Raises:
-            DataError: if there is none, it cannot be read, or a file in it is a link.
+            DataError: If there is none, it cannot be read, or a file in it is a link.
         """
         if not cls.exists(folder):
             raise no_index(folder)
@@ -104,7 +104,7 @@ class LanceStore:
         """Make an index of rows, in one transaction: a process that is killed leaves none, or the old one.
 
         Raises:
-            DataError: if there is one already and ``overwrite`` is False, or the folder holds other files.
+            DataError: If there is one already and `overwrite` is False, or the folder holds other files.
         """
         folder = folder.absolute()
         rows = rows.cast(_add_settings(rows.schema, settings))
@@ -171,13 +171,13 @@ class LanceStore:
     def candidates(
         self, queries: Array, count: int, probes: int | None, filter: Filter | None = None
     ) -> list[Array]:
-        """Numbers of about ``count`` nearest rows of each query, nearest first.
+        """Numbers of about `count` nearest rows of each query, nearest first.
 
         Args:
-            queries: as in `Store.nearest`.
-            count: how many rows to find.
-            probes: in how many partitions of the approximate index to look; None: LanceDB's default.
-            filter: rows to search among.
+            queries: As in `Store.nearest`.
+            count: How many rows to find.
+            probes: In how many partitions of the approximate index to look; None: LanceDB's default.
+            filter: Rows to search among.
         """
         condition = None if filter is None else filter.sql()
         column, metric = self._settings.search_column, self._settings.metric

@@ -25,7 +25,7 @@ class Connections:
     tries again until its time is over, and does not give the reason.
 
     Args:
-        address: of the index, which errors name.
+        address: Of the index, which errors name.
     """
 
     def __init__(self, address: Address) -> None:

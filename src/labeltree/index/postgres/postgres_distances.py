@@ -38,7 +38,7 @@ def indexed_distance(settings: IndexSettings) -> Any:
 
 
 def indexed_query(settings: IndexSettings, query: Array) -> Any:
-    """A query ``(d,)`` as `indexed_distance` takes it."""
+    """A query `(d,)` as `indexed_distance` takes it."""
     from pgvector import HalfVector, Vector
 
     return HalfVector(_unit(query)) if settings.geometry == "cosine" else Vector(query)
@@ -64,7 +64,7 @@ def exact_score(settings: IndexSettings) -> tuple[Any, float, float]:
 
 
 def score_query(settings: IndexSettings, query: Array) -> Any:
-    """A query ``(d,)`` as `exact_score` takes it."""
+    """A query `(d,)` as `exact_score` takes it."""
     from pgvector import Vector
 
     return Vector(_unit(query) if settings.geometry == "cosine" else query)

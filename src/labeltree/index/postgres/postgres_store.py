@@ -58,7 +58,7 @@ class PostgresStore:
     raises `StoreChangedError`.
 
     Args:
-        address: of the database, with the name of the schema.
+        address: Of the database, with the name of the schema.
     """
 
     def __init__(self, address: Address, connections: Connections | None = None) -> None:
@@ -74,7 +74,7 @@ class PostgresStore:
         """Open an index.
 
         Raises:
-            DataError: if there is none, or the server cannot be reached.
+            DataError: If there is none, or the server cannot be reached.
         """
         return cls(address)
 
@@ -99,7 +99,7 @@ class PostgresStore:
         """Make an index of rows, in one transaction.
 
         Raises:
-            DataError: if there is one already and ``overwrite`` is False, or the schema holds something else.
+            DataError: If there is one already and `overwrite` is False, or the schema holds something else.
         """
         check_columns(rows.schema)
         self = cls._bare(address, Connections(address))
@@ -326,10 +326,10 @@ class PostgresStore:
         Cosine: vectors brought to length 1, in half precision. Others: float32.
 
         Args:
-            **parameters: ``m`` and ``ef_construction``, of the index; ``ef_search``, of searches.
+            **parameters: `m` and `ef_construction`, of the index; `ef_search`, of searches.
 
         Raises:
-            DataError: if the vectors are too long for pgvector, or a parameter is unknown.
+            DataError: If the vectors are too long for pgvector, or a parameter is unknown.
         """
         from psycopg import sql
 
@@ -361,7 +361,7 @@ class PostgresStore:
 
     @contextmanager
     def _reading(self, check: bool = True) -> Iterator[psycopg.Connection[Any]]:
-        """A connection on which one version is seen: the store's, unless ``check`` is False."""
+        """A connection on which one version is seen: the store's, unless `check` is False."""
         if self._writing is not None:
             with self._writing.transaction():
                 yield self._writing

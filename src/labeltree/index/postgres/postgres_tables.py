@@ -31,7 +31,7 @@ class PostgresTables:
     """The tables of one index, which lie in a schema of their own.
 
     Args:
-        address: of the database, with the name of the schema.
+        address: Of the database, with the name of the schema.
     """
 
     def __init__(self, address: Address) -> None:

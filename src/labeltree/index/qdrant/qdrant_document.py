@@ -22,10 +22,10 @@ class IndexDocument:
     """What a generation shows besides rows.
 
     Attributes:
-        settings: of the index.
-        schema: of the rows.
-        nodes: ``(labels,)`` the node that each label is now.
-        rows: name of the collection of the rows.
+        settings: Of the index.
+        schema: Of the rows.
+        nodes: `(labels,)` the node that each label is now.
+        rows: Name of the collection of the rows.
     """
 
     settings: IndexSettings
@@ -35,10 +35,10 @@ class IndexDocument:
 
     @classmethod
     def read(cls, client: Any, collection: str, number: int, where: str) -> IndexDocument:
-        """Read the point of a number; ``where`` is the index, for messages.
+        """Read the point of a number; `where` is the index, for messages.
 
         Raises:
-            DataError: if there is no such point.
+            DataError: If there is no such point.
         """
         import pyarrow as pa
 

@@ -24,10 +24,10 @@ def qdrant_filter(filter: Filter | None, generation: int, nodes: Array, schema: 
     """The filter of Qdrant for the rows that pass and that a generation shows.
 
     Args:
-        filter: which rows pass.
-        generation: what readers see.
-        nodes: ``(labels,)`` the node that each label is now.
-        schema: of the rows.
+        filter: Which rows pass.
+        generation: What readers see.
+        nodes: `(labels,)` the node that each label is now.
+        schema: Of the rows.
     """
     from qdrant_client import models
 
@@ -91,7 +91,7 @@ def _add_condition(condition: Condition, kind: pa.DataType, must: list[Any], mus
 
 
 def filter_parts(filter: Filter | None, most: int) -> Iterator[Filter | None]:
-    """The filter, cut into several where it names more than ``most`` rows or ids."""
+    """The filter, cut into several where it names more than `most` rows or ids."""
     if filter is not None and filter.rows is not None:
         for at in range(0, len(filter.rows), most):
             yield replace(filter, rows=filter.rows[at : at + most])

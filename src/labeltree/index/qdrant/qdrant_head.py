@@ -24,13 +24,13 @@ class QdrantHead:
     """The point that decides what readers see.
 
     Attributes:
-        token: changes with every write of the head.
-        generation: what readers see.
-        document: number of the point with the settings; 0: the index is not made yet.
-        next_point: number of the next point of a row.
-        next_row: number of the next row.
-        writer: who is writing, or None.
-        unfinished: whether points of a later generation may lie there.
+        token: Changes with every write of the head.
+        generation: What readers see.
+        document: Number of the point with the settings; 0: the index is not made yet.
+        next_point: Number of the next point of a row.
+        next_row: Number of the next row.
+        writer: Who is writing, or None.
+        unfinished: Whether points of a later generation may lie there.
     """
 
     token: str = ""
@@ -46,12 +46,12 @@ class HeadPoint:
     """The head as it was read last, written only over itself.
 
     Args:
-        client: of Qdrant.
-        collection: name of the collection of the head.
-        where: the index, for messages.
+        client: Of Qdrant.
+        collection: Name of the collection of the head.
+        where: The index, for messages.
 
     Attributes:
-        head: as it was read or written last.
+        head: As it was read or written last.
     """
 
     def __init__(self, client: Any, collection: str, where: str) -> None:
@@ -114,7 +114,7 @@ class HeadPoint:
         """Take the lock, or wait for it.
 
         Raises:
-            DataError: if another process holds it for long.
+            DataError: If another process holds it for long.
         """
         begun = seen = time.monotonic()
         token = None

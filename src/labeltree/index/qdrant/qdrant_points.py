@@ -63,11 +63,11 @@ def points_of_rows(
     """Points of rows.
 
     Args:
-        batch: the rows.
-        geometry: of the vectors.
-        labels: ``(N,)`` the label of each node.
-        first: number of the first point.
-        generation: in which they come.
+        batch: The rows.
+        geometry: Of the vectors.
+        labels: `(N,)` the label of each node.
+        first: Number of the first point.
+        generation: In which they come.
     """
     from qdrant_client import models
 
@@ -117,7 +117,7 @@ def scroll_points(client: Any, name: str, filter: Any, columns: Sequence[str], b
 
 
 def rows_of_points(points: list[Any], columns: list[str], nodes: Array, schema: pa.Schema) -> pa.RecordBatch:
-    """Columns of points; ``nodes`` ``(labels,)`` are what labels are now, ``schema`` is that of the rows."""
+    """Columns of points; `nodes` `(labels,)` are what labels are now, `schema` is that of the rows."""
     import pyarrow as pa
 
     arrays = []
@@ -140,17 +140,17 @@ def rows_of_points(points: list[Any], columns: list[str], nodes: Array, schema: 
 def query_points(
     client: Any, name: str, queries: Array, k: int, *, filter: Any, using: str, params: Any, with_vector: bool
 ) -> list[list[Any]]:
-    """The k points of a collection nearest to each query ``(q, d)``, by one of their vectors.
+    """The k points of a collection nearest to each query `(q, d)`, by one of their vectors.
 
     Args:
-        client: of Qdrant.
-        name: of the collection.
-        queries: ``(q, d)``.
-        k: how many.
-        filter: of Qdrant.
-        using: name of the vector.
-        params: of the search.
-        with_vector: give also the points' ``vector``.
+        client: Of Qdrant.
+        name: Of the collection.
+        queries: `(q, d)`.
+        k: How many.
+        filter: Of Qdrant.
+        using: Name of the vector.
+        params: Of the search.
+        with_vector: Give also the points' `vector`.
     """
     from qdrant_client import models
 
@@ -198,7 +198,7 @@ def row_numbers(points: list[Any]) -> Array:
 
 
 def unit_vectors(vectors: Array) -> Array:
-    """Vectors ``(n, d)`` at length 1; those of length 0 stay."""
+    """Vectors `(n, d)` at length 1; those of length 0 stay."""
     exact = vectors.astype(np.float64)
     lengths = np.sqrt((exact * exact).sum(1, keepdims=True))
     return np.asarray(exact / np.where(lengths > 0, lengths, 1.0), np.float32)

@@ -67,8 +67,8 @@ class QdrantStore:
     """Rows in collections of Qdrant.
 
     Args:
-        address: of the server or folder, with the name of the index.
-        client: of Qdrant; None: one for the address.
+        address: Of the server or folder, with the name of the index.
+        client: Of Qdrant; None: one for the address.
     """
 
     _nodes: Array  # (labels,) the node that each label is now
@@ -103,7 +103,7 @@ class QdrantStore:
         """Open an index.
 
         Raises:
-            DataError: if there is none, or the server cannot be reached.
+            DataError: If there is none, or the server cannot be reached.
         """
         return cls(address)
 
@@ -122,7 +122,7 @@ class QdrantStore:
         """Make an index of rows. If it is interrupted there is none, or the old one.
 
         Raises:
-            DataError: if there is one already and ``overwrite`` is False, or a collection that is none has
+            DataError: If there is one already and `overwrite` is False, or a collection that is none has
                 its name.
         """
         self = cls.__new__(cls)
@@ -296,10 +296,10 @@ class QdrantStore:
         """Set the parameters of the HNSW index, which Qdrant makes anew by itself, and keep them.
 
         Args:
-            **parameters: ``m`` and ``ef_construction``, of the index; ``ef_search``, of searches.
+            **parameters: `m` and `ef_construction`, of the index; `ef_search`, of searches.
 
         Raises:
-            DataError: if a parameter is unknown.
+            DataError: If a parameter is unknown.
         """
         from qdrant_client import models
 

@@ -43,17 +43,17 @@ class BulkSamples:
     """The samples of a folder, a table or shards, for a run.
 
     Args:
-        run: the run.
-        data: the folder, table or shards.
-        labelled: whether to read labels.
+        run: The run.
+        data: The folder, table or shards.
+        labelled: Whether to read labels.
 
     Attributes:
         listing: a digest of names, sizes and times of change of the files of a table or of shards; None for a
             folder of images, of which the names are compared as they are listed.
-        seeks: whether samples can be passed over without being read.
+        seeks: Whether samples can be passed over without being read.
 
     Raises:
-        DataError: if the data are missing or malformed, or hold nothing that the run reads.
+        DataError: If the data are missing or malformed, or hold nothing that the run reads.
     """
 
     def __init__(self, run: TrainedRun, data: str, labelled: bool = True) -> None:
@@ -98,7 +98,7 @@ class BulkSamples:
         self.seeks = self._shards is not None and self._shards.kind == "parquet"
 
     def stream(self, skip: int = 0) -> Iterator[StreamedSample]:
-        """The samples in order, from number ``skip`` on.
+        """The samples in order, from number `skip` on.
 
         What lies behind damage in a tar file is left out with a warning. Damage in a Parquet file is an
         error, since samples are passed over there by the numbers of rows.
@@ -142,7 +142,7 @@ class BulkSamples:
         return self._path_of_text(text) if text else ()
 
     def _path_of_text(self, text: str) -> tuple[str, ...]:
-        """The names of a label in one column; see ``separator`` of `open_table`."""
+        """The names of a label in one column; see `separator` of `open_table`."""
         separator = self._separator
         if (
             separator not in (None, "none", "/")

@@ -1,4 +1,4 @@
-"""One process of a bulk job, which is its input: ``python -m`` this module, ``RANK WORLD``."""
+"""One process of a bulk job, which is its input: `python -m` this module, `RANK WORLD`."""
 
 from __future__ import annotations
 

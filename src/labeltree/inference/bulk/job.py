@@ -25,18 +25,18 @@ class BulkJob(AnswerOptions):
     Beside what is asked of answers, which embedding has no use for.
 
     Attributes:
-        run: the run folder.
+        run: The run folder.
         data: a folder of images, a table, or shards; see `labeltree.data.stream_samples`.
-        out: the folder to write.
-        what: ``embed`` or ``predict``.
-        labelled: read the labels of the samples, if there are any.
-        features: embed: write the encoder's features, too.
-        dtype: embed: type of the embeddings and features in the files.
-        part_size: number of samples of a file.
-        workers: threads that read and decode images, in each process; None = one per core, at most 16.
+        out: The folder to write.
+        what: `embed` or `predict`.
+        labelled: Read the labels of the samples, if there are any.
+        features: Embed: write the encoder's features, too.
+        dtype: Embed: type of the embeddings and features in the files.
+        part_size: Number of samples of a file.
+        workers: Threads that read and decode images, in each process; None = one per core, at most 16.
 
     Raises:
-        ValueError: if a number or a name is not allowed.
+        ValueError: If a number or a name is not allowed.
     """
 
     run: str
@@ -97,15 +97,15 @@ class BulkDone:
     """What a bulk job, or one process of it, has done.
 
     Attributes:
-        out: the folder of parts.
-        samples: number of samples of the complete folder, or that this process has written.
-        unreadable: those of them that could not be read; their rows have a ``problem``.
-        unknown_labels: those whose label is not in the run's taxonomy; their label counts as missing.
-        parts: number of files.
-        written: number of samples that were written just now.
-        seconds: the time that it took.
-        complete: whether all parts are there.
-        warning: sentences, one a line: the run's report shows another classifier, or the samples are not like
+        out: The folder of parts.
+        samples: Number of samples of the complete folder, or that this process has written.
+        unreadable: Those of them that could not be read; their rows have a `problem`.
+        unknown_labels: Those whose label is not in the run's taxonomy; their label counts as missing.
+        parts: Number of files.
+        written: Number of samples that were written just now.
+        seconds: The time that it took.
+        complete: Whether all parts are there.
+        warning: Sentences, one a line: the run's report shows another classifier, or the samples are not like
             those that promises rest on.
     """
 
@@ -141,7 +141,7 @@ class BulkDone:
 def writes_folder(data: str | Path | None, out: str | Path | None) -> bool:
     """Whether a command writes a folder of parts, and not one file.
 
-    It does if ``out`` is a folder or ends in ``/``, or if the data are shards and ``out`` has no suffix.
+    It does if `out` is a folder or ends in `/`, or if the data are shards and `out` has no suffix.
     """
     if out is None:
         return False

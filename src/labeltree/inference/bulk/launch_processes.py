@@ -39,19 +39,19 @@ def run_bulk(
     communicate, and may be more or fewer when the job goes on.
 
     Args:
-        job: the job.
-        devices: processes on this machine, each with a GPU of its own if there are GPUs. In processes that
-            torchrun or SLURM started, each makes its share, and ``devices`` must be 1.
-        progress: called as ``progress(message, done, total)`` with numbers of samples.
-        run: the run, if it is loaded already; not for several devices.
+        job: The job.
+        devices: Processes on this machine, each with a GPU of its own if there are GPUs. In processes that
+            torchrun or SLURM started, each makes its share, and `devices` must be 1.
+        progress: Called as `progress(message, done, total)` with numbers of samples.
+        run: The run, if it is loaded already; not for several devices.
 
     Raises:
-        OtherSettingsError: if the folder holds parts of another model, other settings or other samples.
-        RunError: if the run is not finished, the folder holds something else, or a process was killed.
-        DataError: if the samples are missing or malformed.
-        FolderInUseError: if another process is writing to the folder.
-        WriteError: if the disk is full or writing is not permitted; whole parts stay.
-        ValueError: if an option is not valid.
+        OtherSettingsError: If the folder holds parts of another model, other settings or other samples.
+        RunError: If the run is not finished, the folder holds something else, or a process was killed.
+        DataError: If the samples are missing or malformed.
+        FolderInUseError: If another process is writing to the folder.
+        WriteError: If the disk is full or writing is not permitted; whole parts stay.
+        ValueError: If an option is not valid.
     """
     if not 1 <= devices <= 1024:
         raise ValueError(f"devices is {devices}; expected 1 to 1024 processes")

@@ -31,8 +31,8 @@ class PartDraw:
     The draw depends on the number of the part and its samples alone, not on the size of batches.
 
     Args:
-        decider: the run with its decision rule.
-        number: the number of the part.
+        decider: The run with its decision rule.
+        number: The number of the part.
     """
 
     def __init__(self, decider: Decider, number: int) -> None:
@@ -72,7 +72,7 @@ def tell_drift(rule: DriftRule | None, notes: Sequence[Mapping[str, Any]]) -> st
     Parts are not tested one by one: the files of a folder are often sorted by class.
 
     Args:
-        rule: the held-out samples.
+        rule: The held-out samples.
         notes: `PartDraw.note` of each part.
 
     Returns:

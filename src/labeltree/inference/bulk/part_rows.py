@@ -34,12 +34,12 @@ class Encoded:
     """A batch of m samples, n of which could be read and encoded.
 
     Attributes:
-        names: names of all m samples.
-        problems: why a sample has no result; None for the n.
-        labels: labels as texts, None where missing.
-        nodes: nodes of the labels, −1 where missing.
-        features: ``(n, f)`` float32.
-        embeddings: ``(n, d)`` float32.
+        names: Names of all m samples.
+        problems: Why a sample has no result; None for the n.
+        labels: Labels as texts, None where missing.
+        nodes: Nodes of the labels, −1 where missing.
+        features: `(n, f)` float32.
+        embeddings: `(n, d)` float32.
     """
 
     names: Sequence[str]
@@ -51,7 +51,7 @@ class Encoded:
 
     @property
     def readable(self) -> Array:
-        """``(m,)`` bool."""
+        """`(m,)` bool."""
         return np.array([problem is None for problem in self.problems], dtype=bool)
 
 
@@ -85,15 +85,15 @@ def _schema(fields: Sequence[tuple[str, Any]], run: TrainedRun, about: Mapping[s
 class EmbeddingRows:
     """Rows with the columns of an embeddings table; see `EmbeddingTable.load`.
 
-    Columns: ``sample``, ``embeddings``, with ``features`` asked for ``features``, if the network has a
-    classifier ``predictions`` (nodes), ``nodes`` and, with labels, ``labels``, and ``problem``. Where a
+    Columns: `sample`, `embeddings`, with `features` asked for `features`, if the network has a
+    classifier `predictions` (nodes), `nodes` and, with labels, `labels`, and `problem`. Where a
     sample could not be read, embeddings and features are null, and predictions −1.
 
     Args:
-        job: the job.
-        run: the run.
-        about: see `Decider.about`.
-        labelled: whether there are labels.
+        job: The job.
+        run: The run.
+        about: See `Decider.about`.
+        labelled: Whether there are labels.
     """
 
     def __init__(self, job: BulkJob, run: TrainedRun, about: Mapping[str, Any], labelled: bool) -> None:
@@ -164,15 +164,15 @@ class EmbeddingRows:
 class AnswerRows:
     """Rows of answers.
 
-    Columns: ``sample``, ``node`` and ``answer`` (the node's path), ``probability``, ``cut``, ``guesses`` (a
-    list of ``node``, ``class``, ``probability``), with reference samples in the run folder ``unknown`` and
-    ``p_known``, with a cost ``expected_cost``, with labels ``label_node``,
-    ``label`` and ``holds``, and ``problem``. What is not known is null.
+    Columns: `sample`, `node` and `answer` (the node's path), `probability`, `cut`, `guesses` (a
+    list of `node`, `class`, `probability`), with reference samples in the run folder `unknown` and
+    `p_known`, with a cost `expected_cost`, with labels `label_node`,
+    `label` and `holds`, and `problem`. What is not known is null.
 
     Args:
-        job: the job.
-        decider: the run with its decision rule.
-        labelled: whether there are labels.
+        job: The job.
+        decider: The run with its decision rule.
+        labelled: Whether there are labels.
     """
 
     def __init__(self, job: BulkJob, decider: Decider, labelled: bool) -> None:
@@ -207,7 +207,7 @@ class AnswerRows:
         self._draw = PartDraw(self._decider, number)
 
     def end_part(self) -> dict[str, Any]:
-        """End the part; ``seen`` is what `tell_drift` reads."""
+        """End the part; `seen` is what `tell_drift` reads."""
         return {"seen": self._draw.note()}
 
     def of(self, batch: Encoded) -> pa.RecordBatch:

@@ -45,13 +45,13 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Place:
-    """The place of a process among those of a job: part k is made by process k mod ``world``.
+    """The place of a process among those of a job: part k is made by process k mod `world`.
 
     Attributes:
-        rank: number of the process.
-        world: number of processes.
-        local_rank: number of the process on its machine.
-        local_world: number of processes on its machine.
+        rank: Number of the process.
+        world: Number of processes.
+        local_rank: Number of the process on its machine.
+        local_world: Number of processes on its machine.
     """
 
     rank: int = 0
@@ -71,11 +71,11 @@ def run_process(
     """Make the parts of one process; see `labeltree.inference.bulk.run_bulk`.
 
     Args:
-        job: the job.
-        place: the process among those of the job; None = it is the only one.
-        progress: called as ``progress(message, done, total)`` with numbers of samples of this process.
-        lock: whether the first process locks the folder.
-        run: the run, if it is loaded already.
+        job: The job.
+        place: The process among those of the job; None = it is the only one.
+        progress: Called as `progress(message, done, total)` with numbers of samples of this process.
+        lock: Whether the first process locks the folder.
+        run: The run, if it is loaded already.
     """
     place = place or Place()
     began = time.monotonic()
@@ -135,7 +135,7 @@ def check_one_modality(run: TrainedRun) -> None:
     """Refuse runs that read images and texts together, or vectors.
 
     Raises:
-        DataError: if the run does.
+        DataError: If the run does.
     """
     if run.network.encoder.modality == "both":
         raise DataError(
@@ -184,8 +184,8 @@ class _Work:
     """Makes the parts of one process that are not there yet.
 
     Attributes:
-        parts: number of parts of the whole job; known at the end.
-        counts: sums over the parts that were made.
+        parts: Number of parts of the whole job; known at the end.
+        counts: Sums over the parts that were made.
     """
 
     def __init__(

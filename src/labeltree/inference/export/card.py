@@ -1,4 +1,4 @@
-"""The model card of an exported model: ``README.md`` with the front matter that hubs read."""
+"""The model card of an exported model: `README.md` with the front matter that hubs read."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ def model_card(facts: Facts, config: Mapping[str, Any], name: str, formats: Sequ
     """The card as Markdown.
 
     Args:
-        facts: what is known of the model, without what must not leave.
-        config: the content of ``config.json``.
-        name: title of the card.
-        formats: the formats that were exported.
+        facts: What is known of the model, without what must not leave.
+        config: The content of `config.json`.
+        name: Title of the card.
+        formats: The formats that were exported.
     """
     parts = [
         _front_matter(facts, formats),

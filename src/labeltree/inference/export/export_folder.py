@@ -48,18 +48,18 @@ def export_model(
     The folder appears as a whole or not at all.
 
     Args:
-        decider: the run with its classifier and decision rule.
-        out: the folder.
+        decider: The run with its classifier and decision rule.
+        out: The folder.
 
     Returns:
-        the folder.
+        The folder.
 
     Raises:
-        ValueError: if a format is unknown, none is given, or the reference samples are asked for without
+        ValueError: If a format is unknown, none is given, or the reference samples are asked for without
             safetensors.
-        RunError: if the folder exists, if the run needs files that are missing, or if a part of it cannot be
+        RunError: If the folder exists, if the run needs files that are missing, or if a part of it cannot be
             exported.
-        ImportError: if a format needs a library that is missing.
+        ImportError: If a format needs a library that is missing.
     """
     target = Path(out)
     _check_formats(formats, with_reference)
@@ -106,7 +106,7 @@ def _check_target(target: Path, replace: bool) -> None:
 
 
 def is_exported(folder: Path) -> bool:
-    """Whether a folder holds an exported model, by its ``config.json``."""
+    """Whether a folder holds an exported model, by its `config.json`."""
     try:
         content = json.loads((folder / CONFIG).read_text("utf-8"))
     except (OSError, ValueError):
@@ -183,7 +183,7 @@ def _copy_config(config: Path, target: Path) -> None:
 
 
 def _config(decider: Decider, facts: Facts, formats: Sequence[str]) -> dict[str, Any]:
-    """``config.json`` in the manner of Hugging Face: names of the classes, and the facts of the model."""
+    """`config.json` in the manner of Hugging Face: names of the classes, and the facts of the model."""
     taxonomy, classes = decider.run.taxonomy, decider.rule.classes.nodes.tolist()
     names = {str(place): taxonomy.path_name(node) for place, node in enumerate(classes)}
     return {

@@ -22,11 +22,11 @@ _READS = {"image": "image files", "text": "texts", "vector": "files of one vecto
 
 
 def labels(decider: Decider) -> dict[str, Any]:
-    """The content of ``labels.json``: taxonomy, classes, and what turns probabilities into answers.
+    """The content of `labels.json`: taxonomy, classes, and what turns probabilities into answers.
 
-    Nodes are numbers, 0 the root, and children come after their parents. ``classes`` are the nodes of the
-    columns of the graph's ``log_probabilities``; these are calibrated already, ``calibrator`` says how. For
-    ``thresholds`` see `ThresholdSteps`.
+    Nodes are numbers, 0 the root, and children come after their parents. `classes` are the nodes of the
+    columns of the graph's `log_probabilities`; these are calibrated already, `calibrator` says how. For
+    `thresholds` see `ThresholdSteps`.
     """
     rule, taxonomy = decider.rule, decider.run.taxonomy
     document = taxonomy.to_dict()
@@ -58,10 +58,10 @@ def labels(decider: Decider) -> dict[str, Any]:
 
 
 def preprocessing(network: Network) -> dict[str, Any]:
-    """The content of ``preprocess.json``: how a sample becomes the input of the graph.
+    """The content of `preprocess.json`: how a sample becomes the input of the graph.
 
     Raises:
-        RunError: if the encoder's tokens cannot be made without it.
+        RunError: If the encoder's tokens cannot be made without it.
     """
     head = {
         "format": "labeltree preprocessing",
@@ -116,10 +116,10 @@ def preprocessing(network: Network) -> dict[str, Any]:
 
 
 def tokenizer_text(network: Network) -> str | None:
-    """The content of ``tokenizer.json``; None for images and for words without a tokenizer.
+    """The content of `tokenizer.json`; None for images and for words without a tokenizer.
 
     Raises:
-        RunError: if the tokenizer is not one of the library tokenizers.
+        RunError: If the tokenizer is not one of the library tokenizers.
     """
     encoder = network.encoder.without_adapter
     if not isinstance(encoder, TransformerEncoder):
@@ -135,7 +135,7 @@ def tokenizer_text(network: Network) -> str | None:
 
 
 def script(network: Network) -> str:
-    """The content of ``predict.py``: answers with numpy and onnxruntime, for some Pillow or tokenizers."""
+    """The content of `predict.py`: answers with numpy and onnxruntime, for some Pillow or tokenizers."""
     kinds = {SmallTextEncoder: "read_words.txt", TransformerEncoder: "read_texts.txt"}
     usual = "read_vectors.txt" if network.modality == "vector" else "read_images.txt"
     reader = kinds.get(type(network.encoder.without_adapter), usual)

@@ -42,12 +42,12 @@ def write_onnx(decider: Decider, path: Path) -> None:
     writes into it, are removed.
 
     Args:
-        decider: the run with its classifier and decision rule.
-        path: the file; above 2 GB the weights are written beside it, as ``.data``.
+        decider: The run with its classifier and decision rule.
+        path: The file; above 2 GB the weights are written beside it, as `.data`.
 
     Raises:
-        ImportError: if the libraries of the extra ``export`` are missing.
-        RunError: if the encoder or the classifier cannot be exported, or if the results differ.
+        ImportError: If the libraries of the extra `export` are missing.
+        RunError: If the encoder or the classifier cannot be exported, or if the results differ.
     """
     need_onnx()
     import onnx
@@ -75,7 +75,7 @@ def write_program(decider: Decider, path: Path) -> None:
     """Write the graph of a run as a program that `torch.export.load` reads, without traces of source files.
 
     Raises:
-        RunError: if the encoder or the classifier cannot be exported.
+        RunError: If the encoder or the classifier cannot be exported.
     """
     graph, example = ModelGraph(decider).eval(), example_inputs(decider)
     with _quiet(), _exporting(decider, "torch"), torch.no_grad():

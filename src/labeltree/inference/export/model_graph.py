@@ -39,7 +39,7 @@ class ModelGraph(nn.Module):
     Classifier and calibrator compute in float64, as they do in `Model`; what leaves the graph is float32.
 
     Args:
-        decider: the run with its classifier and decision rule.
+        decider: The run with its classifier and decision rule.
     """
 
     mean: Tensor | None
@@ -97,10 +97,10 @@ class ModelGraph(nn.Module):
         return scores[1].double()
 
     def forward(self, inputs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Features ``(n, f)``, embeddings ``(n, d)`` and calibrated log-probabilities ``(n, C)``, float32.
+        """Features `(n, f)`, embeddings `(n, d)` and calibrated log-probabilities `(n, C)`, float32.
 
         Args:
-            inputs: pixels ``(n, c, h, w)`` uint8, token ids ``(n, t)`` int64, filled up with −1, or vectors.
+            inputs: Pixels `(n, c, h, w)` uint8, token ids `(n, t)` int64, filled up with −1, or vectors.
         """
         if self.reads_pixels:
             inputs = inputs.float() / 255

@@ -26,15 +26,15 @@ def class_nodes(taxonomy: Taxonomy, depth: int | None = None) -> Tensor:
     """The classes of a taxonomy: its leaves, or the leaves of its cut at a depth.
 
     Args:
-        taxonomy: the tree of the labels.
-        depth: depth of the finest classes, 1 (coarsest) to L; leaves above it are classes too. None: the
+        taxonomy: The tree of the labels.
+        depth: Depth of the finest classes, 1 (coarsest) to L; leaves above it are classes too. None: the
             leaves.
 
     Returns:
         `(C,)` int64, nodes in ascending order, the order of the columns of the logits.
 
     Raises:
-        ValueError: if the tree has no such depth.
+        ValueError: If the tree has no such depth.
 
     Example:
         >>> taxonomy = Taxonomy.from_paths([("animal", "dog"), ("animal", "cat"), ("plant",)])
@@ -59,7 +59,7 @@ def class_ranges(taxonomy: Taxonomy, classes: Tensor) -> Tensor:
     classes.
 
     Args:
-        taxonomy: the tree of the labels.
+        taxonomy: The tree of the labels.
         classes: `(C,)` nodes from `class_nodes`.
 
     Example:
@@ -131,7 +131,7 @@ def label_paths(taxonomy: Taxonomy) -> Tensor:
     """The path of every label from the root; below the label's depth the label itself is repeated.
 
     Args:
-        taxonomy: the tree of the labels.
+        taxonomy: The tree of the labels.
 
     Returns:
         `(N + 1, L + 1)` int64; the last row, all −1, is for a missing label.

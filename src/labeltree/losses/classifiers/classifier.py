@@ -18,8 +18,8 @@ class ClassifierLoss(Loss):
     """Base of the losses that are called with `logits (n, C)` and `nodes (n,)`.
 
     Args:
-        taxonomy: the tree of the labels.
-        depth: the classes are the nodes of this depth and the leaves above it; None: the leaves.
+        taxonomy: The tree of the labels.
+        depth: The classes are the nodes of this depth and the leaves above it; None: the leaves.
 
     Attributes:
         classes: `(C,)` int64, the node of each column of the logits.
@@ -60,7 +60,7 @@ class ClassifierLoss(Loss):
         """Check a batch; return the logits in float32 or better, and the nodes on their device.
 
         Raises:
-            ValueError: an argument of the wrong shape or type, or a node that is not in the taxonomy.
+            ValueError: An argument of the wrong shape or type, or a node that is not in the taxonomy.
         """
         self._check_logits(logits)
         if not isinstance(nodes, Tensor) or nodes.shape != logits.shape[:1]:

@@ -26,7 +26,7 @@ class ClassHead(nn.Module):
     """Identity, or ReLU and batch normalisation as in the published code of Barz & Denzler 2019.
 
     Args:
-        width: length of the vectors.
+        width: Length of the vectors.
         form: `"linear"`: vectors pass unchanged. `"reference"`: ReLU, then batch normalisation; a batch of
             fewer than two rows has no statistics of its own and is normalised by the running ones, which
             ignore values that are not finite.
@@ -101,16 +101,16 @@ class EmbeddingClassifierLoss(CrossEntropyLoss):
     paper's L_CORR+CLS (Eq. 9).
 
     Args:
-        taxonomy: the tree of the labels.
+        taxonomy: The tree of the labels.
         dim: d, dimension of the embeddings.
         head: `"linear"`: one linear layer (the paper). `"reference"`: ReLU, batch normalisation and a linear
             layer (the published code).
-        depth, logit_adjustment, label_smoothing: as of `CrossEntropyLoss`.
+        depth, logit_adjustment, label_smoothing: As of `CrossEntropyLoss`.
 
     Call with `embeddings (n, dim)` and `nodes (n,)`, −1 where missing; see `CrossEntropyLoss`.
 
     Raises:
-        ValueError: as `CrossEntropyLoss`.
+        ValueError: As `CrossEntropyLoss`.
 
     Example:
         >>> taxonomy = Taxonomy.from_paths([("animal", "dog"), ("animal", "cat"), ("plant",)])
@@ -169,7 +169,7 @@ class LabelEmbeddingLoss(ClassifierLoss):
     learn soft labels.
 
     Args:
-        taxonomy: the tree of the labels.
+        taxonomy: The tree of the labels.
         feature_dim: f, width of the features.
         temperature: τ > 0.
         alpha: α in [0, 1].
@@ -184,7 +184,7 @@ class LabelEmbeddingLoss(ClassifierLoss):
     training; without a labelled row the loss is exactly 0.
 
     Raises:
-        ValueError: an argument of the wrong shape or type, or a node that is not in the taxonomy.
+        ValueError: An argument of the wrong shape or type, or a node that is not in the taxonomy.
 
     Example:
         >>> taxonomy = Taxonomy.from_paths([("animal", "dog"), ("animal", "cat"), ("plant",)])

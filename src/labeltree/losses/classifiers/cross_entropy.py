@@ -63,8 +63,8 @@ class CrossEntropyLoss(ClassifierLoss):
     class that it lies under.
 
     Args:
-        taxonomy: the tree of the labels.
-        depth: the classes are the nodes of this depth, 1 (coarsest) to L, and the leaves above it; None: the
+        taxonomy: The tree of the labels.
+        depth: The classes are the nodes of this depth, 1 (coarsest) to L, and the leaves above it; None: the
             leaves.
         logit_adjustment: τ ≥ 0; the loss sees x_c + τ log π_c, with π_c the share of class c in the training
             labels (Menon et al. 2021), and `predict` sees x_c, which then ranks classes as if all were
@@ -77,7 +77,7 @@ class CrossEntropyLoss(ClassifierLoss):
     root give no gradient; labels at the root count in the mean.
 
     Raises:
-        ValueError: an argument of the wrong shape or type, a node that is not in the taxonomy, or logit
+        ValueError: An argument of the wrong shape or type, a node that is not in the taxonomy, or logit
             adjustment before `observe_labels` was called.
 
     Example:

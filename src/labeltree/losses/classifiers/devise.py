@@ -45,8 +45,8 @@ def name_vector(name: str, vectors: Mapping[str, Tensor]) -> Tensor | None:
     Words without a vector are left out. Returns None if no word has a vector, or if the mean is 0.
 
     Args:
-        name: the name of a class.
-        vectors: the vector `(d,)` of each word.
+        name: The name of a class.
+        vectors: The vector `(d,)` of each word.
     """
     wholes, words = name_forms(name)
     known = [vectors[whole] for whole in wholes if whole in vectors][:1]
@@ -62,13 +62,13 @@ def read_word_vectors(path: str | Path, words: Iterable[str]) -> dict[str, Tenso
     """Read the vectors `(d,)` float64 of some words from a file; words not in the file are left out.
 
     Args:
-        path: text in UTF-8, one line `word v1 … vd` a word, a line `n d` before them or not (GloVe's,
+        path: Text in UTF-8, one line `word v1 … vd` a word, a line `n d` before them or not (GloVe's,
             word2vec's and fastText's formats); or `.npz` with `words (n,)`, text or its UTF-8 bytes, and
             `vectors (n, d)`. If a word occurs twice, the first vector counts.
-        words: the words to look for.
+        words: The words to look for.
 
     Raises:
-        ValueError: the file is missing or unreadable, or the vector of one of the words has another width or
+        ValueError: The file is missing or unreadable, or the vector of one of the words has another width or
             non-finite values; the message names the file and the word.
     """
     path = Path(path)
@@ -160,16 +160,16 @@ class DeViSELoss(Loss):
     - the target of an inner node is the normalised mean of its classes' vectors, and those do not compete.
 
     Args:
-        taxonomy: the tree of the labels.
-        vectors: the file of word vectors, see `read_word_vectors`. In `labeltree train`, None means the GloVe
+        taxonomy: The tree of the labels.
+        vectors: The file of word vectors, see `read_word_vectors`. In `labeltree train`, None means the GloVe
             vectors that `labeltree data get glove-50d` has fetched.
         margin: m.
         negatives: `"all"` sums over all other classes (the code of Barz & Denzler 2019); `"one"` takes one of
             those that violate the margin, at random, as Frome et al. found faster.
-        dim: the width of the embeddings, which must be that of the vectors; None: not checked.
+        dim: The width of the embeddings, which must be that of the vectors; None: not checked.
 
     Attributes:
-        dim: the width of the word vectors.
+        dim: The width of the word vectors.
         classes: `(C,)` int64, the leaf nodes.
         targets: `(N, dim)` float64, the target t of a label at each node; 0 if it has none.
         alike: `(N,)` int64, the same number for nodes with equal targets (to nine decimals).
@@ -178,7 +178,7 @@ class DeViSELoss(Loss):
     a target, of all ranks in training; without any it is exactly 0. The root counts as missing.
 
     Raises:
-        ValueError: no file or none that can be read, a file that knows no class, a width that is not `dim`,
+        ValueError: No file or none that can be read, a file that knows no class, a width that is not `dim`,
             an argument of the wrong shape or type, or a node that is not in the taxonomy.
     """
 
@@ -228,7 +228,7 @@ class DeViSELoss(Loss):
         )
 
     def save_vectors(self, path: str | Path) -> None:
-        """Write the word vectors of the taxonomy's names to ``path`` (``.npz``), which `vectors` can name."""
+        """Write the word vectors of the taxonomy's names to `path` (`.npz`), which `vectors` can name."""
         by_word = _vectors_of(self._taxonomy, self.vectors)
         with atomic_write(path) as temporary:
             np.savez_compressed(

@@ -39,9 +39,9 @@ class HAFLoss(ClassifierLoss):
     minus the Jensen-Shannon divergence.
 
     Args:
-        taxonomy: the tree of the labels.
+        taxonomy: The tree of the labels.
         feature_dim: f, width of the features.
-        depths: the depths that have a classifier, coarse → fine; None: 1 to L. The leaves above a depth are
+        depths: The depths that have a classifier, coarse → fine; None: 1 to L. The leaves above a depth are
             among its classes. The answers are the classes of the last.
         consistency_weight: a ≥ 0.
         margin_weight: b ≥ 0.
@@ -53,7 +53,7 @@ class HAFLoss(ClassifierLoss):
     any term. Means are over all ranks in training. Without a labelled row the geometric term is left.
 
     Raises:
-        ValueError: an argument of the wrong shape or type, or a node that is not in the taxonomy.
+        ValueError: An argument of the wrong shape or type, or a node that is not in the taxonomy.
 
     Example:
         >>> taxonomy = Taxonomy.from_paths([("animal", "dog"), ("animal", "cat"), ("plant", "oak")])

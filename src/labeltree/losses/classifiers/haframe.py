@@ -31,7 +31,7 @@ class HAFrameLoss(ClassifierLoss):
     its W is the normalised sum of theirs.
 
     Args:
-        taxonomy: the tree of the labels.
+        taxonomy: The tree of the labels.
         dim: d, dimension of the embeddings. None: the number of classes, C. With fewer than C − 1, W has the
             leading eigenvectors, brought to unit length.
         alpha: α in [0, 1].
@@ -46,7 +46,7 @@ class HAFrameLoss(ClassifierLoss):
     the second term.
 
     Raises:
-        ValueError: an argument of the wrong shape or type, or a node that is not in the taxonomy.
+        ValueError: An argument of the wrong shape or type, or a node that is not in the taxonomy.
 
     Example:
         >>> taxonomy = Taxonomy.from_paths([("animal", "dog"), ("animal", "cat"), ("plant", "oak")])
@@ -130,15 +130,15 @@ def frame_similarities(
     Σ over its children i of m_i/(1 − b·m_i). No s below −1 is taken.
 
     Args:
-        taxonomy: the tree of the labels.
+        taxonomy: The tree of the labels.
         gamma: γ > 0.
-        similarity: which f.
+        similarity: Which f.
 
     Returns:
         `(C, C)` float64, in the order of the leaves.
 
     Raises:
-        ValueError: if γ is not above 0, the similarity has another name, or there are over 20,000 leaves.
+        ValueError: If γ is not above 0, the similarity has another name, or there are over 20,000 leaves.
     """
     check_choice("similarity", similarity, FrameSimilarity)
     if not 0 < gamma < float("inf"):

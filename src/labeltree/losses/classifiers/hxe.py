@@ -30,7 +30,7 @@ class HXELoss(ClassifierLoss):
     With α = 0 it is the cross entropy. The path of an inner-node label ends at that node.
 
     Args:
-        taxonomy: the tree of the labels.
+        taxonomy: The tree of the labels.
         alpha: α, finite; how fast the weights of the steps fall.
         weights: `"depth"`: w(v) = exp(−α·depth(v)), coarse steps weigh most (the published code).
             `"height"`: w(v) = exp(−α·height(v)), a leaf has weight 1 and finer steps weigh most (the paper's
@@ -44,7 +44,7 @@ class HXELoss(ClassifierLoss):
     all ranks in training; without any it is exactly 0.
 
     Raises:
-        ValueError: an argument of the wrong shape or type, or a node that is not in the taxonomy.
+        ValueError: An argument of the wrong shape or type, or a node that is not in the taxonomy.
 
     Example:
         >>> taxonomy = Taxonomy.from_paths([("animal", "dog"), ("animal", "cat"), ("plant",)])

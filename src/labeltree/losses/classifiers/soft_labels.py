@@ -28,7 +28,7 @@ class SoftLabelLoss(ClassifierLoss):
     is spread over them is left open.
 
     Args:
-        taxonomy: the tree of the labels.
+        taxonomy: The tree of the labels.
         beta: β ≥ 0, ∞ included.
         variant: `"paper"`: as above. `"reference"`: what the published code trains with, the Kullback-Leibler
             divergence to the targets, averaged over rows *and* classes (1/C of the mean over rows, less the
@@ -39,7 +39,7 @@ class SoftLabelLoss(ClassifierLoss):
     all ranks in training; without any it is exactly 0.
 
     Raises:
-        ValueError: an argument of the wrong shape or type, or a node that is not in the taxonomy.
+        ValueError: An argument of the wrong shape or type, or a node that is not in the taxonomy.
 
     Example:
         >>> taxonomy = Taxonomy.from_paths([("animal", "dog"), ("animal", "cat"), ("plant",)])

@@ -24,14 +24,14 @@ class CorrelationLoss(Loss):
     compared, so a batch need not hold two samples of the same label.
 
     Args:
-        taxonomy: the tree of the labels; the classes are its leaves.
-        dim: the width of the embeddings. None: the number of classes, with which φ is exact. If `dim` is
+        taxonomy: The tree of the labels; the classes are its leaves.
+        dim: The width of the embeddings. None: the number of classes, with which φ is exact. If `dim` is
             smaller, φ has the leading eigenpairs of the similarities (Section 3.3) and is not of unit length;
             if it is larger, φ is filled up with zeros.
-        normalize: give the class embeddings of fewer dimensions unit length.
+        normalize: Give the class embeddings of fewer dimensions unit length.
 
     Attributes:
-        dim: the width of the embeddings.
+        dim: The width of the embeddings.
         classes: `(C,)` int64, the leaf nodes.
         targets: `(N, dim)` float64, φ of every node as a label; of an inner node, the normalised mean of its
             leaves' embeddings.
@@ -41,7 +41,7 @@ class CorrelationLoss(Loss):
     is 0, which can happen if `dim` is small.
 
     Raises:
-        ValueError: an argument of the wrong shape or type, or a node that is not in the taxonomy.
+        ValueError: An argument of the wrong shape or type, or a node that is not in the taxonomy.
         TaxonomyError: `normalize` with a class whose embedding is 0.
 
     Example:

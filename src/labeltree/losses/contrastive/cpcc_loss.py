@@ -46,15 +46,15 @@ class CPCCLoss(Loss):
     With `torch.distributed` a loss in training mode takes the means over the batches of all ranks.
 
     Args:
-        taxonomy: the tree of the labels.
+        taxonomy: The tree of the labels.
         metric: D: `"path_length"`, the number of edges (both papers); `"lca_height"`, the height of the
             lowest common ancestor; `"lca_depth"`, minus its depth.
         compare: `"leaves"`: the leaves of the batch (Zeng et al.). `"nodes"`: every node with a sample at or
             below it, the root included (HypStructure). None: `"nodes"` in the Poincaré ball, else `"leaves"`.
         centre: β ≥ 0; off the ball, μ is the arithmetic mean. None: 0.01 in the Poincaré ball, else 0.
-        reads: whether training passes the `"embeddings"` of the head or the encoder's `"features"`, which
+        reads: Whether training passes the `"embeddings"` of the head or the encoder's `"features"`, which
             are then mapped into the geometry; both papers regularise what the classifier reads.
-        geometry: the space of the embeddings, or its name; None: the sphere.
+        geometry: The space of the embeddings, or its name; None: the sphere.
 
     Call with `embeddings (n, d)` and `nodes (n,)`, −1 where missing. Missing labels are left out. A label at
     an inner node belongs to no leaf; with `compare="nodes"` it counts at its own node and above. Fewer than
@@ -62,7 +62,7 @@ class CPCCLoss(Loss):
     exactly 0, connected to the graph.
 
     Raises:
-        ValueError: an argument of the wrong shape or type, or a node that is not in the taxonomy.
+        ValueError: An argument of the wrong shape or type, or a node that is not in the taxonomy.
 
     Example:
         >>> taxonomy = Taxonomy.from_paths([("animal", "dog"), ("animal", "cat"), ("plant", "oak")])
@@ -177,10 +177,10 @@ def _correlation_of(x: Tensor, y: Tensor, rounding: float, error: Tensor) -> Ten
     """Pearson's correlation of x and y, `(n,)`; 0 where one is constant, for x up to errors.
 
     Args:
-        x: compared with y.
-        y: compared with x.
-        rounding: relative error of x.
-        error: absolute error of each of x.
+        x: Compared with y.
+        y: Compared with x.
+        rounding: Relative error of x.
+        error: Absolute error of each of x.
     """
     constant = rounding**2 * x.detach().square().sum() + len(x) * error.square()
     x, y = x - x.mean(), y.to(x.dtype) - y.to(x.dtype).mean()

@@ -32,7 +32,7 @@ class CSLLoss(ProxyLoss):
     logarithm is κ·s_y, as in the paper.
 
     Args:
-        taxonomy: the tree of the labels.
+        taxonomy: The tree of the labels.
         dim: d, dimension of the embeddings.
         scale: κ > 0, at most 300.
         margins: m_l per depth 1 … L, coarse → fine, or one number; None: in even steps from 0.45 at the
@@ -48,7 +48,7 @@ class CSLLoss(ProxyLoss):
     ranks in training; without any the loss is exactly 0.
 
     Raises:
-        ValueError: an argument of the wrong shape or type, or a node that is not in the taxonomy.
+        ValueError: An argument of the wrong shape or type, or a node that is not in the taxonomy.
 
     Example:
         >>> taxonomy = Taxonomy.from_paths([("animal", "dog"), ("animal", "cat"), ("plant", "oak")])

@@ -55,9 +55,9 @@ def published_depth_losses(
 
     Args:
         embeddings: `(n, d)`.
-        relation: relation of the batch with itself.
-        table: one term per depth, coarse → fine.
-        evaluate: computes the loss from a subset of the embeddings, their relation and a table of one term.
+        relation: Relation of the batch with itself.
+        table: One term per depth, coarse → fine.
+        evaluate: Computes the loss from a subset of the embeddings, their relation and a table of one term.
 
     Returns:
         `(L,)` losses, coarse → fine, without the factor τ/base_temperature.
@@ -112,7 +112,7 @@ class DepthwiseLoss(RelationLoss):
     """Base of HiMulCon, HiConE and HiMulConE, a weighted sum over depths; `HiMulConELoss` has the arguments.
 
     Attributes:
-        constrained: whether to apply the constraint that no depth has a smaller loss than a finer one.
+        constrained: Whether to apply the constraint that no depth has a smaller loss than a finer one.
     """
 
     constrained: ClassVar[bool] = True
@@ -219,17 +219,17 @@ class HiMulConLoss(DepthwiseLoss):
     1 (its number of label columns, the last being an image id). See `published_depth_losses`.
 
     Args:
-        taxonomy: the tree of the labels.
+        taxonomy: The tree of the labels.
         weights: λ per depth, coarse → fine: a name, a number or a list, see `depth_weights`. The default, e
             to the power of 1/(L + 1 − l), is the one that the paper uses.
         temperature: τ > 0.
         positives: `"nested"` (all that agree at the depth) or `"exact"` (and at no finer one).
         variant: `"paper"` or `"reference"`.
-        base_temperature: of the reference variant.
-        geometry: the space of the embeddings, or its name; None: the sphere.
+        base_temperature: Of the reference variant.
+        geometry: The space of the embeddings, or its name; None: the sphere.
         similarity: `"cosine"` or `"distance"`; None: cosine on the sphere, distance elsewhere.
-        reduction: see `reduce_terms`; depth by depth.
-        undecided: pairs whose labels leave open whether they agree at a depth are left out of that depth
+        reduction: See `reduce_terms`; depth by depth.
+        undecided: Pairs whose labels leave open whether they agree at a depth are left out of that depth
             (`"ignore"`) or count as negatives (`"negative"`).
 
     Call with `embeddings (n, d)`, `nodes (n,)`, `instances (n,)` or None; see `RelationLoss`. With
@@ -292,18 +292,18 @@ class HiMulConELoss(DepthwiseLoss):
     set the bound, so that almost nothing is learned (`docs/objectives/hicone.md` has the figures).
 
     Args:
-        taxonomy: the tree of the labels.
+        taxonomy: The tree of the labels.
         weights: λ per depth, coarse → fine: a name, a number or a list, see `depth_weights`.
         temperature: τ > 0.
         positives: `"nested"` (all that agree at the depth) or `"exact"` (and at no finer one).
         variant: `"reference"` or `"paper"`. `"reference"` needs `positives="nested"`, `detach_bound=False`,
             `reduction="valid"` and `undecided="ignore"`.
-        detach_bound: whether the M are constants for the gradient.
-        base_temperature: of the reference variant.
-        geometry: the space of the embeddings, or its name; None: the sphere.
+        detach_bound: Whether the M are constants for the gradient.
+        base_temperature: Of the reference variant.
+        geometry: The space of the embeddings, or its name; None: the sphere.
         similarity: `"cosine"` or `"distance"`; None: cosine on the sphere, distance elsewhere.
-        reduction: see `reduce_terms`; depth by depth.
-        undecided: pairs whose labels leave open whether they agree at a depth are left out of that depth
+        reduction: See `reduce_terms`; depth by depth.
+        undecided: Pairs whose labels leave open whether they agree at a depth are left out of that depth
             (`"ignore"`) or count as negatives (`"negative"`).
 
     Call with `embeddings (n, d)`, `nodes (n,)`, `instances (n,)` or None; see `RelationLoss`.
@@ -323,16 +323,16 @@ class HiConELoss(HiMulConELoss):
     """The hierarchical constraint enforcing loss of Use All The Labels (Eq. 6): `HiMulConELoss`, λ_l = 1.
 
     Args:
-        taxonomy: the tree of the labels.
+        taxonomy: The tree of the labels.
         temperature: τ > 0.
-        positives: as in `HiMulConELoss`.
-        variant: likewise.
-        detach_bound: likewise.
-        base_temperature: likewise.
-        geometry: likewise.
-        similarity: likewise.
-        reduction: likewise.
-        undecided: likewise.
+        positives: As in `HiMulConELoss`.
+        variant: Likewise.
+        detach_bound: Likewise.
+        base_temperature: Likewise.
+        geometry: Likewise.
+        similarity: Likewise.
+        reduction: Likewise.
+        undecided: Likewise.
 
     Example:
         >>> import torch

@@ -47,16 +47,16 @@ class HAPPIERLoss(NormalisedSoftmaxLoss):
     for nor against results that share more. Rows without a label are nobody's results but their own views'.
 
     Args:
-        taxonomy: the tree of the labels.
+        taxonomy: The tree of the labels.
         dim: d, dimension of the embeddings.
         weight: λ from 0 to 1, of the normalised softmax.
-        temperature: temperature of the normalised softmax.
+        temperature: Temperature of the normalised softmax.
         relevance: "pop" or "map".
         alpha: α ≥ 0 of "pop".
         rank_temperature: τ, from 0.005 to δ/5.
         slope: ρ ≥ 0.
         delta: δ.
-        offset: the step at δ.
+        offset: The step at δ.
         variant: "paper", or "reference", as in the published code: each anchor is its own first result, and
             what shares less depth than k is less relevant. With "pop" that is not the same: of many results
             at a depth each may have less relevance than a single one above.
@@ -69,7 +69,7 @@ class HAPPIERLoss(NormalisedSoftmaxLoss):
     loss in training mode ranks the rows of all ranks for every anchor.
 
     Raises:
-        ValueError: an argument of the wrong shape or type, or a node that is not in the taxonomy.
+        ValueError: An argument of the wrong shape or type, or a node that is not in the taxonomy.
 
     Example:
         >>> taxonomy = Taxonomy.from_paths([("animal", "dog"), ("animal", "cat"), ("plant", "oak")])
@@ -140,7 +140,7 @@ class HAPPIERLoss(NormalisedSoftmaxLoss):
         Args:
             nodes: `(n,)` labels of a batch.
             instances: `(n,)` or None.
-            rows: the anchors, b of the batch.
+            rows: The anchors, b of the batch.
 
         Returns:
             `(b, n)` the depth that they share; bool, which rows are the anchor's results; and bool, whether

@@ -61,13 +61,13 @@ class HWCLoss(RelationLoss):
     gradient ("larger ω, stronger push and pull") holds for s > 0 alone.
 
     Args:
-        taxonomy: the tree of the labels.
+        taxonomy: The tree of the labels.
         alpha: α ≥ 0, emphasis of positives deep in the tree. The paper has 0.2 to 1; 0 is what our studies
             advise (`docs/objectives/hwc.md`).
         gamma: γ ≥ 0, emphasis of negatives far away in the tree.
         temperature: τ > 0.
         similarity: `"cosine"` (cos/τ) or `"distance"` (−d/τ, Eq. 1).
-        geometry: the space of the embeddings, or its name; None: the sphere.
+        geometry: The space of the embeddings, or its name; None: the sphere.
         reduction: `"pairs"` (Eq. 7) or any other of `reduce_terms`; `"valid"` with α = γ = 0 is SupCon.
         rho: `"max_depth"` (Eq. 4), `"own_depth"` (depth(lca) / depth of the shallower label) or `"same_one"`
             (Eq. 4, but ρ(y, y) = 1); they differ where leaves lie at different depths.
@@ -77,7 +77,7 @@ class HWCLoss(RelationLoss):
             and leaves the softmax alone, so it needs α > 0; `"flat"` takes ρ = 0 for all that are no
             positives, so that γ does not see the tree. None: the loss itself.
         omega_max: ω is clamped to [1, omega_max]; None: no clamp.
-        undecided: pairs whose labels leave open whether they are of one leaf are left out (`"ignore"`) or
+        undecided: Pairs whose labels leave open whether they are of one leaf are left out (`"ignore"`) or
             count as negatives (`"negative"`), with the ρ of the path that they are known to share.
 
     Call with `embeddings (n, d)`, `nodes (n,)`, `instances (n,)` or None; see `RelationLoss`. With

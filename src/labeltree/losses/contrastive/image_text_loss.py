@@ -43,7 +43,7 @@ def image_text_table(
     """One term for the positives and, unless `relatives` is 0, one for their relatives; see `ImageTextLoss`.
 
     Raises:
-        ValueError: an argument is out of range.
+        ValueError: An argument is out of range.
     """
     check_choice("positives", positives, Positives)
     if not 0 <= relatives < 1:
@@ -81,12 +81,12 @@ class ImageTextLoss(RelationLoss):
     - `relatives` > 0: β, the share of the taxonomy, with the weights of `WeightedSupConLoss`.
 
     Args:
-        taxonomy: the tree of the labels.
+        taxonomy: The tree of the labels.
         temperature: τ > 0.
-        positives: whether rows of equal labels are positives, or only those of the same sample.
+        positives: Whether rows of equal labels are positives, or only those of the same sample.
         relatives: β, from 0 to below 1.
-        rho: which ρ, see `RelationCodes.rho`; `"max_depth"` or `"same_one"`.
-        geometry: the space of the embeddings, or its name; None: the sphere.
+        rho: Which ρ, see `RelationCodes.rho`; `"max_depth"` or `"same_one"`.
+        geometry: The space of the embeddings, or its name; None: the sphere.
         similarity: `"cosine"` or `"distance"`; None: cosine on the sphere, distance elsewhere.
         reduction: `"valid"`, `"all"`, `"pairs"` or `"sum"`, see `reduce_terms`.
         undecided: a pair whose labels leave open whether they agree (one is an ancestor of the other, or
@@ -99,7 +99,7 @@ class ImageTextLoss(RelationLoss):
     `RelationLoss`, in training the rows of all ranks are compared, exactly as on one.
 
     Raises:
-        ValueError: an argument of the wrong shape or type, or a node that is not in the taxonomy.
+        ValueError: An argument of the wrong shape or type, or a node that is not in the taxonomy.
 
     Example:
         >>> taxonomy = Taxonomy.from_paths([("animal", "dog"), ("animal", "cat"), ("plant", "oak")])

@@ -33,11 +33,11 @@ class HeadPlan:
     """The settings of one projection head.
 
     Attributes:
-        name: the name in messages: a depth, an aspect, or `global`.
-        aspect: index of the taxonomy whose labels the head compares; None: ratings.
-        depth: depth at which labels are compared; None: the finest.
-        temperature: temperature τ_h.
-        weight: weight α_h in the sum.
+        name: The name in messages: a depth, an aspect, or `global`.
+        aspect: Index of the taxonomy whose labels the head compares; None: ratings.
+        depth: Depth at which labels are compared; None: the finest.
+        temperature: Temperature τ_h.
+        weight: Weight α_h in the sum.
     """
 
     name: str
@@ -157,21 +157,21 @@ class MLCLLoss(Loss):
     that are not missing.
 
     Args:
-        taxonomy: the tree of the labels; or a sequence of trees, one per aspect.
+        taxonomy: The tree of the labels; or a sequence of trees, one per aspect.
         temperatures: τ of each head, or one number; None: see `plan_heads`, for two depths the paper's 0.5
             and 0.1. Heads are in the order of the depths, coarse → fine, or of the aspects; the global one is
             last.
         weights: α of each head, likewise; None: for two depths the paper's 0.5 and 0.5.
-        depths: of one taxonomy, the depths that have a head (None: all); of several, the depth at which the
+        depths: Of one taxonomy, the depths that have a head (None: all); of several, the depth at which the
             labels of each are compared (None: the finest).
-        global_head: add a head that compares ratings.
-        threshold: of the global head, see `JaccardSupConLoss`.
-        ce: add a linear classifier and its cross entropy, with the weight 1 − Σ α.
-        feature_dim: width of the features, for `ce`.
-        geometry: the space that the heads' outputs are mapped to; None: the sphere (they are normalised).
+        global_head: Add a head that compares ratings.
+        threshold: Of the global head, see `JaccardSupConLoss`.
+        ce: Add a linear classifier and its cross entropy, with the weight 1 − Σ α.
+        feature_dim: Width of the features, for `ce`.
+        geometry: The space that the heads' outputs are mapped to; None: the sphere (they are normalised).
         similarity: `"cosine"` or `"distance"`; None: cosine on the sphere, distance elsewhere.
-        reduction: of each head, see `reduce_terms`; Eq. 1 is printed with `"sum"`.
-        undecided: as in `SupConLoss`.
+        reduction: Of each head, see `reduce_terms`; Eq. 1 is printed with `"sum"`.
+        undecided: As in `SupConLoss`.
 
     Attributes:
         num_heads: H, the number of heads, including the global head.
@@ -181,7 +181,7 @@ class MLCLLoss(Loss):
     missing, `instances (n,)` or None; `ratings (n, A)` for the global head, `features (n, f)` for `ce`.
 
     Raises:
-        ValueError: an argument of the wrong shape or type, or a missing argument that an option needs.
+        ValueError: An argument of the wrong shape or type, or a missing argument that an option needs.
 
     Example:
         >>> taxonomy = Taxonomy.from_paths([("animal", "dog"), ("animal", "cat"), ("plant", "oak")])

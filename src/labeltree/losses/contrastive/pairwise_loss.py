@@ -48,12 +48,12 @@ def relation_loss(
 
     Args:
         embeddings: `(n, d)`.
-        relation: relation of the batch with itself; with a `shard`, of the union of all ranks' batches.
-        table: on the device of the embeddings, in float32 or better.
+        relation: Relation of the batch with itself; with a `shard`, of the union of all ranks' batches.
+        table: On the device of the embeddings, in float32 or better.
         temperature: τ.
-        geometry: the geometry whose distance `similarity="distance"` uses; None: the sphere.
-        similarity: as in `pair_statistics`.
-        reduction: as in `reduce_terms`.
+        geometry: The geometry whose distance `similarity="distance"` uses; None: the sphere.
+        similarity: As in `pair_statistics`.
+        reduction: As in `reduce_terms`.
 
     Returns:
         A scalar; for `reduction="none"` `(n,)`, or with a shard its own rows of these.
@@ -78,13 +78,13 @@ class RelationLoss(Loss):
     """A pairwise loss given by a table over relation codes; the named losses make tables of their own.
 
     Args:
-        taxonomy: the tree of the labels; None: there are no labels, only instances.
-        table: the weights of each relation.
+        taxonomy: The tree of the labels; None: there are no labels, only instances.
+        table: The weights of each relation.
         temperature: τ > 0.
-        geometry: the space of the embeddings, or its name; None: the sphere.
+        geometry: The space of the embeddings, or its name; None: the sphere.
         similarity: `"cosine"` or `"distance"`; None: cosine on the sphere, distance elsewhere.
         reduction: `"valid"`, `"all"`, `"pairs"`, `"sum"` or `"none"`, see `reduce_terms`.
-        space: the codes that the table is indexed by, if they are not the taxonomy's own.
+        space: The codes that the table is indexed by, if they are not the taxonomy's own.
 
     Call with `embeddings (n, d)`, `nodes (n,)` and `instances (n,)`; the loss is a scalar, `(n,)` for
     `reduction="none"`. `nodes` holds node ids of leaves or inner nodes, −1 where a label is missing. A
@@ -100,7 +100,7 @@ class RelationLoss(Loss):
     mode every rank compares only its own rows.
 
     Raises:
-        ValueError: an argument of the wrong shape or type, a node that is not in the taxonomy, or an argument
+        ValueError: An argument of the wrong shape or type, a node that is not in the taxonomy, or an argument
             that is given on one rank and missing on another.
 
     Example:
@@ -233,13 +233,13 @@ def bounded_relation_loss(
 
     Args:
         embeddings: `(n, d)`.
-        relation: relation of the batch with itself; with a `shard`, of the union of all ranks' batches.
+        relation: Relation of the batch with itself; with a `shard`, of the union of all ranks' batches.
         table: T terms, coarse → fine, with positives of weight 1 and without a scale.
         temperature: τ.
-        geometry: the geometry whose distance `similarity="distance"` uses; None: the sphere.
-        similarity: as in `pair_statistics`.
-        reduction: as in `reduce_terms`.
-        detach_bound: whether the bounds M are constants for the gradient. A pair that ties with its bound
+        geometry: The geometry whose distance `similarity="distance"` uses; None: the sphere.
+        similarity: As in `pair_statistics`.
+        reduction: As in `reduce_terms`.
+        detach_bound: Whether the bounds M are constants for the gradient. A pair that ties with its bound
             keeps its own gradient; this includes the pair that set the bound.
 
     Returns:

@@ -179,12 +179,12 @@ class RatingRelation(PairRelation):
     threshold are `SAME`, others `APART`, and `UNKNOWN` if they have no aspect in common.
 
     Args:
-        queries: the n queries; only their instances are used.
-        keys: the m keys, likewise.
-        offset: as in `PairRelation`.
+        queries: The n queries; only their instances are used.
+        keys: The m keys, likewise.
+        offset: As in `PairRelation`.
         query_ratings: `(n, A)`; −1 where missing.
         key_ratings: `(m, A)`.
-        threshold: the value that the similarity must exceed.
+        threshold: The value that the similarity must exceed.
     """
 
     def __init__(
@@ -209,7 +209,7 @@ class RatingRelation(PairRelation):
         Args:
             ratings: `(n, A)`; −1 where missing.
             instances: `(n,)` instance ids; None: every row is its own instance.
-            threshold: the value that the similarity must exceed.
+            threshold: The value that the similarity must exceed.
         """
         missing = ratings.new_full((len(ratings),), -1)
         rows = LabelRows(missing, missing.new_empty((len(ratings), 0)), instances, None)
@@ -282,7 +282,7 @@ def check_ratings(ratings: object, embeddings: Tensor) -> Tensor:
     """The ratings as int64 `(n, A)` on the device of the embeddings `(n, d)`.
 
     Raises:
-        ValueError: the ratings have another shape or type, or one is below −1.
+        ValueError: The ratings have another shape or type, or one is below −1.
     """
     n = len(embeddings)
     if not isinstance(ratings, Tensor) or ratings.dtype == torch.bool or ratings.dim() != 2:
@@ -318,17 +318,17 @@ class JaccardSupConLoss(RelationLoss):
         temperature: τ > 0.
         threshold: t, from 0 to below 1. The paper names no value. The default takes any two rows of fours
             and fives, the paper's example of similar samples, for positives, but not threes and fours.
-        geometry: the space of the embeddings, or its name; None: the sphere.
+        geometry: The space of the embeddings, or its name; None: the sphere.
         similarity: `"cosine"` or `"distance"`; None: cosine on the sphere, distance elsewhere.
-        reduction: see `reduce_terms`; the paper's formula is printed with `"sum"`.
-        undecided: pairs of rows without a common aspect are left out of the softmax (`"ignore"`) or count as
+        reduction: See `reduce_terms`; the paper's formula is printed with `"sum"`.
+        undecided: Pairs of rows without a common aspect are left out of the softmax (`"ignore"`) or count as
             negatives (`"negative"`).
 
     Call with `embeddings (n, d)`, `ratings (n, A)` integers, `instances (n,)` or None. For several ranks see
     `RelationLoss`.
 
     Raises:
-        ValueError: an argument of the wrong shape or type, or a rating below −1.
+        ValueError: An argument of the wrong shape or type, or a rating below −1.
 
     Example:
         >>> loss = JaccardSupConLoss(temperature=0.5)

@@ -34,9 +34,9 @@ class NTXentLoss(RelationLoss):
 
     Args:
         temperature: τ > 0.
-        geometry: the space of the embeddings, or its name; None: the sphere.
+        geometry: The space of the embeddings, or its name; None: the sphere.
         similarity: `"cosine"` or `"distance"`; None: cosine on the sphere, distance elsewhere.
-        reduction: see `reduce_terms`.
+        reduction: See `reduce_terms`.
 
     Call with `embeddings (n, d)`, `nodes` (ignored) and `instances (n,)`: rows of one id are views of one
     sample; without them, none has a positive and the loss is 0.
@@ -91,12 +91,12 @@ class SupConLoss(RelationLoss):
     minus sign).
 
     Args:
-        taxonomy: the tree of the labels.
+        taxonomy: The tree of the labels.
         temperature: τ > 0.
-        depth: labels are compared at this depth, 1 (coarsest) to L; None: at their finest.
-        geometry: the space of the embeddings, or its name; None: the sphere.
+        depth: Labels are compared at this depth, 1 (coarsest) to L; None: at their finest.
+        geometry: The space of the embeddings, or its name; None: the sphere.
         similarity: `"cosine"` or `"distance"`; None: cosine on the sphere, distance elsewhere.
-        reduction: see `reduce_terms`; SupContrast's own code is `"all"`.
+        reduction: See `reduce_terms`; SupContrast's own code is `"all"`.
         undecided: a pair whose labels leave open whether they agree (one is an ancestor of the other, or
             missing) is left out (`"ignore"`) or counts as a negative (`"negative"`).
 
@@ -173,14 +173,14 @@ class WeightedSupConLoss(RelationLoss):
     by |P(i)|; on a tree whose leaves all lie at depth L that is (1 + α)·SupCon.
 
     Args:
-        taxonomy: the tree of the labels.
+        taxonomy: The tree of the labels.
         temperature: τ > 0.
         positives: `"related"` or `"same"`.
         alpha: α ≥ 0, for `positives="same"`.
-        rho: which ρ, see `RelationCodes.rho`.
-        geometry: the space of the embeddings, or its name; None: the sphere.
+        rho: Which ρ, see `RelationCodes.rho`.
+        geometry: The space of the embeddings, or its name; None: the sphere.
         similarity: `"cosine"` or `"distance"`; None: cosine on the sphere, distance elsewhere.
-        reduction: see `reduce_terms`; `"pairs"` divides by the total weight of the pairs (`"related"`) or
+        reduction: See `reduce_terms`; `"pairs"` divides by the total weight of the pairs (`"related"`) or
             by their number (`"same"`).
         undecided: `"ignore"` or `"negative"`. Under `"related"` a label and its ancestor are positives,
             with the ρ of the ancestor.

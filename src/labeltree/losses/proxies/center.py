@@ -25,7 +25,7 @@ class CenterLoss(ClassifierLoss):
     has no centre. Updates that are not finite are skipped.
 
     Args:
-        taxonomy: the tree of the labels.
+        taxonomy: The tree of the labels.
         feature_dim: f, width of the features.
         weight: λ ≥ 0.
         alpha: α in [0, 1], the rate of the centres.
@@ -37,7 +37,7 @@ class CenterLoss(ClassifierLoss):
     labelled rows, of all ranks in training; without any it is exactly 0.
 
     Raises:
-        ValueError: an argument of the wrong shape or type, or a node that is not in the taxonomy.
+        ValueError: An argument of the wrong shape or type, or a node that is not in the taxonomy.
 
     Example:
         >>> taxonomy = Taxonomy.from_paths([("animal", "dog"), ("animal", "cat")])

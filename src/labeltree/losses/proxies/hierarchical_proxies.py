@@ -27,7 +27,7 @@ class HierarchicalProxyLoss(ProxyLoss):
     counts as its ancestor above that, and is as likely as the classes below it together at finer depths.
 
     Args:
-        taxonomy: the tree of the labels.
+        taxonomy: The tree of the labels.
         dim: d, dimension of the embeddings.
         weights: λ_l per depth 1 … L, coarse → fine; one number, or a name, see `depth_weights`.
         temperature: τ > 0.
@@ -39,7 +39,7 @@ class HierarchicalProxyLoss(ProxyLoss):
     ranks in training; without any it is exactly 0.
 
     Raises:
-        ValueError: an argument of the wrong shape or type, or a node that is not in the taxonomy.
+        ValueError: An argument of the wrong shape or type, or a node that is not in the taxonomy.
 
     Example:
         >>> taxonomy = Taxonomy.from_paths([("animal", "dog"), ("animal", "cat"), ("plant", "oak")])

@@ -41,24 +41,24 @@ class LevelAwareMarginLoss(NodePrototypes):
     over ranks is the gradient of that value.
 
     Args:
-        taxonomy: the tree of the labels.
+        taxonomy: The tree of the labels.
         dim: d, dimension of the embeddings.
         margins: m_l per depth 1 … L − 1, coarse → fine, or one number; None: 0.4, 0.3, 0.2, then 0.1.
         weights: λ_l likewise; None: 1, 0.8, 0.6, 0.4, then 0.2.
         eta: η, the rate of the moving average.
-        geometry: the space of the embeddings, or its name; None: the sphere.
+        geometry: The space of the embeddings, or its name; None: the sphere.
         distance: `"unit"` (distance of the normalised vectors), `"raw"` (Euclidean), `"cosine"` (1 − cos) or
             `"poincare"`; None: that of the geometry.
-        update: whether prototypes move `"after"` the loss of a step was taken, or `"before"`.
+        update: Whether prototypes move `"after"` the loss of a step was taken, or `"before"`.
         divisor: B is the number of all rows (`"batch"`), or of those that have an ancestor at the depth
             (`"contributing"`).
-        renormalise: on the sphere, whether prototypes are normalised after every step.
+        renormalise: On the sphere, whether prototypes are normalised after every step.
 
     Call with `embeddings (n, d)`, which are projected to the geometry first (normalised on the sphere),
     and `nodes (n,)`; `instances` are ignored.
 
     Raises:
-        ValueError: an argument of the wrong shape or type, or a node that is not in the taxonomy.
+        ValueError: An argument of the wrong shape or type, or a node that is not in the taxonomy.
 
     Example:
         >>> taxonomy = Taxonomy.from_paths([("animal", "dog"), ("animal", "cat"), ("plant", "oak")])

@@ -31,12 +31,12 @@ class NormalisedSoftmaxLoss(ProxyLoss):
     rows plus the classes, and the value stays exact.
 
     Args:
-        taxonomy: the tree of the labels.
+        taxonomy: The tree of the labels.
         dim: d, dimension of the embeddings.
         temperature: τ > 0.
-        learn_temperature: learn τ, from `temperature` on.
-        depth: the classes are the nodes of this depth and the leaves above it; None: the leaves.
-        lr_factor: factor of the learning rate of the proxies, above 0 ("fast moving proxies", Teh et al.
+        learn_temperature: Learn τ, from `temperature` on.
+        depth: The classes are the nodes of this depth and the leaves above it; None: the leaves.
+        lr_factor: Factor of the learning rate of the proxies, above 0 ("fast moving proxies", Teh et al.
             2020); the optimizer of `labeltree train` reads it.
 
     Attributes:
@@ -47,7 +47,7 @@ class NormalisedSoftmaxLoss(ProxyLoss):
     ranks in training; without any it is exactly 0.
 
     Raises:
-        ValueError: an argument of the wrong shape or type, or a node that is not in the taxonomy.
+        ValueError: An argument of the wrong shape or type, or a node that is not in the taxonomy.
 
     Example:
         >>> taxonomy = Taxonomy.from_paths([("animal", "dog"), ("animal", "cat"), ("plant",)])
@@ -131,7 +131,7 @@ def streamed_log_likelihood(
         proxies: `(C, d)` P, of the same type.
         scale: s, a number or a tensor of one.
         ranges: `(n, 2)` the first class of each row's label and one past its last.
-        tile: number of products.
+        tile: Number of products.
 
     Returns:
         `(n,)` ≤ 0; exactly 0 where the range is all classes. It can be differentiated once.

@@ -23,12 +23,12 @@ class NodePrototypes(Loss):
     samples hold NaN or infinity in a step is not updated.
 
     Args:
-        taxonomy: the tree; prototypes are kept for its inner nodes, the root excluded.
+        taxonomy: The tree; prototypes are kept for its inner nodes, the root excluded.
         dim: d, dimension of the embeddings.
-        geometry: the space of the embeddings. On the sphere samples have unit norm, and the prototypes are
+        geometry: The space of the embeddings. On the sphere samples have unit norm, and the prototypes are
             plain means and averages of them, inside the sphere, unless `renormalise` puts them back on it.
         eta: η, the rate of the moving average.
-        renormalise: on the sphere, whether prototypes are normalised after every step.
+        renormalise: On the sphere, whether prototypes are normalised after every step.
 
     Attributes:
         prototypes: `(N, d)` buffer; rows of nodes never seen are 0.

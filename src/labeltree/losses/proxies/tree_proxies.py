@@ -39,7 +39,7 @@ class TreeProxyLoss(NormalisedSoftmaxLoss):
     ‖PPᵀ − S‖² = ‖PᵀP‖² − 2·Σ_v w_v·|Σ_{c∈v} P_c|² + ‖S‖²: O(C·d² + N·d) instead of O(C²·d).
 
     Args:
-        taxonomy: the tree of the labels.
+        taxonomy: The tree of the labels.
         dim: d, dimension of the embeddings.
         temperature: τ > 0.
         align: a ≥ 0, weight of the alignment of embeddings with their class's proxy.
@@ -49,8 +49,8 @@ class TreeProxyLoss(NormalisedSoftmaxLoss):
         identity: s in [0, 1].
         start: `"tree"`: the proxies start with the inner products S', exactly where `dim` is at least the
             number of classes, else on average. `"random"`: in random directions.
-        learn_temperature: learn τ, from `temperature` on.
-        lr_factor: factor of the learning rate of the proxies; see `NormalisedSoftmaxLoss`.
+        learn_temperature: Learn τ, from `temperature` on.
+        lr_factor: Factor of the learning rate of the proxies; see `NormalisedSoftmaxLoss`.
 
     Attributes:
         proxies: `(num_leaves, dim)` parameter, in the order of `classes`; only directions count.
@@ -60,7 +60,7 @@ class TreeProxyLoss(NormalisedSoftmaxLoss):
     labelled row the first two terms are exactly 0.
 
     Raises:
-        ValueError: an argument of the wrong shape or type, or a node that is not in the taxonomy.
+        ValueError: An argument of the wrong shape or type, or a node that is not in the taxonomy.
 
     Example:
         >>> taxonomy = Taxonomy.from_paths([("animal", "dog"), ("animal", "cat"), ("plant", "oak")])

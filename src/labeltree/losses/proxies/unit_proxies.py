@@ -17,15 +17,15 @@ class ProxyLoss(ClassifierLoss):
     """Base of the losses with proxies: one vector for each class, of which only the direction counts.
 
     Args:
-        taxonomy: the tree of the labels.
+        taxonomy: The tree of the labels.
         dim: d, dimension of the embeddings.
-        depth: the classes are the nodes of this depth and the leaves above it; None: the leaves.
+        depth: The classes are the nodes of this depth and the leaves above it; None: the leaves.
 
     Attributes:
         proxies: `(C, dim)` parameter; they start as random unit vectors.
 
     Raises:
-        ValueError: an argument of the wrong shape or type, or a node that is not in the taxonomy.
+        ValueError: An argument of the wrong shape or type, or a node that is not in the taxonomy.
     """
 
     def __init__(self, taxonomy: Taxonomy, dim: int, depth: int | None = None) -> None:

@@ -54,8 +54,8 @@ class SelfConLoss(_UnlabelledLoss):
         temperature: τ0 > 0.
         exclude_self: `"drop"` leaves a sample's own old keys out; with `"negative"` and `"keep"`, which are
             the same here, they compete, as in MoCo.
-        reduction: the mean over queries, `"sum"` or `"none"`; see `QueueLoss`.
-        geometry: the sphere or None, which mean the same: no other geometry is supported.
+        reduction: The mean over queries, `"sum"` or `"none"`; see `QueueLoss`.
+        geometry: The sphere or None, which mean the same: no other geometry is supported.
 
     Call with `queries (b, d)`, `keys (b, d)`, `queue`, `nodes` (ignored) and `instances (b,)`; see
     `QueueLoss`.
@@ -71,18 +71,18 @@ class CoInsLoss(Loss):
         L = w·L_ce + (1 − w)·L_selfcon
 
     Args:
-        taxonomy: the tree of the labels, at the depth that is known; its leaves are the classes.
+        taxonomy: The tree of the labels, at the depth that is known; its leaves are the classes.
         temperature: τ0 > 0, of SelfCon.
-        w: share of the cross entropy, 0 (SelfCon) to 1 (cross entropy alone).
-        exclude_self: of SelfCon; see `SelfConLoss`.
-        geometry: the sphere or None, which mean the same: no other geometry is supported.
+        w: Share of the cross entropy, 0 (SelfCon) to 1 (cross entropy alone).
+        exclude_self: Of SelfCon; see `SelfConLoss`.
+        geometry: The sphere or None, which mean the same: no other geometry is supported.
 
     Call with `logits (b, C)` in the order of `classes`, `queries (b, d)`, `keys (b, d)`, `queue`, `nodes
     (b,)` and `instances (b,)`. The cross entropy is the mean over labelled rows, see `CrossEntropyLoss`;
     SelfCon is the mean over all queries, see `QueueLoss`.
 
     Raises:
-        ValueError: an argument of the wrong shape, type or range, or another geometry than the sphere.
+        ValueError: An argument of the wrong shape, type or range, or another geometry than the sphere.
     """
 
     schedulable = ("w",)
@@ -148,10 +148,10 @@ class NNCLRLoss(_UnlabelledLoss):
 
     Args:
         temperature: τ0 > 0.
-        exclude_self: with `"drop"` and `"negative"` a sample's own old key is no neighbour, and with
+        exclude_self: With `"drop"` and `"negative"` a sample's own old key is no neighbour, and with
             `"drop"` it does not compete either; with `"keep"` it can be the nearest.
-        reduction: the mean over queries, `"sum"` or `"none"`; see `QueueLoss`.
-        geometry: the sphere or None, which mean the same: no other geometry is supported.
+        reduction: The mean over queries, `"sum"` or `"none"`; see `QueueLoss`.
+        geometry: The sphere or None, which mean the same: no other geometry is supported.
 
     Call with `queries (b, d)`, `keys (b, d)`, `queue`, `nodes` (ignored) and `instances (b,)`; see
     `QueueLoss`.
@@ -174,10 +174,10 @@ class ASCLLoss(QueueLoss):
     Args:
         temperature: τ0 > 0.
         target_temperature: τ ≥ 0; 0.05 is that of ASCL's published code.
-        trust: how w follows from the entropy.
-        exclude_self: how a sample's own old keys are treated; see `MaskConLoss`.
-        reduction: the mean over queries, `"sum"` or `"none"`; see `QueueLoss`.
-        geometry: the sphere or None, which mean the same: no other geometry is supported.
+        trust: How w follows from the entropy.
+        exclude_self: How a sample's own old keys are treated; see `MaskConLoss`.
+        reduction: The mean over queries, `"sum"` or `"none"`; see `QueueLoss`.
+        geometry: The sphere or None, which mean the same: no other geometry is supported.
 
     Call with `queries (b, d)`, `keys (b, d)`, `queue`, `nodes` (ignored) and `instances (b,)`; see
     `QueueLoss`. A queue of fewer than two candidates has entropy 0.
@@ -221,14 +221,14 @@ class GrafitLoss(QueueLoss):
     −log q of its own key; q as in `MaskConLoss`, of which this is τ = ∞.
 
     Args:
-        taxonomy: the tree of the labels, at the depth that is known.
+        taxonomy: The tree of the labels, at the depth that is known.
         temperature: τ0 > 0.
-        w: share of SupCon, 0 (SelfCon) to 1 (SupCon over a queue).
+        w: Share of SupCon, 0 (SelfCon) to 1 (SupCon over a queue).
         exclude_self: `"drop"`, `"negative"` (Eq. 11's j ≠ i) or `"keep"`; see `MaskConLoss`. The published
             code of MaskCon, which has this loss as a baseline, keeps.
-        undecided: as in `MaskConLoss`.
-        reduction: the mean over queries, `"sum"` or `"none"`; see `QueueLoss`.
-        geometry: the sphere or None, which mean the same: no other geometry is supported.
+        undecided: As in `MaskConLoss`.
+        reduction: The mean over queries, `"sum"` or `"none"`; see `QueueLoss`.
+        geometry: The sphere or None, which mean the same: no other geometry is supported.
 
     Call with `queries (b, d)`, `keys (b, d)`, `queue`, `nodes (b,)` and `instances (b,)`; see `QueueLoss`.
     """
@@ -271,21 +271,21 @@ class MaskConLoss(QueueLoss):
     of that class, only the own key attracts.
 
     Args:
-        taxonomy: the tree of the labels, at the depth that is known.
+        taxonomy: The tree of the labels, at the depth that is known.
         temperature: τ0 > 0.
         target_temperature: τ ≥ 0. ∞ (`float("inf")`) is Grafit; 0 keeps only the nearest key.
-        w: share of the masked part, 0 (SelfCon) to 1.
+        w: Share of the masked part, 0 (SelfCon) to 1.
         mask: False ignores the labels: all of the queue is of one class.
-        exclude_self: how a sample's own old keys are treated: `"drop"` leaves them out of target and softmax;
+        exclude_self: How a sample's own old keys are treated: `"drop"` leaves them out of target and softmax;
             `"negative"` leaves them out of the target, so that they repel; `"keep"` treats them as all keys
             of the class. None: `"drop"`, under `variant="reference"` `"keep"`.
         variant: `"reference"` computes what the authors' published code does, which keeps own old keys. Where
             that code divides 0 by 0, this loss is defined as above.
-        undecided: keys whose labels leave open whether they are of the sample's class (one is an ancestor of
+        undecided: Keys whose labels leave open whether they are of the sample's class (one is an ancestor of
             the other, or missing) are left out of the masked part (`"ignore"`) or compete there
             (`"negative"`). In the other part all keys compete.
-        reduction: the mean over queries, `"sum"` or `"none"`; see `QueueLoss`.
-        geometry: the sphere or None, which mean the same: no other geometry is supported.
+        reduction: The mean over queries, `"sum"` or `"none"`; see `QueueLoss`.
+        geometry: The sphere or None, which mean the same: no other geometry is supported.
 
     Call with `queries (b, d)`, `keys (b, d)`, `queue`, `nodes (b,)` and `instances (b,)`; see `QueueLoss`.
 

@@ -58,11 +58,11 @@ def check_queries(
     Args:
         queries: `(b, d)` floating point.
         keys: `(b, d)` floating point.
-        queue: the queue of keys `(m, d)`.
+        queue: The queue of keys `(m, d)`.
         nodes: `(b,)` node ids from −1 (missing) to `num_nodes` − 1, or None.
         instances: `(b,)` instance ids, or None.
-        num_nodes: number of nodes of the taxonomy; None if the loss does not use node labels.
-        loss: as in `check_batch`.
+        num_nodes: Number of nodes of the taxonomy; None if the loss does not use node labels.
+        loss: As in `check_batch`.
 
     Returns:
         Nodes and instances as int64, on the device of the queries.
@@ -103,17 +103,17 @@ class QueueLoss(Loss):
     compete. In the first part, keys whose relation the labels leave open compete only if `undecided` says so.
 
     Args:
-        taxonomy: the tree of the labels; None: all of the queue is of one class.
+        taxonomy: The tree of the labels; None: all of the queue is of one class.
         temperature: τ0 > 0, of the softmax.
         target_temperature: τ ≥ 0, of the target; ∞: all of the class alike.
-        w: share of the first part, 0 to 1.
-        exclude_self: how a sample's own old keys are treated: `"drop"` leaves them out of target and softmax,
+        w: Share of the first part, 0 to 1.
+        exclude_self: How a sample's own old keys are treated: `"drop"` leaves them out of target and softmax,
             `"negative"` out of the target; `"keep"` treats them as all keys of its class.
-        undecided: keys whose labels leave open whether they are of the sample's class are left out
+        undecided: Keys whose labels leave open whether they are of the sample's class are left out
             (`"ignore"`) or compete (`"negative"`).
         reduction: `"valid"`, `"all"` and `"pairs"` are the mean over queries, of all ranks in training, as
             every query has a positive, its own key; or `"sum"`, `"none"`.
-        geometry: the sphere or None, which mean the same: no other geometry is supported.
+        geometry: The sphere or None, which mean the same: no other geometry is supported.
 
     Call with `queries (b, d)`, `keys (b, d)` of another view of the same samples, `queue` (see
     `StoredKeys`), `nodes (b,)` and `instances (b,)`, both as in `RelationLoss`. Without `nodes` it is
@@ -121,7 +121,7 @@ class QueueLoss(Loss):
     gradient.
 
     Raises:
-        ValueError: an argument of the wrong shape, type or range, or another geometry than the sphere.
+        ValueError: An argument of the wrong shape, type or range, or another geometry than the sphere.
     """
 
     taxonomy_paths: Tensor

@@ -82,7 +82,7 @@ def hierarchical_f1(
         predicted_nodes: (n,) nodes.
         target_nodes: (n,) nodes, -1 for a missing label.
         taxonomy: a tree or a DAG.
-        include_root: whether the root is in the sets. The paper does not say; the root only adds a constant
+        include_root: Whether the root is in the sets. The paper does not say; the root only adds a constant
             credit.
         undecided: "ignore" or "negative", see `labeltree.metrics.functional.classification`.
         reduction: "mean", or "none" for one value per sample, NaN where the sample is left out.
@@ -91,7 +91,7 @@ def hierarchical_f1(
         float64 scalar, NaN if no sample counts; or (n,) with `reduction="none"`.
 
     Raises:
-        ValueError: for wrong shapes or dtypes, entries outside the taxonomy, a labelled sample without
+        ValueError: For wrong shapes or dtypes, entries outside the taxonomy, a labelled sample without
             prediction.
 
     Example:
@@ -132,7 +132,7 @@ def tree_accuracy(
         float64 scalar, NaN if no sample counts; or (n,) with `reduction="none"`.
 
     Raises:
-        ValueError: for wrong shapes or dtypes, entries outside the taxonomy, a labelled sample without
+        ValueError: For wrong shapes or dtypes, entries outside the taxonomy, a labelled sample without
             prediction.
 
     Example:
@@ -171,7 +171,7 @@ def mistake_severity(
         float64 scalar in edges, NaN if there is no mistake; or (n,) with `reduction="none"`.
 
     Raises:
-        ValueError: for wrong shapes or dtypes, entries outside the taxonomy, a labelled sample without
+        ValueError: For wrong shapes or dtypes, entries outside the taxonomy, a labelled sample without
             prediction.
 
     Example:
@@ -206,7 +206,7 @@ def classification_metrics(
         (samples whose label decides depth l of a tree).
 
     Raises:
-        ValueError: for wrong shapes or dtypes, entries outside the taxonomy, a labelled sample without
+        ValueError: For wrong shapes or dtypes, entries outside the taxonomy, a labelled sample without
             prediction.
 
     Example:
@@ -255,7 +255,7 @@ def accuracy_by_depth(predicted_nodes: Tensor, target_nodes: Tensor, taxonomy: A
         (L,) float64, coarse to fine; NaN at a depth that no label decides.
 
     Raises:
-        ValueError: for wrong shapes or dtypes, entries outside the taxonomy, a labelled sample without
+        ValueError: For wrong shapes or dtypes, entries outside the taxonomy, a labelled sample without
             prediction.
 
     Example:

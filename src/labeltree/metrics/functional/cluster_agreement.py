@@ -22,13 +22,13 @@ def normalized_mutual_information(labels: Tensor, clusters: Tensor, *, average: 
     Args:
         labels: (n,) integers, -1 for a missing label; those rows are left out.
         clusters: (n,) integers.
-        average: the mean of the two entropies: "arithmetic", "geometric", "min" or "max".
+        average: The mean of the two entropies: "arithmetic", "geometric", "min" or "max".
 
     Returns:
         float64 scalar in [0, 1]; NaN if all rows have one label, or each has its own.
 
     Raises:
-        ValueError: for wrong shapes or dtypes, or an unknown average.
+        ValueError: For wrong shapes or dtypes, or an unknown average.
 
     Example:
         >>> import torch
@@ -50,13 +50,13 @@ def adjusted_mutual_information(labels: Tensor, clusters: Tensor, *, average: st
     Args:
         labels: (n,) integers, -1 for a missing label; those rows are left out.
         clusters: (n,) integers.
-        average: the mean of the two entropies: "arithmetic", "geometric", "min" or "max".
+        average: The mean of the two entropies: "arithmetic", "geometric", "min" or "max".
 
     Returns:
         float64 scalar of at most 1; NaN if all rows have one label, or each has its own.
 
     Raises:
-        ValueError: for wrong shapes or dtypes, or an unknown average.
+        ValueError: For wrong shapes or dtypes, or an unknown average.
 
     Example:
         >>> import torch

@@ -47,9 +47,9 @@ def cophenetic_correlation(
         embeddings: (n, d) points of the geometry.
         nodes: (n,) nodes, -1 for a missing label.
         taxonomy: a tree or a DAG.
-        geometry: geometry of the embeddings, or its name; default `Sphere()`.
-        max_pairs: if there are more pairs of classes, this many are drawn at random.
-        seed: seed of the random draw.
+        geometry: Geometry of the embeddings, or its name; default `Sphere()`.
+        max_pairs: If there are more pairs of classes, this many are drawn at random.
+        seed: Seed of the random draw.
         reduction: "mean", or "none" for (n,) pseudo-values, NaN where a label is missing, whose mean is the
             correlation and whose spread estimates its uncertainty: θ + n·∂θ/∂w_i at sample weights w = 1 (the
             infinitesimal jackknife). A single pseudo-value has no meaning.
@@ -58,7 +58,7 @@ def cophenetic_correlation(
         float64 scalar from −1 to 1, NaN if it is not defined; or (n,) with `reduction="none"`.
 
     Raises:
-        ValueError: for wrong shapes or dtypes, embeddings that are not finite, labels outside the taxonomy.
+        ValueError: For wrong shapes or dtypes, embeddings that are not finite, labels outside the taxonomy.
 
     Example:
         >>> import torch

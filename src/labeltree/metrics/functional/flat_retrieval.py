@@ -35,17 +35,17 @@ def recall_at_k(
     Queries without any relevant item in the database are left out of the mean.
 
     Args:
-        query_embeddings, query_nodes, key_embeddings, key_nodes: as in `Retrieval`.
-        ks: numbers of results to look at; above the size of the database, all of it.
-        taxonomy: the tree of the labels; required with `depth`.
-        depth: cut all labels to this depth first, see `nodes_at_depth`.
-        **options: further arguments of `Retrieval`, such as `geometry`.
+        query_embeddings, query_nodes, key_embeddings, key_nodes: As in `Retrieval`.
+        ks: Numbers of results to look at; above the size of the database, all of it.
+        taxonomy: The tree of the labels; required with `depth`.
+        depth: Cut all labels to this depth first, see `nodes_at_depth`.
+        **options: Further arguments of `Retrieval`, such as `geometry`.
 
     Returns:
         k -> float64 scalar, NaN if no query counts; or (n,) with `reduction="none"`.
 
     Raises:
-        ValueError: for wrong shapes or dtypes, embeddings that are not finite, a k below 1, a `depth` without
+        ValueError: For wrong shapes or dtypes, embeddings that are not finite, a k below 1, a `depth` without
             taxonomy.
 
     Example:
@@ -78,16 +78,16 @@ def map_at_r(
     mean.
 
     Args:
-        query_embeddings, query_nodes, key_embeddings, key_nodes: as in `Retrieval`.
-        taxonomy: the tree of the labels; required with `depth`.
-        depth: cut all labels to this depth first, see `nodes_at_depth`.
-        **options: further arguments of `Retrieval`, such as `geometry`.
+        query_embeddings, query_nodes, key_embeddings, key_nodes: As in `Retrieval`.
+        taxonomy: The tree of the labels; required with `depth`.
+        depth: Cut all labels to this depth first, see `nodes_at_depth`.
+        **options: Further arguments of `Retrieval`, such as `geometry`.
 
     Returns:
         float64 scalar, NaN if no query counts; or (n,) with `reduction="none"`.
 
     Raises:
-        ValueError: for wrong shapes or dtypes, embeddings that are not finite, a `depth` without taxonomy.
+        ValueError: For wrong shapes or dtypes, embeddings that are not finite, a `depth` without taxonomy.
 
     Example:
         >>> import torch
@@ -118,16 +118,16 @@ def mean_average_precision(
     left out of the mean. Similarities may have any sign.
 
     Args:
-        query_embeddings, query_nodes, key_embeddings, key_nodes: as in `Retrieval`.
-        taxonomy: the tree of the labels; required with `depth`.
-        depth: cut all labels to this depth first, see `nodes_at_depth`.
-        **options: further arguments of `Retrieval`, such as `geometry`.
+        query_embeddings, query_nodes, key_embeddings, key_nodes: As in `Retrieval`.
+        taxonomy: The tree of the labels; required with `depth`.
+        depth: Cut all labels to this depth first, see `nodes_at_depth`.
+        **options: Further arguments of `Retrieval`, such as `geometry`.
 
     Returns:
         float64 scalar, NaN if no query counts; or (n,) with `reduction="none"`.
 
     Raises:
-        ValueError: for wrong shapes or dtypes, embeddings that are not finite, a `depth` without taxonomy.
+        ValueError: For wrong shapes or dtypes, embeddings that are not finite, a `depth` without taxonomy.
 
     Example:
         >>> import torch

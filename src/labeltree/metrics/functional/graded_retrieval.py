@@ -38,17 +38,17 @@ def h_ap(
     you took beside the number. A query that shares nothing with any item is left out of the mean.
 
     Args:
-        query_embeddings, query_nodes, taxonomy, key_embeddings, key_nodes: as in `Retrieval`.
+        query_embeddings, query_nodes, taxonomy, key_embeddings, key_nodes: As in `Retrieval`.
         relevance: "pop" or "map".
         alpha: α ≥ 0 of "pop"; 1 is its authors' default.
         weights: w of "map", L numbers of at least 0, coarse to fine; None: all the same.
-        **options: further arguments of `Retrieval`, such as `geometry`.
+        **options: Further arguments of `Retrieval`, such as `geometry`.
 
     Returns:
         float64 scalar, NaN if no query counts; or (n,) with `reduction="none"`.
 
     Raises:
-        ValueError: for wrong shapes or dtypes, embeddings that are not finite, labels outside the taxonomy,
+        ValueError: For wrong shapes or dtypes, embeddings that are not finite, labels outside the taxonomy,
             an unknown relevance, an α below 0, other than L weights.
 
     Example:
@@ -83,14 +83,14 @@ def average_set_intersection(
     al. 2021; `GradedScores` has the formula). A query that shares nothing with any item is left out.
 
     Args:
-        query_embeddings, query_nodes, taxonomy, key_embeddings, key_nodes: as in `Retrieval`.
-        **options: further arguments of `Retrieval`, such as `geometry`.
+        query_embeddings, query_nodes, taxonomy, key_embeddings, key_nodes: As in `Retrieval`.
+        **options: Further arguments of `Retrieval`, such as `geometry`.
 
     Returns:
         float64 scalar, NaN if no query counts; or (n,) with `reduction="none"`.
 
     Raises:
-        ValueError: for wrong shapes or dtypes, embeddings that are not finite, labels outside the taxonomy.
+        ValueError: For wrong shapes or dtypes, embeddings that are not finite, labels outside the taxonomy.
 
     Example:
         >>> import torch
@@ -121,14 +121,14 @@ def ndcg(
     gain of Burges et al. 2005). A query that shares nothing with any item is left out of the mean.
 
     Args:
-        query_embeddings, query_nodes, taxonomy, key_embeddings, key_nodes: as in `Retrieval`.
-        **options: further arguments of `Retrieval`, such as `geometry`.
+        query_embeddings, query_nodes, taxonomy, key_embeddings, key_nodes: As in `Retrieval`.
+        **options: Further arguments of `Retrieval`, such as `geometry`.
 
     Returns:
         float64 scalar, NaN if no query counts; or (n,) with `reduction="none"`.
 
     Raises:
-        ValueError: for wrong shapes or dtypes, embeddings that are not finite, labels outside the taxonomy.
+        ValueError: For wrong shapes or dtypes, embeddings that are not finite, labels outside the taxonomy.
 
     Example:
         >>> import torch
@@ -161,14 +161,14 @@ def average_precision_at_depths(
     out of its ranking. As in the evaluation of HAPPIER (Ramzi et al. 2022).
 
     Args:
-        query_embeddings, query_nodes, taxonomy, key_embeddings, key_nodes: as in `Retrieval`.
-        **options: further arguments of `Retrieval`, such as `geometry`.
+        query_embeddings, query_nodes, taxonomy, key_embeddings, key_nodes: As in `Retrieval`.
+        **options: Further arguments of `Retrieval`, such as `geometry`.
 
     Returns:
-        depth -> float64 scalar, NaN if no query counts; or (n,) with `reduction="none"`.
+        Depth -> float64 scalar, NaN if no query counts; or (n,) with `reduction="none"`.
 
     Raises:
-        ValueError: for wrong shapes or dtypes, embeddings that are not finite, labels outside the taxonomy.
+        ValueError: For wrong shapes or dtypes, embeddings that are not finite, labels outside the taxonomy.
 
     Example:
         >>> import torch

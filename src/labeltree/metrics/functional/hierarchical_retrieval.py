@@ -30,15 +30,15 @@ def hierarchical_precision_at_k(
     similarity 1 − height/H. A query whose similarity to every item is 0 is left out of the mean.
 
     Args:
-        query_embeddings, query_nodes, taxonomy, key_embeddings, key_nodes: as in `Retrieval`.
-        ks: numbers of results to look at; above the size of the database, all of it, which gives 1.
-        **options: further arguments of `Retrieval`, such as `geometry`.
+        query_embeddings, query_nodes, taxonomy, key_embeddings, key_nodes: As in `Retrieval`.
+        ks: Numbers of results to look at; above the size of the database, all of it, which gives 1.
+        **options: Further arguments of `Retrieval`, such as `geometry`.
 
     Returns:
         k -> float64 scalar, NaN if no query counts; or (n,) with `reduction="none"`.
 
     Raises:
-        ValueError: for wrong shapes or dtypes, embeddings that are not finite, labels outside the taxonomy, a
+        ValueError: For wrong shapes or dtypes, embeddings that are not finite, labels outside the taxonomy, a
             k below 1.
 
     Example:
@@ -73,17 +73,17 @@ def average_hierarchical_precision(
     """AHP@K: the area under the curve of HP@k, k = 1 … K (Section 4 of Barz & Denzler 2019).
 
     Args:
-        query_embeddings, query_nodes, taxonomy, key_embeddings, key_nodes: as in `Retrieval`.
+        query_embeddings, query_nodes, taxonomy, key_embeddings, key_nodes: As in `Retrieval`.
         k: K, or the size of the database if that is smaller.
         rule: "mean" of HP@1 … HP@K, which gives a perfect ranking 1; or "trapezoid", the rule (1/K)·[Σ HP@k −
             (HP@1 + HP@K)/2] of the published figures, which gives a perfect ranking (K − 1)/K.
-        **options: further arguments of `Retrieval`, such as `geometry`.
+        **options: Further arguments of `Retrieval`, such as `geometry`.
 
     Returns:
         float64 scalar, NaN if no query counts; or (n,) with `reduction="none"`.
 
     Raises:
-        ValueError: for wrong shapes or dtypes, embeddings that are not finite, labels outside the taxonomy, a
+        ValueError: For wrong shapes or dtypes, embeddings that are not finite, labels outside the taxonomy, a
             k below 1, an unknown rule.
 
     Example:
@@ -120,14 +120,14 @@ def retrieval_metrics(
     Each value equals that of the function of the same name; the ranking is made once.
 
     Args:
-        query_embeddings, query_nodes, taxonomy, key_embeddings, key_nodes: as in `Retrieval`.
-        ks: the values of k for recall@k and HP@k.
+        query_embeddings, query_nodes, taxonomy, key_embeddings, key_nodes: As in `Retrieval`.
+        ks: The values of k for recall@k and HP@k.
         ahp_k: K for AHP@K and for the curve.
-        depths: depths at which recall@k, MAP@R and mAP are computed as well.
-        graded: add H-AP, ASI, NDCG and the AP at each depth, which sort whole rankings; or (n,) bool, the
+        depths: Depths at which recall@k, MAP@R and mAP are computed as well.
+        graded: Add H-AP, ASI, NDCG and the AP at each depth, which sort whole rankings; or (n,) bool, the
             queries to compute them for.
-        order: rankings that are known already, as in `Retrieval`.
-        **options: further arguments of `Retrieval`, such as `geometry`.
+        order: Rankings that are known already, as in `Retrieval`.
+        **options: Further arguments of `Retrieval`, such as `geometry`.
 
     Returns:
         float64 scalars "recall@{k}", "map@r", "map", "hp@{k}", "ahp@{ahp_k}", "ahp@{ahp_k}/trapezoid"; the
@@ -140,7 +140,7 @@ def retrieval_metrics(
         out of H-AP, ASI and NDCG), "database" (labelled items).
 
     Raises:
-        ValueError: for wrong shapes or dtypes, embeddings that are not finite, labels outside the taxonomy, a
+        ValueError: For wrong shapes or dtypes, embeddings that are not finite, labels outside the taxonomy, a
             k below 1, a depth outside the taxonomy, an `order` of another length, beside groups, or of rows
             that are not there or have no label.
 

@@ -47,20 +47,20 @@ def nearest_neighbour_labels(
         query_embeddings: (n, d) points of the geometry.
         key_embeddings: (m, d) database.
         key_labels: (m,) integers, -1 for a missing label; those rows are not in the database.
-        ks: numbers of neighbours; above the size of the database, all of it.
-        weights: weights of the votes: "softmax", "distance" or "uniform", see above.
+        ks: Numbers of neighbours; above the size of the database, all of it.
+        weights: Weights of the votes: "softmax", "distance" or "uniform", see above.
         temperature: τ, of "softmax".
-        geometry: ranks by its similarity; default `Sphere()`, the cosine.
+        geometry: Ranks by its similarity; default `Sphere()`, the cosine.
         query_groups: (n,) group of each query, such as a patient, -1 for one that stands alone: items of the
             query's own group have no vote.
         key_groups: (m,) group of each item; required with `query_groups`.
-        progress: called as ``progress("ranking", done, total)``.
+        progress: Called as `progress("ranking", done, total)`.
 
     Returns:
         k -> (n,) int64 labels; -1 where all items belong to the query's group.
 
     Raises:
-        ValueError: for wrong shapes or dtypes, embeddings that are not finite, a k below 1, unknown weights,
+        ValueError: For wrong shapes or dtypes, embeddings that are not finite, a k below 1, unknown weights,
             a temperature that is not above 0, or a database without a label.
 
     Example:

@@ -30,8 +30,8 @@ def node_rates(
     - balanced accuracy = (sensitivity + specificity) / 2.
 
     Args:
-        true_positives: number of positive samples that are predicted positive, of any shape.
-        false_positives: number of negative samples that are predicted positive.
+        true_positives: Number of positive samples that are predicted positive, of any shape.
+        false_positives: Number of negative samples that are predicted positive.
         positives: P, number of positive samples.
         negatives: N, number of negative samples.
 
@@ -81,7 +81,7 @@ def node_decision_metrics(
         positives and negatives differ between nodes if labels leave some nodes open.
 
     Raises:
-        ValueError: for wrong shapes or dtypes, entries outside the taxonomy, a labelled sample without
+        ValueError: For wrong shapes or dtypes, entries outside the taxonomy, a labelled sample without
             prediction.
 
     Example:
@@ -151,7 +151,7 @@ def node_thresholds(
         target_nodes: (n,) nodes, -1 for a missing label.
         taxonomy: a tree or a DAG.
         classes: (c,) distinct nodes that the columns stand for; default the leaves, ascending.
-        sensitivity: the sensitivity to reach on these samples, above 0 and at most 1: the greatest threshold
+        sensitivity: The sensitivity to reach on these samples, above 0 and at most 1: the greatest threshold
             that reaches it is chosen, which has the best specificity. None for Youden's index: the threshold
             with the greatest sensitivity + specificity - 1 (Youden 1950), ties go to the greatest.
 
@@ -160,7 +160,7 @@ def node_thresholds(
         sample, or no class at or below it.
 
     Raises:
-        ValueError: for wrong shapes or dtypes, entries outside the taxonomy or that are not probabilities, or
+        ValueError: For wrong shapes or dtypes, entries outside the taxonomy or that are not probabilities, or
             a sensitivity out of range.
 
     Example:
@@ -215,7 +215,7 @@ def node_metrics_at(
         for nodes without a threshold, or without positive or negative samples.
 
     Raises:
-        ValueError: for wrong shapes or dtypes, nodes outside the taxonomy, or negative probabilities.
+        ValueError: For wrong shapes or dtypes, nodes outside the taxonomy, or negative probabilities.
 
     Example:
         >>> from labeltree.taxonomy import Taxonomy

@@ -36,21 +36,21 @@ def group_probabilities(
 ) -> GroupPredictions:
     """Combine the probabilities of the samples of each group.
 
-    - ``mean``: their arithmetic mean;
-    - ``logits``: the softmax of the mean log probabilities (equal to that of the mean logits): the normalised
+    - `mean`: their arithmetic mean;
+    - `logits`: the softmax of the mean log probabilities (equal to that of the mean logits): the normalised
       geometric mean. One sample that excludes a class has more weight than in the mean;
-    - ``max``: the maximum of each class, normalised: one suspicious image is enough;
-    - ``noisy-or``: 1 − Π(1 − p), the probability that any sample shows the class if they err independently,
+    - `max`: the maximum of each class, normalised: one suspicious image is enough;
+    - `noisy-or`: 1 − Π(1 − p), the probability that any sample shows the class if they err independently,
       normalised;
-    - ``vote``: the share of samples with each class as their most probable class.
+    - `vote`: the share of samples with each class as their most probable class.
 
     Args:
         probabilities: (n, c), each 0 or more, rows summing to 1.
         groups: (n,) group of each sample; -1 is a group of its own.
-        aggregation: ``mean``, ``logits``, ``max``, ``noisy-or`` or ``vote``.
+        aggregation: `mean`, `logits`, `max`, `noisy-or` or `vote`.
 
     Raises:
-        ValueError: for wrong shapes or dtypes, rows that are not probabilities, or an unknown aggregation.
+        ValueError: For wrong shapes or dtypes, rows that are not probabilities, or an unknown aggregation.
 
     Example:
         >>> probabilities = torch.tensor([[0.5, 0.5], [0.25, 0.75], [0.9, 0.1], [0.25, 0.75]])
@@ -103,7 +103,7 @@ def group_labels(target_nodes: Tensor, groups: Tensor, taxonomy: AnyTaxonomy) ->
         (g,) int64 in the order of `group_probabilities`, -1 where no sample of a group has a label.
 
     Raises:
-        ValueError: for wrong shapes or dtypes, entries outside the taxonomy; or if samples of one group have
+        ValueError: For wrong shapes or dtypes, entries outside the taxonomy; or if samples of one group have
             labels that contradict each other: the message names the group and two of them.
 
     Example:

@@ -48,7 +48,7 @@ class NodeLabels:
         known: (k,) rows of the samples with a label below the root.
         labels: (m,) distinct labels of these samples, ascending; or (m, k) distinct sets of labels.
         label: (k,) index in `labels` of each sample's label.
-        positive: (p,) ascending keys ``node * m + label`` of the nodes that a label is positive for.
+        positive: (p,) ascending keys `node * m + label` of the nodes that a label is positive for.
         open: (o,) keys, in the same form, of the nodes that a label leaves open.
     """
 
@@ -64,7 +64,7 @@ class NodeLabels:
         """Read the labels (n,), or (n, k) with -1 for no further one, called `name` in error messages.
 
         Raises:
-            ValueError: for a wrong shape or dtype, or entries outside the taxonomy.
+            ValueError: For a wrong shape or dtype, or entries outside the taxonomy.
         """
         if target_nodes.ndim == 2:
             return cls._read_sets(name, target_nodes, taxonomy)
@@ -139,14 +139,14 @@ class Below:
 
     Args:
         classes: (c,) distinct nodes, one per column of the probabilities; None for the leaves.
-        taxonomy: the taxonomy of the classes.
+        taxonomy: The taxonomy of the classes.
 
     Attributes:
         classes: (c,) int64.
         count: (N,) number of classes at or below each node.
 
     Raises:
-        ValueError: if the classes are not distinct nodes of the taxonomy.
+        ValueError: If the classes are not distinct nodes of the taxonomy.
     """
 
     def __init__(self, classes: Tensor | None, taxonomy: AnyTaxonomy) -> None:
@@ -187,7 +187,7 @@ def node_scores(probabilities: Tensor, taxonomy: AnyTaxonomy, *, classes: Tensor
         (n, N) float64; 0 where no class lies at or below a node.
 
     Raises:
-        ValueError: for wrong shapes or dtypes, negative or infinite probabilities, classes that are not
+        ValueError: For wrong shapes or dtypes, negative or infinite probabilities, classes that are not
             distinct nodes.
 
     Example:
@@ -208,7 +208,7 @@ def check_probabilities(probabilities: Tensor, below: Below) -> FloatArray:
     """Check class probabilities (n, c) and return them as float64 columns (c, n).
 
     Raises:
-        ValueError: for a wrong shape or dtype, or an entry that is not a probability.
+        ValueError: For a wrong shape or dtype, or an entry that is not a probability.
     """
     width = len(below.classes)
     if probabilities.ndim != 2 or not probabilities.is_floating_point() or probabilities.shape[1] != width:

@@ -33,7 +33,7 @@ def node_auroc(
         below it.
 
     Raises:
-        ValueError: for wrong shapes or dtypes, nodes outside the taxonomy, or negative probabilities.
+        ValueError: For wrong shapes or dtypes, nodes outside the taxonomy, or negative probabilities.
 
     Example:
         >>> from labeltree.taxonomy import Taxonomy
@@ -52,7 +52,7 @@ def node_average_precision(
     probabilities: Tensor, target_nodes: Tensor, taxonomy: AnyTaxonomy, *, classes: Tensor | None = None
 ) -> Tensor:
     """Average precision of every node against the rest: the mean, over the node's samples, of the precision
-    among all that score at least as high (scikit-learn's ``average_precision_score``).
+    among all that score at least as high (scikit-learn's `average_precision_score`).
 
     Unlike AUROC it depends on how frequent the node is: for random scores it is about the share of its
     samples.
@@ -67,7 +67,7 @@ def node_average_precision(
         (N,) float64; NaN as for `node_auroc`.
 
     Raises:
-        ValueError: for wrong shapes or dtypes, nodes outside the taxonomy, or negative probabilities.
+        ValueError: For wrong shapes or dtypes, nodes outside the taxonomy, or negative probabilities.
 
     Example:
         >>> from labeltree.taxonomy import Taxonomy
@@ -100,7 +100,7 @@ def node_ranking_metrics(
         (N,) float64 "auroc" and "average_precision".
 
     Raises:
-        ValueError: for wrong shapes or dtypes, nodes outside the taxonomy, or negative probabilities.
+        ValueError: For wrong shapes or dtypes, nodes outside the taxonomy, or negative probabilities.
 
     Example:
         >>> from labeltree.taxonomy import Taxonomy

@@ -162,7 +162,7 @@ def _counted(
         return coo_array((np.ones(len(sample)), (node, groups[sample])), shape=shape).tocsr()
 
     def every(keys: IntArray) -> csr_array:
-        """Number of samples by node and group for the keys ``node * m + label``."""
+        """Number of samples by node and group for the keys `node * m + label`."""
         nodes, label = np.divmod(keys, m)
         by_label = coo_array((np.ones(len(keys)), (nodes, label)), shape=(labels.num_nodes, m)).tocsr()
         of_label = coo_array((np.ones(len(groups)), (labels.label, groups)), shape=(m, count)).tocsr()
@@ -182,7 +182,7 @@ def _counted(
 
 
 def _ratio(part: NDArray[Any], whole: NDArray[Any]) -> Influence:
-    """Influence on the ratio of the sums of ``part`` to the sums of ``whole``."""
+    """Influence on the ratio of the sums of `part` to the sums of `whole`."""
     total = whole.sum(axis=1, keepdims=True)
     with np.errstate(invalid="ignore", divide="ignore"):
         change = (part - part.sum(axis=1, keepdims=True) / total * whole) / total

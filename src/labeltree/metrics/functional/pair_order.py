@@ -62,12 +62,12 @@ def pair_violations(
         embeddings: (n, d) points of the geometry.
         nodes: (n,) nodes, -1 for a missing label.
         taxonomy: a tree or a DAG.
-        geometry: gives the distance, in float64; default `Sphere()`, the chord between normalised embeddings.
-        reading: see above.
+        geometry: Gives the distance, in float64; default `Sphere()`, the chord between normalised embeddings.
+        reading: See above.
         ties: "ignore", or "count" equal distances as violations.
-        max_pairs: if there are more pairs, this many are drawn at random (for "triplets": random samples that
+        max_pairs: If there are more pairs, this many are drawn at random (for "triplets": random samples that
             have about this many pairs in all, each with all of its pairs).
-        seed: seed of the random draw.
+        seed: Seed of the random draw.
         reduction: "mean", or "none" for (n,) pseudo-values, NaN where a sample has no label, whose mean is
             the share of "comparisons" and whose spread estimates its uncertainty: θ + n·∂θ/∂w_i at sample
             weights w = 1 (the infinitesimal jackknife). A single pseudo-value has no meaning.
@@ -76,7 +76,7 @@ def pair_violations(
         float64 scalar; NaN if nothing is comparable; or (n,) with `reduction="none"`.
 
     Raises:
-        ValueError: for wrong shapes or dtypes, embeddings that are not finite, labels outside the taxonomy,
+        ValueError: For wrong shapes or dtypes, embeddings that are not finite, labels outside the taxonomy,
             an unknown reading or rule for ties, or pseudo-values of another reading than "comparisons".
 
     Example:

@@ -41,15 +41,15 @@ def class_prototypes(
     Args:
         embeddings: (n, d) points of the geometry, usually those of the training split.
         nodes: (n,) nodes, -1 for a missing label.
-        taxonomy: the tree.
-        geometry: geometry of the embeddings, or its name; default `Sphere()`.
-        steps: number of fixed-point steps of a Karcher mean.
+        taxonomy: The tree.
+        geometry: Geometry of the embeddings, or its name; default `Sphere()`.
+        steps: Number of fixed-point steps of a Karcher mean.
 
     Returns:
         (num_nodes, d) float64; rows of nodes without a sample are NaN.
 
     Raises:
-        ValueError: for wrong shapes or dtypes, embeddings that are not finite, labels outside the taxonomy.
+        ValueError: For wrong shapes or dtypes, embeddings that are not finite, labels outside the taxonomy.
 
     Example:
         >>> import torch
@@ -100,10 +100,10 @@ def parent_violations(
     Args:
         embeddings: (n, d) points of the geometry, usually those of the test split.
         nodes: (n,) nodes, -1 for a missing label.
-        taxonomy: the tree.
+        taxonomy: The tree.
         prototypes: (num_nodes, d), NaN for a node without a prototype; see `class_prototypes`.
-        train: embeddings (m, d) and nodes (m,) of the samples to compute prototypes from, if none are given.
-        geometry: geometry of the embeddings and prototypes, or its name; default `Sphere()`.
+        train: Embeddings (m, d) and nodes (m,) of the samples to compute prototypes from, if none are given.
+        geometry: Geometry of the embeddings and prototypes, or its name; default `Sphere()`.
         distance: None for the distance of the geometry, or a name: "unit" (Euclidean between normalised
             vectors), "raw" (Euclidean), "cosine" (1 − cos), "poincare" (geodesic; the ball of `geometry`, or
             curvature −1).
@@ -113,7 +113,7 @@ def parent_violations(
         float64 scalar, NaN if no sample counts; or (n,) with `reduction="none"`.
 
     Raises:
-        ValueError: for wrong shapes or dtypes, embeddings that are not finite, labels outside the taxonomy,
+        ValueError: For wrong shapes or dtypes, embeddings that are not finite, labels outside the taxonomy,
             an unknown distance, or unless exactly one source of prototypes is given.
 
     Example:
@@ -225,10 +225,10 @@ def parent_order_accuracy(
     Args:
         embeddings: (n, d) points of the geometry; all arguments are as in `parent_violations`.
         nodes: (n,) nodes, -1 for a missing label.
-        taxonomy: the tree.
+        taxonomy: The tree.
         prototypes: (num_nodes, d) prototypes, or None.
         train: (m, d) and (m,) training samples, or None.
-        geometry: geometry of the embeddings, or its name; default `Sphere()`.
+        geometry: Geometry of the embeddings, or its name; default `Sphere()`.
         distance: None, "unit", "raw", "cosine" or "poincare".
         reduction: "mean" or "none".
 
@@ -236,7 +236,7 @@ def parent_order_accuracy(
         float64 scalar, NaN if no sample counts; or (n,) with `reduction="none"`.
 
     Raises:
-        ValueError: as `parent_violations`.
+        ValueError: As `parent_violations`.
 
     Example:
         >>> import torch
@@ -277,10 +277,10 @@ def parent_metrics(
     Args:
         embeddings: (n, d) points of the geometry; all arguments are as in `parent_violations`.
         nodes: (n,) nodes, -1 for a missing label.
-        taxonomy: the tree.
+        taxonomy: The tree.
         prototypes: (num_nodes, d) prototypes, or None.
         train: (m, d) and (m,) training samples, or None.
-        geometry: geometry of the embeddings, or its name; default `Sphere()`.
+        geometry: Geometry of the embeddings, or its name; default `Sphere()`.
         distance: None, "unit", "raw", "cosine" or "poincare".
 
     Returns:
@@ -289,7 +289,7 @@ def parent_metrics(
         prototype, or the only one of its depth).
 
     Raises:
-        ValueError: as `parent_violations`.
+        ValueError: As `parent_violations`.
 
     Example:
         >>> import torch

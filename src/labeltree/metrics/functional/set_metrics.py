@@ -35,7 +35,7 @@ def nearest_labels(predicted_nodes: Tensor, label_sets: Tensor, taxonomy: AnyTax
         (n,) nodes, -1 for a sample without a label.
 
     Raises:
-        ValueError: for wrong shapes or dtypes, or entries outside the taxonomy.
+        ValueError: For wrong shapes or dtypes, or entries outside the taxonomy.
 
     Example:
         >>> from labeltree.taxonomy import Taxonomy
@@ -76,7 +76,7 @@ def set_overlap(
         (n,) int64 each: |P ∩ T|, |P| and |T|.
 
     Raises:
-        ValueError: for wrong shapes or dtypes, or entries outside the taxonomy.
+        ValueError: For wrong shapes or dtypes, or entries outside the taxonomy.
 
     Example:
         >>> from labeltree.taxonomy import Taxonomy
@@ -125,17 +125,17 @@ def set_retrieval(
         taxonomy: a tree.
         keys: (m, d) what is searched; None: the other queries.
         key_sets: (m, l) labels of the keys.
-        geometry: the space of the embeddings; default the sphere. Ties are ranked in the order of the keys.
+        geometry: The space of the embeddings; default the sphere. Ties are ranked in the order of the keys.
         query_groups: (n,) groups whose members are left out of each other's results, -1 for none.
         key_groups: (m,) likewise.
 
     Returns:
-        (n,) float64 by name: ``recall@1`` and ``map@r``, NaN for a query without a relevant result;
-        ``recall@1/depth1`` …, NaN where no result is relevant at the depth.
+        (n,) float64 by name: `recall@1` and `map@r`, NaN for a query without a relevant result;
+        `recall@1/depth1` …, NaN where no result is relevant at the depth.
 
     Raises:
-        ValueError: for wrong shapes or dtypes, or entries outside the taxonomy.
-        TaxonomyError: if the taxonomy is a DAG.
+        ValueError: For wrong shapes or dtypes, or entries outside the taxonomy.
+        TaxonomyError: If the taxonomy is a DAG.
 
     Example:
         >>> from labeltree.taxonomy import Taxonomy

@@ -37,9 +37,9 @@ class HierarchicalF1(_PredictionMean):
 
     Args:
         taxonomy: a tree or a DAG.
-        include_root: whether the root is in the ancestor sets.
-        undecided: how finer predictions count for inner-node labels, "ignore" or "negative".
-        **kwargs: arguments of `torchmetrics.Metric`.
+        include_root: Whether the root is in the ancestor sets.
+        undecided: How finer predictions count for inner-node labels, "ignore" or "negative".
+        **kwargs: Arguments of `torchmetrics.Metric`.
 
     Example:
         >>> from labeltree.taxonomy import Taxonomy
@@ -71,8 +71,8 @@ class TreeAccuracy(_PredictionMean):
 
     Args:
         taxonomy: a tree or a DAG.
-        undecided: how finer predictions count for inner-node labels, "ignore" or "negative".
-        **kwargs: arguments of `torchmetrics.Metric`.
+        undecided: How finer predictions count for inner-node labels, "ignore" or "negative".
+        **kwargs: Arguments of `torchmetrics.Metric`.
 
     Example:
         >>> from labeltree.taxonomy import Taxonomy
@@ -96,8 +96,8 @@ class MistakeSeverity(_PredictionMean):
 
     Args:
         taxonomy: a tree or a DAG.
-        undecided: how finer predictions count for inner-node labels, "ignore" or "negative".
-        **kwargs: arguments of `torchmetrics.Metric`.
+        undecided: How finer predictions count for inner-node labels, "ignore" or "negative".
+        **kwargs: Arguments of `torchmetrics.Metric`.
 
     Example:
         >>> from labeltree.taxonomy import Taxonomy
@@ -119,7 +119,7 @@ class AccuracyByDepth(CollectedPredictions):
 
     Args:
         taxonomy: a tree.
-        **kwargs: arguments of `torchmetrics.Metric`.
+        **kwargs: Arguments of `torchmetrics.Metric`.
 
     Example:
         >>> from labeltree.taxonomy import Taxonomy
@@ -142,7 +142,7 @@ class NodeDecisionMetrics(CollectedPredictions):
 
     Args:
         taxonomy: a tree or a DAG.
-        **kwargs: arguments of `torchmetrics.Metric`.
+        **kwargs: Arguments of `torchmetrics.Metric`.
 
     Example:
         >>> from labeltree.taxonomy import Taxonomy

@@ -61,7 +61,7 @@ class NodeAUROC(_CollectedProbabilities):
     Args:
         taxonomy: a tree or a DAG.
         classes: (c,) distinct nodes that the columns of the probabilities stand for; default the leaves.
-        **kwargs: arguments of `torchmetrics.Metric`.
+        **kwargs: Arguments of `torchmetrics.Metric`.
 
     Example:
         >>> import torch
@@ -88,7 +88,7 @@ class NodeAveragePrecision(_CollectedProbabilities):
     Args:
         taxonomy: a tree or a DAG.
         classes: (c,) distinct nodes that the columns of the probabilities stand for; default the leaves.
-        **kwargs: arguments of `torchmetrics.Metric`.
+        **kwargs: Arguments of `torchmetrics.Metric`.
 
     Example:
         >>> import torch
@@ -118,7 +118,7 @@ class NodeMetricsAt(_CollectedProbabilities):
         thresholds: (N,) operating points, from `labeltree.metrics.functional.node_thresholds` on validation
             samples.
         classes: (c,) distinct nodes that the columns of the probabilities stand for; default the leaves.
-        **kwargs: arguments of `torchmetrics.Metric`.
+        **kwargs: Arguments of `torchmetrics.Metric`.
 
     Example:
         >>> import torch

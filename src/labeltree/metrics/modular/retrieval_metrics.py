@@ -2,7 +2,7 @@
 
 The queries are divided over the ranks. Equal similarities are ranked in the order of rank, then of arrival.
 With groups, such as patients, a sample's own group is left out of its results, too:
-``metric.update(embeddings, nodes, groups=patients)``.
+`metric.update(embeddings, nodes, groups=patients)`.
 """
 
 from __future__ import annotations
@@ -101,11 +101,11 @@ class RecallAtK(_Retrieval):
     """Recall@k for one k; see `labeltree.metrics.functional.recall_at_k`.
 
     Args:
-        taxonomy: the tree of the labels; required with `depth`.
-        k: number of results to look at.
-        depth: cut all labels to this depth first.
-        geometry: geometry of the embeddings, or its name; default the sphere.
-        **kwargs: arguments of `torchmetrics.Metric`.
+        taxonomy: The tree of the labels; required with `depth`.
+        k: Number of results to look at.
+        depth: Cut all labels to this depth first.
+        geometry: Geometry of the embeddings, or its name; default the sphere.
+        **kwargs: Arguments of `torchmetrics.Metric`.
 
     Example:
         >>> import torch
@@ -152,10 +152,10 @@ class MAPAtR(_WholeRanking):
     """MAP@R; see `labeltree.metrics.functional.map_at_r`.
 
     Args:
-        taxonomy: the tree of the labels; required with `depth`.
-        depth: cut all labels to this depth first.
-        geometry: geometry of the embeddings, or its name; default the sphere.
-        **kwargs: arguments of `torchmetrics.Metric`.
+        taxonomy: The tree of the labels; required with `depth`.
+        depth: Cut all labels to this depth first.
+        geometry: Geometry of the embeddings, or its name; default the sphere.
+        **kwargs: Arguments of `torchmetrics.Metric`.
 
     Example:
         >>> import torch
@@ -171,10 +171,10 @@ class MeanAveragePrecision(_WholeRanking):
     """mAP of whole rankings; see `labeltree.metrics.functional.mean_average_precision`.
 
     Args:
-        taxonomy: the tree of the labels; required with `depth`.
-        depth: cut all labels to this depth first.
-        geometry: geometry of the embeddings, or its name; default the sphere.
-        **kwargs: arguments of `torchmetrics.Metric`.
+        taxonomy: The tree of the labels; required with `depth`.
+        depth: Cut all labels to this depth first.
+        geometry: Geometry of the embeddings, or its name; default the sphere.
+        **kwargs: Arguments of `torchmetrics.Metric`.
 
     Example:
         >>> import torch
@@ -192,9 +192,9 @@ class HierarchicalPrecisionAtK(_Retrieval):
 
     Args:
         taxonomy: a tree or a DAG.
-        k: number of results to look at.
-        geometry: geometry of the embeddings, or its name; default the sphere.
-        **kwargs: arguments of `torchmetrics.Metric`.
+        k: Number of results to look at.
+        geometry: Geometry of the embeddings, or its name; default the sphere.
+        **kwargs: Arguments of `torchmetrics.Metric`.
 
     Example:
         >>> import torch
@@ -223,8 +223,8 @@ class AverageHierarchicalPrecision(_Retrieval):
         taxonomy: a tree or a DAG.
         k: K, the largest k of the average over HP@k.
         rule: "mean" or "trapezoid".
-        geometry: geometry of the embeddings, or its name; default the sphere.
-        **kwargs: arguments of `torchmetrics.Metric`.
+        geometry: Geometry of the embeddings, or its name; default the sphere.
+        **kwargs: Arguments of `torchmetrics.Metric`.
 
     Example:
         >>> import torch
@@ -257,9 +257,9 @@ class HAP(_Retrieval):
         taxonomy: a tree or a DAG.
         relevance: "pop" or "map".
         alpha: α of "pop".
-        weights: weights of the depths in "map", coarse to fine; None: all the same.
-        geometry: geometry of the embeddings, or its name; default the sphere.
-        **kwargs: arguments of `torchmetrics.Metric`.
+        weights: Weights of the depths in "map", coarse to fine; None: all the same.
+        geometry: Geometry of the embeddings, or its name; default the sphere.
+        **kwargs: Arguments of `torchmetrics.Metric`.
 
     Example:
         >>> import torch
@@ -300,8 +300,8 @@ class AverageSetIntersection(_Graded):
 
     Args:
         taxonomy: a tree or a DAG.
-        geometry: geometry of the embeddings, or its name; default the sphere.
-        **kwargs: arguments of `torchmetrics.Metric`.
+        geometry: Geometry of the embeddings, or its name; default the sphere.
+        **kwargs: Arguments of `torchmetrics.Metric`.
 
     Example:
         >>> import torch
@@ -322,8 +322,8 @@ class NDCG(_Graded):
 
     Args:
         taxonomy: a tree or a DAG.
-        geometry: geometry of the embeddings, or its name; default the sphere.
-        **kwargs: arguments of `torchmetrics.Metric`.
+        geometry: Geometry of the embeddings, or its name; default the sphere.
+        **kwargs: Arguments of `torchmetrics.Metric`.
 
     Example:
         >>> import torch
@@ -345,28 +345,28 @@ class RetrievalMetrics(_Retrieval):
 
     The keys of the dict:
 
-    - ``recall@{k}`` for every k of `ks`, ``map@r``, ``map``; also ``…/depth{l}`` for every l of `depths`;
-    - ``hp@{k}`` for every k of `ks`, ``ahp@{ahp_k}``, ``ahp@{ahp_k}/trapezoid``;
-    - with `graded`: ``h_ap``, ``h_ap/map``, ``asi``, ``ndcg``, and ``ap/depth{l}`` for every depth;
-    - counts: ``queries``, ``queries_without_relevant`` (both also ``…/depth{l}``), ``queries_missing_label``,
-      ``queries_without_similarity``, with `graded` ``queries_without_relatives``, and ``database``.
+    - `recall@{k}` for every k of `ks`, `map@r`, `map`; also `…/depth{l}` for every l of `depths`;
+    - `hp@{k}` for every k of `ks`, `ahp@{ahp_k}`, `ahp@{ahp_k}/trapezoid`;
+    - with `graded`: `h_ap`, `h_ap/map`, `asi`, `ndcg`, and `ap/depth{l}` for every depth;
+    - counts: `queries`, `queries_without_relevant` (both also `…/depth{l}`), `queries_missing_label`,
+      `queries_without_similarity`, with `graded` `queries_without_relatives`, and `database`.
 
     `only` chooses among them. All values, including counts, are float64 scalars, so that
-    ``self.log_dict(metric.compute())`` in a LightningModule logs them. The curve of HP@1 … HP@K is left out;
+    `self.log_dict(metric.compute())` in a LightningModule logs them. The curve of HP@1 … HP@K is left out;
     the function gives it. With fewer than `ahp_k` results, AHP is the mean over all of them.
 
     Args:
         taxonomy: a tree or a DAG.
-        ks: the values of k for recall@k and HP@k.
+        ks: The values of k for recall@k and HP@k.
         ahp_k: K for AHP@K.
-        depths: depths at which recall@k, MAP@R and mAP are computed as well.
-        graded: add H-AP, ASI, NDCG and the AP at each depth.
-        only: the keys to return; ``*`` and ``?`` stand for any text and one character. None: all.
-        geometry: geometry of the embeddings, or its name; default the sphere.
-        **kwargs: arguments of `torchmetrics.Metric`.
+        depths: Depths at which recall@k, MAP@R and mAP are computed as well.
+        graded: Add H-AP, ASI, NDCG and the AP at each depth.
+        only: The keys to return; `*` and `?` stand for any text and one character. None: all.
+        geometry: Geometry of the embeddings, or its name; default the sphere.
+        **kwargs: Arguments of `torchmetrics.Metric`.
 
     Raises:
-        ValueError: also if an entry of `only` fits no key.
+        ValueError: Also if an entry of `only` fits no key.
 
     Example:
         >>> import torch

@@ -33,13 +33,13 @@ class FunctionMetric(Metric):
     """A metric whose value is a function of the collected samples and of settings.
 
     Attributes:
-        function: the function in `labeltree.metrics.functional`, or the method of `Retrieval`.
-        key: of the metric in the catalogue, which knows the better direction; default: the function's name.
-        settings: arguments of the function by name; each is an attribute of the metric.
+        function: The function in `labeltree.metrics.functional`, or the method of `Retrieval`.
+        key: Of the metric in the catalogue, which knows the better direction; default: the function's name.
+        settings: Arguments of the function by name; each is an attribute of the metric.
 
     Args:
-        settings: arguments of the function by name.
-        **kwargs: arguments of `torchmetrics.Metric`.
+        settings: Arguments of the function by name.
+        **kwargs: Arguments of `torchmetrics.Metric`.
 
     """
 
@@ -71,9 +71,9 @@ class Collected(FunctionMetric):
     """Collects one row of each state per sample; a rank without samples takes part in the synchronisation.
 
     Args:
-        names: names of the states, besides `instances`.
-        settings: as in `FunctionMetric`.
-        **kwargs: arguments of `torchmetrics.Metric`.
+        names: Names of the states, besides `instances`.
+        settings: As in `FunctionMetric`.
+        **kwargs: Arguments of `torchmetrics.Metric`.
 
     """
 
@@ -147,8 +147,8 @@ class CollectedPredictions(Collected):
     """Collects predicted nodes and labels.
 
     Args:
-        settings: as in `FunctionMetric`, with the `taxonomy` of the nodes; checked at once.
-        **kwargs: arguments of `torchmetrics.Metric`.
+        settings: As in `FunctionMetric`, with the `taxonomy` of the nodes; checked at once.
+        **kwargs: Arguments of `torchmetrics.Metric`.
 
     """
 
@@ -176,9 +176,9 @@ class CollectedSamples(Collected):
     """Collects embeddings and nodes.
 
     Args:
-        settings: as in `FunctionMetric`; checked at once.
-        further: names of further states of a subclass, with one row per sample.
-        **kwargs: arguments of `torchmetrics.Metric`.
+        settings: As in `FunctionMetric`; checked at once.
+        further: Names of further states of a subclass, with one row per sample.
+        **kwargs: Arguments of `torchmetrics.Metric`.
 
     """
 

@@ -27,11 +27,11 @@ class ParentViolations(Collected):
     """Parent violations against given prototypes; see `labeltree.metrics.functional.parent_violations`.
 
     Args:
-        taxonomy: the tree.
+        taxonomy: The tree.
         prototypes: (num_nodes, d), see `labeltree.metrics.functional.class_prototypes`.
-        geometry: geometry of embeddings and prototypes, or its name; default the sphere.
+        geometry: Geometry of embeddings and prototypes, or its name; default the sphere.
         distance: None, "unit", "raw", "cosine" or "poincare".
-        **kwargs: arguments of `torchmetrics.Metric`.
+        **kwargs: Arguments of `torchmetrics.Metric`.
 
     Example:
         >>> import torch
@@ -103,10 +103,10 @@ class CopheneticCorrelation(CollectedSamples):
 
     Args:
         taxonomy: a tree or a DAG.
-        geometry: geometry of the embeddings, or its name; default the sphere.
-        max_pairs: largest number of pairs of classes that are drawn.
-        seed: seed of the random draw.
-        **kwargs: arguments of `torchmetrics.Metric`.
+        geometry: Geometry of the embeddings, or its name; default the sphere.
+        max_pairs: Largest number of pairs of classes that are drawn.
+        seed: Seed of the random draw.
+        **kwargs: Arguments of `torchmetrics.Metric`.
 
     Example:
         >>> import torch
@@ -140,12 +140,12 @@ class PairViolations(CollectedSamples):
 
     Args:
         taxonomy: a tree or a DAG.
-        geometry: geometry of the embeddings, or its name; default the sphere.
+        geometry: Geometry of the embeddings, or its name; default the sphere.
         reading: "comparisons", "triplets", "pairs" or "finer_pairs".
         ties: "ignore" or "count".
-        max_pairs: largest number of pairs that are drawn.
-        seed: seed of the random draw.
-        **kwargs: arguments of `torchmetrics.Metric`.
+        max_pairs: Largest number of pairs that are drawn.
+        seed: Seed of the random draw.
+        **kwargs: Arguments of `torchmetrics.Metric`.
 
     Example:
         >>> import torch
@@ -179,8 +179,8 @@ class NormalizedMutualInformation(Collected):
     """NMI of labels and clusters; see `labeltree.metrics.functional.normalized_mutual_information`.
 
     Args:
-        average: the mean of the two entropies: "arithmetic", "geometric", "min" or "max".
-        **kwargs: arguments of `torchmetrics.Metric`.
+        average: The mean of the two entropies: "arithmetic", "geometric", "min" or "max".
+        **kwargs: Arguments of `torchmetrics.Metric`.
 
     Example:
         >>> import torch

@@ -27,9 +27,9 @@ def shared_depths(taxonomy: AnyTaxonomy, u: Tensor, v: Tensor) -> Tensor:
     """Depth of the LCA of labels, in steps that all leaves take: a leaf continues itself to the last depth.
 
     Args:
-        taxonomy: the taxonomy of the labels; its `max_depth` is the last depth.
-        u: nodes, none missing.
-        v: nodes, none missing, of a shape that broadcasts with that of `u`.
+        taxonomy: The taxonomy of the labels; its `max_depth` is the last depth.
+        u: Nodes, none missing.
+        v: Nodes, none missing, of a shape that broadcasts with that of `u`.
 
     Returns:
         int64, 0 to `max_depth`.
@@ -96,11 +96,11 @@ class GradedScores:
     1/k for every later k ≤ R.
 
     Args:
-        taxonomy: defines l, see `shared_depths`.
+        taxonomy: Defines l, see `shared_depths`.
         query_nodes: (n,) int64, none missing.
         code_nodes: (c,) int64 distinct nodes, one for each code of the database.
         key_codes: (m,) code of each item.
-        left_out: the items that the rankings leave out.
+        left_out: The items that the rankings leave out.
         alpha: α ≥ 0 of "pop".
         weights: w_p ≥ 0 of "map", one for each depth, coarse to fine; None: all the same.
 

@@ -26,16 +26,16 @@ class HierarchicalPrecisionScores:
     are left out of the best ranking, too.
 
     Args:
-        taxonomy: the taxonomy that defines s.
+        taxonomy: The taxonomy that defines s.
         query_nodes: (n,) int64, none missing.
         code_nodes: (c,) int64 distinct nodes, one for each code of the database.
         key_codes: (m,) code of each item.
-        left_out: the items that the rankings leave out.
+        left_out: The items that the rankings leave out.
         k: K of `mean`, `trapezoid` and `curve`; a smaller database is read to its end.
-        ks: the k for which every query's HP@k is kept.
+        ks: The k for which every query's HP@k is kept.
 
     Attributes:
-        length: largest number of results read from each ranking.
+        length: Largest number of results read from each ranking.
         at: k -> (n,) float64 HP@k; NaN for a query whose similarity to every item is 0. For k beyond the size
             of the database, the value at its end.
         mean: (n,) float64, mean of HP@1 … HP@K.

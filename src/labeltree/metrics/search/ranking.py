@@ -48,13 +48,13 @@ class Similarities:
     Args:
         queries: (n, d) embeddings.
         keys: (m, d) embeddings of the database.
-        geometry: its `pairwise_similarity` is the score.
+        geometry: Its `pairwise_similarity` is the score.
 
     Attributes:
-        size: number of items m.
-        tiled: whether a tile of some columns gives the same numbers as whole rows; the similarity is then
+        size: Number of items m.
+        tiled: Whether a tile of some columns gives the same numbers as whole rows; the similarity is then
             also symmetric.
-        dtype: dtype of the similarities.
+        dtype: Dtype of the similarities.
 
     """
 
@@ -140,14 +140,14 @@ def ranked_chunks(
         keys: (m, d) embeddings of the database; None ranks the queries against each other and leaves each
             query out of its own ranking, by its row and not by its similarity, so that exact duplicates of it
             stay in.
-        left_out: the rows of `keys` that are left out of each query's ranking; None leaves out none, or with
+        left_out: The rows of `keys` that are left out of each query's ranking; None leaves out none, or with
             `keys` None each query's own row.
-        geometry: its `pairwise_similarity` is the score.
-        top: number of best items to return; None for all.
-        chunk_rows: number of queries in a chunk; None: a chunk has about 4 million similarities.
-        watch: called before the rankings of float32 scores on the CPU with the chunk's queries and their
+        geometry: Its `pairwise_similarity` is the score.
+        top: Number of best items to return; None for all.
+        chunk_rows: Number of queries in a chunk; None: a chunk has about 4 million similarities.
+        watch: Called before the rankings of float32 scores on the CPU with the chunk's queries and their
             similarities to the whole database, (b, m).
-        progress: called after every chunk with the number of finished pairs and of all pairs.
+        progress: Called after every chunk with the number of finished pairs and of all pairs.
 
     Yields:
         `RankedChunk` with `order` of shape (b, min(top, m)), where m is the size of the database minus the

@@ -31,16 +31,16 @@ class RelevanceScores:
         query_classes: (n,) int64.
         code_classes: (c,) int64 class of each code of the database.
         key_codes: (m,) code of each item.
-        left_out: the items that the rankings leave out, such as the query itself; they are not relevant.
+        left_out: The items that the rankings leave out, such as the query itself; they are not relevant.
 
     Attributes:
-        query_classes, code_classes: as given, but renumbered without gaps; -1 stays.
+        query_classes, code_classes: As given, but renumbered without gaps; -1 stays.
         first: (n,) int64 rank of the first relevant result, from 1; 0 if the ranking has none.
         average_precision: (n,) float64, NaN without a relevant item; correct only if rankings were complete.
         precision_at_r: (n,) float64 AP@R, NaN without a relevant item; correct if rankings reach rank R.
         relevant: (n,) int64 number of relevant items R in the database.
         counted: (n,) bool, queries that have a class.
-        skips: whether any item has class -1.
+        skips: Whether any item has class -1.
 
     """
 
@@ -95,7 +95,7 @@ class RelevanceScores:
         Args:
             rows: (b,) queries.
             counts: (b,) number of relevant results of each query.
-            ranks: ranks of these results, from 1, ascending, query after query.
+            ranks: Ranks of these results, from 1, ascending, query after query.
 
         """
         present = np.flatnonzero(counts)
@@ -133,7 +133,7 @@ class RelevantRanks:
     than that of a relevant item; only the items in its own bucket are sorted.
 
     Args:
-        scores: the scores to fill, for one or several kinds of labels, none of which skips items.
+        scores: The scores to fill, for one or several kinds of labels, none of which skips items.
         key_codes: (m,) codes of the items, as in `scores`.
 
     """

@@ -24,14 +24,14 @@ class LeftOut:
         items: (m,) int64 number of each item, at least 0.
 
     Attributes:
-        numbers: as given.
-        items: as given; of `outside` nothing more than the number of items.
+        numbers: As given.
+        items: As given; of `outside` nothing more than the number of items.
         counts: (n,) int64 number of items that each query leaves out.
-        single: whether no query leaves out more than one item.
-        fewest: the smallest of `counts`; a `subset` keeps the value of all queries.
-        alike: whether all queries leave out the same number of items; a `subset` keeps the value of all
+        single: Whether no query leaves out more than one item.
+        fewest: The smallest of `counts`; a `subset` keeps the value of all queries.
+        alike: Whether all queries leave out the same number of items; a `subset` keeps the value of all
             queries.
-        own: whether each query leaves out itself and nothing else.
+        own: Whether each query leaves out itself and nothing else.
 
     """
 
@@ -146,16 +146,16 @@ def groups_of(name: str, groups: Tensor, nodes: Tensor) -> Integers:
 def leaves_group_out(choice: LeaveGroupOut, nodes: Tensor, groups: Tensor | None) -> bool:
     """Whether a search leaves out the samples of the query's own group.
 
-    ``auto`` leaves them out, except if groups and labels coincide: if all samples of a group have one label
+    `auto` leaves them out, except if groups and labels coincide: if all samples of a group have one label
     and no label occurs in two groups, as with photographs of products, there would be nothing else to find.
 
     Args:
-        choice: ``auto``, ``always`` or ``never``.
+        choice: `auto`, `always` or `never`.
         nodes: (n,) labels of all samples, not only of those that are searched; -1 where missing.
         groups: (n,) groups of the samples, -1 for a sample without a group; None without groups.
 
     Raises:
-        ValueError: for an unknown choice.
+        ValueError: For an unknown choice.
 
     Example:
         >>> patients, items = torch.tensor([7, 7, 8, 8]), torch.tensor([3, 3, 5, 5])

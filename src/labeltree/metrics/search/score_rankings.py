@@ -41,17 +41,17 @@ class Search:
 
     Attributes:
         takes_part: (n,) bool, rows that are queries; the attributes below hold only these rows.
-        queries: embeddings of the queries.
-        keys: embeddings of the database; None when leaving one out.
-        query_nodes: labels of the queries; all labels are on the CPU.
-        key_nodes: labels of the database; the labels of the queries when leaving one out.
+        queries: Embeddings of the queries.
+        keys: Embeddings of the database; None when leaving one out.
+        query_nodes: Labels of the queries; all labels are on the CPU.
+        key_nodes: Labels of the database; the labels of the queries when leaving one out.
         code_nodes: (c,) the distinct labels of the database.
         key_codes: (m,) int32 index of each item's label in `code_nodes`.
-        left_out: the items left out of each query's ranking; None if there are none.
-        all_labelled: whether every query and item has a label.
+        left_out: The items left out of each query's ranking; None if there are none.
+        all_labelled: Whether every query and item has a label.
 
     Raises:
-        ValueError: for wrong shapes or dtypes, embeddings that are not finite, or key embeddings without key
+        ValueError: For wrong shapes or dtypes, embeddings that are not finite, or key embeddings without key
             nodes or the reverse.
 
     """
@@ -151,9 +151,9 @@ def _merge(rows: NDArray[np.int64], by_row: Iterable[Tensor], sums: Iterable[Ten
     """Merge the results of all ranks, in place.
 
     Args:
-        rows: the rows of this rank.
-        by_row: tensors (n, …) that are correct at `rows`; each row belongs to one rank.
-        sums: tensors to be summed over ranks.
+        rows: The rows of this rank.
+        by_row: Tensors (n, …) that are correct at `rows`; each row belongs to one rank.
+        sums: Tensors to be summed over ranks.
 
     """
     mine = torch.from_numpy(rows)
@@ -187,17 +187,17 @@ def score_rankings(
     """Rank the database for every query and fill the scores.
 
     Args:
-        search: queries and database.
-        relevance: scores to fill, for one or several kinds of labels.
-        hierarchical: hierarchical scores to fill; they read as many results as they need.
-        graded: graded scores to fill; they read all results.
-        geometry: geometry of the embeddings, or its name; default `Sphere()`.
-        reach: number of results that `relevance` reads; None for all.
-        queries: the queries to rank the database for; None: all of them.
+        search: Queries and database.
+        relevance: Scores to fill, for one or several kinds of labels.
+        hierarchical: Hierarchical scores to fill; they read as many results as they need.
+        graded: Graded scores to fill; they read all results.
+        geometry: Geometry of the embeddings, or its name; default `Sphere()`.
+        reach: Number of results that `relevance` reads; None for all.
+        queries: The queries to rank the database for; None: all of them.
         order: (n, w) the rankings of all queries, where they are known; what follows a query's last result is
             not read. None: they are made.
-        shard: divide the queries over the ranks of `torch.distributed`.
-        progress: see `ranked_chunks`.
+        shard: Divide the queries over the ranks of `torch.distributed`.
+        progress: See `ranked_chunks`.
 
     """
     rows = np.arange(len(search.queries)) if queries is None else queries

@@ -40,7 +40,7 @@ def falling_order(
 
     Args:
         scores: (b, m).
-        last: rows (ascending) and columns of entries that come last in their row whatever their score.
+        last: Rows (ascending) and columns of entries that come last in their row whatever their score.
 
     Returns:
         (b, m) int64.
@@ -84,9 +84,9 @@ class TopkCandidates:
 
     Args:
         bound: (b,) bound of each row, b at most 65,536.
-        wanted: number of results wanted for each row.
-        limit: with more candidates than this, none is kept.
-        left_out: the columns that each row leaves out.
+        wanted: Number of results wanted for each row.
+        limit: With more candidates than this, none is kept.
+        left_out: The columns that each row leaves out.
 
     """
 

@@ -40,11 +40,11 @@ class SmallTextEncoder(TextEncoder):
     `forward`: if a view drops a word, its neighbours form a bigram.
 
     Args:
-        dropout: dropout probability of the mean vector and of the hidden layer.
+        dropout: Dropout probability of the mean vector and of the hidden layer.
 
     Attributes:
-        buckets: number of token ids of words.
-        most_words: largest number of words of a text that are read.
+        buckets: Number of token ids of words.
+        most_words: Largest number of words of a text that are read.
 
     Example:
         >>> from labeltree.models import build_encoder

@@ -21,10 +21,10 @@ class TokenizedTexts(NamedTuple):
     """The tokens of n texts, one text after the other.
 
     Attributes:
-        ids: ids of the tokens, int32.
-        words: number of the word in its text that each token belongs to, int32; -1 for tokens that the
+        ids: Ids of the tokens, int32.
+        words: Number of the word in its text that each token belongs to, int32; -1 for tokens that the
             encoder adds itself.
-        offsets: index of each text's first token, and the number of tokens, ``(n + 1,)`` int64.
+        offsets: Index of each text's first token, and the number of tokens, `(n + 1,)` int64.
     """
 
     ids: Array
@@ -36,8 +36,8 @@ class TextEncoder(Encoder):
     """A text encoder: `forward` maps tokens (b, t) to features (b, feature_dim).
 
     Args:
-        name: see `Encoder`.
-        feature_dim: see `Encoder`.
+        name: See `Encoder`.
+        feature_dim: See `Encoder`.
     """
 
     modality: Modality = "text"
@@ -48,11 +48,11 @@ class TextEncoder(Encoder):
 
         Args:
             texts: n texts; a text may be empty.
-            max_length: largest number of tokens of a text, which is truncated at the end; None = the maximum
+            max_length: Largest number of tokens of a text, which is truncated at the end; None = the maximum
                 of the encoder, which is never exceeded.
 
         Raises:
-            ValueError: an entry is not a text, or `max_length` leaves no room for a word.
+            ValueError: An entry is not a text, or `max_length` leaves no room for a word.
         """
 
     @abstractmethod

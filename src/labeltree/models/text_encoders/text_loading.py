@@ -40,15 +40,15 @@ def load_text_encoder(name: str, model: str, pretrained: bool) -> TransformerEnc
     No code of a model is run: weights are read from safetensors only, and code is never loaded.
 
     Args:
-        name: name of the encoder; "text:hf-hub:OWNER/NAME@COMMIT" is one of the hub.
-        model: folder of a model of sentence-transformers or transformers, unless it is one of the hub. The
+        name: Name of the encoder; "text:hf-hub:OWNER/NAME@COMMIT" is one of the hub.
+        model: Folder of a model of sentence-transformers or transformers, unless it is one of the hub. The
             latter library's get the mean over their tokens.
-        pretrained: load its weights; otherwise the same architecture has random weights.
+        pretrained: Load its weights; otherwise the same architecture has random weights.
 
     Raises:
         ImportError: sentence-transformers is not installed.
-        DataError: there is no such model, it cannot be had, or its weights are not in safetensors.
-        ValueError: the model is not a transformer for texts.
+        DataError: There is no such model, it cannot be had, or its weights are not in safetensors.
+        ValueError: The model is not a transformer for texts.
     """
     if not model:
         raise ValueError(f"encoder is {name!r}; the name or the folder of a model must follow")
@@ -180,6 +180,6 @@ def minilm(channels: int, image_size: int) -> Encoder:
     """The architecture of all-MiniLM-L6-v2 (Wang et al. 2020, MiniLM) with random weights.
 
     Raises:
-        DataError: the package has not been downloaded; its vocabulary is always needed.
+        DataError: The package has not been downloaded; its vocabulary is always needed.
     """
     return load_text_encoder(_MINILM, str(need_weights(_MINILM)), pretrained=False)

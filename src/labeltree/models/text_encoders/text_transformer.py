@@ -34,12 +34,12 @@ class TransformerEncoder(TextEncoder):
     """A transformer with the pooling, projection and normalisation of its authors.
 
     Args:
-        name: see `Encoder`.
-        transformer: maps token ids and attention mask to token vectors.
-        after: modules of sentence-transformers that map token vectors to a text vector.
-        tokenizer: tokenizer of the transformer.
-        max_length: largest number of tokens of a text.
-        prompt: text to put before every text.
+        name: See `Encoder`.
+        transformer: Maps token ids and attention mask to token vectors.
+        after: Modules of sentence-transformers that map token vectors to a text vector.
+        tokenizer: Tokenizer of the transformer.
+        max_length: Largest number of tokens of a text.
+        prompt: Text to put before every text.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class TransformerEncoder(TextEncoder):
         return features
 
     def save_config(self, folder: Path) -> None:
-        """Write the configurations of the transformer and of what comes after it, and ``tokenizer.json``."""
+        """Write the configurations of the transformer and of what comes after it, and `tokenizer.json`."""
         with quiet_transformers():
             config: Any = self.transformer.config
             config.save_pretrained(folder)

@@ -25,13 +25,13 @@ def bounded_sum_kernel(
 
     Args:
         x: `(pad_x, D)` vectors as in `statistics_kernel`; `factor_x` `(pad_x,)` their inverse norms over τ.
-        labels_x: as there, with what follows up to `run_end`.
+        labels_x: As there, with what follows up to `run_end`.
         member: `(R + 1,)` int32, the terms that sum over a relation: bit t for term t.
         offset: `(terms, pad_x)`; `least` likewise, the pair loss from which on a pair has its own.
-        total_of: with what follows `(splits, terms, pad_x)`: the sum of losses that pairs have of their own,
+        total_of: With what follows `(splits, terms, pad_x)`: the sum of losses that pairs have of their own,
             the number of these pairs, the number of pairs held at the bound.
-        span: tiles that a program walks over, unless MIXED.
-        MIXED: as in `statistics_kernel`.
+        span: Tiles that a program walks over, unless MIXED.
+        MIXED: As in `statistics_kernel`.
     """
     i, part, t = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     rows = i * T + tl.arange(0, T)
@@ -105,13 +105,13 @@ def bounded_gradient_kernel(
     """Gradients with respect to unit vectors x: Σ_k slope_ik·y_k/|y_k|.
 
     Args:
-        x: with what follows up to `member` as in `bounded_sum_kernel`.
-        offset_x: with what follows `(terms, pad_x)` and `(terms, pad_y)`: offset, the least loss that a pair
+        x: With what follows up to `member` as in `bounded_sum_kernel`.
+        offset_x: With what follows `(terms, pad_x)` and `(terms, pad_y)`: offset, the least loss that a pair
             has of its own, and the gradient of the term's sum times −1/τ.
         out: `(splits, pad_x, D)`.
-        F: flags: 16 the row's tables count, 32 the column's.
-        HALF: slopes are rounded to bfloat16.
-        MIXED: as there.
+        F: Flags: 16 the row's tables count, 32 the column's.
+        HALF: Slopes are rounded to bfloat16.
+        MIXED: As there.
     """
     i, part = tl.program_id(0), tl.program_id(1)
     rows = i * T + tl.arange(0, T)

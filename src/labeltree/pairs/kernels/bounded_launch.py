@@ -111,7 +111,7 @@ def _gradient(work: _Work, tables: tuple[Tensor, Tensor, Tensor], flags: int) ->
     """The gradient of unit vectors: if the row's tables count of the queries walked over, else of the keys.
 
     Args:
-        work: the pairs and their terms.
+        work: The pairs and their terms.
         tables: `(n, T)` offset, least loss of its own and slope of every query.
         flags: `ROW`, `COLUMN` or both.
     """

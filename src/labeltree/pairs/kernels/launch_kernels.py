@@ -69,13 +69,13 @@ class Settings:
     """How a kernel runs.
 
     Attributes:
-        tile: rows and columns of a tile.
+        tile: Rows and columns of a tile.
         width: d, padded to a power of two.
-        dtype: dtype of the factors of products, which are accumulated in float32.
-        precision: precision of float32 products: `"ieee"`, unless `torch.set_float32_matmul_precision` asks
+        dtype: Dtype of the factors of products, which are accumulated in float32.
+        precision: Precision of float32 products: `"ieee"`, unless `torch.set_float32_matmul_precision` asks
             for less.
-        num_warps: warps of a program.
-        num_stages: number of tiles being loaded at a time.
+        num_warps: Warps of a program.
+        num_stages: Number of tiles being loaded at a time.
     """
 
     tile: int
@@ -156,16 +156,16 @@ class Pairs:
     """The pairs of one or two batches, as input of kernels.
 
     Attributes:
-        relation: relation of the queries that are walked over.
-        queries: labels of the queries, sorted; with a shard, only of its rows.
-        keys: the labels of all keys, likewise.
-        tiles: the relation of each tile of these pairs.
-        of_queries: vectors of the queries; empty if only labels count.
-        of_keys: vectors of the keys, likewise.
-        how: settings of the kernel.
-        d: width of the vectors before padding.
-        alike: whether queries and keys are one batch.
-        shard: the rows of such a batch that this rank walks over; None: all.
+        relation: Relation of the queries that are walked over.
+        queries: Labels of the queries, sorted; with a shard, only of its rows.
+        keys: The labels of all keys, likewise.
+        tiles: The relation of each tile of these pairs.
+        of_queries: Vectors of the queries; empty if only labels count.
+        of_keys: Vectors of the keys, likewise.
+        how: Settings of the kernel.
+        d: Width of the vectors before padding.
+        alike: Whether queries and keys are one batch.
+        shard: The rows of such a batch that this rank walks over; None: all.
     """
 
     relation: PairRelation
@@ -228,10 +228,10 @@ def pairs_of(
     """The pairs of a relation.
 
     Args:
-        relation: as in `pair_statistics`.
-        given: the queries and the keys as given; None: only labels count.
-        unit: unit vectors of the queries and the keys, in float32.
-        tile: rows and columns of a tile, or None.
+        relation: As in `pair_statistics`.
+        given: The queries and the keys as given; None: only labels count.
+        unit: Unit vectors of the queries and the keys, in float32.
+        tile: Rows and columns of a tile, or None.
     """
     alike = are_alike(relation) and (given is None or given[0] is given[1])
     if given is None or unit is None:

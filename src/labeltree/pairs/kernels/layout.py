@@ -20,7 +20,7 @@ class Side:
     """One side of the pairs, sorted by label and then by instance, padded to whole blocks.
 
     Attributes:
-        rows: labels in their original order.
+        rows: Labels in their original order.
         order: `(n,)` the row at each place.
         labels: `(L + 5, n_pad)` int32: the path; the depth at which it stops changing, −1 where the label
             is missing; the label's depth; a number of the instance, which grows with the places, −1 for

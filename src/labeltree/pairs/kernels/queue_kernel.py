@@ -23,11 +23,11 @@ def attention_kernel(
 
     Args:
         x: `(pad_x, D)` queries; `inverse_x` `(pad_x,)` what makes logits of x·y/|y|.
-        labels_x: see `Side`; y, inverse_y and labels_y are those of the n_y keys.
+        labels_x: See `Side`; y, inverse_y and labels_y are those of the n_y keys.
         member: `(sets, R + 1)` int32, the relations that take part.
-        peak_of: with what follows `(splits, sets, pad_x)`: max a, Σp.
+        peak_of: With what follows `(splits, sets, pad_x)`: max a, Σp.
         pulled_of: `(splits, sets, pad_x, D)` Σ p·y/|y|.
-        span: tiles that a program walks over.
+        span: Tiles that a program walks over.
     """
     i, part, t = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     rows = i * T + tl.arange(0, T)

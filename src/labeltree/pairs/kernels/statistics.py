@@ -187,10 +187,10 @@ class _Weights:
     """Weights of pairs in the gradient, by query and relation `(n, R)`.
 
     Attributes:
-        weight: weight of the exponential.
+        weight: Weight of the exponential.
         denominator: log₂ of what divides it, unless that is in the weight already.
-        slope: slope of the sum.
-        flags: flags of `gradient_kernel`.
+        slope: Slope of the sum.
+        flags: Flags of `gradient_kernel`.
     """
 
     weight: Tensor

@@ -36,10 +36,10 @@ def _seen(
 
     Args:
         cos: `(T, U)` cosines but for the norms of the rows.
-        mask: the cosines that count, if MASKED.
+        mask: The cosines that count, if MASKED.
         scale: `(T,)` factor that makes logits to the base 2 of them.
         index: `(U,)` number of each key.
-        F: flags: 1 lse, 2 sum, 4 least, 8 the logits are so small that their sum needs no maximum.
+        F: Flags: 1 lse, 2 sum, 4 least, 8 the logits are so small that their sum needs no maximum.
     """
     if F & 1:
         x = cos * scale[:, None]
@@ -106,15 +106,15 @@ def statistics_kernel(
 
     Args:
         x: `(pad_x, D)` vectors, sorted and filled up with zeros; `inverse_x` `(pad_x,)` their inverse norms.
-        labels_x: see `Side`; y, inverse_y and labels_y are the same of the keys, of which there are n_y.
-        tile_code: with `run_end` see `Tiles`.
+        labels_x: See `Side`; y, inverse_y and labels_y are the same of the keys, of which there are n_y.
+        tile_code: With `run_end` see `Tiles`.
         scale: `(R,)` ω(r)/τ·log₂e.
-        peak_of: with what follows `(splits, R, pad_x)`, of each relation: greatest logit, sum of
+        peak_of: With what follows `(splits, R, pad_x)`, of each relation: greatest logit, sum of
             exponentials, sum of cosines, least cosine and its key, count; at first those of no pairs. Cosines
             lack the norm of the row; what is not wanted is not touched.
-        span: tiles that a program walks over, unless MIXED.
-        F: see `_seen`.
-        MIXED: the tiles of several relations alone, of which programs of a block take turns; otherwise all
+        span: Tiles that a program walks over, unless MIXED.
+        F: See `_seen`.
+        MIXED: The tiles of several relations alone, of which programs of a block take turns; otherwise all
             others. Apart, as the former need more registers than leave room for many of the latter.
     """
     i, part = tl.program_id(0), tl.program_id(1)
@@ -209,15 +209,15 @@ def gradient_kernel(
     """Gradients with respect to unit vectors x, times τ: Σ_k slope_ik·y_k/|y_k|.
 
     Args:
-        x: with what follows up to `scale` as in `statistics_kernel`.
-        A_x: with what follows `(R, pad_x)` and `(R, pad_y)`: weight of the exponential of a pair with such a
+        x: With what follows up to `scale` as in `statistics_kernel`.
+        A_x: With what follows `(R, pad_x)` and `(R, pad_y)`: weight of the exponential of a pair with such a
             row, logarithm to base 2 of its denominator, gradient of the sum.
         out: `(splits, pad_x, D)`.
-        F: flags: 1 lse, 2 sum, 8 A has the denominators in it and E is not used, 16 the row's tables count,
+        F: Flags: 1 lse, 2 sum, 8 A has the denominators in it and E is not used, 16 the row's tables count,
             32 the column's tables count.
-        HALF: slopes are rounded to bfloat16.
-        span: as there.
-        MIXED: as there.
+        HALF: Slopes are rounded to bfloat16.
+        span: As there.
+        MIXED: As there.
     """
     i, part = tl.program_id(0), tl.program_id(1)
     rows = i * T + tl.arange(0, T)

@@ -29,11 +29,11 @@ class BoundedSum:
     Its gradient is that of the similarities alone; in offset_it it is `kept`, in bound_t `held`.
 
     Attributes:
-        kept: after the forward, `(n, T)` number of pairs with their own loss, in the order of the batch.
-        held: likewise, number of pairs with the bound.
+        kept: After the forward, `(n, T)` number of pairs with their own loss, in the order of the batch.
+        held: Likewise, number of pairs with the bound.
 
     Args:
-        grid: the tiles.
+        grid: The tiles.
         temperature: τ.
         members: `(T, R)` bool.
         offset: `(n, T)`, in the order of the batch; arbitrary for rows without members.

@@ -44,19 +44,19 @@ class Contrast:
         least_it = min of s_ik over the positives, +∞ without any; without gradient
 
     Attributes:
-        attracted: after the forward, `(n, T)` Σ_k positive_t(r_ik), in the order of the batch.
-        normaliser: likewise, Σ_k normaliser_t(r_ik).
-        least: likewise, the least similarities; only if requested.
+        attracted: After the forward, `(n, T)` Σ_k positive_t(r_ik), in the order of the batch.
+        normaliser: Likewise, Σ_k normaliser_t(r_ik).
+        least: Likewise, the least similarities; only if requested.
 
     Args:
-        grid: the tiles.
-        dtype: dtype of the embeddings.
+        grid: The tiles.
+        dtype: Dtype of the embeddings.
         temperature: τ.
         positive: `(T, R)`.
         normaliser: `(T, R)`.
         member: `(T, R)` bool.
         scale: `(R,)` ω, or None.
-        least: whether the least similarities are wanted rather than `total`.
+        least: Whether the least similarities are wanted rather than `total`.
     """
 
     def __init__(

@@ -178,10 +178,10 @@ class _RunningLse:
     no error in common, which is what rounding a log-sum-exp of large similarities would give a whole row.
 
     Args:
-        n: number of rows.
-        size: number R of relations.
-        dtype: dtype of the similarities.
-        device: their device.
+        n: Number of rows.
+        size: Number R of relations.
+        dtype: Dtype of the similarities.
+        device: Their device.
     """
 
     def __init__(self, n: int, size: int, dtype: torch.dtype, device: torch.device) -> None:
@@ -212,9 +212,9 @@ class _Slopes:
         scale: `(R,)` ω, or None.
         lse: `(n, R)`, in float64.
         index: `(n, R)` indices of the least similar keys.
-        grads: gradients of the fields of `PairStatistics`, in their order.
-        pair_weight: as in `pair_statistics`.
-        dtype: dtype of the similarities.
+        grads: Gradients of the fields of `PairStatistics`, in their order.
+        pair_weight: As in `pair_statistics`.
+        dtype: Dtype of the similarities.
     """
 
     def __init__(

@@ -59,13 +59,13 @@ class Tile:
     """One tile `(b, c)` of the pairs.
 
     Attributes:
-        at: number of the tile.
-        rows: slice of the grid's rows.
-        cols: slice of all sorted rows.
-        both: whether the tile also stands for its mirror image across the diagonal.
-        code: the one relation of all its pairs, or −1.
-        row_labels: labels of the rows.
-        col_labels: labels of the columns.
+        at: Number of the tile.
+        rows: Slice of the grid's rows.
+        cols: Slice of all sorted rows.
+        both: Whether the tile also stands for its mirror image across the diagonal.
+        code: The one relation of all its pairs, or −1.
+        row_labels: Labels of the rows.
+        col_labels: Labels of the columns.
         selves: `(2, s)` places of rows with themselves.
         views: `(2, v)` places of views of one sample.
         view_codes: `(v,)` their codes.
@@ -91,9 +91,9 @@ class Tile:
         """Values `(b, c)` from those of pairs of labels `(B, C)`; 0 of a row with itself.
 
         Args:
-            entries: values of pairs of labels.
-            of_views: values of pairs of views of one sample, `(v,)` or a number.
-            name: name of the `scratch` memory to use.
+            entries: Values of pairs of labels.
+            of_views: Values of pairs of views of one sample, `(v,)` or a number.
+            name: Name of the `scratch` memory to use.
         """
         rows, cols = self.row_labels.of_row, self.col_labels.of_row
         if cols is not None:  # selecting rows is fast
@@ -123,14 +123,14 @@ class Grid:
     differ, all beyond it do.
 
     Args:
-        relation: relation of a batch with itself.
-        side: rows and columns of a tile.
+        relation: Relation of a batch with itself.
+        side: Rows and columns of a tile.
 
     Attributes:
         order: `(n,)` the row of the batch at each place.
-        labels: labels of the rows, in that order.
-        relation: relation of the rows, in that order.
-        shard: places `(m,)` of this rank's rows, ascending; None: all rows.
+        labels: Labels of the rows, in that order.
+        relation: Relation of the rows, in that order.
+        shard: Places `(m,)` of this rank's rows, ascending; None: all rows.
     """
 
     def __init__(self, relation: PairRelation, side: int) -> None:
@@ -423,8 +423,8 @@ def scratch(name: str, shape: tuple[int, ...], like: Tensor) -> Tensor:
     A fresh megabyte costs as much time as the arithmetic on it.
 
     Args:
-        name: name of the use; tensors needed at the same time need different names.
-        shape: shape of the tensor.
+        name: Name of the use; tensors needed at the same time need different names.
+        shape: Shape of the tensor.
         like: a tensor with the device and dtype.
     """
     dtype, size = like.dtype, math.prod(shape)

@@ -89,7 +89,7 @@ def nearest_chords(points: Tensor, prototypes: Tensor, groups: list[slice], own:
     Args:
         points: `(n, d)`, of any length.
         prototypes: `(m, d)`, likewise; no gradient.
-        groups: the columns of each group.
+        groups: The columns of each group.
         own: `(n, G)` the column of the own prototype in each.
     """
     chords: Tensor = _Chords.apply(points, prototypes, groups, own)

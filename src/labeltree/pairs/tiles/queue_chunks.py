@@ -30,8 +30,8 @@ class Chunk:
         of_query: `(b,)` the group of each query.
         of_key: `(c,)` the group of each key.
         some: `(P, g)` bool, queries that have a relation in the set to any of the keys.
-        met: per set, whether there is such a query.
-        mixed: per set, whether one of them has such a relation to some of the keys, but not to all.
+        met: Per set, whether there is such a query.
+        mixed: Per set, whether one of them has such a relation to some of the keys, but not to all.
     """
 
     keys: Tensor
@@ -75,10 +75,10 @@ def queue_chunks(relation: PairRelation, rows: slice, sets: Tensor, size: int) -
     key itself, come last; their groups are single queries and keys.
 
     Args:
-        relation: relation of every query to every stored key, R codes.
-        rows: the queries, counted from 0 in a chunk.
+        relation: Relation of every query to every stored key, R codes.
+        rows: The queries, counted from 0 in a chunk.
         sets: `(P, R)` bool, sets of relations; an excluded pair is in none.
-        size: largest number of keys in a chunk.
+        size: Largest number of keys in a chunk.
     """
     by_label, by_pair = _split(relation, rows)
     sets = torch.cat([sets, sets.new_zeros(len(sets), 1)], dim=1)

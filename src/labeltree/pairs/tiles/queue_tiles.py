@@ -89,7 +89,7 @@ class _Met:
         pull: `(b,)` Σ_j z'_ij·(s_ij − s_i0).
         entropy: `(b,)` see `QueueContrast`.
         nearest: `(b, d)` Σ_j z'_ij·h_j, where the nearest candidates alone are targets; else empty.
-        tiles: the first tiles, kept for the backward.
+        tiles: The first tiles, kept for the backward.
     """
 
     top: Tensor
@@ -106,8 +106,8 @@ class _Tile:
     """Some queries and a chunk of stored keys.
 
     Attributes:
-        rows: the r queries.
-        parts: of every set that is met: its number; the rows that meet it, counted within the r, None being
+        rows: The r queries.
+        parts: Of every set that is met: its number; the rows that meet it, counted within the r, None being
             all; exponentials `(r, c)` of similarities less `top`, 0 for keys that are not in it; `top (r,)`.
     """
 
@@ -150,12 +150,12 @@ class _Walk:
         z: `(b, d)` normalised queries.
         near: `(b, d)` their unit keys.
         stored: `(m, d)` the queue.
-        relation: relation of every query to every stored key.
+        relation: Relation of every query to every stored key.
         sets: `(2 + T, R)`, see `_sets`.
         scale: 1/τ0.
         sharpness: 1/τ of the targets; ∞: the nearest candidates alone.
-        tile: queries and stored keys of a tile.
-        keep: bytes of tiles to keep for the backward.
+        tile: Queries and stored keys of a tile.
+        keep: Bytes of tiles to keep for the backward.
     """
 
     z: Tensor
@@ -280,8 +280,8 @@ class _Block:
     """A block of queries.
 
     Attributes:
-        rows: slice of all queries.
-        within: slice of the queries that are processed together.
+        rows: Slice of all queries.
+        within: Slice of the queries that are processed together.
         z: `(r, d)` queries over τ0 and log 2.
         near: `(r, d)` their keys over τ and log 2.
     """

@@ -52,7 +52,7 @@ class _Work:
     """The data that depend on the labels only.
 
     Attributes:
-        sets: the denominators.
+        sets: The denominators.
         omega: `(n, n)` scale of each pair, or None.
         flat: `(P,)` the pairs that any term attracts, i·n + k, ascending.
         transposed: `(P,)` the same pairs the other way round.
@@ -139,7 +139,7 @@ class _LabelPairs:
     """The codes of a batch with itself: those of its distinct labels, and those of views of one sample.
 
     Args:
-        relation: relation of a batch with itself.
+        relation: Relation of a batch with itself.
 
     Attributes:
         codes: `(C, C)` of the distinct labels with each other.
@@ -148,7 +148,7 @@ class _LabelPairs:
         views: `(2, P)` rows of views of one sample: every pair, and then every pair the other way round.
         view_labels: `(P,)` their codes as labels.
         view_codes: `(P,)` their codes as views.
-        size: number R of codes.
+        size: Number R of codes.
     """
 
     def __init__(self, relation: PairRelation) -> None:
@@ -202,7 +202,7 @@ class _PairSets:
     """The pairs in the denominator of each term; mostly all pairs, in all of them.
 
     Args:
-        pairs: the label pairs of a batch.
+        pairs: The label pairs of a batch.
         members: `(T, R)` bool, the relations in the denominator of each term.
 
     Attributes:
@@ -261,7 +261,7 @@ class _Term:
     Args:
         at: `(P,)` their places in the list of all positives.
         row: `(P,)` their anchors, ascending.
-        n: number of rows.
+        n: Number of rows.
 
     Attributes:
         number: `(n,)` how many each row has.
@@ -285,9 +285,9 @@ class _BoundedWork:
     """The data that depend on the labels only.
 
     Attributes:
-        sets: the denominators.
+        sets: The denominators.
         flat: `(P,)` the positives of any term, i·n + k, ascending.
-        terms: the pairs of each term.
+        terms: The pairs of each term.
         number: `(T, n)` how many positives each row has.
     """
 

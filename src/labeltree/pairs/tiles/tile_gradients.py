@@ -25,10 +25,10 @@ class TileGradients:
     Args:
         queries: `(n, d)`.
         keys: `(m, d)`.
-        geometry: as in `pair_similarity`.
-        similarity: likewise.
-        temperature: likewise.
-        shard: as in `PairRelation`.
+        geometry: As in `pair_similarity`.
+        similarity: Likewise.
+        temperature: Likewise.
+        shard: As in `PairRelation`.
     """
 
     def __init__(

@@ -47,10 +47,10 @@ def walk(z: Tensor, grid: Grid, loss: TileLoss, keep: int) -> tuple[Tensor, ...]
     """The results of a loss over all pairs of a batch `z (n, d)`, in the order of the batch; differentiable.
 
     Args:
-        z: the embeddings, in the order of the batch.
-        grid: the tiles.
-        loss: the loss.
-        keep: bytes of tiles that are kept for the backward rather than computed again.
+        z: The embeddings, in the order of the batch.
+        grid: The tiles.
+        loss: The loss.
+        keep: Bytes of tiles that are kept for the backward rather than computed again.
     """
     if not (z.requires_grad and torch.is_grad_enabled()) or 10 * keep < 2 * len(z) ** 2:
         keep = 0  # keeping a small part of all tiles is not worth the memory

@@ -51,15 +51,15 @@ class WeightedContrast:
     """A `TileLoss`: log Σ_k exp(s_ik) and Σ_k w_ik·s_ik of every row.
 
     Attributes:
-        weight: after the forward, `(n,)` Σ_k w_ik, in the order of the batch.
-        positives: likewise, the number of pairs with a weight above 0.
+        weight: After the forward, `(n,)` Σ_k w_ik, in the order of the batch.
+        positives: Likewise, the number of pairs with a weight above 0.
 
     Args:
-        grid: the grid of `rows_by_kind`.
-        relation: the relation of the kinds.
-        dtype: dtype of the embeddings.
+        grid: The grid of `rows_by_kind`.
+        relation: The relation of the kinds.
+        dtype: Dtype of the embeddings.
         temperature: τ.
-        unknown_competes: whether pairs of unknown relation count in the denominator.
+        unknown_competes: Whether pairs of unknown relation count in the denominator.
     """
 
     def __init__(

@@ -44,12 +44,12 @@ class DotRow:
     """A row of a dot chart or difference chart: its labels, and a mark for each method.
 
     Attributes:
-        label: label in plain words.
-        detail: smaller text below the label.
-        values: one value per method; NaN where undefined.
-        bounds: the ends of each value's interval; optional.
-        texts: the values as text; by default in percent.
-        sure: whether each difference is significant; the others are drawn as open marks.
+        label: Label in plain words.
+        detail: Smaller text below the label.
+        values: One value per method; NaN where undefined.
+        bounds: The ends of each value's interval; optional.
+        texts: The values as text; by default in percent.
+        sure: Whether each difference is significant; the others are drawn as open marks.
     """
 
     label: str
@@ -61,7 +61,7 @@ class DotRow:
 
 
 def method_mark(style: int) -> Markup:
-    """The marker of a method for a legend; ``style`` is the index of the method."""
+    """The marker of a method for a legend; `style` is the index of the method."""
     return legend_mark(SHAPES[style % len(SHAPES)], css=f"dot m{style % STYLES}")
 
 
@@ -69,7 +69,7 @@ def for_screens(draw: Callable[[bool], Markup]) -> Markup:
     """A chart drawn twice, for wide and for narrow screens; the style sheet shows one of the two.
 
     Args:
-        draw: called with True to draw for a narrow screen, with False for a wide one.
+        draw: Called with True to draw for a narrow screen, with False for a wide one.
     """
     return Markup('<div class="on-wide">{}</div><div class="on-narrow">{}</div>').format(
         draw(False), draw(True)
@@ -169,11 +169,11 @@ def difference_chart(
     """Draw differences to a baseline around its line: filled where significant, else open.
 
     Args:
-        rows: one row per metric, with ``texts`` and ``sure``; values above 0 are better than the baseline.
-        methods: names of the methods that are compared with the baseline; the baseline has style 0.
-        baseline: name of the baseline.
-        title: text alternative of the chart, for screen readers.
-        narrow: draw the labels above the marks, for a narrow screen.
+        rows: One row per metric, with `texts` and `sure`; values above 0 are better than the baseline.
+        methods: Names of the methods that are compared with the baseline; the baseline has style 0.
+        baseline: Name of the baseline.
+        title: Text alternative of the chart, for screen readers.
+        narrow: Draw the labels above the marks, for a narrow screen.
     """
     ends = [v for row in rows for v in (*row.values, *(e for b in row.bounds for e in b)) if math.isfinite(v)]
     reach = max((abs(v) for v in ends), default=0.0) or 0.01
@@ -283,7 +283,7 @@ def sparkline(
 
 
 def _spread(places: Sequence[float], gap: float, low: float, high: float) -> list[float]:
-    """Move places apart to at least ``gap``, keeping their order and staying between ``low`` and ``high``.
+    """Move places apart to at least `gap`, keeping their order and staying between `low` and `high`.
 
     There must be room for all places. Places that touch are moved as one block, centred on their mean.
     """
@@ -302,13 +302,13 @@ def _spread(places: Sequence[float], gap: float, low: float, high: float) -> lis
 
 
 def _wrap(text: str, limit: int) -> list[str]:
-    """A text in at most two lines of at most ``limit`` characters, broken between words."""
+    """A text in at most two lines of at most `limit` characters, broken between words."""
     lines = textwrap.wrap(text, limit) or [""]
     return [lines[0], clip(" ".join(lines[1:]), limit)] if len(lines) > 1 else lines
 
 
 def clip(text: str, limit: int) -> str:
-    """Shorten a text to ``limit`` characters, with an ellipsis where something is missing."""
+    """Shorten a text to `limit` characters, with an ellipsis where something is missing."""
     return text if len(text) <= limit else text[: limit - 1].rstrip(" ,") + "…"
 
 
@@ -321,8 +321,8 @@ class Band:
     """A line of a band chart.
 
     Attributes:
-        name: name in the legend.
-        values: mean and spread at each place; None where nothing was measured.
+        name: Name in the legend.
+        values: Mean and spread at each place; None where nothing was measured.
         constant: True for a single value that does not depend on the place; drawn dashed, without marks.
     """
 
@@ -391,13 +391,13 @@ def cell_chart(
     """Draw a grid of numbers, shaded by their size, with a frame around the best.
 
     Args:
-        values: one row per entry of ``down`` with one number per entry of ``across``; None = not measured.
-        down: labels of the rows.
-        across: labels of the columns.
-        title: title of the chart.
-        x_label: label of the column axis.
-        y_label: label of the row axis.
-        larger_is_better: whether the largest number is the best, or the smallest; None: none is, and none is
+        values: One row per entry of `down` with one number per entry of `across`; None = not measured.
+        down: Labels of the rows.
+        across: Labels of the columns.
+        title: Title of the chart.
+        x_label: Label of the column axis.
+        y_label: Label of the row axis.
+        larger_is_better: Whether the largest number is the best, or the smallest; None: none is, and none is
             framed. Nor is one if all numbers are equal.
     """
     drawing = Drawing(_WIDTH, _HEIGHT, title)

@@ -35,12 +35,12 @@ class Disk:
     """A tree in the Poincaré disk of radius 1.
 
     Attributes:
-        nodes: the drawn nodes in node order, without nodes whose samples all belong to one child.
-        places: ``(len(nodes), 2)`` positions of the node means.
-        labels: ``(m,)`` labels of the drawn samples.
-        points: ``(m, 2)`` positions of the drawn samples.
-        agreement: correlation between drawn and true (ball) distances of nodes; NaN with fewer than 3 nodes.
-        left_out: number of nodes that have samples but are not drawn.
+        nodes: The drawn nodes in node order, without nodes whose samples all belong to one child.
+        places: `(len(nodes), 2)` positions of the node means.
+        labels: `(m,)` labels of the drawn samples.
+        points: `(m, 2)` positions of the drawn samples.
+        agreement: Correlation between drawn and true (ball) distances of nodes; NaN with fewer than 3 nodes.
+        left_out: Number of nodes that have samples but are not drawn.
     """
 
     nodes: list[int]
@@ -62,12 +62,12 @@ def lay_out(
     squares). The layout does not use the tree: branches that are apart in the drawing are apart in the ball.
 
     Args:
-        reading: embeddings in the Poincaré ball.
-        rows: ``(n,)`` labelled rows whose means are drawn.
-        shown: ``(m,)`` rows that are drawn as points.
-        nodes: labels of all rows of the table.
-        taxonomy: taxonomy of the labels.
-        limit: maximum number of nodes to draw; nodes with more samples come first.
+        reading: Embeddings in the Poincaré ball.
+        rows: `(n,)` labelled rows whose means are drawn.
+        shown: `(m,)` rows that are drawn as points.
+        nodes: Labels of all rows of the table.
+        taxonomy: Taxonomy of the labels.
+        limit: Maximum number of nodes to draw; nodes with more samples come first.
     """
     ball = reading.geometry
     if not isinstance(ball, PoincareBall):
@@ -117,7 +117,7 @@ def _project_to_disk(distance: Array, angles: Array) -> Array:
 
 
 def _distance(a: Array, b: Array, angle: Array) -> Array:
-    """Distance of two points ``a`` and ``b`` away from the centre, by the hyperbolic law of cosines."""
+    """Distance of two points `a` and `b` away from the centre, by the hyperbolic law of cosines."""
     half = np.sin(angle / 2) ** 2  # cosh(a − b) + 2 sinh a sinh b sin²(θ/2): no difference of large numbers
     return np.asarray(np.arccosh(np.maximum(np.cosh(a - b) + 2 * np.sinh(a) * np.sinh(b) * half, 1.0)))
 
@@ -142,9 +142,9 @@ def _fit(far: Array, apart: Array, angles: Array) -> Array:
 
 
 def _best_angles(far: Array, far_nodes: Array, angles: Array, apart: Array, now: float = 0.0) -> Array:
-    """The angle of each point at which its distances to the nodes fit best, points fitted singly: ``(m,)``.
+    """The angle of each point at which its distances to the nodes fit best, points fitted singly: `(m,)`.
 
-    Candidates are `_ANGLES` equal steps from ``now``, so that a well-placed point does not move.
+    Candidates are `_ANGLES` equal steps from `now`, so that a well-placed point does not move.
     """
     candidates = now + 2 * math.pi * np.arange(_ANGLES) / _ANGLES
     if not len(far_nodes):
@@ -202,7 +202,7 @@ def geodesic(p: Array, q: Array) -> str:
     """SVG path data of the geodesic of the unit disk between two points p and q, in drawing units.
 
     It is an arc of the circle through p and q that meets the rim at right angles: its centre c solves
-    ``2 p·c = 1 + |p|²`` and ``2 q·c = 1 + |q|²``. A geodesic through the disk's centre is a straight line.
+    `2 p·c = 1 + |p|²` and `2 q·c = 1 + |q|²`. A geodesic through the disk's centre is a straight line.
     """
     (x1, y1), (x2, y2) = _page_place(p), _page_place(q)
     cross = float(p[0] * q[1] - p[1] * q[0])

@@ -29,7 +29,7 @@ _UNKNOWN = (math.nan, math.nan)
 
 
 def depth_figure(result: EvaluationResult, taxonomy: Taxonomy, nodes: Tensor) -> dict[str, Any]:
-    """The chart and the table of accuracy by depth; ``nodes`` are the labels of the test samples."""
+    """The chart and the table of accuracy by depth; `nodes` are the labels of the test samples."""
     labels = taxonomy.paths[nodes]
     names = NodeNames(taxonomy)
     details = []
@@ -114,8 +114,8 @@ def depth_chart(results: Mapping[str, Sequence[EvaluationResult]], order: Sequen
     """The linear probe's accuracy at every depth; None without any values.
 
     Args:
-        results: method → the results of its runs; several are averaged, and then have no intervals.
-        order: all methods, each with the style of its place.
+        results: Method → the results of its runs; several are averaged, and then have no intervals.
+        order: All methods, each with the style of its place.
     """
     methods = {}
     for name in order:
@@ -130,8 +130,8 @@ def curve_chart(results: Mapping[str, Sequence[EvaluationResult]], order: Sequen
     """HP@k with the first representation, the features if there are any; None without any values.
 
     Args:
-        results: as for `depth_chart`.
-        order: as for `depth_chart`.
+        results: As for `depth_chart`.
+        order: As for `depth_chart`.
     """
     lines = []
     for style, name in enumerate(order):

@@ -28,9 +28,9 @@ class Plane:
     """Points in the plane.
 
     Attributes:
-        points: ``(m, 2)`` float64.
-        nodes: ``(m,)`` their labels.
-        method: how they were projected, in words.
+        points: `(m, 2)` float64.
+        nodes: `(m,)` their labels.
+        method: How they were projected, in words.
     """
 
     points: Array
@@ -42,11 +42,11 @@ def project(reading: Reading, rows: Tensor, nodes: Tensor, *, method: str = "t-S
     """Project the vectors of a representation to the plane, the same way for the same input.
 
     Args:
-        reading: what to project; of the Poincaré ball, the tangent space at the centre.
-        rows: ``(m,)`` the rows to project.
-        nodes: ``(m,)`` their labels.
-        method: ``t-SNE`` or ``PCA``; fewer than 30 samples always get PCA.
-        seed: of t-SNE.
+        reading: What to project; of the Poincaré ball, the tangent space at the centre.
+        rows: `(m,)` the rows to project.
+        nodes: `(m,)` their labels.
+        method: `t-SNE` or `PCA`; fewer than 30 samples always get PCA.
+        seed: Of t-SNE.
     """
     check_choice("method", method, ("t-SNE", "PCA"))
     points, geometry = reading.vectors[rows], reading.representation.geometry
@@ -67,7 +67,7 @@ def project(reading: Reading, rows: Tensor, nodes: Tensor, *, method: str = "t-S
 
 
 def principal_axes(vectors: Array) -> tuple[Array, Array]:
-    """The two directions along which vectors ``(n, d)`` are longest, ``(2, d)``, and all singular values.
+    """The two directions along which vectors `(n, d)` are longest, `(2, d)`, and all singular values.
 
     The entries of each direction sum to 0 or more, since a singular vector has no sign of its own.
     """
@@ -126,7 +126,7 @@ def draw_samples(
     radius: float,
     css: str,
 ) -> None:
-    """Draw a mark for each sample, grouped by label: ``nodes`` (m,), ``points`` (m, 2) on the page."""
+    """Draw a mark for each sample, grouped by label: `nodes` (m,), `points` (m, 2) on the page."""
     for node in torch.unique(nodes).tolist():
         name, shape = names.full(node), colours.shape(node)
         with drawing.group(name, css=css, fill=colours.colour(node), data_name=name):
@@ -137,7 +137,7 @@ def draw_samples(
 def _label_places(
     nodes: Tensor, x: Array, y: Array, taxonomy: Taxonomy, limit: int = 24
 ) -> dict[int, tuple[float, float]]:
-    """Where to write names: of the finest depth with at most ``limit`` nodes, among their points."""
+    """Where to write names: of the finest depth with at most `limit` nodes, among their points."""
     for depth in range(taxonomy.max_depth, 0, -1):
         groups = taxonomy.paths[nodes, depth - 1]
         if len(torch.unique(groups[groups > 0])) <= limit or depth == 1:

@@ -18,8 +18,8 @@ class NodeNames:
     """Short and full names of nodes; a short name that several nodes share is prefixed by its parent's.
 
     Args:
-        taxonomy: the tree.
-        root: what to call the root.
+        taxonomy: The tree.
+        root: What to call the root.
     """
 
     def __init__(self, taxonomy: Taxonomy, root: str = "the whole tree") -> None:
@@ -82,8 +82,8 @@ class TreeColours:
     grey.
 
     Args:
-        taxonomy: the tree.
-        nodes: ``(n,)`` labels of the samples that are shown.
+        taxonomy: The tree.
+        nodes: `(n,)` labels of the samples that are shown.
     """
 
     def __init__(self, taxonomy: Taxonomy, nodes: Tensor) -> None:

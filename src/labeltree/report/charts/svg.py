@@ -32,7 +32,7 @@ COLOURS = {
     "m6": ("#5b4bb0", "#a79cf0"),
     "m7": ("#7a4a2b", "#d09a78"),
 }
-"""Colours of pages and charts, in light and in dark mode; ``m0`` and so on are those of methods."""
+"""Colours of pages and charts, in light and in dark mode; `m0` and so on are those of methods."""
 
 STYLES = 8
 """Number of method colours; shapes repeat after another number, so that 24 methods are distinct."""
@@ -42,10 +42,10 @@ class Drawing:
     """An SVG drawing that grows by one element a call; every text and attribute is escaped.
 
     Args:
-        width: of the drawing in its own units; it scales with the page.
-        height: likewise.
-        title: what it shows, for screen readers.
-        css: class of the drawing.
+        width: Of the drawing in its own units; it scales with the page.
+        height: Likewise.
+        title: What it shows, for screen readers.
+        css: Class of the drawing.
     """
 
     def __init__(self, width: float, height: float, title: str, css: str = "chart") -> None:
@@ -56,7 +56,7 @@ class Drawing:
         ]
 
     def add(self, tag: str, text: str | None = None, **attributes: float | str | None) -> Drawing:
-        """Add an element; underscores in attribute names become hyphens, ``css`` becomes ``class``."""
+        """Add an element; underscores in attribute names become hyphens, `css` becomes `class`."""
         self._parts.append(_element(tag, text, attributes))
         return self
 
@@ -70,7 +70,7 @@ class Drawing:
 
     @contextmanager
     def group(self, title: str, **attributes: float | str | None) -> Iterator[None]:
-        """Put what is added inside the ``with`` block into a group whose tooltip is ``title``."""
+        """Put what is added inside the `with` block into a group whose tooltip is `title`."""
         self._parts.append(Markup("<g{}><title>{}</title>").format(_attributes(attributes), title))
         yield
         self._parts.append(Markup("</g>"))
@@ -87,7 +87,7 @@ def text_width(text: str, size: float) -> float:
 
 
 def marker(shape: str, x: float, y: float, r: float) -> str:
-    """Path data of a marker of radius about ``r``; all shapes have about the same area."""
+    """Path data of a marker of radius about `r`; all shapes have about the same area."""
     if shape == "square":
         return _polygon(x, y, 0.88 * r, [(-1, -1), (1, -1), (1, 1), (-1, 1)])
     if shape == "triangle":

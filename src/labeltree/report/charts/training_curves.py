@@ -24,7 +24,7 @@ def history_groups(rows: Sequence[Mapping[str, float]]) -> list[tuple[str, list[
     """Headings, each with a chart for every quantity that training recorded and that changed.
 
     Args:
-        rows: one per epoch, from `labeltree.runs.RunFolder.read_history`.
+        rows: One per epoch, from `labeltree.runs.RunFolder.read_history`.
     """
     columns = list(dict.fromkeys(key for row in rows for key in row if key not in _NOT_CHARTED))
     first = float(rows[0].get("epoch", 0)) + 1 if rows else 1.0  # people count from one
@@ -71,7 +71,7 @@ def trained_with(entries: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[t
     A continuation lists only what changed.
 
     Args:
-        entries: from `labeltree.runs.RunFolder.read_versions`.
+        entries: From `labeltree.runs.RunFolder.read_versions`.
     """
     sections = []
     before: Mapping[str, Any] = {}

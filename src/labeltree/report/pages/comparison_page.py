@@ -70,10 +70,10 @@ def comparison_page(
     """The page as a string of HTML; deterministic.
 
     Args:
-        comparison: result of `labeltree.evaluation.compare`.
-        results: for each method, the results of its runs or of one run, for the charts of HP@k and accuracy
+        comparison: Result of `labeltree.evaluation.compare`.
+        results: For each method, the results of its runs or of one run, for the charts of HP@k and accuracy
             by depth on each run's own test samples; several runs are averaged. Missing methods are left out.
-        title: title of the page.
+        title: Title of the page.
     """
     given = {n: [r] if isinstance(r, EvaluationResult) else list(r) for n, r in (results or {}).items()}
     others = [name for name in comparison.methods if name != comparison.baseline]
@@ -109,7 +109,7 @@ def write_comparison_page(
     """Write the page as one HTML file, atomically; see `comparison_page`.
 
     Returns:
-        the path of the file.
+        The path of the file.
     """
     write_text(path, comparison_page(comparison, results, title=title))
     return Path(path)
@@ -178,10 +178,10 @@ class DifferenceCell:
     """The difference of one method from the baseline at one branch, its bar, and its significance.
 
     Attributes:
-        text: the difference as text.
-        ends: the ends of its interval as text.
-        verdict: ``better``, ``worse``, ``not sure`` or ``neither``.
-        share: length of the bar relative to the largest difference, 0 to 1.
+        text: The difference as text.
+        ends: The ends of its interval as text.
+        verdict: `better`, `worse`, `not sure` or `neither`.
+        share: Length of the bar relative to the largest difference, 0 to 1.
         right: True if the bar points to the right: the method is better.
     """
 
@@ -194,7 +194,7 @@ class DifferenceCell:
 
 @dataclass
 class DifferenceNode:
-    """A branch or class with its parts; ``open`` if the tree is small or holds a significant difference."""
+    """A branch or class with its parts; `open` if the tree is small or holds a significant difference."""
 
     name: str
     path: str
@@ -211,10 +211,10 @@ def difference_tree(
     """The coarsest branches compared by one metric, with all branches inside them.
 
     Args:
-        comparison: comparison with strata of the kind ``subtree``.
-        metric: the metric to show.
-        role: role of the metric.
-        most_open: with more rows than this, only branches with a significant difference inside are unfolded.
+        comparison: Comparison with strata of the kind `subtree`.
+        metric: The metric to show.
+        role: Role of the metric.
+        most_open: With more rows than this, only branches with a significant difference inside are unfolded.
     """
     entries = [
         entry

@@ -40,7 +40,7 @@ class Notes:
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell of a table; ``mark`` follows the text."""
+    """A cell of a table; `mark` follows the text."""
 
     text: str
     bold: bool = False
@@ -49,7 +49,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """A table whose first column is text; the others are numbers unless ``words``."""
+    """A table whose first column is text; the others are numbers unless `words`."""
 
     header: list[str]
     rows: list[list[Cell]] = field(default_factory=list)
@@ -69,7 +69,7 @@ Block = Heading | Text | Notes | Table | Figure
 
 
 def to_markdown(blocks: Sequence[Block], figures: str = "figures") -> str:
-    """The document as Markdown; figures are files in the folder ``figures``."""
+    """The document as Markdown; figures are files in the folder `figures`."""
     return "\n\n".join(_markdown_block(block, figures) for block in blocks) + "\n"
 
 

@@ -82,7 +82,7 @@ class PromisePanel:
 
 
 def group_word(recipe: Mapping[str, Any] | None, column: str | None = None) -> str:
-    """What a group is called: the column that the groups of a table or of a run come from, else ``group``."""
+    """What a group is called: the column that the groups of a table or of a run come from, else `group`."""
     table = (recipe or {}).get("table")
     if column is None and isinstance(table, Mapping):
         column = table.get("group_column")
@@ -104,14 +104,14 @@ def tested_sentence(
     """How many samples, of how many groups, lesions and classes were tested.
 
     Args:
-        result: of the evaluation.
-        table: the table that was evaluated.
-        rows: ``(t,)`` rows that were tested.
-        taxonomy: of its labels.
-        sample: what a sample is called.
-        group: what a group is called.
-        alone: whether nothing before it names classes and branches.
-        searched: ``(q,)`` rows that are queries of retrieval, mentioned if they are more than those tested.
+        result: Of the evaluation.
+        table: The table that was evaluated.
+        rows: `(t,)` rows that were tested.
+        taxonomy: Of its labels.
+        sample: What a sample is called.
+        group: What a group is called.
+        alone: Whether nothing before it names classes and branches.
+        searched: `(q,)` rows that are queries of retrieval, mentioned if they are more than those tested.
     """
     of = []
     per = _units_of(result)
@@ -136,7 +136,7 @@ def tested_sentence(
 
 
 def _count_groups(groups: Tensor) -> int:
-    """Number of groups of samples ``(m,)``; each −1 is a group of its own."""
+    """Number of groups of samples `(m,)`; each −1 is a group of its own."""
     return len(torch.unique(groups[groups >= 0])) + int((groups < 0).sum())
 
 
@@ -163,7 +163,7 @@ def question_panels(result: EvaluationResult, sample: str, group: str = "group")
 
 
 def _units_of(result: EvaluationResult) -> str:
-    """What is a case of the protocol ``node-scores``: ``sample``, ``group``, or an attribute."""
+    """What is a case of the protocol `node-scores`: `sample`, `group`, or an attribute."""
     return str(result.settings.options.get("node-scores", {}).get("per", "sample"))
 
 
@@ -242,7 +242,7 @@ def _warnings(name: str, numbers: Sequence[int | None], unit: str) -> list[str]:
 
 
 def promise_sentence(result: EvaluationResult) -> str:
-    """Whether answers hold the truth as often as was promised; empty without the protocol ``decisions``."""
+    """Whether answers hold the truth as often as was promised; empty without the protocol `decisions`."""
     promise = _promise(result)
     if promise is None:
         return ""

@@ -51,14 +51,14 @@ def write_report(
     """Write the report as one HTML file, atomically.
 
     Args:
-        result: as for `render_report`.
-        table: as for `render_report`.
-        taxonomy: as for `render_report`.
-        path: of the file.
-        **options: those of `render_report`.
+        result: As for `render_report`.
+        table: As for `render_report`.
+        taxonomy: As for `render_report`.
+        path: Of the file.
+        **options: Those of `render_report`.
 
     Returns:
-        the path of the file.
+        The path of the file.
     """
     write_text(path, render_report(result, table, taxonomy, **options))
     return Path(path)
@@ -83,24 +83,24 @@ def render_report(
     """The report as a string of HTML: the same for the same input.
 
     Args:
-        result: of `labeltree.evaluation.evaluate`. If it has outcomes, what every branch and class is taken
+        result: Of `labeltree.evaluation.evaluate`. If it has outcomes, what every branch and class is taken
             for and the samples that show a confusion come from them; otherwise from the most frequent
             confusions in the result.
-        table: the table that was evaluated.
-        taxonomy: the one it was evaluated with.
-        images: from ``(m,)`` instances to ``(m, c, h, w)`` uint8 images; without, searches show names.
-        texts: from ``(m,)`` instances to their texts, likewise.
-        visible: ``(n,)`` bool, the rows of the table whose images and texts can be had; None = all.
-        title: of the page.
+        table: The table that was evaluated.
+        taxonomy: The one it was evaluated with.
+        images: From `(m,)` instances to `(m, c, h, w)` uint8 images; without, searches show names.
+        texts: From `(m,)` instances to their texts, likewise.
+        visible: `(n,)` bool, the rows of the table whose images and texts can be had; None = all.
+        title: Of the page.
         history: a row for each epoch, from `RunFolder.read_history`.
-        recipe: the settings of the run, nested or flat.
-        group_column: the column of a table that its groups come from; None: that of the recipe.
-        trained: the versions and devices of each part of the training, from `RunFolder.read_versions`.
-        projection: ``t-SNE`` or ``PCA``.
-        max_points: the largest number of samples to project.
+        recipe: The settings of the run, nested or flat.
+        group_column: The column of a table that its groups come from; None: that of the recipe.
+        trained: The versions and devices of each part of the training, from `RunFolder.read_versions`.
+        projection: `t-SNE` or `PCA`.
+        max_points: The largest number of samples to project.
 
     Raises:
-        DataError: if the table is not the one that the result comes from.
+        DataError: If the table is not the one that the result comes from.
     """
     sample = "image" if images is not None else "text" if texts is not None else "sample"
     samples, group = f"{sample}s", group_word(recipe, group_column)
@@ -214,7 +214,7 @@ def render_report(
 
 
 def _flat(content: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Nested settings as ``a.b`` and value, without open or empty ones."""
+    """Nested settings as `a.b` and value, without open or empty ones."""
     for key, value in content.items():
         if isinstance(value, Mapping) and value:
             yield from _flat(value, f"{prefix}{key}.")

@@ -70,13 +70,13 @@ def search_page(
     """The page as a string of HTML: one file that works offline.
 
     Args:
-        answers: queries with their hits.
-        taxonomy: of the labels.
-        title: of the page.
-        about: sentences on what was searched and how.
-        pictures: from ids of samples to pictures as data URIs, as far as there are any; without, the texts
+        answers: Queries with their hits.
+        taxonomy: Of the labels.
+        title: Of the page.
+        about: Sentences on what was searched and how.
+        pictures: From ids of samples to pictures as data URIs, as far as there are any; without, the texts
             or the labels of the samples are shown.
-        queries: pictures of queries, by name.
+        queries: Pictures of queries, by name.
     """
     names = NodeNames(taxonomy)
     ids = list(dict.fromkeys(one for answer in answers if answer.hits for one in answer.hits.ids))

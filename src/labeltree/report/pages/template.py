@@ -30,11 +30,11 @@ def render_page(
     """A page as one HTML file that works offline; all content is escaped.
 
     Args:
-        kind: ``report``, ``comparison``, ``study`` or ``wall``; its template has this name.
-        title: of the page.
-        script: of the page, the only one that is allowed to run.
-        filters: further filters of the template.
-        content: the variables of the template; none may be missing.
+        kind: `report`, `comparison`, `study` or `wall`; its template has this name.
+        title: Of the page.
+        script: Of the page, the only one that is allowed to run.
+        filters: Further filters of the template.
+        content: The variables of the template; none may be missing.
     """
     page = _templates(filters or {}).get_template(f"{kind}.html")
     return page.render(kind=kind, title=title, script=script, policy=_policy(script), **content) + "\n"

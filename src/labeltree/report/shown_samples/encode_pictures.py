@@ -23,10 +23,10 @@ class ShownSamples:
     """The samples of a table as a page can show them.
 
     Attributes:
-        table: gives labels, names and instances.
-        images: from ``(m,)`` instances to ``(m, c, h, w)`` uint8 images; None for no pictures.
-        texts: from ``(m,)`` instances to their texts; None for none.
-        visible: ``(n,)`` bool, the rows whose images and texts can be had; None = all.
+        table: Gives labels, names and instances.
+        images: From `(m,)` instances to `(m, c, h, w)` uint8 images; None for no pictures.
+        texts: From `(m,)` instances to their texts; None for none.
+        visible: `(n,)` bool, the rows whose images and texts can be had; None = all.
     """
 
     table: EmbeddingTable
@@ -56,13 +56,13 @@ def fetch(
     """The samples of rows of a table, in one call.
 
     Args:
-        rows: of the table.
-        instances: of all rows of the table; None where a row's instance is its number.
-        samples: from ``(m,)`` instances to the samples.
-        what: what to call them.
+        rows: Of the table.
+        instances: Of all rows of the table; None where a row's instance is its number.
+        samples: From `(m,)` instances to the samples.
+        what: What to call them.
 
     Raises:
-        ValueError: if their number is wrong.
+        ValueError: If their number is wrong.
     """
     if not rows:
         return {}
@@ -74,7 +74,7 @@ def fetch(
 
 
 def picture(image: Tensor, largest: int = 160) -> str:
-    """Encode a ``(c, h, w)`` uint8 image as a data URI, no side of it longer than ``largest``."""
+    """Encode a `(c, h, w)` uint8 image as a data URI, no side of it longer than `largest`."""
     if image.ndim != 3 or image.dtype != torch.uint8 or image.shape[0] not in (1, 3):
         raise ValueError(
             f"an image must be uint8 of shape (1 or 3, h, w), got {image.dtype} of shape {tuple(image.shape)}"

@@ -33,12 +33,12 @@ class Explained:
     """A test sample, its answer, and the steps that lead to it.
 
     Attributes:
-        row: its row in the table.
-        kind: ``wrong``, ``coarse`` or ``right``.
-        answer: the answered node.
-        likely: the most probable class.
-        probability: of the most probable class.
-        steps: with the nearest training samples.
+        row: Its row in the table.
+        kind: `wrong`, `coarse` or `right`.
+        answer: The answered node.
+        likely: The most probable class.
+        probability: Of the most probable class.
+        steps: With the nearest training samples.
     """
 
     row: int
@@ -54,9 +54,9 @@ class Explanation:
     """Samples to explain, and the rows of the table that their neighbours' rows refer to.
 
     Attributes:
-        samples: the explained samples.
-        training: ``(m,)`` rows of the training samples.
-        promised: whether the answers keep a promise; otherwise they are the most probable classes.
+        samples: The explained samples.
+        training: `(m,)` rows of the training samples.
+        promised: Whether the answers keep a promise; otherwise they are the most probable classes.
     """
 
     samples: list[Explained]
@@ -73,10 +73,10 @@ def explain_samples(
     on; without any, they are the most probable classes. At most 2,000 test samples are considered.
 
     Args:
-        result: of the evaluation, with its classifiers.
-        table: the table that was evaluated.
-        chosen: its rows by use.
-        taxonomy: of its labels.
+        result: Of the evaluation, with its classifiers.
+        table: The table that was evaluated.
+        chosen: Its rows by use.
+        taxonomy: Of its labels.
 
     Returns:
         None if the result has no classifiers, or there is nothing to explain.
@@ -217,10 +217,10 @@ def explanation_rows(
     """Describe the explained samples.
 
     Args:
-        explanation: the samples.
-        samples: of the table.
-        taxonomy: of the labels.
-        names: what to call the nodes.
+        explanation: The samples.
+        samples: Of the table.
+        taxonomy: Of the labels.
+        names: What to call the nodes.
     """
     if explanation is None:
         return []

@@ -34,7 +34,7 @@ class SamplePictures:
     run's data has of that name. Samples without a picture are left out, and so are those beyond `MOST`.
 
     Args:
-        index: the index.
+        index: The index.
     """
 
     def __init__(self, index: Index) -> None:

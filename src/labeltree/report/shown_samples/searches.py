@@ -25,11 +25,11 @@ class Search:
     """A query and its results, as rows of the table.
 
     Attributes:
-        query: row of the query.
-        results: ``(k,)`` rows of the results, most similar first.
-        dissimilarity: ``(k,)`` LCA-height dissimilarity of each result's label to the query's.
-        alike_exist: how many others of the query's class there are to find.
-        failure: whether the query was chosen because its results are the worst of its class.
+        query: Row of the query.
+        results: `(k,)` rows of the results, most similar first.
+        dissimilarity: `(k,)` LCA-height dissimilarity of each result's label to the query's.
+        alike_exist: How many others of the query's class there are to find.
+        failure: Whether the query was chosen because its results are the worst of its class.
     """
 
     query: int
@@ -57,14 +57,14 @@ def choose_searches(
     worst results, it is the worst query. Nothing is random.
 
     Args:
-        reading: the representation that is searched.
-        nodes: ``(n,)`` labels of all rows of the table.
-        rows: ``(m,)`` rows that queries are chosen from, all labelled.
-        taxonomy: of the labels.
-        gallery: ``(g,)`` rows that are searched; None = ``rows``.
-        groups: ``(n,)`` of all rows, −1 = none: the query's own group is left out; None leaves out none.
-        count: how many queries.
-        results: how many results each.
+        reading: The representation that is searched.
+        nodes: `(n,)` labels of all rows of the table.
+        rows: `(m,)` rows that queries are chosen from, all labelled.
+        taxonomy: Of the labels.
+        gallery: `(g,)` rows that are searched; None = `rows`.
+        groups: `(n,)` of all rows, −1 = none: the query's own group is left out; None leaves out none.
+        count: How many queries.
+        results: How many results each.
     """
     if not len(rows):
         return []
@@ -150,7 +150,7 @@ class Card:
 
     @property
     def kind(self) -> str:
-        """Style of the frame: ``own`` class, ``near`` (shares the smallest branch) or ``far``."""
+        """Style of the frame: `own` class, `near` (shares the smallest branch) or `far`."""
         return ("own", "near", "far")[min(self.steps, 2)]
 
 
@@ -170,10 +170,10 @@ def search_rows(
     """Describe the searches.
 
     Args:
-        searches: queries and results as rows of the table.
-        samples: of the table.
-        taxonomy: of the labels.
-        names: what to call them.
+        searches: Queries and results as rows of the table.
+        samples: Of the table.
+        taxonomy: Of the labels.
+        names: What to call them.
     """
     nodes = samples.table.nodes
     pictures, texts = samples.draw(row for each in searches for row in (each.query, *each.results.tolist()))

@@ -40,7 +40,7 @@ class Example:
 
 @dataclass(frozen=True)
 class ConfusionRow:
-    """A confusion as the report shows it; its severity is ``steps`` of at most ``most``."""
+    """A confusion as the report shows it; its severity is `steps` of at most `most`."""
 
     true: str
     true_path: str
@@ -136,17 +136,17 @@ def example_pictures(
     samples nearest to its own mean.
 
     Args:
-        errors: errors of the classifier, with the confused pairs.
-        reading: the representation in which distances are measured.
-        rows: ``(n,)`` rows to choose from.
-        nodes: labels of all rows of the table.
-        instances: instance ids of all rows of the table.
-        images: function from instance ids to images.
-        outcomes: the answer for every sample, if known.
-        classifier: name of the classifier that made the answers and errors.
-        limit: maximum number of pairs.
-        of_true: number of pictures of the true class.
-        of_predicted: number of pictures of the other class.
+        errors: Errors of the classifier, with the confused pairs.
+        reading: The representation in which distances are measured.
+        rows: `(n,)` rows to choose from.
+        nodes: Labels of all rows of the table.
+        instances: Instance ids of all rows of the table.
+        images: Function from instance ids to images.
+        outcomes: The answer for every sample, if known.
+        classifier: Name of the classifier that made the answers and errors.
+        limit: Maximum number of pairs.
+        of_true: Number of pictures of the true class.
+        of_predicted: Number of pictures of the other class.
     """
     labels = nodes[rows]
     answers = _answers(instances[rows], outcomes, classifier)
@@ -174,7 +174,7 @@ def example_pictures(
 
 
 def _answers(instances: Tensor, outcomes: Outcomes | None, classifier: str) -> Tensor | None:
-    """A classifier's answer for each instance, ``(n,)``; -1 where unknown."""
+    """A classifier's answer for each instance, `(n,)`; -1 where unknown."""
     if outcomes is None or classifier not in outcomes.predicted or not len(outcomes):
         return None
     order = np.argsort(outcomes.instances, kind="stable")

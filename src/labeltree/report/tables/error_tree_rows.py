@@ -42,19 +42,19 @@ class ErrorRow:
     """A row of the drawn tree.
 
     Attributes:
-        name: name of the node, or a description if the row sums up several nodes.
-        path: full path name, for the tooltip.
-        depth: indentation level.
-        guides: one entry per coarser depth: ``line`` or ``none``; for the last one ``tee`` or ``elbow``.
+        name: Name of the node, or a description if the row sums up several nodes.
+        path: Full path name, for the tooltip.
+        depth: Indentation level.
+        guides: One entry per coarser depth: `line` or `none`; for the last one `tee` or `elbow`.
         stem: True if the row has children below it.
-        colour: colour of the node's branch.
-        bubble: diameter of the node's mark, whose area is proportional to the errors made here; 0 = no mark.
-        samples: number of evaluated samples at or below the node.
-        fates: shares of these samples, from those that stayed at or below the node to the worst mistakes.
-        severity: mean height of the LCA of answer and truth over the mistakes, as text.
-        taken: the node that this node is most often taken for.
-        here: share of all errors made at this node, as text; empty if it has fewer than two children.
-        folded: description of the folded rows.
+        colour: Colour of the node's branch.
+        bubble: Diameter of the node's mark, whose area is proportional to the errors made here; 0 = no mark.
+        samples: Number of evaluated samples at or below the node.
+        fates: Shares of these samples, from those that stayed at or below the node to the worst mistakes.
+        severity: Mean height of the LCA of answer and truth over the mistakes, as text.
+        taken: The node that this node is most often taken for.
+        here: Share of all errors made at this node, as text; empty if it has fewer than two children.
+        folded: Description of the folded rows.
     """
 
     name: str
@@ -92,12 +92,12 @@ class ErrorTree:
     """Chooses and describes the rows: the whole tree if it is small, else its most error-prone branches.
 
     Args:
-        errors: errors of the evaluated method.
-        taxonomy: the tree.
-        colours: colours of the branches.
-        names: names of the nodes.
-        taken: the most frequent confusion of each node, from `taken_for`.
-        limit: approximate number of rows to show.
+        errors: Errors of the evaluated method.
+        taxonomy: The tree.
+        colours: Colours of the branches.
+        names: Names of the nodes.
+        taken: The most frequent confusion of each node, from `taken_for`.
+        limit: Approximate number of rows to show.
     """
 
     def __init__(
@@ -255,12 +255,12 @@ def tree_data(
     """Data of the tree for the page's script: columns in node order (preorder; depths imply the parents).
 
     Args:
-        errors: errors of the evaluated method.
-        taxonomy: the tree.
-        colours: colours of the branches.
-        names: names of the nodes.
-        taken: the most frequent confusion of each node, from `taken_for`.
-        samples: the word for samples, such as "images".
+        errors: Errors of the evaluated method.
+        taxonomy: The tree.
+        colours: Colours of the branches.
+        names: Names of the nodes.
+        taken: The most frequent confusion of each node, from `taken_for`.
+        samples: The word for samples, such as "images".
     """
     tallest = max(taxonomy.max_height, 1)
     branches = {branch.node: i for i, branch in enumerate(colours.branches)}
@@ -284,7 +284,7 @@ def tree_data(
 
 
 def json_in_page(content: dict[str, Any]) -> Markup:
-    """JSON that is safe inside a ``<script>``, since nothing in it can end the element."""
+    """JSON that is safe inside a `<script>`, since nothing in it can end the element."""
     text = json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     for sign in "<>&\u2028\u2029":
         text = text.replace(sign, f"\\u{ord(sign):04x}")

@@ -113,8 +113,8 @@ def added_by_training(result: EvaluationResult, *, shares: bool = True) -> str:
     come from the run itself: then training has added nothing to them.
 
     Args:
-        result: the evaluation of a run, with the encoder before training.
-        shares: whether to name the two shares of right answers.
+        result: The evaluation of a run, with the encoder before training.
+        shares: Whether to name the two shares of right answers.
     """
     name = next((name for name in START_NAMES if name in result.methods and name != result.name), None)
     if name is None:
@@ -393,10 +393,10 @@ def _beside(main: MethodResult, other: MethodResult, difference: Difference | No
     """Another method's share, and how it differs from the model's.
 
     Args:
-        main: of the model.
-        other: of the other method.
-        found: the difference on the same samples; None = judged by the two intervals, which finds less.
-        confidence: of the intervals.
+        main: Of the model.
+        other: Of the other method.
+        found: The difference on the same samples; None = judged by the two intervals, which finds less.
+        confidence: Of the intervals.
     """
     theirs = other.answer_score("top1")
     named = f"{other.name} {percent(theirs)} by {_BY[other.classifier.name]}"

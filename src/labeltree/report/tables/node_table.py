@@ -33,7 +33,7 @@ class NodeCell:
 
 @dataclass(frozen=True)
 class NodeRow:
-    """A node: its name, indented by its depth, and its numbers; ``first`` if it is shown without a click."""
+    """A node: its name, indented by its depth, and its numbers; `first` if it is shown without a click."""
 
     name: str
     path: str
@@ -51,10 +51,10 @@ class NodeTable:
     """All nodes, in the order of the tree.
 
     Attributes:
-        rows: of the nodes with most cases, at most 500.
-        rates: titles of the rates.
-        hidden: number of rows that a click shows.
-        note: which nodes are left out and what is uncertain.
+        rows: Of the nodes with most cases, at most 500.
+        rates: Titles of the rates.
+        hidden: Number of rows that a click shows.
+        note: Which nodes are left out and what is uncertain.
     """
 
     rows: list[NodeRow]
@@ -64,7 +64,7 @@ class NodeTable:
 
 
 def node_table(result: ProtocolResult) -> NodeTable | None:
-    """The table of the protocol ``node-scores``; None if it has no numbers of nodes.
+    """The table of the protocol `node-scores`; None if it has no numbers of nodes.
 
     Of several representations, the numbers of the first are shown.
     """

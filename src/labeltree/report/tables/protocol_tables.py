@@ -21,7 +21,7 @@ _MOST_NODES = 100
 
 @dataclass(frozen=True)
 class NumberTable:
-    """A table of numbers as text; each of the ``rows`` has a name and one cell per column."""
+    """A table of numbers as text; each of the `rows` has a name and one cell per column."""
 
     title: str
     first: str
@@ -192,7 +192,7 @@ def _union(parts: Iterable[Iterable[str]]) -> list[str]:
 
 
 def _spread_out(length: int, most: int) -> list[int]:
-    """At most ``most`` positions of a list, including the first and the last."""
+    """At most `most` positions of a list, including the first and the last."""
     if length <= most:
         return list(range(length))
     return sorted({round(i * (length - 1) / (most - 1)) for i in range(most)})

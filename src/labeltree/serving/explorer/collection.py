@@ -28,9 +28,9 @@ class Found:
     """What is nearest to one query.
 
     Attributes:
-        rows: ``(k,)`` rows of the collection, nearest first.
-        distances: ``(k,)`` in the geometry of the index.
-        similarities: ``(k,)``, greater is nearer.
+        rows: `(k,)` rows of the collection, nearest first.
+        distances: `(k,)` in the geometry of the index.
+        similarities: `(k,)`, greater is nearer.
     """
 
     rows: Array
@@ -43,21 +43,21 @@ class Collection:
     """Samples with their places in the taxonomy.
 
     Attributes:
-        name: what people call it.
-        ids: ``(n,)`` ids of the samples, text, unique.
-        nodes: ``(n,)`` int64 labels, −1 where missing.
-        taxonomy: of the labels.
-        vectors: ``(n, d)`` float32, points of the geometry; may be memory-mapped.
-        nearest: finds the ``k`` rows nearest to each of the vectors ``(q, d)``, at or below a node (None:
+        name: What people call it.
+        ids: `(n,)` ids of the samples, text, unique.
+        nodes: `(n,)` int64 labels, −1 where missing.
+        taxonomy: Of the labels.
+        vectors: `(n, d)` float32, points of the geometry; may be memory-mapped.
+        nearest: Finds the `k` rows nearest to each of the vectors `(q, d)`, at or below a node (None:
             anywhere).
-        geometry: ``sphere``, ``euclidean`` or ``poincare``.
-        curvature: of the Poincaré ball.
-        space: which of the model's vectors these are: its ``embeddings``, or the ``features`` of its encoder.
-        version: of the index; whatever was computed of another version does not fit.
-        splits: ``(n,)`` array of str, or None.
-        predictions: ``(n,)`` int64 nodes that a model answered, −1 = none; or None.
-        paths: ``(n,)`` image files, empty where there is none; or None.
-        texts: ``(n,)`` texts, or None.
+        geometry: `sphere`, `euclidean` or `poincare`.
+        curvature: Of the Poincaré ball.
+        space: Which of the model's vectors these are: its `embeddings`, or the `features` of its encoder.
+        version: Of the index; whatever was computed of another version does not fit.
+        splits: `(n,)` array of str, or None.
+        predictions: `(n,)` int64 nodes that a model answered, −1 = none; or None.
+        paths: `(n,)` image files, empty where there is none; or None.
+        texts: `(n,)` texts, or None.
     """
 
     name: str
@@ -90,9 +90,9 @@ class Collection:
 
     @cached_property
     def judged(self) -> tuple[Array, str]:
-        """Which rows accuracy is about, ``(n,)`` bool, and what to call them.
+        """Which rows accuracy is about, `(n,)` bool, and what to call them.
 
-        A model knows its training samples, so these are the rows of ``test``, else ``val``, else all.
+        A model knows its training samples, so these are the rows of `test`, else `val`, else all.
         """
         known = np.zeros(len(self), bool)
         if self.predictions is None:
@@ -105,7 +105,7 @@ class Collection:
 
     @cached_property
     def right(self) -> Array:
-        """``(n,)`` bool: the prediction is the label or lies below it."""
+        """`(n,)` bool: the prediction is the label or lies below it."""
         if self.predictions is None:
             return np.zeros(len(self), bool)
         ends = self.taxonomy.subtree_end.numpy()
@@ -131,7 +131,7 @@ class Collection:
         return read(table, "embeddings")
 
     def far(self, node: int, others: Array) -> Tensor:
-        """LCA-height dissimilarity ``(k,)`` of a label to others, NaN where one is missing."""
+        """LCA-height dissimilarity `(k,)` of a label to others, NaN where one is missing."""
         labels = torch.from_numpy(np.asarray(others, np.int64))
         if node < 0:
             return torch.full((len(labels),), torch.nan)

@@ -27,12 +27,12 @@ class CorrectionsFile:
     and further columns stay as they are, so that the table of `labeltree suspects` itself can be the file.
 
     Args:
-        path: the file; it need not exist.
-        collection: whose samples are decided about.
-        contents: fingerprints of samples that are named by their rows, see `sample_contents`, by id.
+        path: The file; it need not exist.
+        collection: Whose samples are decided about.
+        contents: Fingerprints of samples that are named by their rows, see `sample_contents`, by id.
 
     Raises:
-        DataError: if the file cannot be read at all.
+        DataError: If the file cannot be read at all.
     """
 
     def __init__(self, path: Path, collection: Collection, contents: Mapping[str, str] | None = None) -> None:
@@ -92,7 +92,7 @@ class CorrectionsFile:
         """The decision of a row; None if it has none, or is of another collection's sample.
 
         Raises:
-            DataError: if it cannot be understood.
+            DataError: If it cannot be understood.
         """
         word = " ".join(row["decision"].lower().split())
         if not word:
@@ -132,7 +132,7 @@ def read_suspects(path: Path, collection: Collection) -> list[Suspect]:
     """The suspects of a table of `labeltree suspects`, in its order; rows of other samples are left out.
 
     Raises:
-        DataError: if it cannot be read, or none of its samples is in the collection.
+        DataError: If it cannot be read, or none of its samples is in the collection.
     """
     _, rows = _read_table(path, ("sample", "suggested"))
     suspects: dict[int, Suspect] = {}
@@ -154,7 +154,7 @@ def _node(collection: Collection, text: str) -> int:
     """The node of a path, or of a name that only one node has, as training finds it.
 
     Raises:
-        DataError: if there is none, or several.
+        DataError: If there is none, or several.
     """
     try:
         node = collection.taxonomy.find(text.strip())

@@ -63,10 +63,10 @@ def create_explorer(
     """The explorer as an ASGI application; it closes the engine when it ends.
 
     Args:
-        show: what is explored.
-        engine: the model by which images or texts become queries; None: there is none.
-        token: that everything but the bare page needs; None: no authentication.
-        names: further names of this host, see `Guard`.
+        show: What is explored.
+        engine: The model by which images or texts become queries; None: there is none.
+        token: That everything but the bare page needs; None: no authentication.
+        names: Further names of this host, see `Guard`.
     """
     from fastapi_offline import FastAPIOffline
 

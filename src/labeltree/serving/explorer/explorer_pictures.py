@@ -36,11 +36,11 @@ class Pictures:
     nothing of a file that is no image gets out.
 
     Args:
-        paths: ``(n,)`` files of the samples; empty where there is none. Relative ones are looked up in the
+        paths: `(n,)` files of the samples; empty where there is none. Relative ones are looked up in the
             working folder and in the folders.
-        folders: that files may lie in.
-        settings: limits of pixels and memory.
-        draw: pixels ``(c, h, w)`` uint8 of a row without a file in the folders; None if there are none.
+        folders: That files may lie in.
+        settings: Limits of pixels and memory.
+        draw: Pixels `(c, h, w)` uint8 of a row without a file in the folders; None if there are none.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Pictures:
         """The file of a sample, inside one of the folders.
 
         Raises:
-            DataError: if it has none, or it lies elsewhere.
+            DataError: If it has none, or it lies elsewhere.
         """
         named = "" if self._paths is None else str(self._paths[row])
         if not named or "\0" in named:
@@ -83,7 +83,7 @@ class Pictures:
         """A picture as JPEG, or PNG where it is at most 64 pixels wide.
 
         Raises:
-            DataError: with the reason if there is none.
+            DataError: With the reason if there is none.
         """
         if size not in SIZES:
             raise DataError(f"size is {size}; expected one of {', '.join(map(str, SIZES))}")

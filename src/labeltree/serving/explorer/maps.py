@@ -27,7 +27,7 @@ Array = np.ndarray[Any, Any]
 State = Literal["ready", "computing", "absent", "failed"]
 
 MAPS = ("PCA", "t-SNE", "UMAP", "disk")
-"""Names of the maps; ``disk`` is the Poincaré disk, of hyperbolic embeddings alone."""
+"""Names of the maps; `disk` is the Poincaré disk, of hyperbolic embeddings alone."""
 
 _LANDMARKS = {
     "t-SNE": 4000,
@@ -43,8 +43,8 @@ class PlaneMap:
     """Coordinates of all samples.
 
     Attributes:
-        points: ``(n, 2)`` float32 in [−1, 1]; those of a disk inside the unit circle.
-        note: how they were made, in words.
+        points: `(n, 2)` float32 in [−1, 1]; those of a disk inside the unit circle.
+        note: How they were made, in words.
     """
 
     points: Array
@@ -64,9 +64,9 @@ class Maps:
     """The maps of a collection.
 
     Args:
-        collection: the samples.
-        folder: where coordinates are kept; None: nowhere.
-        say: is told what could not be done.
+        collection: The samples.
+        folder: Where coordinates are kept; None: nowhere.
+        say: Is told what could not be done.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class Maps:
         """Compute a map in the background unless it is there, or begun.
 
         Raises:
-            DataError: if there is no such map.
+            DataError: If there is no such map.
         """
         if name not in self.names:
             raise DataError(f"there is no map '{name[:50]}'; there is {', '.join(self.names)}")
@@ -196,7 +196,7 @@ def compute_map(collection: Collection, name: str) -> PlaneMap:
     other one stands at the mean of the five of them nearest to it, weighted by nearness.
 
     Raises:
-        ImportError: for UMAP without umap-learn.
+        ImportError: For UMAP without umap-learn.
     """
     count = len(collection)
     if name == "PCA" or (count < 30 and name != "disk"):
@@ -249,7 +249,7 @@ def _pca(collection: Collection) -> PlaneMap:
 
 
 def _gram_root(centred: Array) -> Array:
-    """A matrix ``(d, d)`` with the singular values and right vectors of a tall one ``(n, d)``."""
+    """A matrix `(d, d)` with the singular values and right vectors of a tall one `(n, d)`."""
     if len(centred) <= 2 * centred.shape[1]:
         return centred
     return np.asarray(np.linalg.qr(centred, mode="r"))

@@ -43,14 +43,14 @@ class NodeFacts:
     """What is known of a node.
 
     Attributes:
-        samples: at or below it.
-        here: labelled with the node itself.
-        splits: its parts.
-        typical: rows nearest to the mean of the node.
-        hardest: rows whose neighbours lie farthest away on the tree, the hardest first.
-        confused: nodes beside this one, where predictions (or neighbours, if there are none) lie.
-        confused_by: ``predictions`` or ``neighbours``.
-        asked: how many samples `hardest` was chosen from.
+        samples: At or below it.
+        here: Labelled with the node itself.
+        splits: Its parts.
+        typical: Rows nearest to the mean of the node.
+        hardest: Rows whose neighbours lie farthest away on the tree, the hardest first.
+        confused: Nodes beside this one, where predictions (or neighbours, if there are none) lie.
+        confused_by: `predictions` or `neighbours`.
+        asked: How many samples `hardest` was chosen from.
     """
 
     samples: int
@@ -64,7 +64,7 @@ class NodeFacts:
 
 
 def count_below(collection: Collection, rows: Array) -> Array:
-    """How many of the rows (a mask ``(n,)``) have a label at or below each node, ``(nodes,)`` int64."""
+    """How many of the rows (a mask `(n,)`) have a label at or below each node, `(nodes,)` int64."""
     taxonomy = collection.taxonomy
     labels = collection.nodes[rows]
     here = np.bincount(labels[labels >= 0], minlength=taxonomy.num_nodes)

@@ -41,8 +41,8 @@ def explore(options: ExploreOptions) -> None:
     """Serve the explorer of an index until Ctrl-C or SIGTERM.
 
     Raises:
-        DataError: if there is no such index, or a file cannot be read.
-        ValueError: if others reach the host, and there is no token.
+        DataError: If there is no such index, or a file cannot be read.
+        ValueError: If others reach the host, and there is no token.
     """
     token, settings = read_token(options), ServiceSettings(**options.limits)
     if token is None and not is_loopback(options.host):
@@ -151,7 +151,7 @@ def open_collection(index: Index) -> Collection:
 
 
 def _collection(index: Index, seen: Index) -> Collection:
-    """The samples of an index as one version of it, ``seen``, has them; searches take the newest."""
+    """The samples of an index as one version of it, `seen`, has them; searches take the newest."""
     version = str(seen.version)
     known = seen.info().columns
     wanted = [name for name in ("split", "path", "text", "prediction") if name in known]
@@ -198,7 +198,7 @@ def _name_of(index: Index) -> str:
 
 
 def _predictions(values: list[Any] | None, taxonomy: Taxonomy) -> Array | None:
-    """Nodes ``(n,)`` of the column ``prediction``, whose values are nodes by number or by path."""
+    """Nodes `(n,)` of the column `prediction`, whose values are nodes by number or by path."""
     if values is None:
         return None
     if any(isinstance(value, str) for value in values):

@@ -24,10 +24,10 @@ class Suspect:
     """A sample whose label looks wrong.
 
     Attributes:
-        row: of the collection.
-        suggested: the likelier node, −1 = none.
-        reason: in words.
-        score: greater is more suspicious; None if there is none.
+        row: Of the collection.
+        suggested: The likelier node, −1 = none.
+        reason: In words.
+        score: Greater is more suspicious; None if there is none.
     """
 
     row: int
@@ -52,8 +52,8 @@ class Kept:
     """What a file of decisions says.
 
     Attributes:
-        decisions: by sample id.
-        problems: what is wrong, by the sample id of the rows that cannot be understood.
+        decisions: By sample id.
+        problems: What is wrong, by the sample id of the rows that cannot be understood.
     """
 
     decisions: dict[str, Decision]
@@ -73,7 +73,7 @@ class DecisionFile(Protocol):
         """What the file says.
 
         Raises:
-            DataError: if it cannot be read at all.
+            DataError: If it cannot be read at all.
         """
 
     def write(self, decisions: Mapping[str, Decision]) -> None:
@@ -89,8 +89,8 @@ class Review:
     whose row in the file cannot be understood.
 
     Args:
-        suspects: the most suspicious first.
-        kept: the file; None: nothing can be decided.
+        suspects: The most suspicious first.
+        kept: The file; None: nothing can be decided.
     """
 
     def __init__(self, suspects: Sequence[Suspect], kept: DecisionFile | None) -> None:
@@ -102,7 +102,7 @@ class Review:
         """What the file says now.
 
         Raises:
-            DataError: if it cannot be read at all.
+            DataError: If it cannot be read at all.
         """
         return Kept({}) if self.kept is None else self.kept.read()
 
@@ -110,13 +110,13 @@ class Review:
         """Write a decision about a sample, or take it back (None).
 
         Args:
-            sample: its id.
-            decision: what to write.
-            seen: the decision that it is based on, as text; empty: there was none.
+            sample: Its id.
+            decision: What to write.
+            seen: The decision that it is based on, as text; empty: there was none.
 
         Raises:
-            Conflict: if the file has another decision by now.
-            DataError: if there is no file, it cannot be read, or its row of the sample cannot be understood.
+            Conflict: If the file has another decision by now.
+            DataError: If there is no file, it cannot be read, or its row of the sample cannot be understood.
         """
         if self.kept is None:
             raise DataError("decisions are not kept; start the explorer with --corrections FILE")

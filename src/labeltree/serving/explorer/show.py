@@ -49,12 +49,12 @@ class Show:
     """A collection with its maps, pictures and review.
 
     Args:
-        collection: the samples.
-        pictures: of the samples.
-        maps: of the collection.
-        review: suspects and decisions.
-        why_no_model: why nothing can be searched by an image or a text, if nothing can.
-        version_now: the version of the index at this moment.
+        collection: The samples.
+        pictures: Of the samples.
+        maps: Of the collection.
+        review: Suspects and decisions.
+        why_no_model: Why nothing can be searched by an image or a text, if nothing can.
+        version_now: The version of the index at this moment.
     """
 
     def __init__(
@@ -216,7 +216,7 @@ class Show:
         return self._hits(str(it.ids[row]), hits, node, "label" if node >= 0 else "none", self._sample(row))
 
     def near(self, vector: Array, name: str, k: int, within: int | None, reference: int | None) -> HitList:
-        """Samples nearest to a vector ``(d,)``, compared with a node, else with the label of the nearest."""
+        """Samples nearest to a vector `(d,)`, compared with a node, else with the label of the nearest."""
         hits = self.collection.nearest(vector[None], k, within)[0]
         if reference is not None:
             return self._hits(name, hits, reference, "node")
@@ -279,14 +279,14 @@ class Show:
         """A part of the queue.
 
         Args:
-            state: ``open``, ``decided`` or ``all``.
-            node: that the labels lie at or below.
-            offset: how many to leave out.
-            limit: how many at most.
-            after: the row of a suspect; only those that follow it in the queue. None: all.
+            state: `open`, `decided` or `all`.
+            node: That the labels lie at or below.
+            offset: How many to leave out.
+            limit: How many at most.
+            after: The row of a suspect; only those that follow it in the queue. None: all.
 
         Raises:
-            DataError: if that row is no suspect.
+            DataError: If that row is no suspect.
         """
         it, decisions = self.collection, self.review.read().decisions
         end = int(it.taxonomy.subtree_end[node])
@@ -315,8 +315,8 @@ class Show:
         """Decide about a sample.
 
         Raises:
-            Conflict: see `Review.decide`.
-            DataError: if there is no such sample or node, or the decision needs one.
+            Conflict: See `Review.decide`.
+            DataError: If there is no such sample or node, or the decision needs one.
         """
         row = self._row_of(asked.id)
         suspect = self._suspects.get(row)

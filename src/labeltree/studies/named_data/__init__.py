@@ -1,6 +1,6 @@
 """The data sets of labeltree's own studies: drawings of emoji, and packages of Debian with their tags.
 
-Importing this registers them, so that ``labeltree data get`` has them as it has the others.
+Importing this registers them, so that `labeltree data get` has them as it has the others.
 """
 
 from labeltree.studies.named_data.debtags import debtags_taxonomy

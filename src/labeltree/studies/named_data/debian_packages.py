@@ -25,8 +25,8 @@ class Package:
     Attributes:
         name: Name of the package.
         source: Name of the source package that it is built from.
-        section: As in the list, ``games``.
-        tags: ``facet::tag`` or ``facet::tag:finer``, sorted.
+        section: As in the list, `games`.
+        tags: `facet::tag` or `facet::tag:finer`, sorted.
         text: Its short description, and below it the long one.
     """
 
@@ -95,7 +95,7 @@ def read_lists(folder: Path) -> list[Package]:
     description are left out; without a long one, the short one is the text.
 
     Args:
-        folder: Folder with ``*_Packages`` and, where descriptions are kept apart, ``*_Translation-en``.
+        folder: Folder with `*_Packages` and, where descriptions are kept apart, `*_Translation-en`.
 
     Raises:
         DataError: If there is no tagged package.

@@ -65,7 +65,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
 
 
 def tag_path(tag: str) -> tuple[str, ...]:
-    """The path of a tag in the tree of its facet; empty for the placeholder ``TODO``.
+    """The path of a tag in the tree of its facet; empty for the placeholder `TODO`.
 
     Example:
         >>> tag_path("works-with::image:raster"), tag_path("interface::x11"), tag_path("use::TODO")
@@ -113,7 +113,7 @@ def tag_table(packages: Sequence[Package], facets: Sequence[str]) -> tuple[list[
     """Indicator matrix of the tags of each package.
 
     Returns:
-        The T tags of the facets that occur, sorted by name, without ``TODO``; and an array ``(n, T)`` int64,
+        The T tags of the facets that occur, sorted by name, without `TODO`; and an array `(n, T)` int64,
         1 where a package has the tag, else 0. The row of a package without any tag is -1: being
         untagged does not make packages similar.
     """
@@ -251,7 +251,7 @@ def open_debtags(*, path: Path) -> Source:
     home=NAME,
 )
 def open_debtags_programs(*, path: Path) -> Source:
-    """Open the packages with the tag ``role::program``; the facet role is no aspect.
+    """Open the packages with the tag `role::program`; the facet role is no aspect.
 
     Raises:
         DataError: If they are missing or damaged; the message has the command that downloads them.

@@ -88,7 +88,7 @@ _COUNTS = {
 
 
 def split_of_style(style: str) -> str:
-    """The split of a style: ``train``, ``val`` or ``test``; styles of one family share a split.
+    """The split of a style: `train`, `val` or `test`; styles of one family share a split.
 
     Example:
         >>> [split_of_style(style) for style in ("noto", "noto-v1", "openmoji")]
@@ -165,7 +165,7 @@ def _draw(*names: str) -> int:
 
 
 Rule = Callable[[EmojiImages], list[str]]
-"""The split of each image: ``train``, ``val``, ``test``, or empty where it is left out."""
+"""The split of each image: `train`, `val`, `test`, or empty where it is left out."""
 
 
 def _split_by_style(images: EmojiImages, test: tuple[str, ...] = (NEAR, FAR)) -> list[str]:
@@ -175,7 +175,7 @@ def _split_by_style(images: EmojiImages, test: tuple[str, ...] = (NEAR, FAR)) ->
 
 
 def _other_styles(images: EmojiImages) -> list[str]:
-    """Families that ``emoji`` trains on are tested on, and the reverse; the same families validate."""
+    """Families that `emoji` trains on are tested on, and the reverse; the same families validate."""
     sides = {
         style.name: "val" if style.family in VALIDATION else "test" if style.family in OTHER else "train"
         for style in STYLES

@@ -79,7 +79,7 @@ def _check_renderer() -> None:
 
 
 def pixels_of_svg(svg: str) -> Array:
-    """Render an SVG document, ``(3, 64, 64)`` uint8.
+    """Render an SVG document, `(3, 64, 64)` uint8.
 
     Raises:
         DataError: If it cannot be rendered, with the reason.
@@ -101,7 +101,7 @@ def _square(svg: str) -> str:
 
 
 def pixels_of_raster(data: bytes) -> Array:
-    """Decode an image file and lay it on white, ``(3, 64, 64)`` uint8; its proportions are kept.
+    """Decode an image file and lay it on white, `(3, 64, 64)` uint8; its proportions are kept.
 
     Raises:
         DataError: If it cannot be decoded, with the reason.
@@ -167,7 +167,7 @@ class Plan:
         return hashlib.sha256(json.dumps(listed).encode()).hexdigest()
 
     def pixels(self, drawing: Drawing) -> Array:
-        """The image, ``(3, 64, 64)`` uint8.
+        """The image, `(3, 64, 64)` uint8.
 
         Raises:
             DataError: If it cannot be drawn.
@@ -224,7 +224,7 @@ class EmojiImages:
     """The emoji images in the cache.
 
     Attributes:
-        path: File of pixels, ``(n, 3, 64, 64)`` uint8 without a header.
+        path: File of pixels, `(n, 3, 64, 64)` uint8 without a header.
         emoji: All emoji, in Unicode's order.
         styles: Style of each image.
         numbers: Index of each image's emoji.
@@ -243,7 +243,7 @@ class EmojiImages:
         return len(self.styles)
 
     def name(self, position: int) -> str:
-        """Style, code points and label of an image, such as ``noto/1f98a fox``."""
+        """Style, code points and label of an image, such as `noto/1f98a fox`."""
         one = self.emoji[self.numbers[position]]
         return f"{self.styles[position]}/{one.code} {one.label}"
 

@@ -44,10 +44,10 @@ class Emoji:
     """One emoji.
 
     Attributes:
-        code: Code points in lower-case hexadecimal, ``1f3c3-200d-2640``, without variation selectors.
+        code: Code points in lower-case hexadecimal, `1f3c3-200d-2640`, without variation selectors.
         label: Short name in Unicode's CLDR.
-        group: Group, such as ``smileys & emotion``.
-        subgroup: Subgroup, such as ``face smiling``.
+        group: Group, such as `smileys & emotion`.
+        subgroup: Subgroup, such as `face smiling`.
     """
 
     code: str
@@ -67,7 +67,7 @@ def code_of(hexcode: str) -> str:
 
 
 def read_emoji(members: Mapping[str, bytes]) -> list[Emoji]:
-    """The emoji of ``emojibase-data`` in Unicode's order, without components, flags and skin tones.
+    """The emoji of `emojibase-data` in Unicode's order, without components, flags and skin tones.
 
     Raises:
         DataError: If a file is missing or has changed.
@@ -158,7 +158,7 @@ class IconSet:
 
     Args:
         name: Name of the style, for error messages.
-        members: ``icons.json``, and ``chars.json``, which may be empty or missing.
+        members: `icons.json`, and `chars.json`, which may be empty or missing.
 
     Raises:
         DataError: If the files have changed.
@@ -236,7 +236,7 @@ def known_names(
 
     Args:
         emoji: All emoji.
-        members: Files of ``emojibase-data``: Unicode's formal names, and the short codes of messengers.
+        members: Files of `emojibase-data`: Unicode's formal names, and the short codes of messengers.
         sets: Icon sets; the names of sets with code points are also used to match the other sets.
     """
     codes = {one.code for one in emoji}
@@ -299,7 +299,7 @@ _WINDOW_OF_A_SCREEN: Mapping[str, str | None] = {"window": None}
 def own_names(style: str) -> Mapping[str, str | None]:
     """Exceptions of a style: label → icon; None = the icon of this name shows something else.
 
-    The lines of ``fxemoji.txt`` are an icon and a label: Firefox OS uses Unicode's oldest names, shortened
+    The lines of `fxemoji.txt` are an icon and a label: Firefox OS uses Unicode's oldest names, shortened
     and sometimes misspelt. A listed icon is never assigned to another emoji.
 
     Example:

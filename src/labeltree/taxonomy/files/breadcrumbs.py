@@ -61,10 +61,10 @@ def breadcrumbs_of(
     with the same name: `5 > 3` among other names is a name.
 
     Args:
-        texts: distinct texts.
-        separator: what separates the names; by default found among `>`, `›`, `»`, `|` and `::`.
-        certain: whether they are known to be breadcrumbs, so that a few texts that look so suffice.
-        marks: the separators that are sought, and the pattern of each.
+        texts: Distinct texts.
+        separator: What separates the names; by default found among `>`, `›`, `»`, `|` and `::`.
+        certain: Whether they are known to be breadcrumbs, so that a few texts that look so suffice.
+        marks: The separators that are sought, and the pattern of each.
     """
     if separator is not None:
         pattern = re.compile(rf"\s*{re.escape(separator.strip() or separator)}\s*")
@@ -153,10 +153,10 @@ def breadcrumb_lists(data: Any) -> list[tuple[str, ...]]:
     """The paths of the schema.org BreadcrumbLists in a JSON-LD document; none if it is something else.
 
     Args:
-        data: what was read from JSON; objects are `Pairs`.
+        data: What was read from JSON; objects are `Pairs`.
 
     Raises:
-        TaxonomyError: if an element of a list has no name.
+        TaxonomyError: If an element of a list has no name.
     """
     outermost = data if isinstance(data, list) and not isinstance(data, Pairs) else [data]
     if not any(

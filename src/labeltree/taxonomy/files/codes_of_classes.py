@@ -49,15 +49,15 @@ def entries_from_codes(
     """The tree of codes; codes above the given ones are made where they are missing.
 
     Args:
-        codes: the codes; one may occur several times.
-        scheme: how they are made; only letters and digits count: `A001` is `A00.1`. None finds out: a level
+        codes: The codes; one may occur several times.
+        scheme: How they are made; only letters and digits count: `A001` is `A00.1`. None finds out: a level
             ends at a mark that is neither a letter nor a digit (`A00.1` is below `A00`, and `1.11` not below
             `1.1`), or, if no code has one within, where another given code ends.
-        descriptions: what codes mean; their nodes are named `A00 Cholera`, and others only `A00`.
-        root_name: name of the root.
+        descriptions: What codes mean; their nodes are named `A00 Cholera`, and others only `A00`.
+        root_name: Name of the root.
 
     Raises:
-        TaxonomyError: if there are no codes, one has no letter or digit, two are the same, or nothing says
+        TaxonomyError: If there are no codes, one has no letter or digit, two are the same, or nothing says
             where levels end.
     """
     texts: dict[str, str] = {}  # the code as it is written, by its letters and digits

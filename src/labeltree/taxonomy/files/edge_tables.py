@@ -74,18 +74,18 @@ def edges_from_table(
     of several such rows each is below a root named `root_name`. Other columns are ignored.
 
     Args:
-        columns: names of the columns.
-        rows: cells of each row.
-        where: names a row in errors.
-        several_parents: whether a node may have more than one parent.
-        root_name: name of a root that the table does not have.
-        child: column of the child; by default found by its name.
-        parent: column of the parent; by default found by its name.
-        name: column of the children's names; by default found by its name, and where there is none, the ends
+        columns: Names of the columns.
+        rows: Cells of each row.
+        where: Names a row in errors.
+        several_parents: Whether a node may have more than one parent.
+        root_name: Name of a root that the table does not have.
+        child: Column of the child; by default found by its name.
+        parent: Column of the parent; by default found by its name.
+        name: Column of the children's names; by default found by its name, and where there is none, the ends
             of the edges are names.
 
     Raises:
-        TaxonomyError: if a column is missing, or which end is the child is not certain.
+        TaxonomyError: If a column is missing, or which end is the child is not certain.
     """
     ends = edge_columns(columns)
     if child is None or parent is None:
@@ -166,12 +166,12 @@ def rf2_edges(text: str, names: Mapping[str, str] | None, several_parents: bool)
     In a full release, the latest state of a relationship counts.
 
     Args:
-        text: the file, tab-separated.
-        names: the name of each concept, from `rf2_names`; concepts without one have their id.
-        several_parents: whether a node may have more than one parent.
+        text: The file, tab-separated.
+        names: The name of each concept, from `rf2_names`; concepts without one have their id.
+        several_parents: Whether a node may have more than one parent.
 
     Raises:
-        TaxonomyError: if no relation is active, or a line is short.
+        TaxonomyError: If no relation is active, or a line is short.
     """
     edges: dict[tuple[str, str], int] = {}
     for line, row in _latest(text, ("sourceid", "destinationid", "typeid")):
@@ -190,7 +190,7 @@ def rf2_names(text: str) -> dict[str, str]:
     """The names of concepts in an RF2 description file: the fully specified name, else the first term.
 
     Raises:
-        TaxonomyError: if it is no description file.
+        TaxonomyError: If it is no description file.
     """
     terms: dict[str, str] = {}
     full: dict[str, str] = {}

@@ -76,7 +76,7 @@ def with_root(names: list[str], parents: list[int], root_name: str | None) -> En
     """The entries of a tree whose root comes first; `root_name=None` makes the root's only child the root.
 
     Raises:
-        TaxonomyError: if `root_name` is None and the root has several children.
+        TaxonomyError: If `root_name` is None and the root has several children.
     """
     if root_name is not None:
         return entries_of_tree(names, parents)

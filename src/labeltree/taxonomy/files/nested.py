@@ -47,7 +47,7 @@ def entries_from_yaml(text: str, root_name: str | None = "root") -> Entries:
     """Collect a tree from one YAML document of nested names.
 
     Raises:
-        TaxonomyError: if the text is not YAML, has aliases or several documents, or is not a tree; the
+        TaxonomyError: If the text is not YAML, has aliases or several documents, or is not a tree; the
             message gives the line.
     """
     return _assemble(_marks_from_yaml(text), root_name)
@@ -109,7 +109,7 @@ def _assemble(marks: Iterable[Mark], root_name: str | None) -> Entries:
     """Assemble the tree that a stream of marks describes.
 
     Raises:
-        TaxonomyError: if the nesting has no meaning as a tree; the message says where.
+        TaxonomyError: If the nesting has no meaning as a tree; the message says where.
     """
     tree = _Assembler(root_name)
     for mark in marks:
@@ -222,7 +222,7 @@ def yaml_from_tree(names: Sequence[str], parents: Sequence[int]) -> str:
     """Write the tree below the root, given in preorder, as nested mappings.
 
     Raises:
-        TaxonomyError: if a name is too long for a key.
+        TaxonomyError: If a name is too long for a key.
     """
     lines = []
     for name, depth in zip(names[1:], depth_of(parents)[1:], strict=True):

@@ -31,7 +31,7 @@ def entries_from_newick(text: str, root_name: str | None = "root") -> Entries:
     an outermost node without a name is the root, named `root_name`. A leaf needs a name.
 
     Raises:
-        TaxonomyError: if the text is not a Newick tree; the message gives the line.
+        TaxonomyError: If the text is not a Newick tree; the message gives the line.
     """
     names, parents, lines = [""], [-1], [1]
     node, opened, state = 0, 0, "start"  # start: a node begins here; named: it has ended but for its length

@@ -64,13 +64,13 @@ def read_taxonomy(
     """Make a taxonomy from a file; all errors name the file. See `Graph.from_file`.
 
     Args:
-        path: the file.
-        root_name: name of the root above nested names or paths; None if they begin with the root.
-        make: makes the taxonomy from the file's entries.
-        several_parents: whether a node may have more than one parent.
+        path: The file.
+        root_name: Name of the root above nested names or paths; None if they begin with the root.
+        make: Makes the taxonomy from the file's entries.
+        several_parents: Whether a node may have more than one parent.
 
     Raises:
-        TaxonomyError: if the file is missing, unreadable or empty, or its suffix unknown.
+        TaxonomyError: If the file is missing, unreadable or empty, or its suffix unknown.
     """
     path = Path(path)
     suffix = path.suffix.casefold()
@@ -94,7 +94,7 @@ def read_text(path: PathLike) -> str:
     """The text of a taxonomy file.
 
     Raises:
-        TaxonomyError: if it is missing, unreadable, empty or not UTF-8; the error names the file.
+        TaxonomyError: If it is missing, unreadable, empty or not UTF-8; the error names the file.
     """
     path = Path(path)
     try:
@@ -115,7 +115,7 @@ def write_taxonomy(path: PathLike, entries: Entries, several_parents: bool) -> N
     """Write a taxonomy (a tree in preorder) in the format of the suffix, atomically.
 
     Raises:
-        TaxonomyError: if the suffix is unknown, the format is for trees only, or the folder does not exist.
+        TaxonomyError: If the suffix is unknown, the format is for trees only, or the folder does not exist.
     """
     path = Path(path)
     suffix = path.suffix.casefold()
@@ -180,7 +180,7 @@ def entries_from_document(document: Mapping[str, Any], several_parents: bool) ->
     """Read the saved form.
 
     Raises:
-        TaxonomyError: if it is not the saved form, is damaged, or was written by a newer version.
+        TaxonomyError: If it is not the saved form, is damaged, or was written by a newer version.
     """
     what, form = ("DAG", DAG_FORMAT) if several_parents else ("taxonomy", TREE_FORMAT)
     if not isinstance(document, Mapping) or document.get("format") != form:
@@ -294,7 +294,7 @@ def _check_depths(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Refuse a table of samples, whose columns are not the depths of a tree.
 
     Raises:
-        TaxonomyError: if a column beside others holds whole paths, or each row has a first name of its own
+        TaxonomyError: If a column beside others holds whole paths, or each row has a first name of its own
             while names in a finer column repeat.
     """
     if len(header) < 2:
@@ -323,7 +323,7 @@ def rows_of_table(text: str) -> tuple[list[str], list[list[str]], list[int]]:
     """The column names of a table, its rows without the empty ones, and the line of each.
 
     Raises:
-        TaxonomyError: if it is not readable as a table, or has only one line.
+        TaxonomyError: If it is not readable as a table, or has only one line.
     """
     first = text.lstrip("\r\n ").split("\n", 1)[0]
     delimiter = next((mark for mark in "\t,;" if mark in first), ",")

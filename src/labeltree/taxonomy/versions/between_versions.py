@@ -42,8 +42,8 @@ class ChangeCount:
     """How many nodes of the old taxonomy a kind of change concerns, and how many samples.
 
     Attributes:
-        nodes: number of nodes.
-        samples: number of samples with a label at or below one of them.
+        nodes: Number of nodes.
+        samples: Number of samples with a label at or below one of them.
     """
 
     nodes: int
@@ -55,10 +55,10 @@ class VersionChange:
     """The step from one version of a taxonomy to another.
 
     Attributes:
-        mapping: what became of each node.
-        file: the file that the mapping is from; None: it consists of what is certain, see
+        mapping: What became of each node.
+        file: The file that the mapping is from; None: it consists of what is certain, see
             `TaxonomyMapping.between`.
-        guesses: without a file, the number of further changes that are guessed, and were not used.
+        guesses: Without a file, the number of further changes that are guessed, and were not used.
     """
 
     mapping: TaxonomyMapping
@@ -70,7 +70,7 @@ class VersionChange:
         """The mapping of a file, or else what is certain of the two taxonomies.
 
         Raises:
-            TaxonomyError: if the file is missing, damaged or made for other taxonomies.
+            TaxonomyError: If the file is missing, damaged or made for other taxonomies.
         """
         if file is None:
             mapping, guesses = TaxonomyMapping.between(old, new)
@@ -80,15 +80,15 @@ class VersionChange:
 
     @property
     def places(self) -> Tensor:
-        """``(N_old,)`` int64: the new node of a label that is an old node."""
+        """`(N_old,)` int64: the new node of a label that is an old node."""
         return self.mapping.nodes
 
     def to_new(self, nodes: Tensor) -> Tensor:
-        """Labels ``(n,)`` of the old taxonomy, −1 where missing, as nodes of the new one."""
+        """Labels `(n,)` of the old taxonomy, −1 where missing, as nodes of the new one."""
         return moved_nodes(nodes, self.places)
 
     def divided(self, classes: Tensor) -> list[int]:
-        """The old nodes among these ``(k,)`` that are coarser now than what the new taxonomy tells apart.
+        """The old nodes among these `(k,)` that are coarser now than what the new taxonomy tells apart.
 
         They were split or removed, and the node of their labels is no leaf.
         """
@@ -100,11 +100,11 @@ class VersionChange:
         ]
 
     def split_advice(self, labels: Tensor, run: str = "RUN") -> str:
-        """What to do about labels ``(n,)`` of the old taxonomy that were split; empty if none was.
+        """What to do about labels `(n,)` of the old taxonomy that were split; empty if none was.
 
         Args:
-            labels: labels or classes of the old taxonomy, −1 where missing.
-            run: the run, as it is named in a command.
+            labels: Labels or classes of the old taxonomy, −1 where missing.
+            run: The run, as it is named in a command.
         """
         mapping = self.mapping
         split = [node for node in self.divided(labels) if not bool(mapping.removed[node])]
@@ -120,9 +120,9 @@ class VersionChange:
         )
 
     def counts(self, labels: Tensor) -> dict[str, ChangeCount]:
-        """By kind of change: how many old nodes changed so, and how many of the labels ``(n,)`` that touches.
+        """By kind of change: how many old nodes changed so, and how many of the labels `(n,)` that touches.
 
-        The kinds are ``rename``, ``move``, ``merge``, ``split`` and ``remove``; those without nodes are left
+        The kinds are `rename`, `move`, `merge`, `split` and `remove`; those without nodes are left
         out. A sample is touched if its label is such a node or lies below one.
         """
         old = self.mapping.old
@@ -137,12 +137,12 @@ class VersionChange:
         return counts
 
     def sentence(self, labels: Tensor, name: str, samples: str = "samples") -> str:
-        """What the change of the taxonomy does to labels ``(n,)`` of the old one, in a sentence or two.
+        """What the change of the taxonomy does to labels `(n,)` of the old one, in a sentence or two.
 
         Args:
-            labels: labels of the old taxonomy, −1 where missing.
-            name: name of the new taxonomy.
-            samples: what the labels are of.
+            labels: Labels of the old taxonomy, −1 where missing.
+            name: Name of the new taxonomy.
+            samples: What the labels are of.
         """
         by = f"the mapping {self.file.name}" if self.file is not None else "the mapping that is certain"
         counts = self.counts(labels)
@@ -210,12 +210,12 @@ class LabelsOfBoth(LabelIndex):
     has is taken as it is.
 
     Args:
-        mapping: from the old taxonomy to the new one.
+        mapping: From the old taxonomy to the new one.
 
     Attributes:
-        mapped: the labels of the old taxonomy that were looked up.
-        taken: those that only the new one has.
-        taxonomy: the new taxonomy, whose `find` and `encode` read labels of both.
+        mapped: The labels of the old taxonomy that were looked up.
+        taken: Those that only the new one has.
+        taxonomy: The new taxonomy, whose `find` and `encode` read labels of both.
     """
 
     def __init__(self, mapping: TaxonomyMapping) -> None:

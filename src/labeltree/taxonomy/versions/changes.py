@@ -21,12 +21,12 @@ class Change:
     """One change.
 
     Attributes:
-        kind: ``rename`` (another name below the same parent), ``move`` (another parent, perhaps another name,
-            too), ``merge`` (one of several old nodes that are one node now), ``split``, ``remove``, ``add``.
-        old: path of the old node, () if it was added.
-        new: paths of the new nodes: one, several of a split node; of a removed one the node of its labels,
+        kind: `rename` (another name below the same parent), `move` (another parent, perhaps another name,
+            too), `merge` (one of several old nodes that are one node now), `split`, `remove`, `add`.
+        old: Path of the old node, () if it was added.
+        new: Paths of the new nodes: one, several of a split node; of a removed one the node of its labels,
             none if that is where its parent went.
-        follows: whether the node is only where its parent's change takes it. Such changes are written to
+        follows: Whether the node is only where its parent's change takes it. Such changes are written to
             files, where they are needed to tell the old version from the new one, and not counted.
     """
 
@@ -46,12 +46,12 @@ class Guess:
     """A change that is likely, for a person to confirm.
 
     Attributes:
-        node: the old node.
-        targets: the new nodes that it may have become.
-        change: the change in words.
-        reason: why it is likely.
-        below: changes of nodes below that come with it.
-        by_place: whether only its place speaks for it, and no name: one class is gone there, and one is new.
+        node: The old node.
+        targets: The new nodes that it may have become.
+        change: The change in words.
+        reason: Why it is likely.
+        below: Changes of nodes below that come with it.
+        by_place: Whether only its place speaks for it, and no name: one class is gone there, and one is new.
     """
 
     node: int

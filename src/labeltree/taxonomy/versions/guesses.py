@@ -24,10 +24,10 @@ def guesses_of(
     """Likely changes of the nodes that are left, among the children of where their parents went.
 
     Args:
-        old: the old version.
-        new: the new version.
-        targets: for every old node its new nodes; none for those that are left.
-        doubtful: of inner nodes that are left, the new nodes where less than half of their children went.
+        old: The old version.
+        new: The new version.
+        targets: For every old node its new nodes; none for those that are left.
+        doubtful: Of inner nodes that are left, the new nodes where less than half of their children went.
 
     Returns:
         At most one guess per node, in the order of the nodes.
@@ -166,7 +166,7 @@ def _guess_by_place(old: Taxonomy, new: Taxonomy, gone: Sequence[int], fresh: Se
 
 
 def _may_be_opposites(one: str, other: str) -> bool:
-    """Whether names differ in signs only, as ``HIV-`` and ``HIV+``, or one contains the other."""
+    """Whether names differ in signs only, as `HIV-` and `HIV+`, or one contains the other."""
     first, second = ("".join(filter(str.isalnum, name.casefold())) for name in (one, other))
     return first in second or second in first
 
@@ -183,14 +183,14 @@ def _beginning_with(names: Sequence[tuple[str, int]], start: str) -> list[int]:
 
 
 def _endings(name: str) -> Iterator[str]:
-    """What follows each gap between words, the longest first: ``b c`` and ``c`` of ``a b c``."""
+    """What follows each gap between words, the longest first: `b c` and `c` of `a b c`."""
     for place, sign in enumerate(name[:-1]):
         if not sign.isalnum() and name[place + 1].isalnum():
             yield name[place + 1 :]
 
 
 def _starts(name: str) -> Iterator[str]:
-    """What comes before each gap between words, the longest first: ``a b`` and ``a`` of ``a b c``."""
+    """What comes before each gap between words, the longest first: `a b` and `a` of `a b c`."""
     for place in range(len(name) - 1, 0, -1):
         if not name[place].isalnum() and name[place - 1].isalnum():
             yield name[:place]

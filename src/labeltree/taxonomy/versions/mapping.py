@@ -32,20 +32,20 @@ class TaxonomyMapping:
     it was removed, as the node where its parent went.
 
     Args:
-        old: the old version, N_old nodes.
-        new: the new version, N_new nodes.
-        targets: for every old node its new nodes: one; several if it was split; none if it was removed and
+        old: The old version, N_old nodes.
+        new: The new version, N_new nodes.
+        targets: For every old node its new nodes: one; several if it was split; none if it was removed and
             its labels go where those of its parent go. The root is mapped to the root.
-        removed: ``(N_old,)`` bool, whether the node itself is gone and its targets only say where its labels
+        removed: `(N_old,)` bool, whether the node itself is gone and its targets only say where its labels
             go; None: those without targets.
 
     Attributes:
-        old: the old version.
-        new: the new version.
-        targets: for every old node its new nodes, ascending, at least one.
+        old: The old version.
+        new: The new version.
+        targets: For every old node its new nodes, ascending, at least one.
 
     Raises:
-        TaxonomyError: if a taxonomy is not a tree, a target is not a node, or the root is not mapped to the
+        TaxonomyError: If a taxonomy is not a tree, a target is not a node, or the root is not mapped to the
             root.
 
     Example:
@@ -82,17 +82,17 @@ class TaxonomyMapping:
 
     @cached_property
     def nodes(self) -> Tensor:
-        """``(N_old,)`` int64, the new node of a label: the lowest common ancestor of its targets."""
+        """`(N_old,)` int64, the new node of a label: the lowest common ancestor of its targets."""
         return torch.tensor(self._places)
 
     @cached_property
     def removed(self) -> Tensor:
-        """``(N_old,)`` bool, whether the node itself is gone."""
+        """`(N_old,)` bool, whether the node itself is gone."""
         return torch.tensor(self._gone)
 
     @cached_property
     def exact(self) -> Tensor:
-        """``(N_old,)`` bool, whether the node is one node of the new version."""
+        """`(N_old,)` bool, whether the node is one node of the new version."""
         return torch.tensor([self._is_exact(node) for node in range(self.old.num_nodes)])
 
     def _is_exact(self, node: int) -> bool:
@@ -129,8 +129,8 @@ class TaxonomyMapping:
         """The new version, with its release and with this mapping as the last entry of its history.
 
         Args:
-            release: what people call the new version; None: what it calls itself.
-            date: the day of the change, by default today.
+            release: What people call the new version; None: what it calls itself.
+            date: The day of the change, by default today.
         """
         before = list(self.old.history)
         if not before or before[-1].digest != self.old.digest:
@@ -145,7 +145,7 @@ class TaxonomyMapping:
         """The mapping from the old version of this one to the new version of a later one.
 
         Raises:
-            TaxonomyError: if the later one does not begin with the taxonomy that this one ends with.
+            TaxonomyError: If the later one does not begin with the taxonomy that this one ends with.
         """
         place = _same_nodes(self.new, later.old)
         lost = later._gone
@@ -167,15 +167,15 @@ class TaxonomyMapping:
         children went. What is left then counts as removed.
 
         Args:
-            old: the old version.
-            new: the new version.
-            synonyms: for names or paths of the old version the accepted name or path of the new one.
+            old: The old version.
+            new: The new version.
+            synonyms: For names or paths of the old version the accepted name or path of the new one.
 
         Returns:
-            the mapping, and guesses: changes that a person should confirm.
+            The mapping, and guesses: changes that a person should confirm.
 
         Raises:
-            TaxonomyError: if a taxonomy is not a tree, or an accepted name is ambiguous.
+            TaxonomyError: If a taxonomy is not a tree, or an accepted name is ambiguous.
         """
         from labeltree.taxonomy.versions.matching import match_versions
 
@@ -235,12 +235,12 @@ class TaxonomyMapping:
         new one that no change names count as added.
 
         Args:
-            path: the YAML file.
-            old: the old version.
-            new: the new version.
+            path: The YAML file.
+            old: The old version.
+            new: The new version.
 
         Raises:
-            TaxonomyError: if the file is missing or no mapping, or was made for another taxonomy: the message
+            TaxonomyError: If the file is missing or no mapping, or was made for another taxonomy: the message
                 names the first paths that are not there.
         """
         from labeltree.taxonomy.versions.mapping_file import read_mapping

@@ -79,7 +79,7 @@ def is_edited(path: str | os.PathLike[str]) -> bool:
     """Whether a file is not as `write_mapping` wrote it: a person has edited it, or it is another file.
 
     Raises:
-        OSError: if it cannot be read.
+        OSError: If it cannot be read.
     """
     written, mark, digest = Path(path).read_bytes().rpartition(_UNEDITED.encode())
     return not mark or digest.decode("ascii", "replace").strip() != _digest(written)
@@ -89,7 +89,7 @@ def described_versions(path: str | os.PathLike[str]) -> dict[str, dict[str, str]
     """What a file says of the versions for which it was made: release, digest, nodes and root of old and new.
 
     Raises:
-        TaxonomyError: if it is no mapping.
+        TaxonomyError: If it is no mapping.
     """
     return _parse(Path(path))[0]
 
@@ -125,7 +125,7 @@ def read_mapping(
     """Read a mapping; see `TaxonomyMapping.load`.
 
     Returns:
-        the old and the new version, and for every old node its targets and whether it was removed.
+        The old and the new version, and for every old node its targets and whether it was removed.
     """
     path = Path(path)
     if old is None and new is None:

@@ -27,7 +27,7 @@ class Matching(NamedTuple):
 
     Attributes:
         nodes: (N,) int64, the target node of each source node, -1 if no match is certain.
-        ambiguous: source nodes without a match because their name occurs several times in either taxonomy.
+        ambiguous: Source nodes without a match because their name occurs several times in either taxonomy.
     """
 
     nodes: Tensor
@@ -41,8 +41,8 @@ def match_nodes(source: Graph, target: Graph) -> Matching:
     name if that name occurs once in each taxonomy.
 
     Args:
-        source: the taxonomy whose nodes are matched.
-        target: the taxonomy in which they are looked for.
+        source: The taxonomy whose nodes are matched.
+        target: The taxonomy in which they are looked for.
 
     Example:
         >>> from labeltree.taxonomy import Taxonomy
@@ -97,9 +97,9 @@ def carry_on(old: Taxonomy, new: Taxonomy, targets: list[list[int]]) -> dict[int
     """Match nodes that are left by where their parents and children went, in place.
 
     Args:
-        old: the old version.
-        new: the new version.
-        targets: for every old node its new nodes; none for those that are left.
+        old: The old version.
+        new: The new version.
+        targets: For every old node its new nodes; none for those that are left.
 
     Returns:
         Of further inner nodes the new nodes where less than half of their children went, which is doubtful.

@@ -16,7 +16,7 @@ _MOST_ALIKE = 50  # with more names that differ at one place, such as codes, non
 def plain_key(name: str) -> str:
     """What names have in common that differ in case, accents, spaces and punctuation only.
 
-    Signs that change what a name means, as in ``HIV+``, ``C#`` or ``>10``, count where they are not between
+    Signs that change what a name means, as in `HIV+`, `C#` or `>10`, count where they are not between
     letters or digits.
 
     Example:
@@ -37,15 +37,15 @@ def plain_key(name: str) -> str:
 def near_pairs(names: Sequence[str]) -> Iterator[tuple[int, int]]:
     """Pairs of positions of names that differ by one letter inserted, left out, replaced, or two swapped.
 
-    Case does not count. Left out are short names, names whose first letters differ (``typical``,
-    ``atypical``), names that differ in a digit, such as codes, and names of which more than 50 differ at one
+    Case does not count. Left out are short names, names whose first letters differ (`typical`,
+    `atypical`), names that differ in a digit, such as codes, and names of which more than 50 differ at one
     place. The search takes time in proportion to the letters of all names.
 
     Args:
         names: n names.
 
     Yields:
-        positions (i, j), i < j, each pair once, ascending.
+        Positions (i, j), i < j, each pair once, ascending.
 
     Example:
         >>> list(near_pairs(["sparrow", "Sparow", "spqrrow", "sparrow hawk", "class 1", "class 2"]))

@@ -50,13 +50,13 @@ class EncoderChoice:
     """The encoder of a recipe that leaves it open.
 
     Attributes:
-        encoder: its name.
-        pretrained: whether it starts from pretrained weights, which then stay as they are.
-        images: the images that it reads.
+        encoder: Its name.
+        pretrained: Whether it starts from pretrained weights, which then stay as they are.
+        images: The images that it reads.
         why: a clause for the user.
-        kind: what the images are: ``photographs``, ``small`` ones, or what lies ``between``, of which
+        kind: What the images are: `photographs`, `small` ones, or what lies `between`, of which
             validation knows more than a look.
-        warning: what was to be had instead, if the weights are missing.
+        warning: What was to be had instead, if the weights are missing.
     """
 
     encoder: str
@@ -75,7 +75,7 @@ class EncoderChoice:
 def choose_encoder(recipe: Recipe, look: ImageLook) -> EncoderChoice:
     """The image encoder for a data set whose images look like this.
 
-    Photographs get a pretrained encoder at its own resolution: the one that ``LABELTREE_IMAGE_ENCODER``
+    Photographs get a pretrained encoder at its own resolution: the one that `LABELTREE_IMAGE_ENCODER`
     names, else EfficientNet-Lite0, whose weights are fetched unless `offline`. Images of at most 64 pixels
     get the small encoder; so does everything if there are no pretrained weights.
     """
@@ -130,9 +130,9 @@ def _missing_weights(name: str, home: str, unreachable: bool) -> str | None:
     """Why an encoder's pretrained weights are not to be had; None if they are, perhaps only now.
 
     Args:
-        name: name of the encoder.
-        home: the cache folder: the answer holds for one.
-        unreachable: whether nothing may be fetched.
+        name: Name of the encoder.
+        home: The cache folder: the answer holds for one.
+        unreachable: Whether nothing may be fetched.
     """
     try:
         check_encoder(name, pretrained=True)
@@ -160,7 +160,7 @@ def _missing_weights(name: str, home: str, unreachable: bool) -> str | None:
 
 
 def chosen_input(recipe: Recipe, look: ImageLook) -> ImageInput:
-    """The images that the encoder of a recipe reads if it is left open, for ``choose`` of `open_source`."""
+    """The images that the encoder of a recipe reads if it is left open, for `choose` of `open_source`."""
     return choose_encoder(recipe, look).images
 
 

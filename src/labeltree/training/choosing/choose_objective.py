@@ -22,8 +22,8 @@ class ObjectiveChoice:
     """The objective of a recipe that leaves it open.
 
     Attributes:
-        objective: its name; its settings are the defaults.
-        why: one sentence, for the user.
+        objective: Its name; its settings are the defaults.
+        why: One sentence, for the user.
     """
 
     objective: str
@@ -34,11 +34,11 @@ class ObjectiveChoice:
 
 
 def choose_objective(recipe: Recipe, source: Source) -> ObjectiveChoice:
-    """The objective for these samples; the evidence for each is in ``docs/choose.md``.
+    """The objective for these samples; the evidence for each is in `docs/choose.md`.
 
     Args:
-        recipe: the recipe, whose encoder, geometry, columns of aspects and coarser labels count.
-        source: all samples with their splits; the labels of the training samples count.
+        recipe: The recipe, whose encoder, geometry, columns of aspects and coarser labels count.
+        source: All samples with their splits; the labels of the training samples count.
     """
     training = source if source.split is None else source.of_split("train")
     labels = training.nodes[training.nodes > 0]

@@ -27,13 +27,13 @@ class FeatureStore:
     """A folder of features by the digest of a sample's content; all runs with the same encoder share it.
 
     The folder has a file for every call of `add`: a line that names the format, the number of samples in 8
-    bytes, their digests ``(n, 16)``, and their features ``(n, f)`` float32, which are read only where they
+    bytes, their digests `(n, 16)`, and their features `(n, f)` float32, which are read only where they
     are wanted. A file appears whole or not at all, so a process may die at any time. Processes that compute
     the same features at the same time keep them twice.
 
     Args:
-        folder: the folder; it need not exist.
-        width: number of features, f.
+        folder: The folder; it need not exist.
+        width: Number of features, f.
     """
 
     def __init__(self, folder: Path, width: int) -> None:
@@ -81,10 +81,10 @@ class FeatureStore:
             return None
 
     def places(self, digests: Array) -> Array:
-        """Where the features of samples are, ``(m, 2)`` int64 for `take`; -1 where there are none.
+        """Where the features of samples are, `(m, 2)` int64 for `take`; -1 where there are none.
 
         Args:
-            digests: ``(m, 16)`` uint8.
+            digests: `(m, 16)` uint8.
         """
         wanted = _make_keys(digests)
         at = np.minimum(np.searchsorted(self._keys, wanted), max(len(self._keys) - 1, 0))
@@ -93,7 +93,7 @@ class FeatureStore:
         return np.where((self._keys[at] == wanted)[:, None], self._places[at], -1)
 
     def take(self, places: Array) -> Tensor:
-        """Features ``(m, f)`` at places that `places` has found."""
+        """Features `(m, f)` at places that `places` has found."""
         features = np.empty((len(places), self.width), np.float32)
         for part in np.unique(places[:, 0]).tolist():
             here = np.flatnonzero(places[:, 0] == part)
@@ -104,11 +104,11 @@ class FeatureStore:
         """Keep the features of further samples.
 
         Args:
-            digests: ``(m, 16)`` uint8.
-            features: their features, ``(m, f)`` float32 in all.
+            digests: `(m, 16)` uint8.
+            features: Their features, `(m, f)` float32 in all.
 
         Raises:
-            DataError: if they cannot be written, for example because the disk is full.
+            DataError: If they cannot be written, for example because the disk is full.
         """
         if not len(digests):
             return
@@ -144,9 +144,9 @@ class KeptFeatures:
     """The features of the rows of a source, from a store.
 
     Args:
-        store: the store.
-        rows: ``(m,)`` ascending rows that may be loaded.
-        digests: ``(m, 16)`` digests of their content.
+        store: The store.
+        rows: `(m,)` ascending rows that may be loaded.
+        digests: `(m, 16)` digests of their content.
     """
 
     def __init__(self, store: FeatureStore, rows: Tensor, digests: Array) -> None:
@@ -155,11 +155,11 @@ class KeptFeatures:
         self._digests = digests
 
     def load(self, rows: Tensor) -> Tensor:
-        """Features ``(n, f)`` of the rows ``(n,)``.
+        """Features `(n, f)` of the rows `(n,)`.
 
         Raises:
-            DataError: if some have been deleted meanwhile.
-            IndexError: for a row that may not be loaded.
+            DataError: If some have been deleted meanwhile.
+            IndexError: For a row that may not be loaded.
         """
         at = torch.searchsorted(self._rows, rows).clamp_max(len(self._rows) - 1)
         if not torch.equal(self._rows[at], rows):

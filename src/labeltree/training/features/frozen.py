@@ -67,15 +67,15 @@ def encode_rows(
     *,
     keep: bool = True,
 ) -> Tensor:
-    """Features ``(n, f)`` of the rows of a source, unaugmented, without an adapter.
+    """Features `(n, f)` of the rows of a source, unaugmented, without an adapter.
 
     Args:
-        network: the network with the encoder.
-        source: the samples.
-        inputs: the encoder's input for each row of the source.
-        rows: rows to encode ``(n,)``.
-        progress: callback that reports progress.
-        keep: keep features of a frozen encoder on disk, for further runs with the same encoder.
+        network: The network with the encoder.
+        source: The samples.
+        inputs: The encoder's input for each row of the source.
+        rows: Rows to encode `(n,)`.
+        progress: Callback that reports progress.
+        keep: Keep features of a frozen encoder on disk, for further runs with the same encoder.
     """
     if keep and has_fixed_features(network.recipe):
         return _keep(network, source, inputs, rows, progress).load(rows)

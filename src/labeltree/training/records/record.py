@@ -72,13 +72,13 @@ def check_settings(folder: RunFolder, known: Recipe, recipe: Recipe, but: Collec
     The data may have moved, and a run that has diverged may continue with other `RECOVERY_SETTINGS`.
 
     Args:
-        folder: the run folder.
-        known: the run's own recipe.
-        recipe: the new recipe.
-        but: further settings that may differ.
+        folder: The run folder.
+        known: The run's own recipe.
+        recipe: The new recipe.
+        but: Further settings that may differ.
 
     Raises:
-        OtherSettingsError: if another setting differs.
+        OtherSettingsError: If another setting differs.
     """
     calming = RECOVERY_SETTINGS if has_diverged(folder) else ()
     differences = known.differences(recipe, but=(*_PLACES, *calming, *but))
@@ -93,9 +93,9 @@ def as_begun(folder: RunFolder, known: Recipe, recipe: Recipe) -> Recipe:
     views and the monitor; and, if the run left them open, too, the objective, the epochs and the batch size.
 
     Args:
-        folder: the run folder.
-        known: the run's own recipe.
-        recipe: the new recipe, or the run's own.
+        folder: The run folder.
+        known: The run's own recipe.
+        recipe: The new recipe, or the run's own.
     """
     encoder = as_pinned(recipe.encoder, known.encoder, pretrained=recipe.pretrained)
     recipe = dataclasses.replace(recipe, encoder=encoder)
@@ -144,15 +144,15 @@ def open_samples(
     """Open the whole data set and the samples that the recipe selects, and check that they are the run's.
 
     Args:
-        folder: the run folder; the run may not have begun.
-        known: the run's own recipe.
-        recipe: the new recipe.
-        progress: callback that reports progress.
-        verify: read all files again and ignore the cache. This is always done before an error reports changed
+        folder: The run folder; the run may not have begun.
+        known: The run's own recipe.
+        recipe: The new recipe.
+        progress: Callback that reports progress.
+        verify: Read all files again and ignore the cache. This is always done before an error reports changed
             samples, since the cache may be wrong.
 
     Raises:
-        RunError: if settings or samples are not the run's.
+        RunError: If settings or samples are not the run's.
     """
     data = open_recipe_data(recipe, progress, images=recorded_images(folder), verify=verify)
     source = split_by_recipe(recipe, data)
@@ -185,8 +185,8 @@ def run_corrections(folder: RunFolder, recipe: Recipe) -> CorrectionRounds | Non
     """The corrections of a run: those that it began with, else those of the recipe; None without any.
 
     Raises:
-        OtherSettingsError: if a file of the recipe has other accepted rows than the run began with.
-        RunError: if a table of the run's own is gone.
+        OtherSettingsError: If a file of the recipe has other accepted rows than the run began with.
+        RunError: If a table of the run's own is gone.
     """
     if recipe.corrections is None:
         return None
@@ -252,13 +252,13 @@ def begin_run(
     If the run has already begun, only its training taxonomy is checked.
 
     Args:
-        folder: the run folder.
-        recipe: the recipe.
-        data: the whole data set.
-        source: the samples that the recipe selects from it, with their splits.
-        labels: the training labels.
-        summary: summary of the data.
-        module: the module to train, with the resolved recipe.
+        folder: The run folder.
+        recipe: The recipe.
+        data: The whole data set.
+        source: The samples that the recipe selects from it, with their splits.
+        labels: The training labels.
+        summary: Summary of the data.
+        module: The module to train, with the resolved recipe.
 
     Returns:
         Whether the run is new.
@@ -370,7 +370,7 @@ def check_labels(folder: RunFolder, recipe: Recipe, labels: TrainingLabels) -> N
     """Check that the training taxonomy is the one that the run began with.
 
     Raises:
-        RunError: if it is not: a classifier's columns would no longer match the classes that it learned.
+        RunError: If it is not: a classifier's columns would no longer match the classes that it learned.
     """
     known = folder.training_taxonomy
     if known.is_file() and Taxonomy.from_file(known) != labels.taxonomy:
@@ -386,13 +386,13 @@ def check_samples(folder: RunFolder, recipe: Recipe, data: Source, source: Sourc
     Names, contents, labels and splits are compared; no sample may be missing or new.
 
     Args:
-        folder: the run folder.
-        recipe: the recipe.
-        data: the whole data set as it is now.
-        source: the samples that the recipe selects from it now, with their splits.
+        folder: The run folder.
+        recipe: The recipe.
+        data: The whole data set as it is now.
+        source: The samples that the recipe selects from it now, with their splits.
 
     Raises:
-        RunError: if samples have changed; the message lists them. Continuing would train on samples that are
+        RunError: If samples have changed; the message lists them. Continuing would train on samples that are
             not in the record, or test on training samples.
     """
     taxonomy = folder.load_taxonomy()
@@ -421,13 +421,13 @@ def recorded_samples(folder: RunFolder, recipe: Recipe, record: SampleRecord, da
     Splits are not drawn anew, so samples added to the data set since then do not change them.
 
     Args:
-        folder: the run folder.
-        recipe: the recipe.
-        record: record of the run's samples, with contents.
-        data: the whole data set as it is now.
+        folder: The run folder.
+        recipe: The recipe.
+        record: Record of the run's samples, with contents.
+        data: The whole data set as it is now.
 
     Raises:
-        RunError: if a sample of the run is missing or has changed; the message lists them. Otherwise a
+        RunError: If a sample of the run is missing or has changed; the message lists them. Otherwise a
             training sample could turn up in the test split.
     """
     taxonomy = folder.load_taxonomy()
