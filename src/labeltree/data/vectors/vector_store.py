@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import mmap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -122,7 +123,7 @@ class VectorStore:
     def __getstate__(self) -> dict[str, Any]:
         """A mapped file is mapped again by loader processes, instead of being sent to them."""
         state, array = dict(self.__dict__), self._array
-        if isinstance(array, np.memmap) and isinstance(array.base, np.memmap | type(array._mmap)):  # type: ignore[attr-defined]
+        if isinstance(array, np.memmap) and isinstance(array.base, mmap.mmap):  # the whole, no part of it
             order = "C" if array.flags.c_contiguous else "F"
             state["_array"] = (array.filename, array.dtype, "r", array.offset, array.shape, order)
         return state
