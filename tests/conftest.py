@@ -11,12 +11,17 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hypothesis import HealthCheck, settings
 from PIL import Image
 
 import labeltree.training.objectives  # noqa: F401  # before a test registers others for a while
 from labeltree.runs import versions
 
 pytest_plugins = ["budget", "workers"]
+
+# A busy machine is no failure: neither a slow case nor slowly drawn ones.
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 LEAVES = ("animal/dog/poodle", "animal/dog/beagle", "animal/cat/tabby", "plant/rose", "plant/fern")
 

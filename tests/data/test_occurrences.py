@@ -75,7 +75,7 @@ def test_the_revision_has_every_kind_of_change(download: Path, source: Source, t
 CELLS = st.one_of(st.just(""), st.sampled_from(["A", "B"]))
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, suppress_health_check=list(HealthCheck))
 @given(
     rows=st.lists(st.tuples(CELLS, CELLS, CELLS, st.sampled_from(["", "GENUS", "species", "?"])), min_size=1),
     gaps=st.sampled_from(["placeholder", "skip", "error", None]),

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from labeltree.data import Source, open_source
@@ -213,7 +213,7 @@ NAMES = st.one_of(st.none(), st.sampled_from("abc"))
 LABELS = st.lists(st.tuples(NAMES, NAMES, NAMES, NAMES), min_size=1, max_size=12, unique=True)
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60)
 @given(LABELS, st.sampled_from(["placeholder", "skip", "error", None]))
 def test_every_label_is_bridged_or_remains(labels: Any, gaps: Any) -> None:
     """No given name is lost, their order stays, and with placeholders depth is rank."""

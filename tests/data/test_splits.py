@@ -37,7 +37,7 @@ def counts(source, split):
     return torch.bincount(source.of_split(split).nodes + 1, minlength=TREE.num_nodes + 1)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     samples=st.lists(st.tuples(st.integers(-1, 12), st.integers(-1, 6)), min_size=3, max_size=60),
     val=st.sampled_from([0.0, 0.1, 0.4]),
@@ -69,7 +69,7 @@ def test_groups_never_part(samples, val, test, seed, limit):
     assert len(result) - len(of(result, "test")) == min(left, limit or left)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     nodes=st.lists(st.integers(-1, 15), min_size=2, max_size=80),
     share=st.floats(0.01, 0.99),

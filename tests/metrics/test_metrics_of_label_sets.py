@@ -39,7 +39,7 @@ def line(node):
     return {node, *TREE.ancestors_of(node)} - {0}
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(ROWS)
 def test_overlap_and_nearest_label(rows):
     answers, sets = read(rows)
@@ -55,7 +55,7 @@ def test_overlap_and_nearest_label(rows):
         assert tuple(int(size) for size in sizes) == wanted
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(ROWS)
 def test_one_label_is_the_usual_f1(rows):
     answers, sets = read(rows)
@@ -66,7 +66,7 @@ def test_one_label_is_the_usual_f1(rows):
     torch.testing.assert_close(found[known].double(), wanted[known])
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(ROWS)
 def test_states_of_nodes(rows):
     _, sets = read(rows)

@@ -12,7 +12,7 @@ RAGGED = ["animal/mammal/dog", "animal/mammal/cat", "animal/fish", "plant"]
 
 
 @given(trees(), st.integers(1, 6))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_cut_against_walks(rows: Rows, depth: int) -> None:
     tree = Taxonomy(rows.names, rows.parents)
     coarse, mapping = tree.cut(depth)
@@ -68,7 +68,7 @@ def test_render() -> None:
 
 
 @given(trees())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_render_shows_every_node_once_at_its_depth(rows: Rows) -> None:
     tree = Taxonomy(rows.names, rows.parents)
     lines = tree.render().split("\n")

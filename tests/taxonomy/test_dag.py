@@ -29,7 +29,7 @@ def numbered(dag: TaxonomyDAG) -> Graph:
 
 
 @given(graphs())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_arrays_against_walks(graph: Graph) -> None:
     dag = TaxonomyDAG(*graph.lists)
     slow = numbered(dag)
@@ -54,7 +54,7 @@ def test_arrays_against_walks(graph: Graph) -> None:
 
 
 @given(graphs(max_nodes=8))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_pairs_against_walks(graph: Graph) -> None:
     dag = TaxonomyDAG(*graph.lists)
     slow = numbered(dag)
@@ -85,7 +85,7 @@ def test_pairs_against_walks(graph: Graph) -> None:
 
 
 @given(trees())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_tree_is_a_dag_with_the_same_answers(rows: Rows) -> None:
     tree = Taxonomy(rows.names, rows.parents)
     dag = TaxonomyDAG(rows.names, [[parent] if parent >= 0 else [] for parent in rows.parents])
@@ -108,7 +108,7 @@ def test_a_tree_is_a_dag_with_the_same_answers(rows: Rows) -> None:
 
 
 @given(graphs())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_every_path_is_a_label(graph: Graph) -> None:
     dag = TaxonomyDAG(*graph.lists)
     slow = numbered(dag)
@@ -123,7 +123,7 @@ def test_every_path_is_a_label(graph: Graph) -> None:
 
 
 @given(graphs(), st.integers(1, 2**10))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_subgraph(graph: Graph, mask: int) -> None:
     dag = TaxonomyDAG(*graph.lists)
     kept = {0}
@@ -141,7 +141,7 @@ def test_subgraph(graph: Graph, mask: int) -> None:
 
 
 @given(graphs())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_below(graph: Graph) -> None:
     dag = TaxonomyDAG(*graph.lists)
     slow = numbered(dag)
@@ -159,7 +159,7 @@ def test_below(graph: Graph) -> None:
 
 
 @given(graphs())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_cut_to_labels(graph: Graph) -> None:
     dag = TaxonomyDAG(*graph.lists)
     slow = numbered(dag)
@@ -176,7 +176,7 @@ def test_cut_to_labels(graph: Graph) -> None:
 
 
 @given(graph=graphs(max_nodes=7))
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_files(graph: Graph, tmp_path: Path) -> None:
     dag = TaxonomyDAG(*graph.lists)
     for suffix in (".json", ".csv", ".tsv"):

@@ -19,7 +19,7 @@ KEEPS_THE_ROOT = [".json", ".csv", ".tsv"]
 
 
 @given(rows=trees())
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_what_is_saved_is_read_back(tmp_path: Path, rows: Rows) -> None:
     tree = Taxonomy(rows.names, rows.parents)
     for suffix in SUFFIXES:
@@ -229,7 +229,7 @@ MARKED = st.text(st.sampled_from("ab5#>:|/\\› "), min_size=1, max_size=6).map(
 
 
 @given(st.lists(st.lists(MARKED, min_size=1, max_size=3).map(tuple), min_size=1, max_size=5))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @example([("a > 5",), ("a > 6",), ("a",)])
 @example([("std::vector",), ("std::map",)])
 @example([("# Google_Product_Taxonomy_Version: 1",), ("a > b",)])
