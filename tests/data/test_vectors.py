@@ -15,7 +15,7 @@ from scipy import sparse
 
 from labeltree.data import make_splits, open_source, table_labels
 from labeltree.data.copies import keep_copies_together
-from labeltree.data.vectors.vector_store import VectorStore
+from labeltree.data.vectors.mapped_vectors import VectorStore
 from labeltree.errors import DataError
 from labeltree.safe_files import Reader, read_arrays
 

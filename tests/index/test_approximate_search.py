@@ -12,7 +12,7 @@ import pytest
 from labeltree.errors import DataError
 from labeltree.index import Filter, Index, IndexRows, approximate, upkeep
 from labeltree.index.approximate import Tuning, approximate_pays
-from labeltree.index.nearest_rows import NearestRows
+from labeltree.index.exact_or_approximate import NearestRows
 from labeltree.taxonomy import Taxonomy, TaxonomyMapping
 
 pytestmark = pytest.mark.skipif(find_spec("lancedb") is None, reason="lancedb is not installed")

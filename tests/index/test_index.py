@@ -14,9 +14,9 @@ from labeltree.errors import DataError, TaxonomyError, WriteError
 from labeltree.geometry import get_geometry
 from labeltree.index import Filter, Index, IndexRows, exact
 from labeltree.index.distances import distances, lorentz, lorentz_queries
+from labeltree.index.exact_or_approximate import NearestRows
 from labeltree.index.filters import parse_where
 from labeltree.index.lance_store import lance_store as lance
-from labeltree.index.nearest_rows import NearestRows
 from labeltree.taxonomy import Taxonomy, TaxonomyDAG, TaxonomyMapping
 
 TREE = Taxonomy.from_paths(["a/x/1", "a/x/2", "a/y", "b/z", "b/w"])

@@ -10,7 +10,7 @@ import pytest
 from labeltree.errors import DataError
 from labeltree.index import Filter, Index, IndexRows, approximate
 from labeltree.index.distances import distances
-from labeltree.index.nearest_rows import NearestRows
+from labeltree.index.exact_or_approximate import NearestRows
 from labeltree.index.postgres import PostgresStore, postgres_store
 from labeltree.index.postgres.postgres_tables import PostgresTables
 from labeltree.index.qdrant import QdrantStore

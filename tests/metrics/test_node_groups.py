@@ -7,7 +7,7 @@ import torch
 from metric_loops import ragged_tree
 
 from labeltree.metrics.functional import group_labels, group_probabilities
-from labeltree.metrics.functional.node_groups import Aggregation
+from labeltree.metrics.functional.pool_groups import Aggregation
 from labeltree.taxonomy import TaxonomyDAG
 
 TREE = ragged_tree()

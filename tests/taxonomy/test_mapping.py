@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from labeltree.errors import TaxonomyError
 from labeltree.taxonomy import Taxonomy, TaxonomyDAG, TaxonomyMapping
-from labeltree.taxonomy.versions.changes import Guess
+from labeltree.taxonomy.versions.change_entries import Guess
 
 NAMES = [
     "a",

@@ -16,7 +16,7 @@ from labeltree.options.schema import describes
 from labeltree.options.taxonomy_options import TreeSuspectsOptions
 from labeltree.progress import Progress, silent
 from labeltree.taxonomy import Taxonomy
-from labeltree.taxonomy.versions.changes import Change, Guess
+from labeltree.taxonomy.versions.change_entries import Change, Guess
 from labeltree.taxonomy.versions.mapping_file import write_mapping
 
 __all__ = ["KINDS", "Kind", "TreeSuspect", "TreeSuspects", "find_tree_suspects"]

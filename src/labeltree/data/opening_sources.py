@@ -19,7 +19,7 @@ from labeltree.data.source import Source
 from labeltree.data.tables.label_evidence import LabelEvidence
 from labeltree.data.tables.table_source import TABLE_SUFFIXES, open_shards, open_table
 from labeltree.data.unused_rows import UnusedRows
-from labeltree.data.vectors.vector_table import VECTOR_SUFFIXES
+from labeltree.data.vectors.read_vector_files import VECTOR_SUFFIXES
 from labeltree.errors import DataError
 from labeltree.lazy import torch
 from labeltree.taxonomy import Taxonomy, TaxonomyMapping

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import numpy as np
 
 from labeltree.data.unused_rows import UnusedRows
-from labeltree.data.vectors.vector_store import VectorStore
+from labeltree.data.vectors.mapped_vectors import VectorStore
 from labeltree.errors import DataError
 from labeltree.lazy import torch
 from labeltree.preprocessing import ImageLook, Preprocessing

@@ -16,7 +16,7 @@ from labeltree.decisions.conformal import share_of_groups
 from labeltree.decisions.rule import DecisionRule, fit_rule
 from labeltree.errors import DataError
 from labeltree.metrics.functional import group_labels, group_probabilities
-from labeltree.metrics.functional.node_groups import Aggregation, in_conflict
+from labeltree.metrics.functional.pool_groups import Aggregation, in_conflict
 
 __all__ = ["GroupRule", "fit_group_rule"]
 

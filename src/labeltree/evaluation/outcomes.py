@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from labeltree.atomic import atomic_write
 from labeltree.errors import DataError
-from labeltree.evaluation.blocks_left_out import WithoutBlocks
+from labeltree.evaluation.retrieval_jackknife import WithoutBlocks
 from labeltree.evaluation.statistics import Statistic
 from labeltree.evaluation.statistics.interval_ends import Floats
 from labeltree.metrics.catalogue import is_larger_better

@@ -15,13 +15,13 @@ from torch import Tensor
 
 from labeltree.decisions.classifiers import ChosenClassifier, ClassifierKind
 from labeltree.errors import DataError
-from labeltree.evaluation.blocks_left_out import WithoutBlocks
 from labeltree.evaluation.by_attribute import by_attribute
 from labeltree.evaluation.error_tree import tree_errors
 from labeltree.evaluation.outcomes import Integers, Key, Outcomes
 from labeltree.evaluation.protocols.nodes_as_tests import QUESTION_COUNTS
 from labeltree.evaluation.reported_nodes import NodeIntervals, ReportedNodes, counted_nodes, node_result
 from labeltree.evaluation.result import PREFIX, EvaluationResult, MethodResult, ProtocolResult
+from labeltree.evaluation.retrieval_jackknife import WithoutBlocks
 from labeltree.evaluation.sample_columns import Column, Number, ResamplingUnits, estimate, estimate_statistics
 from labeltree.evaluation.statistics import Resampling
 from labeltree.metrics.functional import node_decision_metrics

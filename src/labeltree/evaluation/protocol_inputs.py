@@ -12,10 +12,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from labeltree.evaluation.blocks_left_out import WithoutBlocks, draw_blocks, values_without_blocks
 from labeltree.evaluation.judging_taxonomy import JudgingTaxonomy
 from labeltree.evaluation.representations import Reading
 from labeltree.evaluation.result import ProtocolResult
+from labeltree.evaluation.retrieval_jackknife import WithoutBlocks, draw_blocks, values_without_blocks
 from labeltree.evaluation.sample_columns import (
     Column,
     Number,

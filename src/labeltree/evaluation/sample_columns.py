@@ -14,8 +14,8 @@ from scipy.sparse import coo_array, csr_array
 from torch import Tensor
 
 from labeltree.errors import DataError
-from labeltree.evaluation.blocks_left_out import WithoutBlocks, ends_of_search
 from labeltree.evaluation.chosen_samples import GROUPS, ClassFrequency
+from labeltree.evaluation.retrieval_jackknife import WithoutBlocks, ends_of_search
 from labeltree.evaluation.statistics import (
     FEWEST_GROUPS,
     Bootstrap,

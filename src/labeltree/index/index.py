@@ -1,6 +1,6 @@
 """The index: samples with vectors and labels, changed in transactions and searched by similarity.
 
-Changes are in `index_changes`, search is in `searching`, and `nearest_rows` decides how exact it is.
+Changes are in `index_changes`, search is in `searching`, and `exact_or_approximate` decides how exact it is.
 """
 
 from __future__ import annotations

@@ -59,15 +59,15 @@ def vector_queries(index: Index, place: str | Path) -> list[Query] | None:
         DataError: If the file cannot be read, or its vectors have another length.
     """
     from labeltree.data.opening_sources import is_vector_file
-    from labeltree.data.vectors.vector_table import VECTOR_SUFFIXES
+    from labeltree.data.vectors.read_vector_files import VECTOR_SUFFIXES
 
     if not is_vector_file(place):
         return None
     if index.model is None and Path(place).suffix.lower() not in VECTOR_SUFFIXES:
         return None
     if index.model is None:
+        from labeltree.data.vectors.read_vector_files import read_vector_file
         from labeltree.data.vectors.vector_columns import find_vectors
-        from labeltree.data.vectors.vector_table import read_vector_file
 
         table = read_vector_file(Path(place))
         given = find_vectors(table, None)

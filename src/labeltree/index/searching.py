@@ -13,11 +13,11 @@ from labeltree.errors import DataError
 from labeltree.index.current_store import CurrentStore
 from labeltree.index.distances import check_inside
 from labeltree.index.exact import ExactMatrix
+from labeltree.index.exact_or_approximate import NearestRows, RankedRows
 from labeltree.index.filters import Filter, Nodes, Where
 from labeltree.index.hits import Hits
 from labeltree.index.index_changes import listed
 from labeltree.index.index_rows import vectors_from_arrow
-from labeltree.index.nearest_rows import NearestRows, RankedRows
 from labeltree.index.store import IndexSettings, ServerStore, Store
 from labeltree.index.stored_columns import FEW_IDS, read_columns, shown_columns, with_typed_conditions
 from labeltree.taxonomy import Taxonomy

@@ -25,7 +25,7 @@ from labeltree.data.images.decode import decode
 from labeltree.data.images.image_files import open_images as open_image_files
 from labeltree.data.images.stores import SomeImages, in_threads
 from labeltree.data.source import CALIB, printable
-from labeltree.data.vectors.vector_store import VectorStore
+from labeltree.data.vectors.mapped_vectors import VectorStore
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.inference.load_run import TrainedRun
 from labeltree.preprocessing import Preprocessing

@@ -26,7 +26,7 @@ from labeltree.inference.named_samples import NamedSamples, open_images, open_ot
 from labeltree.inference.other_version import run_on
 from labeltree.inference.run_classifiers import other_report, run_classifiers
 from labeltree.metrics.functional import group_labels
-from labeltree.metrics.functional.node_groups import in_conflict
+from labeltree.metrics.functional.pool_groups import in_conflict
 from labeltree.options.answer_options import AnswerOptions, PredictOptions
 from labeltree.options.choices import Format
 from labeltree.runs import EmbeddingTable

@@ -5,8 +5,8 @@ from labeltree.taxonomy.dag import AnyTaxonomy, TaxonomyDAG, load_taxonomy
 from labeltree.taxonomy.relations import RelationTable, num_relations, relation_code, relation_from_paths
 from labeltree.taxonomy.tree import Taxonomy
 from labeltree.taxonomy.version_history import Revision
-from labeltree.taxonomy.versions.changes import Change, Guess
-from labeltree.taxonomy.versions.mapping import TaxonomyMapping, diff
+from labeltree.taxonomy.versions.change_entries import Change, Guess
+from labeltree.taxonomy.versions.compare_versions import TaxonomyMapping, diff
 from labeltree.taxonomy.versions.matching import Matching, match_nodes
 
 __all__ = [

@@ -9,7 +9,7 @@ from typing import Literal, get_args
 
 from labeltree.taxonomy.placeholders import PLACEHOLDERS, REMAINDERS, placeholder_nodes
 from labeltree.taxonomy.tree import Taxonomy
-from labeltree.taxonomy.versions.changes import Change, Guess, Kind
+from labeltree.taxonomy.versions.change_entries import Change, Guess, Kind
 from labeltree.taxonomy.versions.near_names import near_pairs, plain_key
 
 __all__ = ["Finding", "Review", "review"]

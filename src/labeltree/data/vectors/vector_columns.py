@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from labeltree.data.table_columns import DataTable
-from labeltree.data.vectors.vector_store import VectorStore
-from labeltree.data.vectors.vector_table import VectorTable
+from labeltree.data.vectors.mapped_vectors import VectorStore
+from labeltree.data.vectors.read_vector_files import VectorTable
 from labeltree.errors import DataError
 
 __all__ = ["TableVectors", "find_vectors", "usual_id_column"]

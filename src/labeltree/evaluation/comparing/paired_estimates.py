@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from labeltree.errors import DataError
-from labeltree.evaluation.blocks_left_out import WithoutBlocks, ends_of_search
 from labeltree.evaluation.chosen_samples import GROUPS
 from labeltree.evaluation.comparing.comparison import Difference, Estimate
 from labeltree.evaluation.outcomes import Key, Outcomes
+from labeltree.evaluation.retrieval_jackknife import WithoutBlocks, ends_of_search
 from labeltree.evaluation.statistics import (
     Bootstrap,
     GroupSums,

@@ -32,9 +32,9 @@ from labeltree.metrics.functional import (
     node_ranking_metrics,
     node_thresholds,
 )
-from labeltree.metrics.functional.node_groups import Aggregation, in_conflict
 from labeltree.metrics.functional.node_labels import Below
 from labeltree.metrics.functional.node_resampling import RATES, decided_nodes, nodes_at
+from labeltree.metrics.functional.pool_groups import Aggregation, in_conflict
 from labeltree.runs.table_file_columns import number_groups
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy
 

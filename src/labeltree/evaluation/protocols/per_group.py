@@ -17,7 +17,7 @@ from labeltree.evaluation.representations import Reading
 from labeltree.evaluation.sample_columns import FEWEST_GROUPS, Number, Place, ResamplingUnits
 from labeltree.evaluation.subsampling import leak_notes
 from labeltree.metrics.functional import group_labels, group_probabilities, node_auroc
-from labeltree.metrics.functional.node_groups import Aggregation, in_conflict
+from labeltree.metrics.functional.pool_groups import Aggregation, in_conflict
 from labeltree.runs.table_file_columns import number_groups
 
 __all__ = ["PerGroupOptions", "per_group"]

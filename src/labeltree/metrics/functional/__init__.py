@@ -35,7 +35,6 @@ from labeltree.metrics.functional.node_decisions import (
     node_rates,
     node_thresholds,
 )
-from labeltree.metrics.functional.node_groups import group_labels, group_probabilities
 from labeltree.metrics.functional.node_labels import node_scores
 from labeltree.metrics.functional.node_ranking import (
     node_auroc,
@@ -49,6 +48,7 @@ from labeltree.metrics.functional.parent_prototypes import (
     parent_order_accuracy,
     parent_violations,
 )
+from labeltree.metrics.functional.pool_groups import group_labels, group_probabilities
 from labeltree.metrics.functional.set_metrics import nearest_labels, set_overlap, set_retrieval
 from labeltree.metrics.labels_at_depth import nodes_at_depth
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from labeltree.taxonomy.placeholders import PLACEHOLDERS, REMAINDERS, plain_name
 from labeltree.taxonomy.tree import Taxonomy
-from labeltree.taxonomy.versions.changes import Change, Guess, Kind
+from labeltree.taxonomy.versions.change_entries import Change, Guess, Kind
 from labeltree.taxonomy.versions.near_names import near_pairs, plain_key
 
 __all__ = ["guesses_of"]

@@ -16,7 +16,7 @@ from labeltree.errors import TaxonomyError
 from labeltree.links import check_regular
 from labeltree.taxonomy.naming import join_path, some, split_path
 from labeltree.taxonomy.tree import Taxonomy
-from labeltree.taxonomy.versions.changes import KINDS, Change, Guess
+from labeltree.taxonomy.versions.change_entries import KINDS, Change, Guess
 
 __all__ = ["described_versions", "is_edited", "read_mapping", "write_mapping"]
 

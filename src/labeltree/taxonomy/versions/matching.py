@@ -11,7 +11,7 @@ from labeltree.lazy import torch
 from labeltree.taxonomy.placeholders import PLACEHOLDERS, REMAINDERS, plain_name
 from labeltree.taxonomy.taxonomy_graph import Graph
 from labeltree.taxonomy.tree import Taxonomy
-from labeltree.taxonomy.versions.changes import Guess
+from labeltree.taxonomy.versions.change_entries import Guess
 from labeltree.taxonomy.versions.guesses import guesses_of
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from labeltree.errors import TaxonomyError
 from labeltree.lazy import torch
 from labeltree.taxonomy.tree import Taxonomy
 from labeltree.taxonomy.version_history import Revision
-from labeltree.taxonomy.versions.changes import Change, Guess, changes_of
+from labeltree.taxonomy.versions.change_entries import Change, Guess, changes_of
 
 if TYPE_CHECKING:
     from torch import Tensor

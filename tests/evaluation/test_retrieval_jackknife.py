@@ -15,19 +15,19 @@ from labeltree.evaluation import (
     EvaluationSettings,
     Inputs,
     JudgingTaxonomy,
-    blocks_left_out,
     choose_samples,
     compare,
     evaluate,
 )
-from labeltree.evaluation.blocks_left_out import (
+from labeltree.evaluation import retrieval_jackknife
+from labeltree.evaluation.outcomes import Outcomes
+from labeltree.evaluation.protocol_registry import get_protocol, run_protocol
+from labeltree.evaluation.retrieval_jackknife import (
     WithoutBlocks,
     draw_blocks,
     ends_of_search,
     values_without_blocks,
 )
-from labeltree.evaluation.outcomes import Outcomes
-from labeltree.evaluation.protocol_registry import get_protocol, run_protocol
 from labeltree.evaluation.sample_columns import Column, Place, ResamplingUnits, estimate
 from labeltree.evaluation.statistics import Resampling
 from labeltree.geometry import Sphere
@@ -96,7 +96,7 @@ def test_values_without_blocks_are_those_of_searches_without_them(several: bool,
     def without(queries: Tensor, order: Tensor) -> dict[str, Tensor]:
         return searched(queries, torch.from_numpy(every), order=order)
 
-    with patch.object(blocks_left_out, "_RANKED", 7 * 90 * 40):
+    with patch.object(retrieval_jackknife, "_RANKED", 7 * 90 * 40):
         found = values_without_blocks(without, ranking(points), blocks, own, every, seed=0)
     assert {"recall@1", "map@r", "map/depth1", "ahp@20", "h_ap", "asi", "ndcg", "ap/depth2"} <= set(found)
     for block in range(7):
