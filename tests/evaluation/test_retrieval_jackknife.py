@@ -18,8 +18,8 @@ from labeltree.evaluation import (
     choose_samples,
     compare,
     evaluate,
+    retrieval_jackknife,
 )
-from labeltree.evaluation import retrieval_jackknife
 from labeltree.evaluation.outcomes import Outcomes
 from labeltree.evaluation.protocol_registry import get_protocol, run_protocol
 from labeltree.evaluation.retrieval_jackknife import (
