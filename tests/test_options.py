@@ -108,7 +108,7 @@ def test_help_of_both_has_every_option() -> None:
     assert list(inspect.signature(show).parameters) == [kind.name for kind in list_options(ShowOptions)]
     assert inspect.signature(show).parameters["top_rows"].annotation is int
     said = inspect.getdoc(show) or ""
-    assert "    told: of Python alone. It has no flag.\n" in said
+    assert "    told: Of Python alone. It has no flag.\n" in said
     assert said.index("Args:") < said.index("Raises:")
 
 
@@ -208,7 +208,8 @@ def test_arguments_that_are_options_have_the_text_of_their_schema() -> None:
         text = " ".join((inspect.getdoc(thing) or "").split())
         help_of = {one.name: one.option.help for one in list_options(schema)}
         for name in names:
-            assert f"{name}: {' '.join(help_of[name].split())}" in text, (thing, name)
+            words = " ".join(help_of[name].split())
+            assert f"{name}: {words[:1].upper()}{words[1:]}" in text, (thing, name)
         assert len(set(re.findall(r"\b(Args|Attributes):", text))) == 1
 
 
@@ -231,7 +232,7 @@ def test_what_a_docstring_says_of_an_argument_is_kept() -> None:
         "Args:",
         "    depth: how deep.",
         "    run: the run, or what is like one.",
-        "    top_rows: rows.",
+        "    top_rows: Rows.",
         "",
         "Raises:",
         "    ValueError: always.",

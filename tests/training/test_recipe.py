@@ -119,7 +119,7 @@ def test_values_of_the_wrong_kind(flag: str, message: str) -> None:
 
 
 def test_the_example_of_an_explanation() -> None:
-    assert doctest.testmod(parser_text) == (0, 5)
+    assert doctest.testmod(parser_text) == (0, 6)
 
 
 def test_bad_flags() -> None:
