@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -16,6 +17,7 @@ from labeltree.evaluation.comparing.comparison import Comparison
 from labeltree.evaluation.comparing.gate import Gate, GateRule, check_gate
 from labeltree.evaluation.comparing.result_text import comparison_csv, comparison_text
 from labeltree.evaluation.outcomes import load_outcomes, save_outcomes
+from labeltree.evaluation.pool_folds import pool_outcomes
 from labeltree.evaluation.statistics import Statistic
 from labeltree.metrics.catalogue import METRICS, find_metric, is_larger_better
 from labeltree.report.charts.bar_charts import cell_chart
@@ -84,6 +86,27 @@ def test_a_direction_that_is_given_holds_against_the_name(tmp_path: Path) -> Non
     save_outcomes(tmp_path / "outcomes.npz", {"mine": said})
     assert load_outcomes(tmp_path / "outcomes.npz")["mine"].larger_is_better(key) is True
     assert compare({"a": said, "b": said}).metrics[0].larger_is_better is True
+
+
+def test_a_statistic_without_a_direction_has_none_when_it_is_read(tmp_path: Path) -> None:
+    nodes = TREE.leaves[:2].numpy()
+    kept = {}
+    for name in ("confidence", "ece", "my_gain"):
+        statistic = Statistic("calibration", (name,), np.arange(2), _CALIBRATED, {"bins": np.array([2])})
+        kept[name] = Outcomes(np.arange(2), nodes, TREE, {}, statistics={"mine": [statistic]})
+        kept[name] = replace(kept[name], smaller_is_better=frozenset({("mine", "ece")}))
+    save_outcomes(tmp_path / "outcomes.npz", kept)
+    read = load_outcomes(tmp_path / "outcomes.npz")
+    of_each = [read[name].statistics["mine"][0].larger_is_better for name in kept]
+    assert of_each == [None, False, True]
+
+
+def test_a_direction_of_any_fold_is_that_of_all() -> None:
+    key = ("mine", "saved_cost")
+    first = Outcomes(np.arange(2), TREE.leaves[:2].numpy(), TREE, {})
+    second = replace(first, instances=np.arange(2, 4), values={key: np.zeros(2)}, directions={key: True})
+    for folds in ((first, second), (second, first)):
+        assert pool_outcomes(folds).larger_is_better(key) is True
 
 
 def test_a_comparison_shows_a_neutral_number_and_does_not_test_it(compared: Comparison) -> None:

@@ -363,7 +363,7 @@ def _unpacked(
     statistics: dict[str, list[Statistic]] = {}
     for number, given in enumerate(entry.get("statistics", ())):
         of, role, names = _below(f"statistics/{number}/", mine), str(given["role"]), tuple(given["names"])
-        better = directions.get((role, names[0]), (role, names[0]) not in smaller)
+        better = directions.get((role, names[0]), False if (role, names[0]) in smaller else None)
         data = of["rows"], _below("samples/", of), _below("fixed/", of)
         try:
             statistic = Statistic(given["kind"], names, *data, larger_is_better=better)

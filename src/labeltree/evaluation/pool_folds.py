@@ -88,7 +88,7 @@ def pool_outcomes(folds: Sequence[Outcomes]) -> Outcomes:
         attributes=joined("attributes", ""),
         whole=united("whole"),
         smaller_is_better=united("smaller_is_better"),
-        directions=first.directions,
+        directions={key: better for each in folds for key, better in each.directions.items()},
         no_share=united("no_share"),
         protocols=tuple(dict.fromkeys(name for each in folds for name in each.protocols)),
         statistics=statistics,
