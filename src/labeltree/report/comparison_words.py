@@ -16,7 +16,6 @@ from labeltree.metrics.catalogue import Metric
 from labeltree.report.wording import format_interval, format_score, metric_words, percent, plural
 
 __all__ = [
-    "better_by",
     "difference_text",
     "estimate_text",
     "metric_of_entry",
@@ -37,23 +36,13 @@ def metric_of_entry(entry: Compared) -> Metric:
     return replace(metric, unit="number") if entry.share is False else metric
 
 
-def better_by(entry: Compared, part: Difference) -> float:
-    """The difference, with its sign chosen so that values above 0 mean better than the baseline.
-
-    It is NaN for a metric of which neither direction is better.
-    """
-    if entry.larger_is_better is None:
-        return math.nan
-    return part.value if entry.larger_is_better else -part.value
-
-
 def verdict(entry: Compared, part: Difference) -> str:
     """`better`, `worse`, `not sure` if that is not significant, or `neither` if neither is better."""
     if entry.larger_is_better is None:
         return "neither"
     if math.isnan(part.value) or math.isnan(part.corrected) or part.corrected >= ALPHA or part.value == 0:
         return "not sure"
-    return "better" if better_by(entry, part) > 0 else "worse"
+    return "better" if entry.better_by(part) > 0 else "worse"
 
 
 def estimate_text(entry: Compared, method: str) -> tuple[str, str]:

@@ -189,7 +189,7 @@ def compare(
 
 
 def _direction(given: Sequence[bool | None]) -> bool | None:
-    """The direction of a metric by all runs: smaller if one says so, and None, neither, likewise."""
+    """The direction of a metric over all runs: if they disagree, smaller before neither before larger."""
     return False if False in given else None if None in given else True
 
 

@@ -95,6 +95,15 @@ class MetricComparison:
     units: int = field(default=0, kw_only=True)
     counted: dict[str, tuple[int, int]] = field(default_factory=dict, kw_only=True)
 
+    def better_by(self, part: Difference) -> float:
+        """A difference, with its sign chosen so that values above 0 mean better than the baseline.
+
+        It is NaN for a metric of which neither direction is better.
+        """
+        if self.larger_is_better is None:
+            return math.nan
+        return part.value if self.larger_is_better else -part.value
+
     def counts(self, methods: Sequence[str]) -> tuple[list[int], list[int]]:
         """Numbers of samples that count and of their units: one of each, or those of each method."""
         numbers = [self.counted[name] for name in methods] if self.counted else [(self.samples, self.units)]

@@ -351,9 +351,8 @@ def _estimate(estimate: Estimate | None) -> str:
 def _difference(entry: MetricComparison, part: Difference) -> list[str]:
     if math.isnan(part.value):
         return ["–", "", "", "", ""]
-    better = 0.0 if entry.larger_is_better is None else part.value if entry.larger_is_better else -part.value
-    sure = "*" if part.corrected < ALPHA else ""
-    mark = "" if better == 0 else ("+" if better > 0 else "−") + sure
+    better, sure = entry.better_by(part), "*" if part.corrected < ALPHA else ""
+    mark = f"+{sure}" if better > 0 else f"−{sure}" if better < 0 else ""
     ends = "" if math.isnan(part.low) else f" [{part.low:+.4f}, {part.high:+.4f}]"
     return [f"{part.value:+.4f}{ends}", mark, *(_chance(p) for p in (part.p, part.corrected, part.mcnemar))]
 

@@ -25,7 +25,6 @@ from labeltree.report.charts.bar_charts import (
 )
 from labeltree.report.charts.figures import curve_chart, depth_chart
 from labeltree.report.comparison_words import (
-    better_by,
     difference_text,
     estimate_text,
     metric_of_entry,
@@ -150,9 +149,9 @@ def _differences(entries: list[MetricComparison], baseline: str, others: list[st
             DotRow(
                 metric.title,
                 f"{metric.name}, {entry.role}" + ("" if entry.larger_is_better else "; + is fewer"),
-                [better_by(entry, part) for part in parts],
+                [entry.better_by(part) for part in parts],
                 ends,
-                [difference_text(entry, replace(part, value=better_by(entry, part)))[0] for part in parts],
+                [difference_text(entry, replace(part, value=entry.better_by(part)))[0] for part in parts],
                 [verdict(entry, part) != "not sure" for part in parts],
             )
         )
@@ -242,7 +241,7 @@ def _node(entry: StratumComparison, path: tuple[str, ...], baseline: str, larges
     cells = []
     for part in entry.differences.values():
         text, ends = difference_text(entry, part)
-        good = better_by(entry, part)
+        good = entry.better_by(part)
         share = abs(good) / largest if math.isfinite(good) else 0.0
         cells.append(DifferenceCell(text, ends, verdict(entry, part), share, good > 0))
     name = path[-1] if path else "All classes"
