@@ -23,7 +23,7 @@ from labeltree.progress import Progress, silent
 from labeltree.report.corrected_labels import CorrectedLabels
 from labeltree.report.other_taxonomy import OtherTaxonomy
 from labeltree.report.pages.report_page import write_report
-from labeltree.report.tables.main_numbers import main_numbers_table
+from labeltree.report.tables.main_numbers import Differences, answer_differences, main_numbers_table
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.taxonomy import AnyTaxonomy
 
@@ -101,13 +101,16 @@ def evaluate_case(
         if case.measured_on is not None:
             folder.write_json(folder.measured_on, {"digest": case.measured_on})
 
+        differences = answer_differences(result)
+
         def draw(page: Path) -> None:
             (progress or silent)("drawing the report", 0, 0)
             judging = JudgingTaxonomy.of(case.taxonomy)
             shown = {"title": case.title, **case.shown, **_samples_shown(case.source)}
+            shown["differences"] = differences
             write_report(result, judging.table(table), judging.tree, page, **shown)
 
-        return write_evaluation(result, folder, draw)
+        return write_evaluation(result, folder, draw, differences)
 
 
 def _measure(case: EvaluationCase, progress: Progress | None) -> tuple[EvaluationResult, EmbeddingTable]:
@@ -150,13 +153,23 @@ def _measure(case: EvaluationCase, progress: Progress | None) -> tuple[Evaluatio
 
 
 def write_evaluation(
-    result: EvaluationResult, folder: RunFolder, draw: Callable[[Path], object]
+    result: EvaluationResult,
+    folder: RunFolder,
+    draw: Callable[[Path], object],
+    differences: Differences | None = None,
 ) -> Evaluated:
-    """Write the result, the outcomes of its samples, and the page that `draw(path)` draws."""
+    """Write the result, the outcomes of its samples, and the page that `draw(path)` draws.
+
+    Args:
+        result: The result.
+        folder: Where the files go.
+        draw: Writes the page.
+        differences: The `answer_differences` of the result; None = they are computed.
+    """
     folder.write_json(folder.metrics, result.to_dict())
     save_outcomes(folder.outcomes, result.outcomes)
     draw(folder.report)
-    return Evaluated(result, main_numbers_table(result), folder.metrics, folder.report)
+    return Evaluated(result, main_numbers_table(result, differences), folder.metrics, folder.report)
 
 
 def data_notes(source: Source) -> list[str]:

@@ -33,7 +33,13 @@ from labeltree.report.shown_samples.explanations import explain_samples, explana
 from labeltree.report.shown_samples.searches import choose_searches, search_legend, search_rows
 from labeltree.report.tables.confusions import confusion_rows, example_pictures, taken_for, wrong_pairs
 from labeltree.report.tables.error_tree_rows import ErrorTree, json_in_page, tree_data
-from labeltree.report.tables.main_numbers import main_sentences, opening, tiles
+from labeltree.report.tables.main_numbers import (
+    Differences,
+    answer_differences,
+    main_sentences,
+    opening,
+    tiles,
+)
 from labeltree.report.tables.metric_table import aspect_table, metric_table
 from labeltree.report.tables.protocol_tables import attribute_tables, protocol_blocks
 from labeltree.runs import EmbeddingTable
@@ -79,6 +85,7 @@ def render_report(
     trained: Sequence[Mapping[str, Any]] | None = None,
     projection: str = "t-SNE",
     max_points: int = 1200,
+    differences: Differences | None = None,
 ) -> str:
     """The report as a string of HTML: the same for the same input.
 
@@ -98,6 +105,7 @@ def render_report(
         trained: The versions and devices of each part of the training, from `RunFolder.read_versions`.
         projection: `t-SNE` or `PCA`.
         max_points: The largest number of samples to project.
+        differences: The `answer_differences` of the result; None = they are computed.
 
     Raises:
         DataError: If the table is not the one that the result comes from.
@@ -131,6 +139,7 @@ def render_report(
         examples = example_pictures(
             errors, embeddings, chosen.test, table.nodes, ids, images, outcomes, classifier=answering
         )
+    differences = answer_differences(result) if differences is None else differences
     questions = question_panels(result, sample, group)
     explained = explain_samples(result, table, chosen, taxonomy)
     shown_samples = ShownSamples(table, images, texts, visible)
@@ -157,8 +166,8 @@ def render_report(
         ),
         questions=questions,
         promise=promise_panel(result, samples),
-        sentences=main_sentences(result, samples),
-        tiles=tiles(result),
+        sentences=main_sentences(result, samples, differences),
+        tiles=tiles(result, differences),
         methods=list(result.methods),
         has_intervals=any(m.intervals for m in result.methods.values()),
         confidence=result.settings.confidence,

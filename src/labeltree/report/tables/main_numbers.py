@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from labeltree.decisions.classifiers import ClassifierKind
@@ -20,6 +20,7 @@ from labeltree.taxonomy import Taxonomy
 __all__ = [
     "Tile",
     "added_by_training",
+    "answer_differences",
     "main_numbers_table",
     "main_sentences",
     "opening",
@@ -49,6 +50,7 @@ _BY_IN_TILE: dict[ClassifierKind, str] = {
     "feature-means": "class means of features",
 }
 
+Differences = Mapping[str, Difference]
 
 # the terminal's table: metrics, and the representation that each is read from
 _ANSWERS = ("top1", "hierarchical_f1", "tree_accuracy")  # of the classifier that answers
@@ -71,11 +73,15 @@ _METRICS = (
 _NOT_ALWAYS = ("predictions", "aspects")
 
 
-def main_numbers_table(result: EvaluationResult) -> str:
+def main_numbers_table(result: EvaluationResult, differences: Differences | None = None) -> str:
     """The main numbers of every method with their confidence intervals, as a plain-text table.
 
     First come those of the classifier that answers, then what embeddings are worth without one, then every
     classifier by itself.
+
+    Args:
+        result: The result.
+        differences: Its `answer_differences`; None = they are computed.
     """
     shown = [
         (metric, role)
@@ -99,14 +105,16 @@ def main_numbers_table(result: EvaluationResult) -> str:
     ]
     if any(method.intervals for method in result.methods.values()):
         lines.append(f"in brackets: {result.settings.confidence:.0%} confidence intervals{_drawn(counts)}")
-    added = added_by_training(result)
+    added = added_by_training(result, differences)
     space = result.main.classifier.space.sentence
     last = [result.main.classifier.sentence, *result.cautions, *([added] if added else [])]
     last += [space] if space else []
     return "\n".join([*lines, *last])
 
 
-def added_by_training(result: EvaluationResult, *, shares: bool = True) -> str:
+def added_by_training(
+    result: EvaluationResult, differences: Differences | None = None, *, shares: bool = True
+) -> str:
     """What training added to right answers over the features that it began with; empty if they are unknown.
 
     The features answer by the classifier that validation chose for them, so it may be that the same answers
@@ -114,6 +122,7 @@ def added_by_training(result: EvaluationResult, *, shares: bool = True) -> str:
 
     Args:
         result: The evaluation of a run, with the encoder before training.
+        differences: Its `answer_differences`; None = they are computed.
         shares: Whether to name the two shares of right answers.
     """
     name = next((name for name in START_NAMES if name in result.methods and name != result.name), None)
@@ -124,7 +133,8 @@ def added_by_training(result: EvaluationResult, *, shares: bool = True) -> str:
         return ""
     points = 100 * (ours - theirs)
     brackets = [f"{percent(ours)} right, {percent(theirs)} by the {name}"] if shares else []
-    difference = _differences(result).get(name)
+    differences = answer_differences(result) if differences is None else differences
+    difference = differences.get(name)
     if difference is None or math.isnan(difference.low):
         beside = f" ({brackets[0]})" if brackets else ""
         if points == 0:
@@ -245,8 +255,16 @@ def opening(result: EvaluationResult, taxonomy: Taxonomy, samples: str, *, train
     )
 
 
-def main_sentences(result: EvaluationResult, samples: str) -> list[str]:
-    """Sentences: how good, whether better than each baseline, and how bad the mistakes are."""
+def main_sentences(
+    result: EvaluationResult, samples: str, differences: Differences | None = None
+) -> list[str]:
+    """Sentences: how good, whether better than each baseline, and how bad the mistakes are.
+
+    Args:
+        result: The result.
+        samples: What samples are called.
+        differences: Its `answer_differences`; None = they are computed.
+    """
     main, errors = result.main, result.main.errors
     top1 = main.answer_score("top1")
     if math.isnan(top1):
@@ -256,7 +274,7 @@ def main_sentences(result: EvaluationResult, samples: str) -> list[str]:
         f"class for {percent(top1)}, "
         f"{_how_sure(main, errors.samples, result.settings.confidence)}.",
     ]
-    apart = _differences(result)
+    apart = answer_differences(result) if differences is None else differences
     others = [
         _beside(main, other, apart.get(key), result.settings.confidence)
         for key, other in result.methods.items()
@@ -277,8 +295,13 @@ def main_sentences(result: EvaluationResult, samples: str) -> list[str]:
     return sentences
 
 
-def tiles(result: EvaluationResult) -> list[Tile]:
-    """The four numbers to remember."""
+def tiles(result: EvaluationResult, differences: Differences | None = None) -> list[Tile]:
+    """The four numbers to remember.
+
+    Args:
+        result: The result.
+        differences: Its `answer_differences`; None = they are computed.
+    """
     main = result.main
     others = [method for key, method in result.methods.items() if key != result.name]
     coarsest = _coarsest(main)
@@ -287,7 +310,7 @@ def tiles(result: EvaluationResult) -> list[Tile]:
             percent(main.answer_score("top1")),
             f"get exactly the right class ({_BY_IN_TILE[main.classifier.name]})",
             _others(others, lambda m: m.answer_score("top1"), answers=True),
-            added_by_training(result, shares=False),
+            added_by_training(result, differences, shares=False),
         ),
     ]
     if coarsest < len(main.answer_by_depth) - 1:
@@ -365,11 +388,11 @@ def _half(method: MethodResult) -> float:
     )
 
 
-def _differences(result: EvaluationResult) -> dict[str, Difference]:
+def answer_differences(result: EvaluationResult) -> Differences:
     """Key of another method → its share of right answers minus that of the model, on the same samples.
 
-    Empty without another method or the outcomes of all, without intervals, or if a method was tested on
-    other samples.
+    It takes a bootstrap and a test. Empty without another method or the outcomes of all, without intervals,
+    or if a method was tested on other samples.
     """
     alone = len(result.methods) == 1
     if alone or result.settings.resamples == 0 or not result.methods.keys() <= result.outcomes.keys():
@@ -395,7 +418,7 @@ def _beside(main: MethodResult, other: MethodResult, difference: Difference | No
     Args:
         main: Of the model.
         other: Of the other method.
-        found: The difference on the same samples; None = judged by the two intervals, which finds less.
+        difference: On the same samples; None = judged by the two intervals, which finds less.
         confidence: Of the intervals.
     """
     theirs = other.answer_score("top1")
