@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+import labeltree as lt
 from labeltree.data.corrections import sample_contents
 from labeltree.errors import LabeltreeError
 from labeltree.index import Index, IndexRows
@@ -43,6 +46,18 @@ def test_an_index_and_its_embeddings_are_the_same_samples(tmp_path: Path) -> Non
     assert second.groups is not None
     assert len(second.groups.unique()) == 4  # two groups, and two samples alone
     assert np.array_equal(first.paths, second.paths)
+
+
+@pytest.mark.parametrize("function", [lt.suspects, lt.label_next])
+def test_a_taxonomy_is_refused_beside_an_index_which_has_its_own(
+    function: Callable[..., Any], tmp_path: Path
+) -> None:
+    nodes = TREE.encode(["dog", "cat", "oak"]).numpy()
+    Index.create(tmp_path / "index", IndexRows(list("abc"), np.eye(3), nodes), taxonomy=TREE)
+    TREE.save(tmp_path / "tree.json")
+    for place in (tmp_path / "index", tmp_path / "none"):
+        with pytest.raises(ValueError, match="a run and an index have their own"):
+            function(place, taxonomy=tmp_path / "tree.json")
 
 
 def test_an_index_that_others_change_is_read_at_one_version(tmp_path: Path) -> None:

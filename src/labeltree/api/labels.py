@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from labeltree.options.curation import LabelNextOptions, SuspectsOptions
-from labeltree.options.schema import as_place, takes
+from labeltree.options.schema import RunPlace, as_place, takes
 
 if TYPE_CHECKING:
     from labeltree.curation.label_next import LabelRequests
@@ -32,25 +32,17 @@ def suspects(options: SuspectsOptions) -> Suspects:
         LabeltreeError: If there is nothing of the kind, it cannot be read, or somebody has decided in
             `out`.
         TaxonomyError: If there is no such node.
-        ValueError: If a setting is out of range, or `out` does not end in `.csv`.
+        ValueError: If a setting is out of range, `out` does not end in `.csv`, or a taxonomy is given for a
+            run or an index.
     """
     from labeltree.curation.suspects import check_free, find_suspects, write_suspects
-    from labeltree.index import open_table
-    from labeltree.runs import PartFolder
 
     if options.out is not None:
         check_free(options.out)  # before samples are embedded
     if options.embeddings is not None and not Path(options.embeddings).exists():
         raise options.refusal(f"`embeddings`: there is no file '{options.embeddings}'")
-    place = as_place(options.embeddings or options.what or "")
-    if options.taxonomy is not None and not (Path(place).is_file() or PartFolder(place).exists()):
-        raise options.refusal("`taxonomy` is that of embeddings; a run and an index have their own")
-    table = open_table(
-        place,
-        taxonomy=options.taxonomy,
-        progress=options.progress,
-        verify=options.verify,
-    )
+    what = options.embeddings or options.what or ""
+    table = _open_samples(what, options, progress=options.progress, verify=options.verify)
     suspected = find_suspects(
         table.vectors,
         table.embeddings,
@@ -98,15 +90,15 @@ def label_next(options: LabelNextOptions) -> LabelNext:
 
     Raises:
         DataError: If there is nothing to choose from, or somebody has decided in `out`.
-        ValueError: For a setting out of range, or if costs make an answer free.
+        ValueError: For a setting out of range, if costs make an answer free, or for a taxonomy of a run or
+            an index.
     """
     from labeltree.curation.answer_costs import read_costs
     from labeltree.curation.label_next import label_next as choose
     from labeltree.curation.label_requests import may_be_labelled, write_requests
-    from labeltree.index import open_table
 
     costs = read_costs(options.costs) if isinstance(options.costs, str) else options.costs
-    samples = open_table(as_place(options.what), taxonomy=options.taxonomy)
+    samples = _open_samples(options.what, options)
     requests = choose(
         samples.vectors,
         samples.nodes,
@@ -123,3 +115,16 @@ def label_next(options: LabelNextOptions) -> LabelNext:
     if options.out is not None:
         write_requests(requests, samples, options.out)
     return LabelNext(requests, samples)
+
+
+def _open_samples(what: RunPlace, options: SuspectsOptions | LabelNextOptions, **how: Any) -> EmbeddingTable:
+    """The samples of a place, as `open_table` reads them; of embeddings alone a taxonomy may be named."""
+    from labeltree.index import open_table
+    from labeltree.runs import PartFolder
+
+    place = as_place(what)
+    if options.taxonomy is not None and not (Path(place).is_file() or PartFolder(place).exists()):
+        raise options.refusal(
+            "`taxonomy` goes with embeddings, a file or a folder of parts; a run and an index have their own"
+        )
+    return open_table(place, taxonomy=options.taxonomy, **how)
