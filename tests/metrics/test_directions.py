@@ -23,10 +23,13 @@ from labeltree.metrics.catalogue import METRICS, find_metric, is_larger_better
 from labeltree.report.charts.bar_charts import cell_chart
 from labeltree.report.comparison_words import summary, verdict
 from labeltree.report.pages.comparison_page import comparison_page
+from labeltree.report.pages.document import Text
 from labeltree.report.tables.metric_table import table_cells
 from labeltree.report.wording import metric_words
-from labeltree.studies.shortfall import pareto_set, shortfalls
-from labeltree.studies.study_summary import Summary, differences, metric_title
+from labeltree.studies.shortfall import pareto_set, shortfall_blocks, shortfalls
+from labeltree.studies.study_page import _agreement
+from labeltree.studies.study_plan import PaperTable
+from labeltree.studies.study_summary import Entry, Summary, differences, metric_title
 from labeltree.taxonomy import Taxonomy
 
 TREE = Taxonomy.from_paths([("animal", "dog"), ("animal", "cat"), ("plant", "oak")])
@@ -171,6 +174,30 @@ def test_studies_do_not_rank_by_it() -> None:
     assert differences(summed, column, "a") == {}
     assert shortfalls(summed, ["a", "b"], {column: 0.1}) == {"a": [], "b": []}
     assert pareto_set(summed, ["a", "b"], [column]) == ["a", "b"]
+    text = next(
+        block.text
+        for block in shortfall_blocks(summed, ["a", "b"], {column: 0.1, "features/top1": 0.1})
+        if isinstance(block, Text)
+    )
+    assert "so it judges nobody: decisions depth of the answers." in text
+
+
+@pytest.mark.parametrize(
+    ("column", "lower", "same"),
+    [
+        ("features/top1", False, True),
+        ("features/top1", True, False),
+        ("embeddings/parent_violations", True, True),
+        ("embeddings/parent_violations", False, False),
+        ("decisions/depth", True, True),
+        ("decisions/depth", False, True),
+    ],
+)
+def test_orders_agree_by_their_directions(column: str, lower: bool, same: bool) -> None:
+    rows = {"a": 1.0, "b": 2.0, "c": 3.0}
+    table = PaperTable("of a paper", "its data", column, rows, lower=lower)
+    ours = {name: Entry(value, None, 1, False, float("nan"), 1) for name, value in rows.items()}
+    assert f"is {1.0 if same else -1.0:.2f}" in _agreement(table, ours)
 
 
 @pytest.mark.parametrize(

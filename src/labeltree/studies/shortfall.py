@@ -135,6 +135,8 @@ def shortfall_blocks(summary: Summary, methods: Sequence[str], margins: Mapping[
     none = ", ".join(column for column in margins if column not in some)
     left = f" Not of all methods, so not in the Pareto set: {rest}." if rest else ""
     left += f" Not measured: {none}." if none else ""
+    neutral = ", ".join(_title(column) for column in margins if is_larger_better_in(column) is None)
+    left += f" Neither direction is better, so it judges nobody: {neutral}." if neutral else ""
     return [
         Heading("Behind the best"),
         Text(

@@ -401,7 +401,7 @@ def _agreement(table: PaperTable, ours: dict[str, Entry]) -> str:
         return ""
     from scipy.stats import kendalltau
 
-    sign = 1 if table.lower == (is_larger_better_in(table.column) is False) else -1
+    sign = -1 if is_larger_better_in(table.column) == table.lower else 1  # larger here, lower there
     tau = sign * float(kendalltau([table.rows[n] for n in names], [ours[n].mean for n in names]).statistic)
     if tau != tau:
         return ""
