@@ -26,7 +26,7 @@ from labeltree.evaluation.sample_columns import Column, Number, ResamplingUnits,
 from labeltree.evaluation.statistics import Resampling
 from labeltree.metrics.functional import node_decision_metrics
 from labeltree.metrics.functional.node_resampling import RATES, decided_nodes
-from labeltree.taxonomy.label_sets import finest_labels
+from labeltree.taxonomy.label_sets import finest_classes, finest_labels
 
 __all__ = ["pool_folds", "pool_outcomes"]
 
@@ -165,11 +165,12 @@ def pool_folds(results: Sequence[EvaluationResult], outcomes: Sequence[Outcomes]
     if pooled.groups is not None:
         of_groups = {"groups tested": pooled.count_groups(pooled.predicted[chosen.name] >= 0)}
     tested = {key: sum(each.counts.get(key, 0) for each in results) for key in _SUMMED}
+    classes = len(finest_classes(torch.from_numpy(pooled.nodes), pooled.taxonomy))
     return EvaluationResult(
         name=first.name,
         split="test",
         methods={first.name: method},
-        counts={"folds": len(results), **tested, **of_groups, "classes tested": _classes(pooled)},
+        counts={"folds": len(results), **tested, **of_groups, "classes tested": classes},
         notes=[chosen.sentence, *_notes(results, pooled)],
         cautions=_cautions(results),
         search=first.search,
@@ -323,11 +324,6 @@ def _errors(pooled: Outcomes, kind: ClassifierKind, confusions: int) -> Any:
     answered = torch.from_numpy(pooled.predicted[kind])
     decided = finest_labels(target, pooled.taxonomy)[target] & (answered >= 0)
     return tree_errors(answered[decided], target[decided], pooled.taxonomy, confusions=confusions)
-
-
-def _classes(pooled: Outcomes) -> int:
-    target = torch.from_numpy(pooled.nodes)
-    return len(torch.unique(target[finest_labels(target, pooled.taxonomy)[target]]))
 
 
 def _title(results: Sequence[EvaluationResult], protocol: str) -> str:

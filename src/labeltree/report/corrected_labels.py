@@ -69,7 +69,7 @@ class CorrectedLabels:
         nodes = torch.where(changed, self.done.nodes, table.nodes)
         return table.relabelled(nodes).rows(self.done.keep | ~here)
 
-    def said(self, result: EvaluationResult, without: EvaluationResult | None = None) -> EvaluationResult:
+    def remark(self, result: EvaluationResult, without: EvaluationResult | None = None) -> EvaluationResult:
         """A result that says what was corrected.
 
         Args:

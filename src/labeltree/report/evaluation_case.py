@@ -1,4 +1,4 @@
-"""The one way of every evaluation: tables, measured; what must be said of the numbers; the files."""
+"""The one way of every evaluation: measure the tables, say what limits the numbers, write the files."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def _measure(case: EvaluationCase, progress: Progress | None) -> tuple[Evaluatio
     for remark in case.remarks:
         result = remark(result)
     if case.other is not None:
-        result = case.other.said(result, before)
+        result = case.other.remark(result, before)
     for remark in case.label_remarks:
         result = remark(result)
     if corrected is not None:
@@ -148,7 +148,7 @@ def _measure(case: EvaluationCase, progress: Progress | None) -> tuple[Evaluatio
         without = None
         if plain is not None:
             without = evaluate(plain, case.taxonomy, settings=short, classifiers=own, **asked)
-        result = corrected.said(result, without)
+        result = corrected.remark(result, without)
     return result, table
 
 

@@ -80,7 +80,7 @@ class OtherTaxonomy:
             return translate(table, self.labels, self.judge, f"'{self.file}'")
         return carry_over(table, self.change, f"'{self.file}'", own_scores)
 
-    def said(self, result: EvaluationResult, table: EmbeddingTable) -> EvaluationResult:
+    def remark(self, result: EvaluationResult, table: EmbeddingTable) -> EvaluationResult:
         """A result that says what the change of the taxonomy did to the samples of the evaluated split.
 
         Args:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from labeltree.atomic import atomic_write
+from labeltree.atomic import write_text
 from labeltree.evaluation.json_numbers import from_json
 from labeltree.links import refuse_links
 from labeltree.runs.run_folder import plain_json
@@ -201,9 +201,7 @@ class Book:
             content["made_with"] = {digest: kinds.index(self._defaults[digest]) for digest in kept}
         if self.failures:
             content["failures"] = self.failures
-        with atomic_write(self.path) as temporary:
-            text = json.dumps(plain_json(content), indent=1, allow_nan=False)
-            temporary.write_text(text + "\n", "utf-8")
+        write_text(self.path, json.dumps(plain_json(content), indent=1, allow_nan=False) + "\n")
 
 
 def _check_row(row: dict[str, Any]) -> dict[str, Any]:

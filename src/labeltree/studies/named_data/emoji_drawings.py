@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from labeltree.atomic import atomic_write
+from labeltree.atomic import atomic_write, write_text
 from labeltree.cache import data_home
 from labeltree.datasets.fetching.atomic_download import downloading, sha256
 from labeltree.datasets.fetching.packages import download_tarballs, read_members
@@ -320,8 +320,7 @@ def draw(plan: Plan, folder: Path, progress: Progress) -> EmojiImages:
         "emoji": [asdict(one) for one in plan.emoji],
         "samples": [[numbers[drawing.style], drawing.emoji] for drawing in plan.drawings],
     }
-    with atomic_write(folder / INDEX) as temporary:
-        temporary.write_text(json.dumps(document), "utf-8")
+    write_text(folder / INDEX, json.dumps(document))
     return read_images(folder)
 
 
