@@ -23,6 +23,7 @@ from labeltree.taxonomy.check_nodes import trust_labels
 from labeltree.taxonomy.versions.between_versions import VersionChange
 from labeltree.training.absent_objective import AbsentEntry, absent_objectives, where_to_find
 from labeltree.training.network import Network, build_network, usual_device
+from labeltree.training.objective import Objective
 from labeltree.training.recipe import Recipe
 from labeltree.training.registry import ObjectiveEntry, get_objective
 
@@ -129,6 +130,8 @@ def load_run(
     def load(module: nn.Module, prefix: str) -> None:
         own = {key.removeprefix(prefix): value for key, value in weights.items() if key.startswith(prefix)}
         own = {key: value for key, value in own.items() if not key.startswith(left)} if left else own
+        if isinstance(module, Objective):
+            module.make_room(own)
         if problems := misfits(module.state_dict(), own):
             raise RunError(
                 f"the weights of '{folder.encoder}' are not those of its recipe: {problems}; restore it, or "

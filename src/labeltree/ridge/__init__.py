@@ -2,6 +2,7 @@
 
 from labeltree.ridge.fitting import FoldOutputs, fit_tree_ridge
 from labeltree.ridge.moments import Moments
+from labeltree.ridge.ridge_loss import TreeRidgeLoss
 from labeltree.ridge.tree_ridge import TreeRidge
 
-__all__ = ["FoldOutputs", "Moments", "TreeRidge", "fit_tree_ridge"]
+__all__ = ["FoldOutputs", "Moments", "TreeRidge", "TreeRidgeLoss", "fit_tree_ridge"]

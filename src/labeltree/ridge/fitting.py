@@ -53,6 +53,13 @@ class FoldOutputs:
     probabilities: Tensor
     classes: Tensor
 
+    @property
+    def log_loss(self) -> float:
+        """The mean log loss of the samples whose only label is a class."""
+        at = torch.searchsorted(self.classes, self.labels).clamp_max(len(self.classes) - 1)
+        judged = self.classes[at] == self.labels
+        return _log_loss(self.probabilities[judged], at[judged])
+
 
 def fit_tree_ridge(
     vectors: Tensor,

@@ -64,6 +64,9 @@ class RunFiles:
     encoder = FileInFolder("encoder.safetensors")
     """The weights of the chosen encoder and heads (safetensors)."""
 
+    ridge = FileInFolder("ridge.safetensors")
+    """The sums and settings of the ridge head (safetensors), if the objective is `tree-ridge`."""
+
     encoder_config = FileInFolder("encoder_config")
     """Folder of what rebuilds the encoder without the place it came from, unless its name suffices."""
 

@@ -135,8 +135,8 @@ class RunFolder(RunFiles):
             DataError: If a file of the run is a link; see `refuse_links`.
         """
         files = (self.recipe, self.taxonomy, self.training_taxonomy, self.description, self.samples,
-                 self.corrections, self.last_checkpoint, self.best_checkpoint, self.encoder, self.history,
-                 self.versions, self.metrics, self.outcomes, self.measured_on, self.comparison,
+                 self.corrections, self.last_checkpoint, self.best_checkpoint, self.encoder, self.ridge,
+                 self.history, self.versions, self.metrics, self.outcomes, self.measured_on, self.comparison,
                  self.comparison_text, self.comparison_table, self.comparison_page, self.report,
                  self.decisions, self.classifier, self.chosen_classifier, self.reference,
                  self.embeddings("*"),

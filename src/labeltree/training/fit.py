@@ -27,7 +27,6 @@ from labeltree.errors import RunError
 from labeltree.models import (
     check_encoder,
     encoder_pair,
-    merged_state,
     misfits,
     need_lora,
     normalises_by_batch,
@@ -77,8 +76,9 @@ from labeltree.training.records.record import (
     open_samples,
     run_corrections,
 )
-from labeltree.training.registry import AUTO_OBJECTIVE
+from labeltree.training.registry import AUTO_OBJECTIVE, is_solved
 from labeltree.training.resolution import left_open, training_size
+from labeltree.training.solve import save_network, solve
 
 if TYPE_CHECKING:
     from lightning.pytorch.loggers import Logger
@@ -210,9 +210,13 @@ def train(
             begun = begin_run(folder, recipe, data, experiment.source, labels, summary, module)
             if has_diverged(folder) and (said := continue_after_divergence(folder, known, recipe)):
                 warnings.warn(said, stacklevel=2)
-        _fit(trainer, experiment, folder, begun)
+        if experiment.module.objective.solver is not None:
+            solve(trainer, experiment, folder, begun)
+        else:
+            _fit(trainer, experiment, folder, begun)
+            if trainer.is_global_zero:
+                _keep_best(folder, experiment.module)
         if trainer.is_global_zero:
-            _keep_best(folder, experiment.module)
             drop_candidates(folder)
         trainer.strategy.barrier()
     return folder
@@ -374,6 +378,8 @@ def _note_length(
     summary: DataSummary, recipe: Recipe, samples: int, batches: SourceDataModule
 ) -> DataSummary:
     """The summary with what was chosen of epochs and batches, and warnings of what is too few or not used."""
+    if is_solved(batches.recipe.objective):
+        return summary
     steps, unused = batches.steps_per_epoch, batches.sampler.describe_unused()
     note, warning = length_note(recipe, samples, steps), length_warning(recipe, samples, steps)
     return replace(
@@ -425,9 +431,7 @@ def _keep_best(folder: RunFolder, module: RepresentationModule) -> None:
     """Write the weights of the best epoch as safetensors."""
     state = _load_state(folder, module, folder.best_checkpoint)
     module.load_state_dict(state["state_dict"])
-    weights = {f"encoder.{k}": v for k, v in merged_state(module.evaluated_encoder).items()}
-    weights |= {f"objective.{k}": v for k, v in module.objective.state_dict().items()}
-    folder.save_weights(weights, state["epoch"])
+    save_network(folder, module, state["epoch"])
 
 
 def _load_state(folder: RunFolder, module: RepresentationModule, path: Path) -> dict[str, Any]:

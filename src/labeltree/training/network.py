@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from itertools import chain
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -105,7 +106,7 @@ class Network(nn.Module):
         """The device of the weights."""
         if next(self.objective.parameters(), None) is None:
             self._parts()
-        return next(self.parameters()).device
+        return next(chain(self.parameters(), self.buffers())).device
 
     def batch_size(self, most: int) -> int:
         """How many samples are encoded at a time, at most `most`: on a CPU, fewer of large images.

@@ -330,7 +330,7 @@ class Objective(nn.Module):
             }
         )
         self.head = make_head() if any(term.reads_embeddings for term in self._terms) else None
-        self.dim = feature_dim if self.head is None else dim
+        self._dim = feature_dim if self.head is None else dim
         self._check_modalities(recipe)
         compares = any("instances" in term.asks and "queries" not in term.asks for term in self._terms)
         self.num_views = recipe.num_views or (2 if compares else 1)
@@ -376,12 +376,31 @@ class Objective(nn.Module):
         """Whether a loss asks for keys of a momentum encoder."""
         return any(term.asks & {"keys", "queue"} for term in self._terms)
 
+    @property
+    def solver(self) -> Any:
+        """The loss that is minimised at once, by its method `solve`; None if training takes steps."""
+        loss = self._terms[0].loss
+        return loss if getattr(loss, "solved", False) else None
+
+    @property
+    def dim(self) -> int:
+        """Width of the embeddings."""
+        return self._dim if self.solver is None else int(self.solver.dim)
+
+    def make_room(self, state: Mapping[str, Tensor]) -> None:
+        """Shape what is solved for a state dict: the number of its classes is not known before."""
+        if self.solver is not None:
+            start = f"terms.{self._terms[0].name}.loss."
+            self.solver.make_room({k.removeprefix(start): v for k, v in state.items() if k.startswith(start)})
+
     def embed(self, features: Tensor) -> Tensor:
         """Map features `(n, f)` to embeddings `(n, d)` in the objective's geometry.
 
-        If no loss reads embeddings, there is no head, and the features are mapped into the geometry.
+        If no loss reads embeddings, there is no head, and the features are mapped into the geometry, or what
+        a loss that is solved makes of them.
         """
-        embeddings: Tensor = self.geometry.embed(features if self.head is None else self.head(features))
+        points = features if self.head is None else self.head(features)
+        embeddings: Tensor = self.geometry.embed(points if self.solver is None else self.solver.embed(points))
         return embeddings
 
     def forward(

@@ -13,6 +13,7 @@ from labeltree import losses
 from labeltree.data import get_dataset
 from labeltree.errors import DataError
 from labeltree.plugins import load_plugins
+from labeltree.ridge import TreeRidgeLoss
 from labeltree.training.registry import ObjectiveSum, register_objective, register_sum
 
 __all__ = ["DeViSE"]
@@ -139,6 +140,9 @@ _OBJECTIVES: tuple[tuple[str, Callable[..., nn.Module], dict[str, Any], str, str
     ("label-embedding", losses.LabelEmbeddingLoss, _RANDOM,
      "cross entropy with soft labels that are learnt from a second classifier",
      "Sun et al. 2017, Label Embedding Network"),
+    ("tree-ridge", TreeRidgeLoss, _SPHERE,
+     "ridge regression on a frozen encoder's features, solved at once; embeddings are expected classes",
+     f"{_BARZ}, as an exact solution; embeddings: Norouzi et al. 2014, ConSE, on the tree"),
     ("cls", losses.EmbeddingClassifierLoss, {**_RANDOM, "weight": 0.1},
      "a classifier that reads embeddings, to be added to another objective: corr+cls",
      f"{_BARZ}, Eq. 9 and 10"),

@@ -31,6 +31,7 @@ __all__ = [
     "get_objective",
     "get_sum",
     "head_layers",
+    "is_solved",
     "list_objectives",
     "list_sums",
     "objective_terms",
@@ -99,6 +100,11 @@ class ObjectiveEntry:
         return {
             name: p for name, p in parameters.items() if name not in GIVEN and p.kind is not p.VAR_KEYWORD
         }
+
+    @property
+    def solved(self) -> bool:
+        """Whether the loss is minimised at once, by its method `solve`, and not by steps."""
+        return bool(getattr(self.loss, "solved", False))
 
     def build(self, given: dict[str, Any], options: dict[str, Any]) -> nn.Module:
         """Build the loss from the objective's arguments and the user's options."""
@@ -281,6 +287,22 @@ def get_objective(name: str) -> ObjectiveEntry:
         hint = f"did you mean {' or '.join(map(repr, near))}?" if near else _OF_OTHERS
         raise ValueError(f"unknown objective '{name}'; {hint}")
     return _entries[name]
+
+
+def is_solved(objective: str) -> bool:
+    """Whether an objective is minimised at once, without steps.
+
+    Raises:
+        ValueError: If it is one term of several: what is solved cannot be added up.
+    """
+    entries = objective_terms(objective)
+    solved = [entry.name for entry in entries if entry.solved]
+    if solved and len(entries) > 1:
+        raise ValueError(
+            f"objective '{solved[0]}' is solved at once, so it cannot be added to others; name it alone, or "
+            "start another run from it with --weights"
+        )
+    return bool(solved)
 
 
 def objective_terms(objective: str) -> list[ObjectiveEntry]:

@@ -14,7 +14,7 @@ from labeltree.training.choosing.choose_objective import with_objective
 from labeltree.training.length import with_length
 from labeltree.training.recipe import Recipe
 from labeltree.training.recipe_settings import check_idle
-from labeltree.training.registry import AUTO_OBJECTIVE, ObjectiveEntry, head_layers
+from labeltree.training.registry import AUTO_OBJECTIVE, ObjectiveEntry, head_layers, is_solved
 
 __all__ = [
     "check_terms",
@@ -63,12 +63,31 @@ def resolve_recipe(recipe: Recipe, source: Source) -> Recipe:
     """Resolve the settings that a recipe leaves open, for these samples; see `resolve_modality`."""
     left_open = recipe.objective == AUTO_OBJECTIVE
     recipe = with_encoder(recipe, source)
-    recipe = with_length(with_objective(recipe, source), training_size(source))
+    recipe = with_objective(recipe, source)
+    if is_solved(recipe.objective):
+        recipe = _without_steps(recipe)
+    recipe = with_length(recipe, training_size(source))
     layers = head_layers(recipe)
     check_idle(recipe, ["head.hidden"], layers == 1, "in a head of one layer; set head.layers to 2 or more")
     recipe = dataclasses.replace(recipe, head=dataclasses.replace(recipe.head, layers=layers))
     recipe = resolve_modality(recipe, source.modalities)
     return _widen_head(recipe) if left_open else recipe
+
+
+def _without_steps(recipe: Recipe) -> Recipe:
+    """The recipe of an objective that is solved at once, on a frozen encoder's features of the samples.
+
+    Raises:
+        ValueError: If it has a setting of training by steps.
+    """
+    solved = f"for objective '{recipe.objective}', which is solved at once on a frozen encoder's features"
+    steps = [f"optimizer.{field.name}" for field in dataclasses.fields(recipe.optimizer)]
+    steps += ["adapter", "sampler", "schedules", "ema", "patience", "term_weights", "erasing", "compile"]
+    steps += ["devices", "num_nodes", *(["epochs"] if recipe.epochs != 1 else [])]
+    steps += ["trainable"] if recipe.trainable != "head" else []
+    steps += ["views"] if recipe.views != "identity" else []
+    check_idle(recipe, steps, True, solved)
+    return dataclasses.replace(recipe, epochs=1, trainable="head", views="identity")
 
 
 _WIDE = 256  # dimensions: on photographs of groceries and birds better in every number of retrieval than 128

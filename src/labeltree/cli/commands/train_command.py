@@ -63,7 +63,6 @@ def run(arguments: list[str]) -> None:
         raise ValueError(f"'{settings[0]}' stands alone; samples are named by --data {settings[0]}")
     from labeltree.inference.finish import finish_run
     from labeltree.runs import ModelDescription
-    from labeltree.training.checkpoints import best_row
     from labeltree.training.fit import train
     from labeltree.training.records.record import is_first_rank
 
@@ -83,20 +82,29 @@ def run(arguments: list[str]) -> None:
     finish_run(folder, progress_bar=not options.quiet)
     history = folder.read_history()
     chosen = ModelDescription.load(folder.description).settings
-    trained, monitor = chosen["objective"], chosen["monitor"]
-    best = best_row(history, f"val_{monitor}")
-    value = best.get(f"val_{monitor}", math.nan)
     print(
-        f"trained {trained} on {recipe.data}: {len(history)} epoch{'s' * (len(history) > 1)}, "
-        + (
-            f"best after {best['epoch'] + 1:.0f} with validation {monitor} {value:.4f}\n"
-            if math.isfinite(value)
-            else f"the last is kept, as validation {monitor} is undefined on these samples\n"
-        )
-        + f"run folder: {folder.path}\nnext: labeltree evaluate {shlex.quote(str(folder.path))}"
+        f"{_ending(history, chosen['objective'], chosen['monitor'], recipe.data)}\n"
+        f"run folder: {folder.path}\nnext: labeltree evaluate {shlex.quote(str(folder.path))}"
     )
     if closing := json.loads(folder.data.read_text("utf-8")).get("closing"):
         print(f"warning: {closing}", file=sys.stderr)
+
+
+def _ending(history: list[dict[str, float]], objective: str, monitor: str, data: str) -> str:
+    """What was trained, and how good the best epoch is on validation."""
+    from labeltree.training.checkpoints import best_row
+    from labeltree.training.registry import is_solved
+
+    best = best_row(history, f"val_{monitor}")
+    value = best.get(f"val_{monitor}", math.nan)
+    epochs = f"{len(history)} epoch{'s' * (len(history) > 1)}"
+    measured = f"validation {monitor} {value:.4f}"
+    undefined = f"validation {monitor} is undefined on these samples"
+    if is_solved(objective):
+        return f"solved {objective} on {data}: {measured if math.isfinite(value) else undefined}"
+    if math.isfinite(value):
+        return f"trained {objective} on {data}: {epochs}, best after {best['epoch'] + 1:.0f} with {measured}"
+    return f"trained {objective} on {data}: {epochs}, the last is kept, as {undefined}"
 
 
 def _list_names(arguments: list[str]) -> bool:

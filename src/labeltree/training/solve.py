@@ -1,0 +1,66 @@
+"""Ends a training without steps: an objective that is solved at once is, and the run is written."""
+
+from __future__ import annotations
+
+import time
+
+import lightning as L
+from torch import Tensor
+
+from labeltree.errors import LabeltreeError
+from labeltree.models import merged_state
+from labeltree.ridge.ridge_file import save_ridge
+from labeltree.runs import RunFolder
+from labeltree.training.checkpoints import VersionRecord
+from labeltree.training.experiment import Experiment
+from labeltree.training.features.frozen import encode_rows
+from labeltree.training.module import RepresentationModule
+from labeltree.training.records.record import abandon_run
+
+__all__ = ["save_network", "solve"]
+
+
+def solve(trainer: L.Trainer, experiment: Experiment, folder: RunFolder, begun: bool) -> None:
+    """Solve the objective of all training features, validate it, and write the weights and the history.
+
+    Args:
+        trainer: The trainer, which validates.
+        experiment: The experiment.
+        folder: The run folder.
+        begun: Whether the run is new; one that cannot be solved leaves nothing behind then.
+    """
+    start = time.monotonic()
+    module, training = experiment.module, experiment.batches.training
+    try:
+        head, outputs = module.objective.solver.solve(
+            _training_features(experiment),
+            training.nodes if training.label_sets is None else training.label_sets,
+            training.groups,
+            module.recipe.seed,
+        )
+    except LabeltreeError:
+        if begun:
+            abandon_run(folder)
+        raise
+    save_ridge(head, folder.ridge)
+    trainer.validate(module, datamodule=experiment.batches, verbose=False)
+    metrics = trainer.callback_metrics
+    row: dict[str, float | int] = {"epoch": 0, "step": 0, "folds_loss": outputs.log_loss}
+    row |= {name: float(metrics[name]) for name in sorted(metrics) if name.startswith("val_")}
+    folder.write_history([{**row, "seconds": round(time.monotonic() - start, 2)}])
+    VersionRecord(folder).on_train_start(trainer, module)
+    save_network(folder, module, 0)
+
+
+def _training_features(experiment: Experiment) -> Tensor:
+    rows, inputs = experiment.batches.training.rows, experiment.batches.inputs
+    if experiment.module.reads_features:
+        return inputs.load(rows)  # type: ignore[return-value]
+    return encode_rows(experiment.network, experiment.source, inputs, rows, keep=False)
+
+
+def save_network(folder: RunFolder, module: RepresentationModule, epoch: int) -> None:
+    """Write the weights of the encoder and the objective as safetensors."""
+    weights = {f"encoder.{k}": v for k, v in merged_state(module.evaluated_encoder).items()}
+    weights |= {f"objective.{k}": v for k, v in module.objective.state_dict().items()}
+    folder.save_weights(weights, epoch)
