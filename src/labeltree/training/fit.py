@@ -78,7 +78,7 @@ from labeltree.training.records.record import (
 )
 from labeltree.training.registry import AUTO_OBJECTIVE, is_solved
 from labeltree.training.resolution import left_open, training_size
-from labeltree.training.solve import save_network, solve
+from labeltree.training.solve import save_network, solve, untrained_encoder
 
 if TYPE_CHECKING:
     from lightning.pytorch.loggers import Logger
@@ -379,7 +379,7 @@ def _note_length(
 ) -> DataSummary:
     """The summary with what was chosen of epochs and batches, and warnings of what is too few or not used."""
     if is_solved(batches.recipe.objective):
-        return summary
+        return replace(summary, warnings=(*summary.warnings, *untrained_encoder(batches.recipe)))
     steps, unused = batches.steps_per_epoch, batches.sampler.describe_unused()
     note, warning = length_note(recipe, samples, steps), length_warning(recipe, samples, steps)
     return replace(

@@ -8,16 +8,31 @@ import lightning as L
 from torch import Tensor
 
 from labeltree.errors import LabeltreeError
-from labeltree.models import merged_state
+from labeltree.models import encoder_modality, merged_state
 from labeltree.ridge.ridge_file import save_ridge
 from labeltree.runs import RunFolder
 from labeltree.training.checkpoints import VersionRecord
 from labeltree.training.experiment import Experiment
 from labeltree.training.features.frozen import encode_rows
 from labeltree.training.module import RepresentationModule
+from labeltree.training.recipe import Recipe
 from labeltree.training.records.record import abandon_run
 
-__all__ = ["save_network", "solve"]
+__all__ = ["save_network", "solve", "untrained_encoder"]
+
+
+def untrained_encoder(recipe: Recipe) -> list[str]:
+    """A warning if an objective that trains no encoder is given one that nobody has trained.
+
+    Args:
+        recipe: The resolved recipe.
+    """
+    if recipe.pretrained or recipe.weights is not None or encoder_modality(recipe.encoder) == "vector":
+        return []
+    return [
+        f"encoder '{recipe.encoder}' has random weights, and objective '{recipe.objective}' trains none: "
+        "take a pretrained --encoder, or the --weights of a run that has trained one"
+    ]
 
 
 def solve(trainer: L.Trainer, experiment: Experiment, folder: RunFolder, begun: bool) -> None:

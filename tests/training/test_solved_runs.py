@@ -1,0 +1,184 @@
+"""A run whose objective is solved at once: its head, its sums, and what it refuses."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+import torch
+from torch.nn.functional import normalize
+
+import labeltree as lt
+from labeltree.errors import DataError, RunError
+from labeltree.inference.load_run import load_run
+from labeltree.inference.run_embeddings import run_tables
+from labeltree.ridge import fit_tree_ridge
+from labeltree.ridge.ridge_file import load_ridge, save_ridge
+from labeltree.training.fit import train
+from labeltree.training.reading import parser_of
+
+pytestmark = pytest.mark.slow
+
+PATHS = np.array(["animal/dog", "animal/cat", "plant/oak", "plant/fern"])
+
+
+def write(path: Path, classes: np.ndarray, **columns: np.ndarray) -> Path:
+    """Vectors whose classes, numbers in `classes`, lie round points of their own."""
+    points = np.random.default_rng(0).normal(size=(len(PATHS), 6))
+    vectors = points[classes] + np.random.default_rng(1).normal(size=(len(classes), 6))
+    np.savez(path, vectors=vectors, **{"labels": PATHS[classes], **columns})
+    return path
+
+
+def solve(data: Path, out: Path, *settings: str) -> Path:
+    """The folder of a run with objective tree-ridge."""
+    arguments = ["--data", str(data), "--objective=tree-ridge", "--accelerator=cpu", *settings]
+    return train(parser_of("tree-ridge").recipe(arguments), out, progress_bar=False).path
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("solved")
+    groups = np.array([f"plot {row // 2}" for row in range(160)])
+    data = write(folder / "features.npz", np.arange(160) // 2 % 4, groups=groups)
+    return solve(data, folder / "run")
+
+
+def test_answers_and_embeddings_are_those_of_the_head_of_the_training_samples(run: Path) -> None:
+    loaded, tables = run_tables(run, ("trained",))
+    table, training = tables["trained"], loaded.source.of_split("train")
+    features = loaded.network.encoder(training.vectors.load(training.rows))
+    head, outputs = fit_tree_ridge(features, training.nodes, loaded.taxonomy, groups=training.groups)
+    assert torch.equal(table.predictions, head.predict(table.features))
+    expected = normalize(head.posterior_embeddings(table.features), dim=1).float()
+    torch.testing.assert_close(table.embeddings, expected, rtol=0, atol=1e-5)
+    assert loaded.network.objective.dim == table.embeddings.shape[1]
+    classes, scores = loaded.network.objective.class_scores(table.features)
+    assert torch.equal(classes, head.classes)
+    expected = head.log_probabilities(table.features).float()
+    torch.testing.assert_close(scores, expected, rtol=0, atol=1e-4)
+    (row,) = loaded.folder.read_history()
+    assert row["folds_loss"] == pytest.approx(outputs.log_loss, rel=1e-6)
+
+
+def test_its_sums_and_settings_are_kept(run: Path) -> None:
+    loaded = load_run(run)
+    head = load_ridge(loaded.folder.ridge, loaded.taxonomy)
+    assert head.moments.count == len(loaded.source.of_split("train"))
+    own = loaded.network.objective.solver
+    torch.testing.assert_close(own.weight.double(), head.scale * head.weight, rtol=1e-5, atol=1e-6)
+    assert not (run / "checkpoints").exists()
+
+
+def test_the_same_command_finds_it_finished_and_makes_the_same_file_elsewhere(
+    run: Path, tmp_path: Path
+) -> None:
+    data = run.parent / "features.npz"
+    before = (run / "encoder.safetensors").stat().st_mtime_ns
+    assert solve(data, run) == run
+    assert (run / "encoder.safetensors").stat().st_mtime_ns == before
+    again = solve(data, tmp_path / "again")
+    assert (again / "ridge.safetensors").read_bytes() == (run / "ridge.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize("instance", ["0", "0.5"])
+def test_export_embeds_and_answers_alike(run: Path, tmp_path: Path, instance: str) -> None:
+    settings = (f"--tree-ridge.instance={instance}", "--tree-ridge.tree=1", "--classifier=own")
+    path = solve(run.parent / "features.npz", tmp_path / "run", *settings)
+    loaded, tables = run_tables(path, ("trained",))
+    lt.export(path, tmp_path / "model")
+    session = onnxruntime.InferenceSession(tmp_path / "model" / "model.onnx")
+    vectors = loaded.source.vectors.load(loaded.source.rows)
+    _, embeddings, answers = session.run(None, {session.get_inputs()[0].name: vectors.numpy()})
+    torch.testing.assert_close(torch.from_numpy(embeddings), tables["trained"].embeddings, rtol=0, atol=1e-5)
+    assert embeddings.shape[1] == (4 if instance == "0" else 10)
+    right = loaded.network.objective.solver.classes[answers.argmax(1)]
+    assert torch.equal(right, tables["trained"].predictions)
+
+
+def test_several_inner_and_missing_labels(tmp_path: Path) -> None:
+    classes = np.arange(120) % 4
+    labels = np.stack([PATHS[classes], np.full(120, "")], 1).astype("<U20")
+    labels[:10, 0] = "animal"
+    labels[10:14, 0] = ""
+    labels[20:24, 1] = "plant/oak"
+    path = solve(write(tmp_path / "several.npz", classes, labels=labels), tmp_path / "run")
+    loaded = load_run(path)
+    head = load_ridge(loaded.folder.ridge, loaded.taxonomy)
+    training = loaded.source.of_split("train")
+    expected, _ = fit_tree_ridge(
+        loaded.network.encoder(training.vectors.load(training.rows)), training.label_sets, loaded.taxonomy
+    )
+    assert torch.equal(head.moments.labels, expected.moments.labels)
+    assert len(head.classes) == 4
+
+
+def test_coarser_labels_in_training(run: Path, tmp_path: Path) -> None:
+    path = solve(run.parent / "features.npz", tmp_path / "run", "--coarsen=1")
+    loaded, tables = run_tables(path, ("trained",))
+    named = {loaded.taxonomy.path_name(node) for node in tables["trained"].predictions.tolist()}
+    assert named <= {"animal", "plant"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (["--optimizer.lr=0.1"], "optimizer.lr is 0.1, which has no effect for objective 'tree-ridge'"),
+        (["--epochs=3"], "epochs is 3, which has no effect"),
+        (["--adapter=8"], "adapter is 8, which has no effect"),
+        (["--devices=2"], "devices is 2, which has no effect"),
+        (["--head.dim=8"], "head.dim is 8, which has no effect"),
+        (["--geometry=poincare"], "supports only the sphere"),
+        (["--tree-ridge.tree=2"], "tree is 2.0; it must be a number from 0"),
+        (["--tree-ridge.folds=1"], "folds"),
+    ],
+)
+def test_refused_settings(run: Path, tmp_path: Path, settings: list[str], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        solve(run.parent / "features.npz", tmp_path / "run", *settings)
+    assert not (tmp_path / "run" / "recipe.yaml").exists()
+
+
+def test_it_cannot_be_added_to_another(run: Path, tmp_path: Path) -> None:
+    recipe = parser_of("tree-ridge+hwc").recipe(
+        ["--data", str(run.parent / "features.npz"), "--objective=tree-ridge+hwc"]
+    )
+    with pytest.raises(ValueError, match="solved at once, so it cannot be added"):
+        train(recipe, tmp_path / "run", progress_bar=False)
+
+
+def test_what_cannot_be_solved_leaves_no_run_behind(tmp_path: Path) -> None:
+    data = write(tmp_path / "one.npz", np.zeros(40, np.int64))
+    with pytest.raises(DataError, match="at least two classes"):
+        solve(data, tmp_path / "run")
+    assert not (tmp_path / "run" / "recipe.yaml").exists()
+
+
+def test_an_encoder_that_nobody_trained(image_folder: Path, tmp_path: Path) -> None:
+    warned: list[str] = []
+    recipe = parser_of("tree-ridge").recipe(
+        ["--data", str(image_folder), "--objective=tree-ridge", "--image_size=28", "--val=0.2", "--test=0.2"]
+    )
+    folder = train(
+        replace(recipe, encoder="small-conv"),
+        tmp_path / "run",
+        progress_bar=False,
+        on_data=lambda summary: warned.extend(summary.warnings),
+    )
+    assert any("'small-conv' has random weights, and objective 'tree-ridge' trains none" in w for w in warned)
+    assert load_run(folder.path).recipe.trainable == "head"
+
+
+def test_a_damaged_head_is_named(run: Path, tmp_path: Path) -> None:
+    loaded = load_run(run)
+    head = load_ridge(loaded.folder.ridge, loaded.taxonomy)
+    save_ridge(replace(head, calibration=head.calibration[:2]), tmp_path / "ridge.safetensors")
+    with pytest.raises(DataError, match="holds no sums and settings of a head"):
+        load_ridge(tmp_path / "ridge.safetensors", loaded.taxonomy)
+    own = loaded.network.objective
+    state = {k: v[:2] if k.endswith("points") else v for k, v in own.state_dict().items()}
+    with pytest.raises(RuntimeError, match="points"):
+        own.load_state_dict(state)
+    with pytest.raises((DataError, RunError), match="no nodes of its taxonomy"):
+        own.make_room({k: v + 99 if k.endswith("classes") else v for k, v in own.state_dict().items()})
