@@ -22,6 +22,7 @@ from labeltree.decisions.class_nodes import ClassNodes
 from labeltree.decisions.conformal import Promise, check_enough, conformal_scores, count_groups, threshold
 from labeltree.errors import LabeltreeError
 from labeltree.ridge import fit_tree_ridge
+from labeltree.ridge.tree_ridge import INSTANCE, TREE
 from labeltree.taxonomy import Taxonomy, load_taxonomy
 
 __all__ = ["TaxonomyClassifier"]
@@ -42,8 +43,9 @@ class TaxonomyClassifier(
 
     Args:
         taxonomy: a `Taxonomy`, the file of one, or None.
-        tree: How much the taxonomy counts in `transform`, from 0 to 1; None = chosen by folds.
-        instance: How much the vectors count beside the classes in `transform`, from 0; None = chosen so, too.
+        tree: How much the taxonomy counts in `transform`, from 0 to 1.
+        instance: How much what tells samples of a class apart counts in `transform` beside the classes, from
+            0.
         penalty: Of the ridge regression, above 0; None = chosen by folds.
         folds: That choose the settings and calibrate the probabilities, at least 2; fewer if there are fewer
             groups with labels.
@@ -67,8 +69,8 @@ class TaxonomyClassifier(
         self,
         taxonomy: Taxonomy | str | Path | None = None,
         *,
-        tree: float | None = None,
-        instance: float | None = None,
+        tree: float = TREE,
+        instance: float = INSTANCE,
         penalty: float | None = None,
         folds: int = 5,
         random_state: int | np.random.RandomState | None = 0,

@@ -9,10 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from labeltree.decisions import ClassNodes, fit_calibrator, posterior_embeddings
-from labeltree.metrics.functional import map_at_r
-from labeltree.ridge import fit_tree_ridge, fitting, space
-from labeltree.ridge.space import Space
+from labeltree.decisions import ClassNodes, fit_calibrator
+from labeltree.ridge import fit_tree_ridge, fitting
 from labeltree.taxonomy import Taxonomy
 
 TREE = Taxonomy.from_paths([(f"branch {i // 4}", f"family {i // 2}", f"class {i}") for i in range(8)])
@@ -140,62 +138,6 @@ def test_groups_that_share_what_is_not_the_class_make_answers_uncertain() -> Non
         accuracy[known is None] = float((answers == nodes[folds.rows]).double().mean())
     assert accuracy[True] > 0.9
     assert accuracy[False] < 0.35
-
-
-def precision_of(level: Space, folds: fitting.FoldOutputs, vectors: Tensor, nodes: Tensor) -> Tensor:
-    parts = []
-    for fold in folds.folds.unique():
-        rows = (folds.folds == fold).nonzero()[:, 0]
-        z = posterior_embeddings(
-            folds.probabilities[rows],
-            folds.classes,
-            TREE,
-            similarity=level.similarity,
-            tree=level.tree,
-            vectors=vectors[rows],
-            instance=level.instance,
-        )
-        parts.append(map_at_r(z.float(), nodes[rows], taxonomy=TREE, reduction="none"))
-    return torch.cat(parts).double()
-
-
-@pytest.mark.parametrize(("noise", "seed"), [(1.0, 0), (2.0, 1)])
-def test_the_space_is_the_furthest_that_is_level_with_the_best(noise: float, seed: int) -> None:
-    vectors, nodes = draw(240, noise, seed)
-    head, folds = fit_tree_ridge(vectors, nodes, TREE, penalty=1.0)
-
-    def level_with_best(tried: list[Space]) -> list[Space]:
-        values = {each: precision_of(each, folds, vectors, nodes) for each in tried}
-        best = max(values.values(), key=lambda value: float(value.nanmean()))
-        kept = []
-        for each, value in values.items():
-            behind = (best - value)[~value.isnan()]
-            if float(behind.mean()) <= float(behind.std()) / len(behind) ** 0.5:
-                kept.append(each)
-        return kept
-
-    trees = level_with_best(
-        [Space(share, kind, 0.0) for kind in ("height", "depth") for share in space.TREE_SHARES]
-    )
-    assert head.tree == max(each.tree for each in trees)
-    chosen = Space(head.tree, head.similarity, 0.0)
-    assert chosen in trees
-    instances = level_with_best([chosen._replace(instance=weight) for weight in space.INSTANCES])
-    assert head.instance == min(each.instance for each in instances)
-
-
-def test_level_is_within_a_standard_error_of_the_difference() -> None:
-    level = space._level_with_best(
-        [Space(0.5, "depth", weight) for weight in (0.0, 0.5, 1.0)],
-        lambda each: torch.tensor([each.instance, each.instance - 0.01, float("nan")]),
-    )
-    assert [each.instance for each in level] == [1.0]
-    noisy = torch.tensor([1.0, -1.0, 1.0, -1.0])
-    level = space._level_with_best(
-        [Space(0.5, "depth", weight) for weight in (0.0, 0.5, 1.0)],
-        lambda each: noisy * each.instance + 0.1 * each.instance,
-    )
-    assert [each.instance for each in level] == [0.0, 0.5, 1.0]
 
 
 def test_outputs_of_two_penalties_are_held_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

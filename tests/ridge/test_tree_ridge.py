@@ -222,12 +222,13 @@ def test_embeddings_have_the_products_that_the_tree_gives(similarity: str, tree:
     head, _ = fit_tree_ridge(case.vectors, case.nodes, TREE, penalty=1.0, tree=0.5, similarity=similarity)
     likeness = class_similarity(head.classes, TREE, similarity, tree)
     posterior, outputs = head.probabilities(case.vectors), head.outputs(case.vectors)
-    points = head.posterior_embeddings(case.vectors, tree=tree)
+    points = head.posterior_embeddings(case.vectors, tree=tree, instance=0)
     torch.testing.assert_close(points @ points.T, posterior @ likeness @ posterior.T, rtol=0, atol=1e-9)
     beside = head.posterior_embeddings(case.vectors, tree=tree, instance=0.2)
     unit = with_one(case.vectors)[:, 1:]
-    torch.testing.assert_close(beside @ beside.T, points @ points.T + 0.2 * unit @ unit.T, rtol=0, atol=1e-9)
     linear = head.embed(case.vectors, tree=tree)
+    apart = unit @ unit.T + torch.nn.functional.cosine_similarity(linear[:, None], linear[None], dim=2)
+    torch.testing.assert_close(beside @ beside.T, points @ points.T + 0.1 * apart, rtol=0, atol=1e-9)
     centre = torch.eye(len(head.classes), dtype=torch.float64) - 1 / len(head.classes)
     expected = outputs @ centre @ likeness @ centre @ outputs.T
     torch.testing.assert_close(linear @ linear.T, expected, rtol=0, atol=1e-9)

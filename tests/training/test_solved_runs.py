@@ -92,9 +92,24 @@ def test_export_embeds_and_answers_alike(run: Path, tmp_path: Path, instance: st
     vectors = loaded.source.vectors.load(loaded.source.rows)
     _, embeddings, answers = session.run(None, {session.get_inputs()[0].name: vectors.numpy()})
     torch.testing.assert_close(torch.from_numpy(embeddings), tables["trained"].embeddings, rtol=0, atol=1e-5)
-    assert embeddings.shape[1] == (4 if instance == "0" else 10)
+    assert embeddings.shape[1] == (4 if instance == "0" else 14)
     right = loaded.network.objective.solver.classes[answers.argmax(1)]
     assert torch.equal(right, tables["trained"].predictions)
+
+
+@pytest.mark.parametrize("standardised", [True, False])
+def test_vectors_are_standardised_if_folds_are_answered_better_so(tmp_path: Path, standardised: bool) -> None:
+    classes = np.arange(200) % 4
+    plain = np.load(write(tmp_path / "plain.npz", classes))
+    noise = np.random.default_rng(3).normal(size=(200, 3))
+    vectors = np.concatenate([plain["vectors"], (1000 if standardised else 0.01) * noise], 1)
+    np.savez(tmp_path / "features.npz", vectors=vectors, labels=plain["labels"])
+    loaded = load_run(solve(tmp_path / "features.npz", tmp_path / "run"))
+    scale = loaded.network.encoder.scale
+    assert bool((scale == 1).all()) != standardised
+    head = load_ridge(loaded.folder.ridge, loaded.taxonomy)
+    own = loaded.network.objective.solver
+    torch.testing.assert_close(own.weight.double(), head.scale * head.weight, rtol=1e-5, atol=1e-6)
 
 
 def test_several_inner_and_missing_labels(tmp_path: Path) -> None:
@@ -177,8 +192,8 @@ def test_a_damaged_head_is_named(run: Path, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="holds no sums and settings of a head"):
         load_ridge(tmp_path / "ridge.safetensors", loaded.taxonomy)
     own = loaded.network.objective
-    state = {k: v[:2] if k.endswith("points") else v for k, v in own.state_dict().items()}
-    with pytest.raises(RuntimeError, match="points"):
+    state = {k: v[:2] if k.endswith("weight") else v for k, v in own.state_dict().items()}
+    with pytest.raises(RuntimeError, match="weight"):
         own.load_state_dict(state)
     with pytest.raises((DataError, RunError), match="no nodes of its taxonomy"):
         own.make_room({k: v + 99 if k.endswith("classes") else v for k, v in own.state_dict().items()})

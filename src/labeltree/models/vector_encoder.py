@@ -77,6 +77,11 @@ class VectorEncoder(Encoder):
         self.scale.copy_(torch.where(constant, 0.0, 1 / spread))
         return constant.nonzero()[:, 0].tolist()
 
+    def leave_as_they_are(self) -> None:
+        """Give vectors back as they are."""
+        self.centre.zero_()
+        self.scale.fill_(1.0)
+
     def forward(self, vectors: Tensor) -> Tensor:
         """Features (b, width) of vectors (b, width)."""
         return (vectors - self.centre) * self.scale

@@ -16,8 +16,7 @@ from labeltree.geometry.unit_vectors import unit_vectors
 from labeltree.ridge.folds import HeldOutFolds
 from labeltree.ridge.moments import Moments, clean_labels
 from labeltree.ridge.solution import class_targets
-from labeltree.ridge.space import choose_space, rows_of_first_folds
-from labeltree.ridge.tree_ridge import TreeRidge, check_settings, no_calibration
+from labeltree.ridge.tree_ridge import INSTANCE, TREE, TreeRidge, check_settings, no_calibration
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.check_nodes import as_nodes
 from labeltree.taxonomy.class_similarity import Similarity
@@ -67,20 +66,18 @@ def fit_tree_ridge(
     taxonomy: Taxonomy,
     *,
     groups: Tensor | None = None,
-    tree: float | None = None,
-    instance: float | None = None,
-    similarity: Similarity | None = None,
+    tree: float = TREE,
+    instance: float = INSTANCE,
+    similarity: Similarity = "depth",
     penalty: float | None = None,
     folds: int = 5,
     seed: int = 0,
 ) -> tuple[TreeRidge, FoldOutputs]:
-    """Solve the ridge head of labelled vectors; what is not given is chosen by folds that it has not seen.
+    """Solve the ridge head of labelled vectors, with λ and calibration by folds that it has not seen.
 
     λ and the scale of the probabilities have the least log loss over the folds; a slope and an offset of each
     class are then fitted to the same outputs, see `fit_calibrator`, if those of the other folds lower the log
-    loss of each. The space that is searched is judged by
-    MAP@R within each held-out fold: the tree counts as much, and then the vectors as little, as keeps it
-    within a standard error of the best.
+    loss of each.
 
     Args:
         vectors: `(n, d)` features of any encoder, brought to unit length one by one.
@@ -88,9 +85,9 @@ def fit_tree_ridge(
         taxonomy: Of the labels.
         groups: `(n,)` samples of one group, such as a patient, are in one fold; −1 = of no known group, the
             sample is one by itself.
-        tree: See `TreeRidge`; None = chosen.
-        instance: See `TreeRidge`; None = chosen.
-        similarity: None = chosen.
+        tree: See `TreeRidge`.
+        instance: See `TreeRidge`.
+        similarity: See `TreeRidge`.
         penalty: λ; None = chosen.
         folds: Number of folds, from 2 to the number of groups that have labelled samples.
         seed: Of the folds.
@@ -105,8 +102,9 @@ def fit_tree_ridge(
         TaxonomyError: If a label is no node.
         ValueError: If a setting is out of range.
     """
-    given = {"penalty": penalty, "tree": tree, "instance": instance, "similarity": similarity}
-    check_settings(**{name: value for name, value in given.items() if value is not None})
+    check_settings(tree=tree, instance=instance, similarity=similarity)
+    if penalty is not None:
+        check_settings(penalty=penalty)
     check_integer("folds", folds, 2)
     check_integer("seed", seed, 0)
     if groups is not None and (len(groups) != len(vectors) or groups.is_floating_point()):
@@ -133,19 +131,15 @@ def fit_tree_ridge(
     seen = FoldOutputs(rows, single, fold, outputs, torch.empty(0), classes)
     calibration, probabilities = _calibrate(scale, seen, taxonomy, judged, answers)
     seen = FoldOutputs(rows, single, fold, outputs, probabilities, classes)
-    space = choose_space(
-        probabilities[judged], points[judged], single[judged], fold[judged], classes, taxonomy,
-        tree=tree, instance=instance, similarity=similarity,
-    )  # fmt: skip
     head = TreeRidge.of(
         moments,
         taxonomy,
         penalty=chosen,
         scale=scale,
         calibration=calibration,
-        tree=space.tree,
-        instance=space.instance,
-        similarity=space.similarity,
+        tree=tree,
+        instance=instance,
+        similarity=similarity,
     )
     return head, seen
 
@@ -239,3 +233,12 @@ def _fit_slopes(scale: float, seen: FoldOutputs, rows: Tensor, classes: ClassNod
     if calibrator.kind == "none":  # no label among them
         return torch.tensor([1.0, 0.0], dtype=torch.float64).repeat(len(classes), 1)
     return torch.tensor([calibrator.slopes, calibrator.offsets], dtype=torch.float64).T
+
+
+def rows_of_first_folds(folds: Tensor, enough: int) -> list[Tensor]:
+    """Rows of each of the first folds that have enough samples together, of all if they have fewer."""
+    chosen: list[Tensor] = []
+    for fold in sorted(set(folds.tolist())):
+        if sum(map(len, chosen)) < enough:
+            chosen.append((folds == fold).nonzero()[:, 0])
+    return chosen

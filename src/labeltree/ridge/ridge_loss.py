@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,7 +13,7 @@ from torch.nn import functional
 from labeltree.checks import check_integer
 from labeltree.errors import DataError
 from labeltree.ridge.fitting import FoldOutputs, fit_tree_ridge
-from labeltree.ridge.tree_ridge import TreeRidge, check_settings
+from labeltree.ridge.tree_ridge import INSTANCE, TREE, TreeRidge, check_settings
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.class_similarity import Similarity, class_similarity
 
@@ -28,10 +29,9 @@ class TreeRidgeLoss(nn.Module):
     Args:
         taxonomy: Of the training labels.
         feature_dim: Width of the features, d.
-        tree: How much the taxonomy counts in embeddings, from 0 to 1; None = chosen by folds.
-        instance: How much the features count beside the classes, from 0; None = chosen by folds.
-        similarity: Of two classes, by the `height` or the `depth` of their lowest common ancestor; None =
-            chosen by folds.
+        tree: How much the taxonomy counts in embeddings, from 0 to 1.
+        instance: How much what tells samples of a class apart counts beside the classes, from 0.
+        similarity: Of two classes, by the `height` or the `depth` of their lowest common ancestor.
         penalty: λ; None = chosen by folds.
         folds: Number of folds.
 
@@ -40,42 +40,39 @@ class TreeRidgeLoss(nn.Module):
         weight: `(d, c)`, with `bias (c,)`: logits before calibration, s·F, of features of unit length.
         calibration: `(2, c)` slope and offset of each class.
         points: `(c, c)` embedding of each class.
-        nearness: `(1,)` the square root of `instance`, or `(0,)` where features do not count.
     """
 
     solved = True
     label_sets = "rows"
     classes: Tensor
+    points: Tensor
     weight: nn.Parameter
     bias: nn.Parameter
     calibration: nn.Parameter
-    points: nn.Parameter
-    nearness: Tensor
 
     def __init__(
         self,
         taxonomy: Taxonomy,
         feature_dim: int,
-        tree: float | None = None,
-        instance: float | None = None,
-        similarity: Similarity | None = None,
+        tree: float = TREE,
+        instance: float = INSTANCE,
+        similarity: Similarity = "depth",
         penalty: float | None = None,
         folds: int = 5,
     ) -> None:
         super().__init__()
-        self.settings: dict[str, Any] = {
-            "tree": tree, "instance": instance, "similarity": similarity, "penalty": penalty
-        }  # fmt: skip
-        check_settings(**{name: value for name, value in self.settings.items() if value is not None})
+        self.space: dict[str, Any] = {"tree": tree, "instance": instance, "similarity": similarity}
+        check_settings(**self.space, **({} if penalty is None else {"penalty": penalty}))
         check_integer("folds", folds, 2)
+        self.penalty = penalty
         self.folds = folds
         self.taxonomy = taxonomy
         self.feature_dim = feature_dim
-        self.register_buffer("classes", taxonomy.leaves.clone())
-        for name in ("weight", "bias", "calibration", "points"):
+        self.register_buffer("classes", torch.empty(0, dtype=torch.int64))
+        self.register_buffer("points", torch.empty(0), persistent=False)
+        for name in ("weight", "bias", "calibration"):
             self.register_parameter(name, nn.Parameter(torch.empty(0), requires_grad=False))
-        self.register_buffer("nearness", torch.empty(0))
-        self._make_room(self.classes)
+        self._make_room(taxonomy.leaves)
 
     def make_room(self, state: Mapping[str, Tensor]) -> None:
         """Shape the tensors for a state dict, from the number of its classes.
@@ -83,9 +80,8 @@ class TreeRidgeLoss(nn.Module):
         Raises:
             DataError: If they are no nodes of the taxonomy.
         """
-        if "classes" in state and "nearness" in state:
+        if "classes" in state:
             self._make_room(state["classes"])
-            self._set(nearness=state["nearness"][:1])
 
     def _make_room(self, classes: Tensor) -> None:
         count = len(classes)
@@ -94,18 +90,20 @@ class TreeRidgeLoss(nn.Module):
             raise DataError("the classes of a ridge head are no nodes of its taxonomy")
         if bool((classes.diff() <= 0).any()):
             raise DataError("the classes of a ridge head do not ascend")
+        likeness = class_similarity(classes, self.taxonomy, self.space["similarity"], self.space["tree"])
         self._set(
             classes=classes,
             weight=torch.zeros(self.feature_dim, count),
             bias=torch.zeros(count),
             calibration=torch.tensor([[1.0], [0.0]]).repeat(1, count),
-            points=torch.eye(count),
+            points=torch.linalg.cholesky(likeness),
         )
 
     @property
     def dim(self) -> int:
-        """Width of the embeddings: c, or c + d where the features count."""
-        return len(self.classes) + self.feature_dim * len(self.nearness)
+        """Width of the embeddings: c, or 2c + d with `instance` above 0."""
+        count = len(self.classes)
+        return 2 * count + self.feature_dim if self.space["instance"] else count
 
     def solve(
         self, features: Tensor, nodes: Tensor, groups: Tensor | None = None, seed: int = 0
@@ -122,21 +120,25 @@ class TreeRidgeLoss(nn.Module):
             DataError: See `fit_tree_ridge`.
         """
         head, outputs = fit_tree_ridge(
-            features, nodes, self.taxonomy, groups=groups, folds=self.folds, seed=seed, **self.settings
+            features,
+            nodes,
+            self.taxonomy,
+            groups=groups,
+            penalty=self.penalty,
+            folds=self.folds,
+            seed=seed,
+            **self.space,
         )
         self.take(head)
         return head, outputs
 
     def take(self, head: TreeRidge) -> None:
-        """Answer and embed as a head does."""
-        likeness = class_similarity(head.classes, self.taxonomy, head.similarity, head.tree)
+        """Answer as a head does."""
+        self._make_room(head.classes)
         self._set(
-            classes=head.classes,
             weight=head.scale * head.weight,
             bias=head.scale * head.bias,
             calibration=head.calibration[head.classes].T,
-            points=torch.linalg.cholesky(likeness),
-            nearness=torch.tensor([head.instance] if head.instance else []).sqrt(),
         )
 
     def _set(self, **values: Tensor) -> None:
@@ -145,9 +147,12 @@ class TreeRidgeLoss(nn.Module):
             fresh = value.detach().to(own.device, own.dtype, copy=True).contiguous()
             setattr(self, name, nn.Parameter(fresh, False) if isinstance(own, nn.Parameter) else fresh)
 
+    def _outputs(self, features: Tensor) -> Tensor:
+        return functional.normalize(features, dim=1) @ self.weight + self.bias
+
     def logits(self, features: Tensor) -> Tensor:
         """Log-probabilities `(n, c)` of features `(n, d)`."""
-        scores = functional.log_softmax(unit_features(features) @ self.weight + self.bias, 1)
+        scores = functional.log_softmax(self._outputs(features), 1)
         return functional.log_softmax(scores * self.calibration[0] + self.calibration[1], 1)
 
     def predict(self, features: Tensor) -> Tensor:
@@ -157,9 +162,11 @@ class TreeRidgeLoss(nn.Module):
     def embed(self, features: Tensor) -> Tensor:
         """The posterior space `(n, dim)` of features `(n, d)`; compare by cosine."""
         embeddings = self.logits(features).exp() @ self.points
-        if not len(self.nearness):
+        if not self.space["instance"]:
             return embeddings
-        return torch.cat([embeddings, self.nearness * unit_features(features)], 1)
+        outputs = self._outputs(features) @ (self.points - self.points.mean(0))
+        beside = [functional.normalize(part, dim=1) for part in (outputs, features)]
+        return torch.cat([embeddings, math.sqrt(self.space["instance"] / 2) * torch.cat(beside, 1)], 1)
 
     def forward(self, features: Tensor, nodes: Tensor) -> Tensor:
         """The mean log loss of the samples that are labelled with a class; 0 if there is none."""
@@ -168,8 +175,3 @@ class TreeRidgeLoss(nn.Module):
         losses = functional.nll_loss(self.logits(features), at, reduction="none")
         total: Tensor = (losses * known).sum() / known.sum().clamp_min(1)
         return total
-
-
-def unit_features(features: Tensor) -> Tensor:
-    """Features at length 1, where they are not 0."""
-    return functional.normalize(features, dim=1)

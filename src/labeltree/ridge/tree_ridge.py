@@ -24,8 +24,12 @@ from labeltree.taxonomy.class_similarity import (
     class_similarity,
 )
 
-__all__ = ["TreeRidge", "check_settings"]
+__all__ = ["INSTANCE", "TREE", "TreeRidge", "check_settings"]
 
+TREE = 0.5
+"""How much the taxonomy counts in embeddings, if nothing else is said: `docs/ridge-head.md` says why."""
+INSTANCE = 1.0
+"""How much what tells samples of a class apart counts beside the classes, if nothing else is said."""
 
 _ABOVE_ZERO = 5e-324  # the smallest number of float64
 
@@ -55,7 +59,8 @@ class TreeRidge:
         calibration: `(num_nodes, 2)` slope w and offset b of each class in the probabilities
             softmax(w·z + b) with z = log softmax(s·F); 1 and 0 for a class to which nothing was fitted.
         tree: How much the tree counts in embeddings, from 0 (classes are equal or different) to 1.
-        instance: How much the vectors themselves count beside the classes in `posterior_embeddings`, from 0.
+        instance: How much what tells samples of a class apart, the outputs and the vectors themselves, counts
+            beside the classes in `posterior_embeddings`, from 0.
         similarity: Of classes, see `class_similarity`.
         classes: `(c,)` nodes that it answers.
         weight: `(d, c)` W.
@@ -83,8 +88,8 @@ class TreeRidge:
         penalty: float,
         scale: float,
         calibration: Tensor | None = None,
-        tree: float = 0.5,
-        instance: float = 0.0,
+        tree: float = TREE,
+        instance: float = INSTANCE,
         similarity: Similarity = "depth",
     ) -> TreeRidge:
         """Solve the head from sums, with settings that are given.
@@ -144,22 +149,29 @@ class TreeRidge:
     ) -> Tensor:
         """The posterior space of the head, see `labeltree.decisions.posterior_embeddings`.
 
+        Beside it stand, in equal parts, `embed` and the vectors, each at unit length: the first tells samples
+        of the classes apart, the second those of one class.
+
         Args:
             vectors: `(n, d)`.
             tree: As in `embed`.
-            instance: How much the vectors count beside the classes, from 0; None = as chosen.
+            instance: How much the other two count beside the classes, from 0; None = as chosen.
 
         Returns:
-            `(n, c)`, or `(n, c + d)` with `instance` above 0.
+            `(n, c)`, or `(n, 2c + d)` with `instance` above 0.
         """
+        weight = self.instance if instance is None else instance
+        beside = None
+        if weight:
+            beside = torch.cat([unit_vectors(self.embed(vectors, tree=tree)), unit_vectors(vectors)], 1)
         return posterior_embeddings(
             self.probabilities(vectors),
             self.classes,
             self.taxonomy,
             similarity=self.similarity,
             tree=self.tree if tree is None else tree,
-            vectors=vectors,
-            instance=self.instance if instance is None else instance,
+            vectors=beside,
+            instance=weight,
         )
 
     def add(self, vectors: Tensor, nodes: Tensor) -> TreeRidge:

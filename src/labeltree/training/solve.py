@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import time
 
 import lightning as L
 from torch import Tensor
 
 from labeltree.errors import LabeltreeError
-from labeltree.models import encoder_modality, merged_state
+from labeltree.models import VectorEncoder, encoder_modality, merged_state
 from labeltree.ridge.ridge_file import save_ridge
 from labeltree.runs import RunFolder
 from labeltree.training.checkpoints import VersionRecord
@@ -38,6 +39,8 @@ def untrained_encoder(recipe: Recipe) -> list[str]:
 def solve(trainer: L.Trainer, experiment: Experiment, folder: RunFolder, begun: bool) -> None:
     """Solve the objective of all training features, validate it, and write the weights and the history.
 
+    Vectors are standardised by column if the folds are answered better so, and else left as they are.
+
     Args:
         trainer: The trainer, which validates.
         experiment: The experiment.
@@ -46,13 +49,19 @@ def solve(trainer: L.Trainer, experiment: Experiment, folder: RunFolder, begun: 
     """
     start = time.monotonic()
     module, training = experiment.module, experiment.batches.training
+    solver, groups = module.objective.solver, training.groups
+    labels = training.nodes if training.label_sets is None else training.label_sets
     try:
-        head, outputs = module.objective.solver.solve(
-            _training_features(experiment),
-            training.nodes if training.label_sets is None else training.label_sets,
-            training.groups,
-            module.recipe.seed,
-        )
+        head, outputs = solver.solve(_training_features(experiment), labels, groups, module.recipe.seed)
+        if isinstance(module.encoder, VectorEncoder):
+            standardised = copy.deepcopy(module.encoder.state_dict())
+            module.encoder.leave_as_they_are()
+            plain, answers = solver.solve(_training_features(experiment), labels, groups, module.recipe.seed)
+            if answers.log_loss <= outputs.log_loss:
+                head, outputs = plain, answers
+            else:
+                module.encoder.load_state_dict(standardised)
+                solver.take(head)
     except LabeltreeError:
         if begun:
             abandon_run(folder)
