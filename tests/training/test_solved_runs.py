@@ -27,7 +27,7 @@ def write(path: Path, classes: np.ndarray, **columns: np.ndarray) -> Path:
     """Vectors whose classes, numbers in `classes`, lie round points of their own."""
     points = np.random.default_rng(0).normal(size=(len(PATHS), 6))
     vectors = points[classes] + np.random.default_rng(1).normal(size=(len(classes), 6))
-    np.savez(path, vectors=vectors, **{"labels": PATHS[classes], **columns})
+    np.savez(path, **{"vectors": vectors, "labels": PATHS[classes], **columns})
     return path
 
 
@@ -197,3 +197,59 @@ def test_a_damaged_head_is_named(run: Path, tmp_path: Path) -> None:
         own.load_state_dict(state)
     with pytest.raises((DataError, RunError), match="no nodes of its taxonomy"):
         own.make_room({k: v + 99 if k.endswith("classes") else v for k, v in own.state_dict().items()})
+
+
+def train_for_space(data: Path, out: Path, *settings: str) -> Path:
+    """The folder of a short run whose embeddings are the posterior space of its features."""
+    arguments = ["--data", str(data), "--space=posterior", "--epochs=2", "--accelerator=cpu", *settings]
+    return train(parser_of("ce").recipe([*arguments, "--objective=ce"]), out, progress_bar=False).path
+
+
+@pytest.mark.parametrize("adapter", [False, True])
+def test_the_posterior_space_of_another_objective(run: Path, tmp_path: Path, adapter: bool) -> None:
+    settings = ("--adapter=5",) if adapter else ()
+    path = train_for_space(run.parent / "features.npz", tmp_path / "run", *settings)
+    loaded, tables = run_tables(path, ("trained",))
+    table, training = tables["trained"], loaded.source.of_split("train")
+    head = load_ridge(loaded.folder.ridge, loaded.taxonomy)
+    expected = normalize(head.posterior_embeddings(table.features), dim=1).float()
+    torch.testing.assert_close(table.embeddings, expected, rtol=0, atol=1e-5)
+    below = loaded.network.encoder.without_adapter(training.vectors.load(training.rows))
+    features = loaded.network.encoder.adapt(below).detach()
+    held = None
+    if adapter:  # it was trained on the training samples
+        val = table.rows(torch.from_numpy(table.split == "val"))
+        held = (val.features, val.nodes)
+    again, _ = fit_tree_ridge(features, training.nodes, loaded.taxonomy, groups=training.groups, held=held)
+    assert again.penalty == head.penalty
+    assert again.scale == pytest.approx(head.scale, rel=0.02)
+    torch.testing.assert_close(again.moments.products, head.moments.products, rtol=1e-5, atol=1e-6)
+    alike = train_for_space(run.parent / "features.npz", tmp_path / "head", "--space=head", *settings)
+    other = run_tables(alike, ("trained",))[1]["trained"]
+    assert torch.equal(other.predictions, table.predictions)  # answers are the objective's own
+    assert not torch.equal(other.embeddings, table.embeddings[:, : other.embeddings.shape[1]])
+
+
+def test_a_run_starts_from_one_with_a_posterior_space(run: Path, tmp_path: Path) -> None:
+    path = train_for_space(run.parent / "features.npz", tmp_path / "first")
+    second = train_for_space(run.parent / "features.npz", tmp_path / "second", f"--weights={path}")
+    assert load_run(second).network.objective.posterior is not None
+
+
+def test_the_posterior_space_is_on_the_sphere(run: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="space is 'posterior', which is on the sphere"):
+        train_for_space(run.parent / "features.npz", tmp_path / "run", "--geometry=poincare")
+    with pytest.raises(ValueError, match="space is posterior, which has no effect"):
+        solve(run.parent / "features.npz", tmp_path / "run", "--space=posterior")
+
+
+def test_without_validation_labels_the_folds_calibrate_and_it_is_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    classes = np.arange(80) % 4
+    split = np.array(["train"] * 50 + ["val"] * 10 + ["test"] * 20)
+    labels = np.where(split == "val", "", PATHS[classes])
+    data = write(tmp_path / "features.npz", classes, split=split, labels=labels)
+    path = train_for_space(data, tmp_path / "run", "--adapter=4")
+    assert "no validation sample has a class, so the posterior space is calibrated by folds" in caplog.text
+    assert load_run(path).folder.ridge.is_file()

@@ -13,7 +13,7 @@ from labeltree.decisions.calibrators import best_temperature, fit_calibrator
 from labeltree.decisions.class_nodes import ClassNodes
 from labeltree.errors import DataError
 from labeltree.geometry.unit_vectors import unit_vectors
-from labeltree.ridge.folds import HeldOutFolds
+from labeltree.ridge.folds import HeldOutFolds, HeldOutSamples
 from labeltree.ridge.moments import Moments, clean_labels
 from labeltree.ridge.solution import class_targets
 from labeltree.ridge.tree_ridge import INSTANCE, TREE, TreeRidge, check_settings, no_calibration
@@ -72,6 +72,7 @@ def fit_tree_ridge(
     penalty: float | None = None,
     folds: int = 5,
     seed: int = 0,
+    held: tuple[Tensor, Tensor] | None = None,
 ) -> tuple[TreeRidge, FoldOutputs]:
     """Solve the ridge head of labelled vectors, with λ and calibration by folds that it has not seen.
 
@@ -91,9 +92,11 @@ def fit_tree_ridge(
         penalty: λ; None = chosen.
         folds: Number of folds, from 2 to the number of groups that have labelled samples.
         seed: Of the folds.
+        held: Vectors `(m, d)` and labels of other samples, by which λ and calibration are chosen instead;
+            where the encoder was trained on the samples, folds of them say nothing of new ones.
 
     Returns:
-        The head, and what the folds say of each sample.
+        The head, and what heads that have not seen them say of the samples of the folds, or of those held.
 
     Raises:
         DataError: If there are fewer than two classes, or groups than folds, no sample has a class as its
@@ -116,15 +119,20 @@ def fit_tree_ridge(
     moments = Moments.of(vectors[rows], labels)
     classes, set_targets = class_targets(moments.labels, taxonomy)
     place = torch.unique(labels, dim=0, return_inverse=True)[1]
+    points = unit_vectors(vectors[rows])
+    if held is not None:
+        labels, rows = clean_labels(held[0], as_nodes(held[1], taxonomy.num_nodes))
     single = _single_labels(labels, taxonomy)
     judged = ClassNodes(classes, taxonomy).judges(single)
     if not bool(judged.any()):
         raise DataError("no sample has a class as its only label; give some samples one, at its finest")
-    fold = make_folds(
-        labels[:, 0], taxonomy, int(folds), groups=None if groups is None else groups[rows], seed=int(seed)
+    known = None if groups is None or held is not None else groups[rows]
+    fold = make_folds(labels[:, 0], taxonomy, int(folds), groups=known, seed=int(seed))
+    held_out: HeldOutFolds | HeldOutSamples = (
+        HeldOutFolds(points, place, fold, moments, set_targets)
+        if held is None
+        else HeldOutSamples(unit_vectors(held[0][rows]), moments, set_targets)
     )
-    points = unit_vectors(vectors[rows])
-    held_out = HeldOutFolds(points, place, fold, moments, set_targets)
     answers = torch.searchsorted(classes, single[judged])
     penalties = PENALTIES if penalty is None else (float(penalty),)
     chosen, scale, outputs = _choose_penalty(held_out, penalties, judged, answers)
@@ -151,7 +159,7 @@ def _single_labels(labels: Tensor, taxonomy: Taxonomy) -> Tensor:
 
 
 def _choose_penalty(
-    held_out: HeldOutFolds, penalties: tuple[float, ...], judged: Tensor, answers: Tensor
+    held_out: HeldOutFolds | HeldOutSamples, penalties: tuple[float, ...], judged: Tensor, answers: Tensor
 ) -> tuple[float, float, Tensor]:
     """The λ and the scale with the least log loss, and the outputs `(m, c)` at this λ.
 

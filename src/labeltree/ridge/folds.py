@@ -8,7 +8,7 @@ from torch import Tensor
 from labeltree.ridge.moments import Moments
 from labeltree.ridge.solution import RidgeSystem, is_singular, no_solution
 
-__all__ = ["HeldOutFolds"]
+__all__ = ["HeldOutFolds", "HeldOutSamples"]
 
 _SMALL = 4  # a fold of fewer than d / _SMALL samples is left out by its hat matrix, a larger one by its sums
 
@@ -72,6 +72,29 @@ class HeldOutFolds:
         identity = torch.eye(len(rows), dtype=torch.float64)
         outputs: Tensor = targets - torch.linalg.solve(identity - hat, missed)
         return outputs
+
+
+class HeldOutSamples:
+    """One head after the other, for samples that it has not seen.
+
+    Args:
+        points: `(m, d)` float64 unit vectors.
+        moments: Of the samples that the head is solved from, with s label sets.
+        set_targets: `(s, c)` targets of the label sets.
+    """
+
+    def __init__(self, points: Tensor, moments: Moments, set_targets: Tensor) -> None:
+        self._points = points
+        self._system = RidgeSystem.of(moments, set_targets)
+
+    def outputs(self, penalty: float) -> Tensor:
+        """Outputs `(m, c)`.
+
+        Raises:
+            DataError: If the penalty is too small for the equations to have a solution.
+        """
+        weight, bias = self._system.solve(penalty)
+        return self._points @ weight + bias
 
 
 def _without(moments: Moments, points: Tensor, place: Tensor) -> Moments:

@@ -106,7 +106,12 @@ class TreeRidgeLoss(nn.Module):
         return 2 * count + self.feature_dim if self.space["instance"] else count
 
     def solve(
-        self, features: Tensor, nodes: Tensor, groups: Tensor | None = None, seed: int = 0
+        self,
+        features: Tensor,
+        nodes: Tensor,
+        groups: Tensor | None = None,
+        seed: int = 0,
+        held: tuple[Tensor, Tensor] | None = None,
     ) -> tuple[TreeRidge, FoldOutputs]:
         """Solve the head of all training features, and take it over.
 
@@ -115,6 +120,7 @@ class TreeRidgeLoss(nn.Module):
             nodes: `(n,)` labels, −1 where missing; or `(n, k)` several.
             groups: See `fit_tree_ridge`.
             seed: Of the folds.
+            held: See `fit_tree_ridge`.
 
         Raises:
             DataError: See `fit_tree_ridge`.
@@ -127,6 +133,7 @@ class TreeRidgeLoss(nn.Module):
             penalty=self.penalty,
             folds=self.folds,
             seed=seed,
+            held=held,
             **self.space,
         )
         self.take(head)
@@ -165,8 +172,9 @@ class TreeRidgeLoss(nn.Module):
         if not self.space["instance"]:
             return embeddings
         outputs = self._outputs(features) @ (self.points - self.points.mean(0))
-        beside = [functional.normalize(part, dim=1) for part in (outputs, features)]
-        return torch.cat([embeddings, math.sqrt(self.space["instance"] / 2) * torch.cat(beside, 1)], 1)
+        beside = torch.cat([functional.normalize(part, dim=1) for part in (outputs, features)], 1)
+        weight = math.sqrt(self.space["instance"])
+        return torch.cat([embeddings, weight * functional.normalize(beside, dim=1)], 1)
 
     def forward(self, features: Tensor, nodes: Tensor) -> Tensor:
         """The mean log loss of the samples that are labelled with a class; 0 if there is none."""

@@ -78,7 +78,7 @@ from labeltree.training.records.record import (
 )
 from labeltree.training.registry import AUTO_OBJECTIVE, is_solved
 from labeltree.training.resolution import left_open, training_size
-from labeltree.training.solve import save_network, solve, untrained_encoder
+from labeltree.training.solve import add_posterior_space, save_network, solve, untrained_encoder
 
 if TYPE_CHECKING:
     from lightning.pytorch.loggers import Logger
@@ -215,7 +215,7 @@ def train(
         else:
             _fit(trainer, experiment, folder, begun)
             if trainer.is_global_zero:
-                _keep_best(folder, experiment.module)
+                _keep_best(folder, experiment)
         if trainer.is_global_zero:
             drop_candidates(folder)
         trainer.strategy.barrier()
@@ -427,10 +427,13 @@ def _check_monitor(recipe: Recipe) -> None:
         raise ValueError(f"monitor is '{recipe.monitor}'; it must be one of {', '.join(known)}")
 
 
-def _keep_best(folder: RunFolder, module: RepresentationModule) -> None:
-    """Write the weights of the best epoch as safetensors."""
+def _keep_best(folder: RunFolder, experiment: Experiment) -> None:
+    """Write the weights of the best epoch as safetensors, with the posterior space that they lead to."""
+    module = experiment.module
     state = _load_state(folder, module, folder.best_checkpoint)
     module.load_state_dict(state["state_dict"])
+    if module.recipe.space == "posterior":
+        add_posterior_space(experiment, folder)
     save_network(folder, module, state["epoch"])
 
 

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from labeltree.geometry import get_geometry
 from labeltree.losses import DeViSELoss
 from labeltree.models import ProjectionHead, encoder_pair
+from labeltree.ridge import TreeRidgeLoss
 from labeltree.sampling import (
     BalancedBatchSampler,
     BatchSampler,
@@ -313,6 +314,11 @@ class Objective(nn.Module):
             options = {name: {**usual[name], **recipe.options.get(name, {})} for name in usual}
             recipe = dataclasses.replace(recipe, options=options)
         self.geometry = get_geometry(chosen_geometry(recipe, entries), recipe.curvature)
+        if recipe.space == "posterior" and self.geometry.name != "sphere":
+            raise ValueError(
+                f"space is 'posterior', which is on the sphere, but the geometry is '{self.geometry.name}'; "
+                "leave one of the two out"
+            )
         self.sampler_name = entries[0].sampler if recipe.sampler == "auto" else recipe.sampler
         self._taxonomy = taxonomy
         self._options = recipe.options
@@ -330,7 +336,9 @@ class Objective(nn.Module):
             }
         )
         self.head = make_head() if any(term.reads_embeddings for term in self._terms) else None
+        self.posterior: TreeRidgeLoss | None = None
         self._dim = feature_dim if self.head is None else dim
+        self._feature_dim = feature_dim
         self._check_modalities(recipe)
         compares = any("instances" in term.asks and "queries" not in term.asks for term in self._terms)
         self.num_views = recipe.num_views or (2 if compares else 1)
@@ -377,30 +385,45 @@ class Objective(nn.Module):
         return any(term.asks & {"keys", "queue"} for term in self._terms)
 
     @property
-    def solver(self) -> Any:
-        """The loss that is minimised at once, by its method `solve`; None if training takes steps."""
-        loss = self._terms[0].loss
-        return loss if getattr(loss, "solved", False) else None
+    def solver(self) -> TreeRidgeLoss | None:
+        """What is solved at once, from all training features: a loss, or the posterior space; else None."""
+        own = self._terms[0].loss
+        return own if isinstance(own, TreeRidgeLoss) else self.posterior
 
     @property
     def dim(self) -> int:
         """Width of the embeddings."""
-        return self._dim if self.solver is None else int(self.solver.dim)
+        return self._dim if self.solver is None else self.solver.dim
+
+    def add_posterior_space(self) -> TreeRidgeLoss:
+        """Let embeddings be those of a ridge head on the features, still to be solved; answers stay."""
+        self.posterior = TreeRidgeLoss(self._taxonomy, self._feature_dim)
+        return self.posterior
 
     def make_room(self, state: Mapping[str, Tensor]) -> None:
         """Shape what is solved for a state dict: the number of its classes is not known before."""
-        if self.solver is not None:
+        start = "posterior."
+        if any(key.startswith(start) for key in state):
+            self.add_posterior_space()
+        elif self.solver is not None:
             start = f"terms.{self._terms[0].name}.loss."
+        if self.solver is not None:
             self.solver.make_room({k.removeprefix(start): v for k, v in state.items() if k.startswith(start)})
 
     def embed(self, features: Tensor) -> Tensor:
         """Map features `(n, f)` to embeddings `(n, d)` in the objective's geometry.
 
-        If no loss reads embeddings, there is no head, and the features are mapped into the geometry, or what
-        a loss that is solved makes of them.
+        They are those of what is solved, if there is something, else those of the head; if no loss reads
+        these, there is no head, and the features are mapped into the geometry.
         """
-        points = features if self.head is None else self.head(features)
-        embeddings: Tensor = self.geometry.embed(points if self.solver is None else self.solver.embed(points))
+        if self.solver is None:
+            return self._embed_by_head(features)
+        embeddings: Tensor = self.geometry.embed(self.solver.embed(features))
+        return embeddings
+
+    def _embed_by_head(self, features: Tensor) -> Tensor:
+        """The embeddings `(n, d)` that losses read."""
+        embeddings: Tensor = self.geometry.embed(features if self.head is None else self.head(features))
         return embeddings
 
     def forward(
@@ -438,10 +461,12 @@ class Objective(nn.Module):
         if alone is not None and any(term.contrasts_modalities for term in self._terms):
             # The head normalises by its batch: it sees all of them at once, as samples are in use.
             sizes = [len(features), len(alone.images), len(alone.texts)]
-            rows = self.embed(torch.cat([features, alone.images, alone.texts])).split_with_sizes(sizes)
+            rows = self._embed_by_head(torch.cat([features, alone.images, alone.texts])).split_with_sizes(
+                sizes
+            )
             offered |= {**alone._asdict(), "embeddings": rows[0], "images": rows[1], "texts": rows[2]}
         elif self.head is not None:
-            offered["embeddings"] = self.embed(features)
+            offered["embeddings"] = self._embed_by_head(features)
         losses = {term.name: term(offered, num_queries) for term in self._terms}
         total = sum((term.weight * losses[term.name] for term in self._terms), start=features.new_zeros(()))
         return {"loss": total, **losses}
@@ -475,7 +500,9 @@ class Objective(nn.Module):
         return next((nodes for nodes in answers if nodes is not None), None)
 
     def _offered_for_answers(self, features: Tensor) -> dict[str, Tensor]:
-        return {"features": features} | ({} if self.head is None else {"embeddings": self.embed(features)})
+        return {"features": features} | (
+            {} if self.head is None else {"embeddings": self._embed_by_head(features)}
+        )
 
     def check_option(self, name: str, option: str, value: float | list[float]) -> None:
         """Check a value for an option of the named loss; an invalid value raises `ValueError`."""

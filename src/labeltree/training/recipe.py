@@ -335,6 +335,9 @@ class Recipe:
         monitor: Validation metric that chooses the best checkpoint: `map_at_r` (of the features) or another
             column of history.csv without `val_`; `auto` = `embeddings_map_at_r` if the features stay
             fixed, else `map_at_r`.
+        space: What embeddings are: those of the `head` that is trained; or `posterior`: expected classes by
+            the probabilities of a ridge head, which is solved on the features when training has ended, as
+            `tree-ridge` has them. The objective's own answers do not change by it.
         leave_group_out: Whether validation leaves out results of the query's own group (other samples of its
             patient): `always`, `never`, or `auto`, which leaves them out unless every group is a class
             of its own.
@@ -418,6 +421,7 @@ class Recipe:
     ema_evaluate: bool = False
     classifier: ClassifierChoice = "auto"
     monitor: str = "auto"
+    space: Literal["head", "posterior"] = "head"
     leave_group_out: Literal["auto", "always", "never"] = "auto"
     patience: int | None = None
     on_error: Literal["raise", "skip"] = "skip"

@@ -83,7 +83,7 @@ def _without_steps(recipe: Recipe) -> Recipe:
     solved = f"for objective '{recipe.objective}', which is solved at once on a frozen encoder's features"
     steps = [f"optimizer.{field.name}" for field in dataclasses.fields(recipe.optimizer)]
     steps += ["adapter", "sampler", "schedules", "ema", "patience", "term_weights", "erasing", "compile"]
-    steps += ["devices", "num_nodes", *(["epochs"] if recipe.epochs != 1 else [])]
+    steps += ["space", "devices", "num_nodes", *(["epochs"] if recipe.epochs != 1 else [])]
     steps += ["trainable"] if recipe.trainable != "head" else []
     steps += ["views"] if recipe.views != "identity" else []
     check_idle(recipe, steps, True, solved)

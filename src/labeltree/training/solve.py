@@ -1,17 +1,22 @@
-"""Ends a training without steps: an objective that is solved at once is, and the run is written."""
+"""What is solved at once when training ends: an objective without steps, and the posterior space."""
 
 from __future__ import annotations
 
 import copy
+import logging
 import time
 
 import lightning as L
+import torch
 from torch import Tensor
 
+from labeltree.data import Source
 from labeltree.errors import LabeltreeError
 from labeltree.models import VectorEncoder, encoder_modality, merged_state
 from labeltree.ridge.ridge_file import save_ridge
 from labeltree.runs import RunFolder
+from labeltree.taxonomy.check_nodes import moved_nodes
+from labeltree.taxonomy.label_sets import finest_labels
 from labeltree.training.checkpoints import VersionRecord
 from labeltree.training.experiment import Experiment
 from labeltree.training.features.frozen import encode_rows
@@ -19,7 +24,10 @@ from labeltree.training.module import RepresentationModule
 from labeltree.training.recipe import Recipe
 from labeltree.training.records.record import abandon_run
 
-__all__ = ["save_network", "solve", "untrained_encoder"]
+__all__ = ["add_posterior_space", "save_network", "solve", "untrained_encoder"]
+
+_ROWS = 4096
+_log = logging.getLogger("labeltree.training")
 
 
 def untrained_encoder(recipe: Recipe) -> list[str]:
@@ -48,15 +56,16 @@ def solve(trainer: L.Trainer, experiment: Experiment, folder: RunFolder, begun: 
         begun: Whether the run is new; one that cannot be solved leaves nothing behind then.
     """
     start = time.monotonic()
-    module, training = experiment.module, experiment.batches.training
-    solver, groups = module.objective.solver, training.groups
-    labels = training.nodes if training.label_sets is None else training.label_sets
+    module, seed = experiment.module, experiment.module.recipe.seed
+    solver, training = module.objective.solver, experiment.batches.training
+    assert solver is not None
     try:
-        head, outputs = solver.solve(_training_features(experiment), labels, groups, module.recipe.seed)
+        labels, groups = _labels(training), training.groups
+        head, outputs = solver.solve(_features(experiment, training.rows), labels, groups, seed)
         if isinstance(module.encoder, VectorEncoder):
             standardised = copy.deepcopy(module.encoder.state_dict())
             module.encoder.leave_as_they_are()
-            plain, answers = solver.solve(_training_features(experiment), labels, groups, module.recipe.seed)
+            plain, answers = solver.solve(_features(experiment, training.rows), labels, groups, seed)
             if answers.log_loss <= outputs.log_loss:
                 head, outputs = plain, answers
             else:
@@ -76,11 +85,51 @@ def solve(trainer: L.Trainer, experiment: Experiment, folder: RunFolder, begun: 
     save_network(folder, module, 0)
 
 
-def _training_features(experiment: Experiment) -> Tensor:
-    rows, inputs = experiment.batches.training.rows, experiment.batches.inputs
-    if experiment.module.reads_features:
-        return inputs.load(rows)  # type: ignore[return-value]
-    return encode_rows(experiment.network, experiment.source, inputs, rows, keep=False)
+def add_posterior_space(experiment: Experiment, folder: RunFolder) -> None:
+    """Solve the posterior space of trained features, and keep its sums.
+
+    If the encoder or an adapter was trained on the training samples, validation samples choose λ and
+    calibrate: folds of the others would be far too certain.
+
+    Args:
+        experiment: The experiment, with the weights that are kept.
+        folder: The run folder.
+    """
+    module, training = experiment.module, experiment.batches.training
+    solver = module.objective.add_posterior_space().to(module.device)
+    held = None
+    if module.recipe.trainable != "head" or module.recipe.adapter is not None:
+        validation = experiment.source.of_split("val")
+        nodes = moved_nodes(_labels(validation), experiment.labels.to_training)
+        if bool(finest_labels(training.every_label, training.taxonomy)[nodes.clamp_min(0)][nodes > 0].any()):
+            held = _features(experiment, validation.rows), nodes
+        else:
+            _log.warning(
+                "no validation sample has a class, so the posterior space is calibrated by folds of the "
+                "samples that the encoder was trained on: it is too certain"
+            )
+    features = _features(experiment, training.rows)
+    head, _ = solver.solve(features, _labels(training), training.groups, module.recipe.seed, held)
+    save_ridge(head, folder.ridge)
+
+
+def _labels(source: Source) -> Tensor:
+    return source.nodes if source.label_sets is None else source.label_sets
+
+
+def _features(experiment: Experiment, rows: Tensor) -> Tensor:
+    """Features `(n, f)` of rows of the source."""
+    network, inputs = experiment.network, experiment.batches.inputs
+    below = (
+        inputs.load(rows)
+        if experiment.module.reads_features
+        else encode_rows(network, experiment.source, inputs, rows, keep=False)
+    )
+    assert isinstance(below, Tensor)
+    with torch.inference_mode():
+        parts = torch.split(below, _ROWS)
+        features = [network.encoder.adapt(part.to(network.device)).float().cpu() for part in parts]
+    return torch.cat(features).clone()  # tensors made in inference mode cannot be changed
 
 
 def save_network(folder: RunFolder, module: RepresentationModule, epoch: int) -> None:
