@@ -262,7 +262,7 @@ def of_objectives(samples: Samples, rows: dict[str, Row], work: Path, seed: int)
                 data, out=out, objective=name, seed=seed, taxonomy=work / "taxonomy.json", progress_bar=False
             )
         )
-        lt.evaluate(run, progress_bar=False)
+        lt.evaluate(run)
         main = EvaluationResult.from_dict(json.loads((out / "metrics.json").read_text())).main
         rows[name] = {column: main.answer_score(column) for column in COLUMNS[:2]}
         rows[name] |= {column: main.score(column, "embeddings") for column in COLUMNS[2:8]}
