@@ -5,16 +5,21 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TypeVar
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import numpy as np
 
 from labeltree.index.exact import ExactMatrix, open_matrix
 from labeltree.index.open_store import matrix_folders
 from labeltree.index.store import Store, StoreChangedError
 
-__all__ = ["CurrentStore", "PinnedStore"]
+__all__ = ["CurrentStore", "PinnedStore", "TurnedStore"]
 
+Array = np.ndarray[Any, Any]
 T = TypeVar("T")
 _TRIES = 10
+_ROWS = 2**14  # of a block
 
 
 class CurrentStore:
@@ -25,7 +30,10 @@ class CurrentStore:
 
     Attributes:
         store: The version that was read last.
+        turn: What makes the vectors that are compared of those that are stored; None: they are these.
     """
+
+    turn: Callable[[Array], Array] | None = None
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -71,6 +79,7 @@ class PinnedStore(CurrentStore):
     def __init__(self, current: CurrentStore, store: Store) -> None:
         super().__init__(store)
         self._current = current
+        self.turn = current.turn
 
     def latest(self) -> Store:
         """The version itself."""
@@ -83,3 +92,30 @@ class PinnedStore(CurrentStore):
     def matrix_of(self, store: Store) -> ExactMatrix:
         """See `CurrentStore`."""
         return self._current.matrix_of(store)
+
+
+class TurnedStore(CurrentStore):
+    """A store whose vectors are compared after a change that each undergoes alone.
+
+    Args:
+        current: Whose store it is.
+        turn: Makes the vectors `(n, e)` float32 that are compared of stored ones `(n, d)`.
+    """
+
+    def __init__(self, current: CurrentStore, turn: Callable[[Array], Array]) -> None:
+        super().__init__(current.store)
+        self._current = current
+        self.turn = turn
+        self._turned: tuple[ExactMatrix, ExactMatrix] | None = None
+
+    def matrix_of(self, store: Store) -> ExactMatrix:
+        """The turned vectors of a version, in memory, computed once."""
+        matrix = self._current.matrix_of(store)
+        with self._guard:
+            if self._turned is None or self._turned[0] is not matrix:
+                assert self.turn is not None
+                starts = range(0, max(len(matrix), 1), _ROWS)
+                vectors = np.concatenate([self.turn(matrix.vectors[at : at + _ROWS]) for at in starts])
+                squares = (vectors.astype(np.float64) ** 2).sum(1)
+                self._turned = matrix, replace(matrix, vectors=vectors, squares=squares)
+            return self._turned[1]

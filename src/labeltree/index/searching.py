@@ -52,7 +52,11 @@ def search_vectors(
     options: SearchOptions,
 ) -> list[Hits]:
     """See `Index.search`; in one version of the store, like all functions here."""
-    return _search(current, store, _checked_queries(query, store.settings), options)
+    return _search(current, store, _turn(current, _checked_queries(query, store.settings)), options)
+
+
+def _turn(current: CurrentStore, vectors: Array) -> Array:
+    return vectors if current.turn is None else current.turn(vectors)
 
 
 def search_ids(
@@ -79,7 +83,9 @@ def search_ids(
         )
         vectors = np.concatenate([vectors_from_arrow(part["vector"]) for part in parts])[order]
     labels = nodes if known is None else known[there]
-    hits = _search(current, store, vectors, replace(options, labels=labels), chosen, left_out=rows)
+    hits = _search(
+        current, store, _turn(current, vectors), replace(options, labels=labels), chosen, left_out=rows
+    )
     answers: list[Hits | None] = [None] * len(names)
     for at, one in zip(there, hits, strict=True):
         answers[at] = one
@@ -94,9 +100,9 @@ def search_mean(current: CurrentStore, store: Store, nodes: Nodes, options: Sear
     if not len(read):
         named = [taxonomy.path_name(first) for first, _ in chosen.within or ()]
         raise DataError(f"no sample of the index is labelled at or below {listed(named or ['it'])}")
-    points = torch.from_numpy(vectors_from_arrow(read["vector"]).copy())
+    points = torch.from_numpy(_turn(current, vectors_from_arrow(read["vector"]).copy()))
     mean = space.group_means(points, torch.zeros(len(points), dtype=torch.int64), 1)
-    return _search(current, store, _checked_queries(mean.numpy(), store.settings), options)[0]
+    return _search(current, store, mean.numpy(), options)[0]
 
 
 def _search(
@@ -118,6 +124,7 @@ def _search(
         chosen = replace(chosen, within=labelled if chosen.within is None else chosen.within)
     rows = NearestRows(current, store, with_typed_conditions(store, chosen))
     exact = rows.is_exact_by_default() if options.exact is None else options.exact
+    exact = exact or current.turn is not None  # the approximate index is of the vectors as they are stored
     near = rows.exact if exact else rows.approximate
     pick = _Picker(k, branches, left_out, rows.rows_and_nodes)
     ranked = pick(lambda most, some: near(queries[some], most), len(queries))

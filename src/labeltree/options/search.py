@@ -147,6 +147,23 @@ class SearchOptions(Options):
     mapping: Annotated[
         Place | None, Option("what became of each node in it (default: what is certain)", metavar="FILE")
     ] = None
+    tree: Annotated[
+        float | None,
+        Option(
+            "in a posterior space (objective tree-ridge, or space posterior): how much the taxonomy counts, "
+            "from 0, the class alone, to 1; default: as the run has it",
+            least=0,
+            most=1,
+        ),
+    ] = None
+    instance: Annotated[
+        float | None,
+        Option(
+            "likewise, how much what tells samples of one class apart counts, from 0: more of it finds "
+            "the same thing again",
+            least=0,
+        ),
+    ] = None
     exact: Annotated[bool, Option("compare with every sample, however many")] = False
     form: Annotated[SearchFormat | None, Option("default: by `out`, or table", flag="--format")] = None
     out: Annotated[

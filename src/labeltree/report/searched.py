@@ -94,6 +94,8 @@ def search_index(options: SearchOptions) -> Searched:
         LabeltreeError: If there is no index, node or column of that name.
     """
     index = Index.open(as_place(options.index))
+    if options.tree is not None or options.instance is not None:
+        index = index.with_dials(tree=options.tree, instance=options.instance)
     queries: list[Query] = []
     for place in map(str, options.queries):
         several = Path(place).is_dir() or Path(place).suffix.lower() in (".csv", ".tsv", ".parquet")

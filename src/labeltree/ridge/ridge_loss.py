@@ -176,6 +176,42 @@ class TreeRidgeLoss(nn.Module):
         weight = math.sqrt(self.space["instance"])
         return torch.cat([embeddings, weight * functional.normalize(beside, dim=1)], 1)
 
+    def turn(self, embeddings: Tensor, *, tree: float | None = None, instance: float | None = None) -> Tensor:
+        """Embeddings of `embed` as they are with other dials; neither features nor labels are needed.
+
+        Args:
+            embeddings: `(n, dim)`, of any length.
+            tree: How much the taxonomy counts, from 0 to 1; None = as it was solved.
+            instance: How much what tells samples of a class apart counts, from 0; None = likewise.
+
+        Returns:
+            `(n, c)` or `(n, 2c + d)` float64 of unit length.
+
+        Raises:
+            ValueError: If a dial is out of range, or `instance` is above 0, and was 0 when it was solved.
+        """
+        new = {**self.space, **({} if tree is None else {"tree": tree})}
+        new |= {} if instance is None else {"instance": instance}
+        check_settings(**new)
+        if new["instance"] and not self.space["instance"]:
+            raise ValueError("the embeddings hold classes alone, so instance must stay at 0")
+        count = len(self.classes)
+        likeness = class_similarity(self.classes.cpu(), self.taxonomy, new["similarity"], new["tree"])
+        points = torch.linalg.cholesky(likeness)
+        own = class_similarity(
+            self.classes.cpu(), self.taxonomy, self.space["similarity"], self.space["tree"]
+        )
+        change = torch.linalg.solve_triangular(torch.linalg.cholesky(own), points, upper=False)
+        classes, beside = embeddings.double().cpu().tensor_split([count], dim=1)
+        if not new["instance"]:
+            return functional.normalize(classes @ change, dim=1)
+        lengths = beside.norm(dim=1, keepdim=True) / math.sqrt(self.space["instance"])
+        outputs, features = beside.tensor_split([count], dim=1)
+        parts = [functional.normalize(part, dim=1) for part in (outputs @ change, features)]
+        weight = math.sqrt(new["instance"])
+        beside = weight * lengths * functional.normalize(torch.cat(parts, 1), dim=1)
+        return functional.normalize(torch.cat([classes @ change, beside], 1), dim=1)
+
     def forward(self, features: Tensor, nodes: Tensor) -> Tensor:
         """The mean log loss of the samples that are labelled with a class; 0 if there is none."""
         at = torch.searchsorted(self.classes, nodes).clamp_max(len(self.classes) - 1)
