@@ -23,7 +23,7 @@ from labeltree.taxonomy.check_nodes import as_nodes
 from labeltree.taxonomy.class_similarity import Similarity
 from labeltree.taxonomy.label_sets import distinct_labels
 
-__all__ = ["PENALTIES", "FoldOutputs", "fit_tree_ridge"]
+__all__ = ["PENALTIES", "FoldOutputs", "fit_tree_ridge", "single_labels"]
 
 PENALTIES = tuple(10.0 ** (step / 2) for step in range(-6, 5))
 """The λ that are tried, from 0.001 to 100 (of vectors of unit length)."""
@@ -66,6 +66,7 @@ def fit_tree_ridge(
     penalty: float | None = None,
     folds: int = 5,
     seed: int = 0,
+    moments: Moments | None = None,
 ) -> tuple[TreeRidge, FoldOutputs]:
     """Solve the ridge head of labelled vectors; what is not given is chosen by folds that it has not seen.
 
@@ -87,6 +88,7 @@ def fit_tree_ridge(
         penalty: λ; None = chosen.
         folds: Number of folds, from 2 to the number of groups that have labelled samples.
         seed: Of the folds.
+        moments: Of these samples, if they are known.
 
     Returns:
         The head, and what the folds say of each sample.
@@ -108,10 +110,10 @@ def fit_tree_ridge(
             f"{len(groups)} of {groups.dtype}"
         )
     labels, rows = clean_labels(vectors, as_nodes(nodes, taxonomy.num_nodes))
-    moments = Moments.of(vectors[rows], labels)
+    moments = Moments.of(vectors[rows], labels) if moments is None else moments
     classes, set_targets = class_targets(moments.labels, taxonomy)
     place = torch.unique(labels, dim=0, return_inverse=True)[1]
-    single = _single_labels(labels, taxonomy)
+    single = single_labels(labels, taxonomy)
     judged = ClassNodes(classes, taxonomy).judges(single)
     if not bool(judged.any()):
         raise DataError("no sample has a class as its only label; give some samples one, at its finest")
@@ -143,7 +145,7 @@ def fit_tree_ridge(
     return head, seen
 
 
-def _single_labels(labels: Tensor, taxonomy: Taxonomy) -> Tensor:
+def single_labels(labels: Tensor, taxonomy: Taxonomy) -> Tensor:
     """The label `(m,)` of samples with label sets `(m, k)`, −1 for those with several."""
     sets = distinct_labels(labels, taxonomy)
     return torch.where((sets >= 0).sum(1) == 1, sets[:, 0], -1)
