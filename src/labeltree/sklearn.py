@@ -119,29 +119,12 @@ class TaxonomyClassifier(
             nodes = self._nodes(labels)
             labelled = nodes > 0 if nodes.ndim == 1 else (nodes > 0).any(1)
             units = count_groups(None if known is None else known[labelled], int(labelled.sum()))
-            folds = max(min(self.folds, units), 2)
+            given: dict[str, Any] = {"groups": known, "penalty": self.penalty, "seed": int(seed)}
+            given["folds"] = max(min(self.folds, units), 2)
             self.head_, self.fold_outputs_ = fit_tree_ridge(
-                vectors,
-                nodes,
-                self.taxonomy_,
-                groups=known,
-                tree=self.tree,
-                instance=self.instance,
-                penalty=self.penalty,
-                folds=folds,
-                seed=int(seed),
+                vectors, nodes, self.taxonomy_, tree=self.tree, instance=self.instance, **given
             )
-            self.cv_plus_ = None
-            if self.guarantee:
-                self.cv_plus_ = fit_cv_plus(
-                    vectors,
-                    nodes,
-                    self.head_,
-                    groups=known,
-                    penalty=self.penalty,
-                    folds=folds,
-                    seed=int(seed),
-                )
+            self.cv_plus_ = fit_cv_plus(vectors, nodes, self.head_, **given) if self.guarantee else None
         except LabeltreeError as error:
             raise ValueError(str(error)) from error
         self.classes_ = _names(self.head_.classes, nodes, labels, dtype, self.taxonomy_)
@@ -182,7 +165,8 @@ class TaxonomyClassifier(
             ValueError: If there are too few training samples labelled at a class, or groups of them, for this
                 coverage.
         """
-        probabilities = torch.from_numpy(self.predict_proba(X))
+        vectors = self._vectors(X)
+        probabilities = self.head_.probabilities(vectors)
         if coverage is None:
             return self.head_.classes[probabilities.argmax(1)].numpy()
         promise = Promise(coverage)
@@ -191,7 +175,7 @@ class TaxonomyClassifier(
             units = f"groups of {units}"
         try:
             if self.cv_plus_ is not None:
-                return self.cv_plus_.answer(self._vectors(X), coverage).numpy()
+                return self.cv_plus_.answer(vectors, coverage).numpy()
             check_enough(count_groups(self._groups, len(self._scores)), promise, units)
         except LabeltreeError as error:
             raise ValueError(str(error)) from error

@@ -79,7 +79,7 @@ class CvPlus:
         return max(0.0, 1 - 2 * (1 - Promise(coverage).coverage) - loss)
 
     def answer(self, vectors: Tensor, coverage: float) -> Tensor:
-        """The finest node `(n,)` that covers the label set of each sample; the root if the set is empty.
+        """The `covering_nodes` `(n,)` of the label set of each sample.
 
         Args:
             vectors: `(n, d)`.
@@ -89,7 +89,7 @@ class CvPlus:
             DataError: See `label_sets`.
         """
         parts = ClassNodes(self.labels, self.taxonomy).parts(vectors)
-        return torch.cat([self._covering_nodes(self.label_sets(part, coverage)) for part in parts])
+        return torch.cat([self.covering_nodes(self.label_sets(part, coverage)) for part in parts])
 
     def label_sets(self, vectors: Tensor, coverage: float) -> Tensor:
         """Which of `labels` are possible for each sample: `(n, l)` bool.
@@ -123,7 +123,8 @@ class CvPlus:
             counts = torch.where(holds, units[:, depth : depth + 1], counts)
         return counts
 
-    def _covering_nodes(self, sets: Tensor) -> Tensor:
+    def covering_nodes(self, sets: Tensor) -> Tensor:
+        """The finest node `(n,)` at or above all labels of each set `(n, l)`; the root for an empty one."""
         first = sets.int().argmax(1)  # in preorder, what covers the first and the last covers all
         last = sets.shape[1] - 1 - sets.int().flip(1).argmax(1)
         nodes = self.taxonomy.lca(self.labels[first], self.labels[last])
@@ -140,8 +141,9 @@ def fit_cv_plus(
     folds: int = 5,
     seed: int = 0,
 ) -> CvPlus:
-    """Solve a head without each of K folds, with settings chosen among the other samples alone.
+    """Solve a head without each of K folds, with λ and scale chosen among the other samples alone.
 
+    Slopes and offsets of the classes are left out: they make answers no finer, and take four times as long.
     The folds are drawn without regard to the labels and hold equally many groups, as the guarantee needs. At
     most K − 1 groups that are left over, and those without a sample labelled at a class, are in no fold: all
     heads see them, and they are not among the n units. Labels that are coarser than the classes, or several,
@@ -184,6 +186,7 @@ def fit_cv_plus(
                 folds=max(2, min(folds, len(torch.unique(codes[~held])))),
                 seed=seed + 1 + number,
                 moments=head.moments - Moments.of(vectors[rows[held]], labels[held]),
+                slopes=False,
             )
         except DataError as error:
             raise DataError(

@@ -67,6 +67,7 @@ def fit_tree_ridge(
     folds: int = 5,
     seed: int = 0,
     moments: Moments | None = None,
+    slopes: bool = True,
 ) -> tuple[TreeRidge, FoldOutputs]:
     """Solve the ridge head of labelled vectors; what is not given is chosen by folds that it has not seen.
 
@@ -89,6 +90,7 @@ def fit_tree_ridge(
         folds: Number of folds, from 2 to the number of groups that have labelled samples.
         seed: Of the folds.
         moments: Of these samples, if they are known.
+        slopes: Whether slopes and offsets may be fitted.
 
     Returns:
         The head, and what the folds say of each sample.
@@ -126,7 +128,9 @@ def fit_tree_ridge(
     penalties = PENALTIES if penalty is None else (float(penalty),)
     chosen, scale, outputs = _choose_penalty(held_out, penalties, judged, answers)
     seen = FoldOutputs(rows, single, fold, outputs, torch.empty(0), classes)
-    calibration, probabilities = _calibrate(scale, seen, taxonomy, judged, answers)
+    calibration, probabilities = no_calibration(taxonomy), (scale * outputs).softmax(1)
+    if slopes:
+        calibration, probabilities = _calibrate(scale, seen, taxonomy, judged, answers)
     seen = FoldOutputs(rows, single, fold, outputs, probabilities, classes)
     space = choose_space(
         probabilities[judged], points[judged], single[judged], fold[judged], classes, taxonomy,
