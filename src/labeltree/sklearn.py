@@ -21,7 +21,7 @@ from labeltree.decisions.answers import find_paths
 from labeltree.decisions.class_nodes import ClassNodes
 from labeltree.decisions.conformal import Promise, check_enough, conformal_scores, count_groups, threshold
 from labeltree.errors import LabeltreeError
-from labeltree.ridge import fit_tree_ridge
+from labeltree.ridge import fit_cv_plus, fit_tree_ridge
 from labeltree.ridge.tree_ridge import INSTANCE, TREE
 from labeltree.taxonomy import Taxonomy, load_taxonomy
 
@@ -49,6 +49,8 @@ class TaxonomyClassifier(
         penalty: Of the ridge regression, above 0; None = chosen by folds.
         folds: That choose the settings and calibrate the probabilities, at least 2; fewer if there are fewer
             groups with labels.
+        guarantee: Whether `predict(coverage=…)` is to have a guarantee. A head without each of the folds is
+            then fitted and kept, with settings of its own: `fit` takes about `folds` times as long.
         random_state: Of the folds: an integer, None or a generator of numpy.
 
     Attributes:
@@ -56,6 +58,7 @@ class TaxonomyClassifier(
         taxonomy_: The taxonomy.
         head_: The `TreeRidge`.
         fold_outputs_: What heads say of the training samples whose fold they have not seen.
+        cv_plus_: With `guarantee` a `CvPlus`, whose `guaranteed_coverage` says what is guaranteed; else None.
 
     Example:
         >>> import numpy as np
@@ -73,6 +76,7 @@ class TaxonomyClassifier(
         instance: float = INSTANCE,
         penalty: float | None = None,
         folds: int = 5,
+        guarantee: bool = False,
         random_state: int | np.random.RandomState | None = 0,
     ) -> None:
         self.taxonomy = taxonomy
@@ -80,6 +84,7 @@ class TaxonomyClassifier(
         self.instance = instance
         self.penalty = penalty
         self.folds = folds
+        self.guarantee = guarantee
         self.random_state = random_state
 
     def fit(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> TaxonomyClassifier:
@@ -116,17 +121,12 @@ class TaxonomyClassifier(
             nodes = self._nodes(labels)
             labelled = nodes > 0 if nodes.ndim == 1 else (nodes > 0).any(1)
             units = count_groups(None if known is None else known[labelled], int(labelled.sum()))
+            given: dict[str, Any] = {"groups": known, "penalty": self.penalty, "seed": int(seed)}
+            given["folds"] = max(min(self.folds, units), 2)
             self.head_, self.fold_outputs_ = fit_tree_ridge(
-                vectors,
-                nodes,
-                self.taxonomy_,
-                groups=known,
-                tree=self.tree,
-                instance=self.instance,
-                penalty=self.penalty,
-                folds=max(min(self.folds, units), 2),
-                seed=int(seed),
+                vectors, nodes, self.taxonomy_, tree=self.tree, instance=self.instance, **given
             )
+            self.cv_plus_ = fit_cv_plus(vectors, nodes, self.head_, **given) if self.guarantee else None
         except LabeltreeError as error:
             raise ValueError(str(error)) from error
         self.classes_ = _names(self.head_.classes, nodes, labels, dtype, self.taxonomy_)
@@ -146,8 +146,9 @@ class TaxonomyClassifier(
             coverage: Share of the answers that are to hold the truth, above 0 and below 1: answers are then
                 paths of nodes, leaves or coarser ones, "" where nothing is certain. The share was reached on
                 the training samples, each answered by a head that has not seen its fold; it is a measured
-                one, not a guarantee. Samples whose label is coarser than the classes, or that have several
-                labels, cannot judge an answer and are not counted.
+                one. With `guarantee` it is about reached on new samples, and
+                `cv_plus_.guaranteed_coverage(coverage)` of them is certain. Samples whose label is coarser
+                than the classes, or that have several labels, cannot judge an answer and are not counted.
 
         Returns:
             `(n,)` labels as in `classes_`, or paths.
@@ -166,7 +167,8 @@ class TaxonomyClassifier(
             ValueError: If there are too few training samples labelled at a class, or groups of them, for this
                 coverage.
         """
-        probabilities = torch.from_numpy(self.predict_proba(X))
+        vectors = self._vectors(X)
+        probabilities = self.head_.probabilities(vectors)
         if coverage is None:
             return self.head_.classes[probabilities.argmax(1)].numpy()
         promise = Promise(coverage)
@@ -174,6 +176,8 @@ class TaxonomyClassifier(
         if self._groups is not None:
             units = f"groups of {units}"
         try:
+            if self.cv_plus_ is not None:
+                return self.cv_plus_.answer(vectors, coverage).numpy()
             check_enough(count_groups(self._groups, len(self._scores)), promise, units)
         except LabeltreeError as error:
             raise ValueError(str(error)) from error

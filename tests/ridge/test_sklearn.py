@@ -24,6 +24,12 @@ def test_checks_of_scikit_learn(estimator: BaseEstimator, check: Any) -> None:
     check(estimator)
 
 
+@pytest.mark.long
+@parametrize_with_checks([TaxonomyClassifier(folds=3, guarantee=True)])
+def test_checks_of_scikit_learn_with_a_guarantee(estimator: BaseEstimator, check: Any) -> None:
+    check(estimator)
+
+
 def samples(n: int, noise: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
     centres = np.random.default_rng(99).standard_normal((len(TREE.leaves), 12))

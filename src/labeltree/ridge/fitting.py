@@ -22,7 +22,7 @@ from labeltree.taxonomy.check_nodes import as_nodes
 from labeltree.taxonomy.class_similarity import Similarity
 from labeltree.taxonomy.label_sets import distinct_labels
 
-__all__ = ["PENALTIES", "FoldOutputs", "fit_tree_ridge"]
+__all__ = ["PENALTIES", "FoldOutputs", "fit_tree_ridge", "single_labels"]
 
 PENALTIES = tuple(10.0 ** (step / 2) for step in range(-6, 5))
 """The λ that are tried, from 0.001 to 100 (of vectors of unit length)."""
@@ -73,6 +73,8 @@ def fit_tree_ridge(
     folds: int = 5,
     seed: int = 0,
     held: tuple[Tensor, Tensor] | None = None,
+    moments: Moments | None = None,
+    slopes: bool = True,
 ) -> tuple[TreeRidge, FoldOutputs]:
     """Solve the ridge head of labelled vectors, with λ and calibration by folds that it has not seen.
 
@@ -94,6 +96,8 @@ def fit_tree_ridge(
         seed: Of the folds.
         held: Vectors `(m, d)` and labels of other samples, by which λ and calibration are chosen instead;
             where the encoder was trained on the samples, folds of them say nothing of new ones.
+        moments: Of these samples, if they are known.
+        slopes: Whether slopes and offsets may be fitted.
 
     Returns:
         The head, and what heads that have not seen them say of the samples of the folds, or of those held.
@@ -116,13 +120,13 @@ def fit_tree_ridge(
             f"{len(groups)} of {groups.dtype}"
         )
     labels, rows = clean_labels(vectors, as_nodes(nodes, taxonomy.num_nodes))
-    moments = Moments.of(vectors[rows], labels)
+    moments = Moments.of(vectors[rows], labels) if moments is None else moments
     classes, set_targets = class_targets(moments.labels, taxonomy)
     place = torch.unique(labels, dim=0, return_inverse=True)[1]
     points = unit_vectors(vectors[rows])
     if held is not None:
         labels, rows = clean_labels(held[0], as_nodes(held[1], taxonomy.num_nodes))
-    single = _single_labels(labels, taxonomy)
+    single = single_labels(labels, taxonomy)
     judged = ClassNodes(classes, taxonomy).judges(single)
     if not bool(judged.any()):
         raise DataError("no sample has a class as its only label; give some samples one, at its finest")
@@ -137,7 +141,9 @@ def fit_tree_ridge(
     penalties = PENALTIES if penalty is None else (float(penalty),)
     chosen, scale, outputs = _choose_penalty(held_out, penalties, judged, answers)
     seen = FoldOutputs(rows, single, fold, outputs, torch.empty(0), classes)
-    calibration, probabilities = _calibrate(scale, seen, taxonomy, judged, answers)
+    calibration, probabilities = no_calibration(taxonomy), (scale * outputs).softmax(1)
+    if slopes:
+        calibration, probabilities = _calibrate(scale, seen, taxonomy, judged, answers)
     seen = FoldOutputs(rows, single, fold, outputs, probabilities, classes)
     head = TreeRidge.of(
         moments,
@@ -152,7 +158,7 @@ def fit_tree_ridge(
     return head, seen
 
 
-def _single_labels(labels: Tensor, taxonomy: Taxonomy) -> Tensor:
+def single_labels(labels: Tensor, taxonomy: Taxonomy) -> Tensor:
     """The label `(m,)` of samples with label sets `(m, k)`, −1 for those with several."""
     sets = distinct_labels(labels, taxonomy)
     return torch.where((sets >= 0).sum(1) == 1, sets[:, 0], -1)
