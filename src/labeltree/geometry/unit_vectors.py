@@ -32,7 +32,7 @@ def unit_vectors(vectors: Tensor) -> Tensor:
 
 def check_finite(vectors: Tensor) -> None:
     """Raise a `DataError` that names the rows of `(n, d)` with NaN or infinity."""
-    if bool(torch.isfinite(vectors).all()):
+    if bool(vectors.sum().isfinite()) or bool(torch.isfinite(vectors).all()):
         return
     rows = (~torch.isfinite(vectors)).any(1).nonzero()[:, 0].tolist()
     named = ", ".join(map(str, rows[:_NAMED])) + (f" and {len(rows) - _NAMED} more" if rows[_NAMED:] else "")

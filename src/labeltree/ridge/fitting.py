@@ -29,7 +29,7 @@ PENALTIES = tuple(10.0 ** (step / 2) for step in range(-6, 5))
 CALIBRATION_SAMPLES = 2000
 """Samples of whole folds, at least, to which slopes and offsets of the classes are fitted."""
 _BLOCKS = 5  # of folds, at most, that are calibrated on the others
-_ROWS = 4096
+_NUMBERS = 2**20  # whose exponentials are summed at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,10 +120,11 @@ def fit_tree_ridge(
             f"{len(groups)} of {groups.dtype}"
         )
     labels, rows = clean_labels(vectors, as_nodes(nodes, taxonomy.num_nodes))
-    moments = Moments.of(vectors[rows], labels) if moments is None else moments
-    classes, set_targets = class_targets(moments.labels, taxonomy)
-    place = torch.unique(labels, dim=0, return_inverse=True)[1]
+    sets, place = torch.unique(labels, dim=0, return_inverse=True)
+    classes, set_targets = class_targets(sets, taxonomy)
     points = unit_vectors(vectors[rows])
+    if moments is None:
+        moments = Moments.of_units(points, place, sets)
     if held is not None:
         labels, rows = clean_labels(held[0], as_nodes(held[1], taxonomy.num_nodes))
     single = single_labels(labels, taxonomy)
@@ -189,13 +190,18 @@ def _choose_penalty(
 def _best_scale(outputs: Tensor, answers: Tensor) -> tuple[float, float]:
     """The scale with the least log loss, between 1/1000 and 1000, and this loss."""
 
+    largest = outputs.amax(1, keepdim=True)
+    behind = outputs - largest
+    missed = float((largest - outputs.gather(1, answers[:, None])).sum())
+    parts = torch.split(behind, max(1, _NUMBERS // outputs.shape[1]))
+    space = torch.empty_like(parts[0])
+
     def loss(temperature: float) -> float:
-        parts = zip(torch.split(outputs, _ROWS), torch.split(answers, _ROWS), strict=True)
-        losses = [
-            torch.nn.functional.cross_entropy(part / temperature, right, reduction="sum")
-            for part, right in parts
+        sums = [
+            torch.mul(part, 1 / temperature, out=space[: len(part)]).exp_().sum(1).log_().sum()
+            for part in parts
         ]
-        return float(torch.stack(losses).sum()) / len(answers)
+        return (float(torch.stack(sums).sum()) + missed / temperature) / len(answers)
 
     temperature = best_temperature(loss, tolerance=0.01)  # a hundredth of the scale
     return 1 / temperature, loss(temperature)

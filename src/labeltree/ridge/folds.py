@@ -11,6 +11,7 @@ from labeltree.ridge.solution import RidgeSystem, is_singular, no_solution
 __all__ = ["HeldOutFolds", "HeldOutSamples"]
 
 _SMALL = 4  # a fold of fewer than d / _SMALL samples is left out by its hat matrix, a larger one by its sums
+_FEW = 2  # d / _FEW points or fewer are turned within what they span
 
 
 class HeldOutFolds:
@@ -32,20 +33,29 @@ class HeldOutFolds:
     def __init__(
         self, points: Tensor, place: Tensor, folds: Tensor, moments: Moments, set_targets: Tensor
     ) -> None:
-        self._points, self._place, self._set_targets = points, place, set_targets
+        self._place, self._set_targets = place, set_targets
         rows = [(folds == fold).nonzero()[:, 0] for fold in range(int(folds.max()) + 1)]
         self._small = [each for each in rows if len(each) * _SMALL < points.shape[1]]
         large = [each for each in rows if len(each) * _SMALL >= points.shape[1]]
-        self._large = [
-            (each, RidgeSystem.of(_without(moments, points[each], place[each]), set_targets))
-            for each in large
-        ]
+        self._large: list[tuple[Tensor, Tensor, RidgeSystem]] = []
+        for each in large:
+            own = points[each]
+            rest = moments.plus(Moments.of_units(own, place[each], moments.labels), -1.0)
+            self._large.append((each, own, RidgeSystem.of(rest, set_targets)))
         if self._small:
             self._whole = RidgeSystem.of(moments, set_targets)
-            values, vectors = torch.linalg.eigh(self._whole.spread)
-            self._values = values.clamp_min(0)
-            self._turned = (points - self._whole.mean) @ vectors
-            self._slopes = vectors.T @ self._whole.slopes
+            self._turn(points)
+
+    def _turn(self, points: Tensor) -> None:
+        """Turn points and slopes to the axes along which the points spread; few points span few axes."""
+        points, spread, slopes = points - self._whole.mean, self._whole.spread, self._whole.slopes
+        if len(points) * _FEW <= points.shape[1]:
+            triangle = torch.linalg.qr(points.T, mode="r").R
+            points, spread = triangle.T, triangle @ triangle.T
+            slopes = triangle @ self._set_targets[self._place]
+        values, vectors = torch.linalg.eigh(spread)
+        self._values = values.clamp_min(0)
+        self._turned, self._slopes = points @ vectors, vectors.T @ slopes
 
     def outputs(self, penalty: float) -> Tensor:
         """Outputs `(n, c)`, every sample's by the head without its fold.
@@ -53,10 +63,10 @@ class HeldOutFolds:
         Raises:
             DataError: If the penalty is too small for the equations to have a solution.
         """
-        outputs = torch.empty(len(self._points), self._set_targets.shape[1], dtype=torch.float64)
-        for rows, rest in self._large:
+        outputs = torch.empty(len(self._place), self._set_targets.shape[1], dtype=torch.float64)
+        for rows, points, rest in self._large:
             weight, bias = rest.solve(penalty)
-            outputs[rows] = self._points[rows] @ weight + bias
+            outputs[rows] = torch.addmm(bias, points, weight)
         for rows in self._small:
             outputs[rows] = self._hat_matrix_outputs(rows, penalty)
         return outputs
@@ -67,7 +77,7 @@ class HeldOutFolds:
         if is_singular(self._values + penalty):
             raise no_solution(penalty, self._whole.spread)
         within = self._turned[rows] / (self._values + penalty)
-        hat = within @ self._turned[rows].T + 1 / len(self._points)
+        hat = within @ self._turned[rows].T + 1 / len(self._place)
         missed = targets - (within @ self._slopes + self._whole.rates)
         identity = torch.eye(len(rows), dtype=torch.float64)
         outputs: Tensor = targets - torch.linalg.solve(identity - hat, missed)
@@ -95,10 +105,3 @@ class HeldOutSamples:
         """
         weight, bias = self._system.solve(penalty)
         return self._points @ weight + bias
-
-
-def _without(moments: Moments, points: Tensor, place: Tensor) -> Moments:
-    """The moments without some samples, with the same rows for label sets, though some may be empty."""
-    counts = moments.counts - torch.bincount(place, minlength=len(moments.counts))
-    sums = moments.sums.index_add(0, place, points, alpha=-1)
-    return Moments(moments.labels, counts, sums, moments.products - points.T @ points)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 
 import torch
 from torch import Tensor
@@ -13,6 +14,7 @@ from labeltree.geometry.unit_vectors import check_finite, unit_vectors
 __all__ = ["Moments", "clean_labels"]
 
 _ROWS = 16384  # rows that are widened to float64 at once
+_COLUMNS = 256  # of the products, computed at once
 _ROUNDING = 1e-6  # of sums of unit vectors in float64, or of a vector that was computed anew in float32
 
 
@@ -51,15 +53,22 @@ class Moments:
         """
         labels, kept = clean_labels(vectors, nodes)
         distinct, place = torch.unique(labels, dim=0, return_inverse=True)
-        dim = vectors.shape[1]
-        counts = torch.bincount(place, minlength=len(distinct)).double()
-        sums = torch.zeros(len(distinct), dim, dtype=torch.float64)
-        products = torch.zeros(dim, dim, dtype=torch.float64)
-        for rows, places in zip(torch.split(kept, _ROWS), torch.split(place, _ROWS), strict=True):
-            part = unit_vectors(vectors[rows])
-            sums.index_add_(0, places, part)
-            products.addmm_(part.T, part)
-        return cls(distinct, counts, sums, products)
+        parts = zip(torch.split(kept, _ROWS), torch.split(place, _ROWS), strict=True)
+        moments = [cls.of_units(unit_vectors(vectors[rows]), places, distinct) for rows, places in parts]
+        return reduce(cls.plus, moments)
+
+    @classmethod
+    def of_units(cls, points: Tensor, place: Tensor, labels: Tensor) -> Moments:
+        """The moments of unit vectors, with a row for each label set, though some may have no sample.
+
+        Args:
+            points: `(n, d)` float64, of unit length.
+            place: `(n,)` row of the label set of each.
+            labels: `(s, k)` label sets, see `Moments`.
+        """
+        counts = torch.bincount(place, minlength=len(labels)).double()
+        sums = torch.zeros(len(labels), points.shape[1], dtype=torch.float64).index_add_(0, place, points)
+        return cls(labels, counts, sums, _products(points))
 
     @property
     def count(self) -> int:
@@ -85,6 +94,15 @@ class Moments:
         rest = self._combine(other, -1.0)
         rest._check_possible()
         return rest
+
+    def plus(self, other: Moments, sign: float = 1.0) -> Moments:
+        """The sum with, or at −1 the difference from, moments of the same label sets, row by row."""
+        return Moments(
+            self.labels,
+            self.counts + sign * other.counts,
+            self.sums.add(other.sums, alpha=sign),
+            self.products.add(other.products, alpha=sign),
+        )
 
     def relabel(self, new_nodes: Tensor) -> Moments:
         """The moments after a change of the taxonomy, without the samples.
@@ -144,6 +162,17 @@ _NEVER_ADDED = (
     "some of these samples are not among these moments: pass the vectors and labels that were added, after a "
     "change of the taxonomy with their new labels"
 )
+
+
+def _products(points: Tensor) -> Tensor:
+    """Σ x xᵀ `(d, d)` of points `(n, d)`: one half is computed, the other is its mirror image."""
+    dim = points.shape[1]
+    products = torch.empty(dim, dim, dtype=torch.float64)
+    for start in range(0, dim, _COLUMNS):
+        block = points[:, start : start + _COLUMNS].T @ points[:, start:]
+        products[start : start + _COLUMNS, start:] = block
+        products[start:, start : start + _COLUMNS] = block.T
+    return products
 
 
 def clean_labels(vectors: Tensor, nodes: Tensor) -> tuple[Tensor, Tensor]:
