@@ -31,6 +31,7 @@ SCRIPTS = (
     "paired_difference",
     "proportions",
     "evaluation",
+    "ridge_sums",
     "sampler",
     "gpu",
     "taxonomy",

@@ -10,6 +10,8 @@ from labeltree.errors import DataError
 __all__ = ["check_finite", "unit_vectors"]
 
 _NAMED = 3  # rows that a message names
+_SHORT = 1e-140  # the square of a smaller length loses digits
+_ROWS = 16384  # rows that are looked at at once
 
 
 def unit_vectors(vectors: Tensor) -> Tensor:
@@ -20,21 +22,27 @@ def unit_vectors(vectors: Tensor) -> Tensor:
     Raises:
         DataError: If a vector holds NaN or infinity.
     """
-    check_finite(vectors)
     wide = vectors.double()
     if not wide.numel():
         return wide
+    lengths: Tensor = torch.linalg.vector_norm(wide, dim=1, keepdim=True)
+    if bool(((lengths > _SHORT) & torch.isfinite(lengths)).all()):
+        return wide / lengths if vectors.dtype == torch.float64 else wide.div_(lengths)
+    check_finite(vectors)
     largest = wide.abs().amax(1, keepdim=True)
     wide = wide / torch.where(largest > 0, largest, 1.0)
-    lengths: Tensor = torch.linalg.vector_norm(wide, dim=1, keepdim=True)
+    lengths = torch.linalg.vector_norm(wide, dim=1, keepdim=True)
     return wide / torch.where(lengths > 0, lengths, 1.0)
 
 
 def check_finite(vectors: Tensor) -> None:
     """Raise a `DataError` that names the rows of `(n, d)` with NaN or infinity."""
-    if bool(vectors.sum().isfinite()) or bool(torch.isfinite(vectors).all()):
+    if bool(torch.isfinite(vectors.sum())):
         return
-    rows = (~torch.isfinite(vectors)).any(1).nonzero()[:, 0].tolist()
+    finite = torch.cat([torch.isfinite(part).all(1) for part in torch.split(vectors, _ROWS)])
+    rows = (~finite).nonzero()[:, 0].tolist()
+    if not rows:  # the sum was too large
+        return
     named = ", ".join(map(str, rows[:_NAMED])) + (f" and {len(rows) - _NAMED} more" if rows[_NAMED:] else "")
     what = f"vectors {named} hold" if len(rows) > 1 else f"vector {named} holds"
     raise DataError(f"{what} NaN or infinity; leave such rows out")

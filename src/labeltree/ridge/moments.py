@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import reduce
 
 import torch
 from torch import Tensor
@@ -13,8 +12,8 @@ from labeltree.geometry.unit_vectors import check_finite, unit_vectors
 
 __all__ = ["Moments", "clean_labels"]
 
-_ROWS = 16384  # rows that are widened to float64 at once
-_COLUMNS = 256  # of the products, computed at once
+_ROWS = 4096  # rows that are widened to float64 at once
+_COLUMNS = 384  # of the products, which are symmetric, only the upper blocks are computed
 _ROUNDING = 1e-6  # of sums of unit vectors in float64, or of a vector that was computed anew in float32
 
 
@@ -52,10 +51,20 @@ class Moments:
                 infinity.
         """
         labels, kept = clean_labels(vectors, nodes)
-        distinct, place = torch.unique(labels, dim=0, return_inverse=True)
-        parts = zip(torch.split(kept, _ROWS), torch.split(place, _ROWS), strict=True)
-        moments = [cls.of_units(unit_vectors(vectors[rows]), places, distinct) for rows, places in parts]
-        return reduce(cls.plus, moments)
+        distinct, place = _distinct_sets(labels)
+        dim = vectors.shape[1]
+        counts = torch.bincount(place, minlength=len(distinct)).double()
+        sums = torch.zeros(len(distinct), dim, dtype=torch.float64)
+        products = torch.zeros(dim, dim, dtype=torch.float64)
+        every = len(kept) == len(vectors)
+        blocks = (
+            torch.split(vectors, _ROWS) if every else (vectors[rows] for rows in torch.split(kept, _ROWS))
+        )
+        for block, places in zip(blocks, torch.split(place, _ROWS), strict=True):
+            points = unit_vectors(block)
+            sums.index_add_(0, places, points)
+            _add_products(products, points)
+        return cls(distinct, counts, sums, _both_halves(products))
 
     @classmethod
     def of_units(cls, points: Tensor, place: Tensor, labels: Tensor) -> Moments:
@@ -67,8 +76,11 @@ class Moments:
             labels: `(s, k)` label sets, see `Moments`.
         """
         counts = torch.bincount(place, minlength=len(labels)).double()
-        sums = torch.zeros(len(labels), points.shape[1], dtype=torch.float64).index_add_(0, place, points)
-        return cls(labels, counts, sums, _products(points))
+        dim = points.shape[1]
+        sums = torch.zeros(len(labels), dim, dtype=torch.float64).index_add_(0, place, points)
+        products = torch.zeros(dim, dim, dtype=torch.float64)
+        _add_products(products, points)
+        return cls(labels, counts, sums, _both_halves(products))
 
     @property
     def count(self) -> int:
@@ -141,7 +153,7 @@ class Moments:
 
     def _gather(self) -> Moments:
         """The same with one row for each label set that has samples."""
-        labels, place = torch.unique(self.labels, dim=0, return_inverse=True)
+        labels, place = _distinct_sets(self.labels)
         counts = torch.zeros(len(labels), dtype=torch.float64).index_add_(0, place, self.counts)
         sums = torch.zeros(len(labels), self.dim, dtype=torch.float64).index_add_(0, place, self.sums)
         kept = counts > 0.5
@@ -164,15 +176,15 @@ _NEVER_ADDED = (
 )
 
 
-def _products(points: Tensor) -> Tensor:
-    """Σ x xᵀ `(d, d)` of points `(n, d)`: one half is computed, the other is its mirror image."""
-    dim = points.shape[1]
-    products = torch.empty(dim, dim, dtype=torch.float64)
-    for start in range(0, dim, _COLUMNS):
-        block = points[:, start : start + _COLUMNS].T @ points[:, start:]
-        products[start : start + _COLUMNS, start:] = block
-        products[start:, start : start + _COLUMNS] = block.T
-    return products
+def _add_products(products: Tensor, points: Tensor) -> None:
+    """Add Σ x xᵀ of points `(n, d)` to the upper half of products `(d, d)`."""
+    for start in range(0, len(products), _COLUMNS):
+        end = start + _COLUMNS
+        products[start:end, start:].addmm_(points[:, start:end].T, points[:, start:])
+
+
+def _both_halves(products: Tensor) -> Tensor:
+    return products.triu() + products.triu(1).T
 
 
 def clean_labels(vectors: Tensor, nodes: Tensor) -> tuple[Tensor, Tensor]:
@@ -193,6 +205,15 @@ def clean_labels(vectors: Tensor, nodes: Tensor) -> tuple[Tensor, Tensor]:
     sets = _sorted_sets(torch.where(sets > 0, sets, -1))
     kept = (sets[:, 0] >= 0).nonzero()[:, 0]
     return sets[kept], kept
+
+
+def _distinct_sets(sets: Tensor) -> tuple[Tensor, Tensor]:
+    """The distinct rows of label sets, ascending, and the place of each row among them."""
+    if sets.shape[1] != 1:
+        distinct, place = torch.unique(sets, dim=0, return_inverse=True)
+        return distinct, place
+    distinct, place = torch.unique(sets[:, 0], return_inverse=True)  # four times as fast
+    return distinct[:, None], place
 
 
 def _sorted_sets(sets: Tensor) -> Tensor:
