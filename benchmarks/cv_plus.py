@@ -132,7 +132,10 @@ def print_permuted(draws: int) -> None:
             for chosen in (False, True):
                 values = np.array([excess(count, classes, chosen, number) for number in range(draws)])
                 cells = " | ".join(
-                    f"{column.mean():+.3f} ± {column.std(ddof=1) / np.sqrt(draws):.3f}" for column in values.T
+                    "–"  # no two samples of a class in a fold
+                    if np.isnan(column).any()
+                    else f"{column.mean():+.3f} ± {column.std(ddof=1) / np.sqrt(draws):.3f}"
+                    for column in values.T
                 )
                 print(f"| {count} | {classes} | {'chosen' if chosen else 'given'} | {cells} |", flush=True)
 

@@ -23,7 +23,7 @@ def test_a_row_of_coverage(world: str) -> None:
 
 @pytest.mark.parametrize(("count", "draws"), [(50, 8), (80, 6), (500, 3)])
 def test_labels_at_random_are_answered_and_found_by_chance(count: int, draws: int) -> None:
-    """With all settings chosen by the same folds: what this flatters is small beside the error."""
+    """With all settings chosen by the same folds, which flatters by less than the error of so few draws."""
     excess = importlib.import_module("cv_plus").excess
     values = np.array([excess(count, 5, True, number) for number in range(draws)])
     error = np.sqrt(0.2 * 0.8 / (draws * count))
