@@ -288,3 +288,18 @@ def test_bad_input_is_named() -> None:
     head, _ = fit_tree_ridge(case.vectors, case.nodes, TREE)
     with pytest.raises(DataError, match="numbers a sample"):
         head.predict(case.vectors[:, :-1])
+
+
+@pytest.mark.parametrize("n", [120, 400, 900])
+def test_folds_of_wide_vectors_equal_heads_that_never_saw_them(n: int) -> None:
+    """More dimensions than are eliminated at once; few samples, turned within what they span, and many."""
+    rng = np.random.default_rng(n)
+    nodes = TREE.leaves[torch.arange(n) % len(TREE.leaves)]
+    vectors = torch.from_numpy(rng.standard_normal((n, 600)))
+    head, folds = fit_tree_ridge(vectors, nodes, TREE, penalty=0.1, **SPACE)
+    for fold in folds.folds.unique():
+        held, kept = folds.rows[folds.folds == fold], folds.rows[folds.folds != fold]
+        expected = plain_outputs(vectors[kept], nodes[kept], vectors[held], head.classes, head.penalty)
+        torch.testing.assert_close(folds.outputs[folds.folds == fold], expected, rtol=0, atol=1e-8)
+    expected = plain_outputs(vectors, nodes, vectors, head.classes, head.penalty)
+    torch.testing.assert_close(head.outputs(vectors), expected, rtol=0, atol=1e-8)
