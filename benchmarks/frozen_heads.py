@@ -13,8 +13,7 @@ test samples stay so, and the seeds draw the validation samples from the others.
 - *tree-ridge*: `labeltree train --objective tree-ridge`; *tree 0*, *tree 1* and *a wrong tree* (its nodes
   permuted) are the same head with another space; *classes alone*: nothing beside the classes; *linear*: the
   linear space alone;
-- objectives: `labeltree train --objective NAME` on the vectors, and `labeltree evaluate`: answers by the
-  classifier that validation chose.
+- objectives: `labeltree train --objective NAME` on the vectors; answers by the classifier that validation chose.
 
 Retrieval is among the test samples. *unseen*: MAP@R of the test samples of a fifth of the classes, which are
 left out of training, among all test samples (the heads that are solved, alone). CPU seconds of training.
@@ -41,10 +40,12 @@ from torch import Tensor
 
 import labeltree as lt
 from labeltree.decisions import ClassNodes, fit_calibrator, posterior_embeddings
+from labeltree.decisions.classifiers import classify
 from labeltree.decisions.lda import fit_discriminants
-from labeltree.evaluation import EvaluationResult
 from labeltree.geometry import Sphere
 from labeltree.geometry.unit_vectors import unit_vectors
+from labeltree.inference.run_classifiers import run_classifiers
+from labeltree.inference.run_embeddings import run_tables
 from labeltree.metrics.functional import (
     class_prototypes,
     hierarchical_f1,
@@ -257,15 +258,19 @@ def of_objectives(samples: Samples, rows: dict[str, Row], work: Path, seed: int)
     for name in OBJECTIVES:
         out = work / name
         shutil.rmtree(out, ignore_errors=True)
-        run, seconds = timed(
+        _, seconds = timed(
             lambda name=name, out=out: lt.train(
                 data, out=out, objective=name, seed=seed, taxonomy=work / "taxonomy.json", progress_bar=False
             )
         )
-        lt.evaluate(run)
-        main = EvaluationResult.from_dict(json.loads((out / "metrics.json").read_text())).main
-        rows[name] = {column: main.answer_score(column) for column in COLUMNS[:2]}
-        rows[name] |= {column: main.score(column, "embeddings") for column in COLUMNS[2:8]}
+        loaded, tables = run_tables(out, ("trained",))
+        table = tables["trained"]
+        answers = classify(run_classifiers(loaded).scores(), table)
+        place = torch.full((len(split),), -1)
+        place[torch.from_numpy(np.flatnonzero(known))] = torch.arange(len(table))
+        points = torch.zeros(len(split), table.embeddings.shape[1])
+        points[torch.from_numpy(np.flatnonzero(known))] = table.embeddings
+        rows[name] = answer_scores(answers[place[samples.test]], samples) | space_scores(points, samples)
         rows[name]["CPU s"] = seconds
 
 
