@@ -24,9 +24,11 @@ import torch
 
 from labeltree.decisions import posterior_embeddings
 from labeltree.decisions.answers import holds_truth
+from labeltree.geometry.unit_vectors import unit_vectors
 from labeltree.metrics.functional import map_at_r, recall_at_k
 from labeltree.ridge import Moments, TreeRidge, fit_cv_plus, fit_tree_ridge
 from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy.class_similarity import class_similarity
 
 TREE = Taxonomy.from_paths([(f"branch {i // 4}", f"family {i // 2}", f"class {i}") for i in range(8)])
 WORLDS = ("balanced", "long tail", "groups", "groups, tail")
@@ -95,15 +97,19 @@ def excess(count: int, classes: int, chosen: bool, number: int) -> list[float]:
     tree = Taxonomy.from_paths([(f"family {k // 2}", f"species {k}") for k in range(classes)])
     vectors = torch.from_numpy(rng.standard_normal((count, 20)))
     nodes = tree.leaves[torch.from_numpy(rng.permutation(np.arange(count) % classes))]
-    given = {} if chosen else {"penalty": 1.0, "tree": 0.5, "instance": 0.2, "similarity": "depth"}
+    given = {} if chosen else {"penalty": 1.0}
     head, seen = fit_tree_ridge(vectors, nodes, tree, seed=number, **given)
     answers = seen.classes[seen.probabilities.argmax(1)]
+    likeness = class_similarity(seen.classes, tree, head.similarity, head.tree)
+    corners = torch.linalg.cholesky(likeness)
+    linear = unit_vectors(seen.outputs @ (corners - corners.mean(0)))
+    beside = torch.cat([linear, unit_vectors(vectors)], 1)
     recalls, precisions = [], []
     for fold in seen.folds.unique():
         rows = (seen.folds == fold).nonzero()[:, 0]
         space = {"similarity": head.similarity, "tree": head.tree, "instance": head.instance}
         z = posterior_embeddings(
-            seen.probabilities[rows], seen.classes, tree, vectors=vectors[rows], **space
+            seen.probabilities[rows], seen.classes, tree, vectors=beside[rows], **space
         ).float()
         relevant = (nodes[rows] == nodes[rows, None]).sum(1) - 1
         others = len(rows) - 1
@@ -125,8 +131,8 @@ def random_order(relevant: int, others: int) -> float:
 
 
 def print_permuted(draws: int) -> None:
-    """Print a row for each number of samples and classes, with settings given and chosen."""
-    print("| n | classes | settings | top-1 | recall@1 | MAP@R |\n" + "|---" * 6 + "|")
+    """Print a row for each number of samples and classes, with λ given and chosen."""
+    print("| n | classes | λ | top-1 | recall@1 | MAP@R |\n" + "|---" * 6 + "|")
     for count in (50, 80, 500):
         for classes in (5, 12):
             for chosen in (False, True):

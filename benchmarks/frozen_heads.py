@@ -13,7 +13,7 @@ test samples stay so, and the seeds draw the validation samples from the others.
 - *tree-ridge*: `labeltree train --objective tree-ridge`; *tree 0*, *tree 1* and *a wrong tree* (its nodes
   permuted) are the same head with another space; *classes alone*: nothing beside the classes; *linear*: the
   linear space alone;
-- objectives: `labeltree train --objective NAME` on the vectors; answers by the classifier that validation chose.
+- objectives: `labeltree train --objective NAME` on the vectors; answers by what validation chose.
 
 Retrieval is among the test samples. *unseen*: MAP@R of the test samples of a fifth of the classes, which are
 left out of training, among all test samples (the heads that are solved, alone). CPU seconds of training.
