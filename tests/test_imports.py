@@ -17,6 +17,7 @@ TAXONOMIES = {
     "dag.csv": "child,parent\nroot,\npet,root\nmammal,root\ndog,pet\ndog,mammal\n",
     "paths.txt": "animal/dog\nanimal/cat\nplant/oak\n",
     "tree.nwk": "((dog,cat)animal,(oak)plant)root;\n",
+    "cells.obo": "[Term]\nid: C:1\nname: cell\n\n[Term]\nid: C:2\nname: neuron\nis_a: C:1\n",
 }
 COMMANDS = """
 taxonomy show old.yaml --depth 1
@@ -25,6 +26,7 @@ taxonomy show paths.csv
 taxonomy show edges.csv
 taxonomy check paths.txt
 taxonomy show tree.nwk
+taxonomy show cells.obo
 taxonomy check dag.csv
 taxonomy convert old.yaml old.json
 taxonomy convert paths.csv paths.nwk

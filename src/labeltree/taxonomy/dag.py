@@ -15,7 +15,7 @@ from labeltree.lazy import torch
 from labeltree.taxonomy.check_nodes import NodesLike
 from labeltree.taxonomy.class_embeddings import cholesky_of_dag
 from labeltree.taxonomy.description import render, review, review_parents
-from labeltree.taxonomy.files.entries import Entries, entries_of_dag
+from labeltree.taxonomy.files.entries import Entries, entries_of_dag, entries_of_tree
 from labeltree.taxonomy.files.taxonomy_files import read_taxonomy
 from labeltree.taxonomy.naming import some
 from labeltree.taxonomy.project_dag import ProjectionRule, keep_parents, nearest_root, yolo9000
@@ -85,7 +85,7 @@ class TaxonomyDAG(Graph):
             raise TaxonomyError(
                 f"node {self.names[node]!r} has several parents, {above}; project() makes a tree of a DAG"
             )
-        return Taxonomy(self.names, self.numbering.main_parent.tolist())
+        return Taxonomy._of(self.entries())
 
     def below(self, node: int) -> tuple[Self, Tensor]:
         """The DAG of the nodes at or below a node, and the new id of each node: (N,), -1 for the others."""
@@ -125,7 +125,8 @@ class TaxonomyDAG(Graph):
         kept = keep_parents(
             self, nearest_root(self, frequencies) if rule == "odir" else yolo9000(self, classes)
         )
-        tree = Taxonomy(kept.names, kept.parents)
+        aliases = [self.aliases[node] for node in kept.nodes] if self.aliases else ()
+        tree = Taxonomy._of(entries_of_tree(kept.names, kept.parents)._replace(aliases=aliases))
         place = np.full(len(self), -1)
         place[np.array(kept.nodes)[tree.numbering.order]] = np.arange(len(tree))
         return tree, torch.from_numpy(place)

@@ -32,6 +32,7 @@ class LabelIndex:
         main_parent: For each node the parent that `path` uses, -1 for the root.
         parents: The parent of each edge; in a DAG every path of a node is accepted.
         children: The child of each edge.
+        aliases: What else each node is called; looked up where no name and no path is the label.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class LabelIndex:
         main_parent: Sequence[int],
         parents: Iterable[int],
         children: Iterable[int],
+        aliases: Sequence[Sequence[str]] = (),
     ) -> None:
         self._names = names
         self._parent = main_parent
@@ -48,6 +50,10 @@ class LabelIndex:
         for v in range(1, len(names)):
             self._named.setdefault(names[v], []).append(v)
         self._named.setdefault(names[0], [0])  # the root is found by its name if no other node has it
+        self._aliased: dict[str, list[int]] = {}
+        for v, texts in enumerate(aliases):
+            for text in texts:
+                self._aliased.setdefault(text, []).append(v)
 
     def path(self, node: int) -> tuple[str, ...]:
         """Names from depth 1 to the node."""
@@ -108,6 +114,8 @@ class LabelIndex:
         if text.startswith("/") and node is not None:
             return [node]
         nodes = self._named.get(text, [])
+        if node is None and not nodes:
+            return self._aliased.get(text, [])
         return nodes if node is None or node in nodes else sorted([node, *nodes])
 
     def find(self, label: Label) -> int:

@@ -58,6 +58,8 @@ class NamedGraph:
         release: What people call this version of the taxonomy, such as `2024`; None if nobody said. It
             matters neither for equality nor for `digest`, and only `.json` files keep it.
         history: The versions up to this one, the earliest first; perhaps none.
+        aliases: What else each node is called, such as an id or synonyms, in `.obo` files; empty for none.
+            `find` takes an alias that is no node's name. Only `.json` files keep them.
         numbering: The arrays behind the tensors, for what is done without torch.
 
     Raises:
@@ -72,6 +74,7 @@ class NamedGraph:
     max_height: int
     release: str | None
     history: tuple[Revision, ...]
+    aliases: tuple[tuple[str, ...], ...]
     numbering: Numbering
 
     _several_parents: ClassVar[bool] = True
@@ -93,6 +96,7 @@ class NamedGraph:
             max_height=int(numbering.height[0]),
             release=entries.release,
             history=tuple(entries.history),
+            aliases=tuple(tuple(entries.aliases[i]) for i in numbering.order) if entries.aliases else (),
         )
         self._check_siblings()
 
@@ -158,8 +162,9 @@ class NamedGraph:
         - `.txt`: one path `a/b/c` a line.
         - `.nwk`, `.newick`, `.tree`: one Newick tree, without its branch lengths; an inner node without a
           name is named after its first and last leaf, `dog … trout`.
+        - `.obo`: an ontology, such as the Cell Ontology, by `is_a`; ids and exact synonyms become `aliases`.
 
-        Only `TaxonomyDAG` reads several parents of a node, from `.json`, `.csv` or `.tsv`.
+        Only `TaxonomyDAG` reads several parents of a node, from `.json`, `.csv`, `.tsv` or `.obo`.
 
         Args:
             path: The file.
@@ -183,7 +188,9 @@ class NamedGraph:
     def entries(self) -> Entries:
         """Names and edges of the nodes, numbered as in the taxonomy."""
         child, parent = self.numbering.edges
-        return Entries(list(self.names), child.tolist(), parent.tolist(), self.release, self.history)
+        return Entries(
+            list(self.names), child.tolist(), parent.tolist(), self.release, self.history, self.aliases
+        )
 
     def with_release(self, release: str | None, history: Sequence[Revision] | None = None) -> Self:
         """The same taxonomy under the name of a version; see `release` and `history`.
@@ -229,7 +236,8 @@ class NamedGraph:
     @cached_property
     def _labels(self) -> LabelIndex:
         child, parent = self.numbering.edges
-        return LabelIndex(self.names, self.numbering.main_parent.tolist(), parent.tolist(), child.tolist())
+        main_parent = self.numbering.main_parent.tolist()
+        return LabelIndex(self.names, main_parent, parent.tolist(), child.tolist(), self.aliases)
 
     def path(self, node: int) -> tuple[str, ...]:
         """The names from depth 1 to the node, of the shortest path; the root's path is ()."""
@@ -244,7 +252,7 @@ class NamedGraph:
         return self._labels.path_name(as_node(node, self.num_nodes))
 
     def find(self, label: Label) -> int:
-        """The node of a label: a unique name, or a path (`a/b/c` or a tuple of names).
+        """The node of a label: a unique name or alias, or a path (`a/b/c` or a tuple of names).
 
         Raises:
             TaxonomyError: If there is no such node (the message gives similar names) or several (their

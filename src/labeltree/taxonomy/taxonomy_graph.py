@@ -40,7 +40,9 @@ class Graph(NamedGraph):
         child, parent = (place[ends] for ends in self.numbering.edges)
         between = (child > 0) & (parent >= 0)
         names = [self.names[node] for node in nodes.tolist()]
-        subgraph = self._of(Entries(names, child[between].tolist(), parent[between].tolist()))
+        aliases = [self.aliases[node] for node in nodes.tolist()] if self.aliases else ()
+        edges = child[between].tolist(), parent[between].tolist()
+        subgraph = self._of(Entries(names, *edges, aliases=aliases))
         place[nodes.numpy()[subgraph.order.numpy()]] = np.arange(len(nodes))
         return subgraph, torch.from_numpy(place)
 

@@ -174,17 +174,19 @@ class Taxonomy(Graph):
         parent = self.numbering.main_parent.tolist()
         children = Counter(parent)
         place = [-1] * self.num_nodes
-        names: list[str] = []
+        kept: list[int] = []
         parents: list[int] = []
         for node, name in enumerate(self.names):
             above = place[parent[node]] if node else -1
             if children[node] == 1 and name not in keep:
                 place[node] = above
             else:
-                place[node] = len(names)
-                names.append(name)
+                place[node] = len(kept)
+                kept.append(node)
                 parents.append(above)
-        return self._of(entries_of_tree(names, parents))
+        aliases = [self.aliases[node] for node in kept] if self.aliases else ()
+        entries = entries_of_tree([self.names[node] for node in kept], parents)
+        return self._of(entries._replace(aliases=aliases))
 
     def check(self, nodes: Tensor | None = None) -> list[str]:
         """Warnings about what may be unintended, one sentence each.

@@ -13,6 +13,7 @@ from labeltree.data.table_columns import DataTable
 from labeltree.errors import DataError
 from labeltree.safe_files import Reader, read_array, read_arrays
 from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy.naming import some
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -192,6 +193,12 @@ def _read_anndata(path: Path) -> VectorTable:
 def _dense(path: Path, arrays: Any, name: str) -> Array:
     values = arrays[name]
     if hasattr(values, "to_numpy"):  # a frame in .obsm
+        others = [str(column) for column, dtype in values.dtypes.items() if dtype.kind not in "fiub"]
+        if others:
+            raise DataError(
+                f"'{path}': '{name}' of .obsm is a frame with columns that hold no numbers, {some(others)}; "
+                "leave them out, or name another key, --table.vector_column X_pca"
+            )
         values = values.to_numpy()
     if "sparse" in type(values).__module__ or type(values).__name__.startswith(
         ("_CSR", "_CSC", "CSR", "CSC")

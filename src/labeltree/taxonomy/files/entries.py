@@ -29,7 +29,8 @@ Where = Callable[[int], str]
 class Entries(NamedTuple):
     """Nodes in any order: the name of each, and the child and the parent of each edge as indices of names.
 
-    A file may also say which version of the taxonomy it is, and which ones came before.
+    A file may also say which version of the taxonomy it is, which ones came before, and for each node by what
+    it is called beside its name, such as an id or a synonym.
     """
 
     names: Sequence[str]
@@ -37,6 +38,7 @@ class Entries(NamedTuple):
     parents: Sequence[int]
     release: str | None = None
     history: tuple[Revision, ...] = ()
+    aliases: Sequence[Sequence[str]] = ()
 
     def parent(self) -> list[int]:
         """The index of each node's parent in a tree, -1 for the root."""

@@ -39,6 +39,7 @@ from labeltree.taxonomy.files.nested import (
     yaml_from_tree,
 )
 from labeltree.taxonomy.files.newick import entries_from_newick, newick_from_tree
+from labeltree.taxonomy.files.obo import entries_from_obo
 from labeltree.taxonomy.naming import join_path, split_path
 from labeltree.taxonomy.numbering import depth_of
 from labeltree.taxonomy.version_history import checked_release, history_document, history_from
@@ -166,6 +167,8 @@ def document_from(entries: Entries, several_parents: bool) -> dict[str, Any]:
         document["release"] = entries.release
     if entries.history:
         document["history"] = history_document(entries.history)
+    if any(entries.aliases):
+        document["aliases"] = [list(texts) for texts in entries.aliases]
     return document
 
 
@@ -209,10 +212,16 @@ def entries_from_document(document: Mapping[str, Any], several_parents: bool) ->
 
 
 def _set_version(entries: Entries, document: Mapping[str, Any]) -> Entries:
-    """The entries with the release and the history that a file may have."""
+    """The entries with the release, the history and the aliases that a file may have."""
     release, history = document.get("release"), _make_dicts(document.get("history", []))
+    aliases: Any = document.get("aliases", [])
+    each = isinstance(aliases, list) and all(_is_list_of(str, texts) for texts in aliases)
+    if not each or len(aliases) not in (0, len(entries.names)):
+        raise TaxonomyError("the saved taxonomy is damaged: 'aliases' is not a list of strings for each node")
     return entries._replace(
-        release=None if release is None else checked_release(release), history=history_from(history)
+        release=None if release is None else checked_release(release),
+        history=history_from(history),
+        aliases=aliases,
     )
 
 
@@ -437,6 +446,7 @@ _READERS: dict[str, Callable[[str, str | None, bool], Entries]] = {
     ".newick": _tree_reader(entries_from_newick),
     ".tree": _tree_reader(entries_from_newick),
     ".jsonld": _read_json,
+    ".obo": entries_from_obo,
 }
 
 _TREE_WRITERS: dict[str, Callable[[Sequence[str], Sequence[int]], str]] = {

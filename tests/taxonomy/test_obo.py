@@ -1,0 +1,168 @@
+"""Ontologies in OBO format: terms, ids and synonyms that find them, and what is wrong with a file."""
+
+from pathlib import Path
+
+import pytest
+
+import labeltree as lt
+from labeltree.cli.main import main
+from labeltree.errors import TaxonomyError
+from labeltree.taxonomy import diff
+from labeltree.taxonomy.files.obo import entries_from_obo
+from labeltree.taxonomy.versions.between_versions import LabelsOfBoth
+
+CELLS = r"""format-version: 1.2
+data-version: releases/2026-01-31
+synonymtypedef: PLURAL "plural: of a \"term\""
+
+[Term]
+id: CL:0000738
+name: leukocyte
+synonym: "white blood cell" EXACT []
+
+[Term]
+id: CL:0000542 ! a comment
+name: lymphocyte
+def: "A leukocyte." [GOC:add]
+is_a: CL:0000738 {is_inferred="true"} ! leukocyte
+is_a: CL:0000738 ! leukocyte
+is_a: GO:0005737 ! in an ontology that is not here
+
+[Term]
+id: CL:0000084
+name: T cell
+alt_id: CL:0000804
+synonym: "T lymphocyte" EXACT [GOC:add]
+synonym: "T\-cell" RELATED []
+is_a: CL:0000542 ! lymphocyte
+relationship: part_of CL:0009999 ! ignored
+
+[Term]
+id: CL:0000624
+name: CD4\-positive, alpha\:beta T cell {source="x"} ! the helper
+is_a: CL:0000084
+
+[Term]
+id: CL:0000001
+name: obsolete old T cell
+alt_id: CL:0000002
+is_obsolete: true
+replaced_by: CL:0000003
+
+[Term]
+id: CL:0000003
+name: obsolete T cell
+is_obsolete: true
+replaced_by: CL:0000084
+
+[Typedef]
+id: part_of
+name: part of
+is_transitive: true
+"""
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "cells.obo"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_terms_make_a_tree(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = written(tmp_path, CELLS.replace("\n", "\r\n"))
+    tree = lt.load_taxonomy(file)
+    names = ["leukocyte", "lymphocyte", "T cell", "CD4-positive, alpha:beta T cell"]
+    assert isinstance(tree, lt.Taxonomy)
+    assert (tree.names, tree.release) == (names, "releases/2026-01-31")
+    assert tree == lt.Taxonomy.from_file(file)
+    assert main(["taxonomy", "show", str(file)]) == 0
+    assert "T cell" in capsys.readouterr().out
+
+
+def test_ids_and_exact_synonyms_find_the_node(tmp_path: Path) -> None:
+    tree = lt.Taxonomy.from_file(written(tmp_path, CELLS))
+    called = ["T cell", "CL:0000084", "CL:0000804", "T lymphocyte", "CL:0000001", "CL:0000002", "CL:0000003"]
+    assert tree.decode(tree.encode(called)) == ["lymphocyte/T cell"] * 7
+    assert tree.find("white blood cell") == 0
+    for label in ("T-cell", "GO:0005737", "part_of"):
+        with pytest.raises(TaxonomyError, match="is not in the taxonomy"):
+            tree.find(label)
+    tree.save(tmp_path / "cells.json")
+    again = lt.Taxonomy.from_file(tmp_path / "cells.json")
+    assert (again, again.aliases, again.release) == (tree, tree.aliases, tree.release)
+    part, _ = lt.TaxonomyDAG.from_tree(tree).below(tree.find("T cell"))
+    assert part.names[part.find("CL:0000624")] == tree.names[3]
+    mapping = diff(tree, lt.Taxonomy.from_file(tmp_path / "cells.json"))
+    assert LabelsOfBoth(mapping).taxonomy.find("CL:0000804") == tree.find("T cell")
+
+
+def test_a_synonym_of_two_terms_is_ambiguous_and_a_name_is_not() -> None:
+    terms = "".join(
+        f'[Term]\nid: X:{n}\nname: {name}\nis_a: X:0\nsynonym: "same" EXACT []\nsynonym: "b" EXACT []\n'
+        for n, name in ((1, "a"), (2, "b"))
+    )
+    tree = lt.TaxonomyDAG._of(entries_from_obo(f"[Term]\nid: X:0\nname: top\n{terms}", "root", True))
+    assert tree.find("b") == tree.find("X:2")
+    with pytest.raises(TaxonomyError, match="'same' is ambiguous, it may be 'a' and 'b'"):
+        tree.find("same")
+
+
+def test_several_parents_make_a_dag(tmp_path: Path) -> None:
+    extra = "\n[Term]\nid: CL:9\nname: both\nis_a: CL:0000084\nis_a: CL:8\n\n[Term]\nid: CL:8\nname: other\n"
+    file = written(tmp_path, CELLS + extra)
+    dag = lt.load_taxonomy(file)
+    assert isinstance(dag, lt.TaxonomyDAG)
+    assert dag.names[0] == "root", "above several terms without a parent"
+    assert {dag.names[parent] for parent in dag.parents(dag.find("CL:9"))} == {"T cell", "other"}
+    sentence = r"cells.obo: node 'CL:9' has two parents, .*'labeltree taxonomy project'"
+    with pytest.raises(TaxonomyError, match=sentence):
+        lt.Taxonomy.from_file(file)
+    assert main(["taxonomy", "project", str(file), "--out", str(tmp_path / "tree.json")]) == 0
+    tree = lt.Taxonomy.from_file(tmp_path / "tree.json")
+    assert tree.path_name(tree.find("CL:9")) == "other/both"
+    assert tree.find("T lymphocyte") == tree.find("CL:0000804")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("id: CL:0000624", "id: CL:0000084", r"line 27: CL:0000084 is defined in line 18; remove"),
+        (
+            "is_a: CL:0000084\n",
+            "is_a: CL:0000999\n",
+            r"line 30: CL:0000624 is_a CL:0000999, which no",
+        ),
+        ("is_a: CL:0000084\n", "is_a: CL:0000003\n", r"which is obsolete; it is replaced by CL:0000084"),
+        (
+            "is_a: CL:0000084\n",
+            "is_a: CL:0000084 CL:1\n",
+            r"line 30: is_a is 'CL:0000084 CL:1', expected",
+        ),
+        ("is_a: CL:0000084\n", "is_a CL\n", r"line 30: 'is_a CL' is neither 'tag: value' nor a stanza"),
+        ("id: CL:0000624\n", "", r"line 27: a \[Term\] has no id"),
+        ("id: CL:0000624\n", "id: CL:0000624\nid: CL:5\n", r"line 29: a second id in a \[Term\]"),
+        ('"T lymphocyte" EXACT', "T lymphocyte EXACT", r"line 22: synonym has no text in double quotes"),
+        ("name: lymphocyte", "name: ", r"line 12 has an empty name"),
+        ("name: leukocyte\n", "name: leukocyte\nis_a: CL:0000084\n", r"form a cycle, .*'T cell' -> 'lympho"),
+        ("[Term]", "[Instance]", r"there is no stanza \[Term\] of a term that is not obsolete"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_line(old: str, new: str, message: str, tmp_path: Path) -> None:
+    assert old in CELLS
+    with pytest.raises(TaxonomyError, match=message):
+        lt.load_taxonomy(written(tmp_path, CELLS.replace(old, new)))
+
+
+def test_replacements_in_a_circle_end() -> None:
+    text = "[Term]\nid: X:{}\nis_obsolete: true\nreplaced_by: X:{}\n"
+    entries = entries_from_obo(
+        "[Term]\nid: X:0\n[Term]\nid: X:1\nis_a: X:0\n" + text.format(2, 3) + text.format(3, 2), "root", False
+    )
+    assert list(entries.names) == ["X:0", "X:1"]
+
+
+def test_damaged_aliases_are_refused(tmp_path: Path) -> None:
+    tree = lt.Taxonomy.from_file(written(tmp_path, CELLS))
+    for aliases in ([["x"]], ["x"] * 4, {"x": 1}):
+        with pytest.raises(TaxonomyError, match="'aliases' is not a list of strings for each node"):
+            lt.Taxonomy.from_dict({**tree.to_dict(), "aliases": aliases})
