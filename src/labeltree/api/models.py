@@ -8,10 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 from labeltree.atomic import write_text
 from labeltree.options.answer_options import EmbedOptions, PredictOptions
-from labeltree.options.model_options import CalibrateOptions, ExportOptions, ExtendOptions, LoadOptions
+from labeltree.options.model_options import (
+    CalibrateOptions,
+    ExportOptions,
+    ExtendOptions,
+    ForgetOptions,
+    LoadOptions,
+)
 from labeltree.options.schema import takes
 
 if TYPE_CHECKING:  # each function imports what it needs: a service that loads a model does not train
+    from labeltree.curation.forget_samples import Forgotten
     from labeltree.data import DataSummary
     from labeltree.inference.bulk import BulkDone
     from labeltree.inference.calibrate_run import Decider
@@ -21,7 +28,7 @@ if TYPE_CHECKING:  # each function imports what it needs: a service that loads a
     from labeltree.inference.predict import Answered
     from labeltree.runs import RunFolder
 
-__all__ = ["calibrate", "embed", "export", "extend", "load", "predict", "train"]
+__all__ = ["calibrate", "embed", "export", "extend", "forget", "load", "predict", "train"]
 
 
 def train(
@@ -206,3 +213,15 @@ def extend(options: ExtendOptions) -> Extension:
     from labeltree.inference.extend import extend_run
 
     return extend_run(options)
+
+
+@takes(ForgetOptions)
+def forget(options: ForgetOptions) -> Forgotten:
+    """Let a run with objective `tree-ridge` forget samples: its head, its files, the cache and indexes.
+
+    Raises:
+        LabeltreeError: See `labeltree.curation.forget_samples.forget_samples`.
+    """
+    from labeltree.curation.forget_samples import forget_samples
+
+    return forget_samples(options)

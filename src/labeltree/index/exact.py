@@ -32,7 +32,7 @@ from labeltree.options.choices import IndexGeometry
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["ExactMatrix", "keep_matrix", "open_matrix"]
+__all__ = ["ExactMatrix", "delete_matrices", "keep_matrix", "open_matrix"]
 
 Array = np.ndarray[Any, Any]
 _BLOCK = 2**24  # scores at once
@@ -311,6 +311,13 @@ def _mapped(path: Path, n: int) -> Array:
     if n == 0:  # nothing can be mapped
         return np.asarray(np.load(path, allow_pickle=False))
     return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
+
+
+def delete_matrices(folder: Path) -> None:
+    """Delete the matrices of all versions in a folder; the next search makes that of its version anew."""
+    for old in folder.iterdir() if folder.is_dir() else ():
+        if old.is_dir() and (old / "sizes.json").is_file():
+            shutil.rmtree(old)
 
 
 def _delete_older(folder: Path, store: Store) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,8 +13,11 @@ import numpy as np
 from labeltree.errors import DataError, LabeltreeError, TaxonomyError
 from labeltree.index.current_store import CurrentStore
 from labeltree.index.distances import check_inside, lorentz
+from labeltree.index.exact import delete_matrices
 from labeltree.index.filters import Filter
 from labeltree.index.index_rows import IndexRows, vectors_to_arrow
+from labeltree.index.lance_store.lance_store import LanceStore
+from labeltree.index.open_store import matrix_folders, open_store
 from labeltree.index.store import OWN_COLUMNS, VECTOR_COLUMNS, IndexSettings, Store
 from labeltree.index.stored_columns import FEW_IDS, known_ids, next_row, read_columns, shown_columns
 from labeltree.index.upkeep import keep_tuned
@@ -22,7 +26,17 @@ from labeltree.taxonomy import Taxonomy, TaxonomyMapping
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["add_rows", "delete_rows", "listed", "move_labels", "replace_rows", "table_of", "writing"]
+__all__ = [
+    "add_rows",
+    "delete_rows",
+    "forget_rows",
+    "ids_in",
+    "listed",
+    "move_labels",
+    "replace_rows",
+    "table_of",
+    "writing",
+]
 
 Array = np.ndarray[Any, Any]
 _SHOWN = 3  # names in a message
@@ -79,6 +93,44 @@ def delete_rows(current: CurrentStore, ids: Sequence[str]) -> None:
             raise DataError(f"{listed(missing)} {_are(len(missing))} not in the index '{current.store.name}'")
         if wanted:
             store.delete(wanted)
+
+
+def forget_rows(where: str | Path, ids: Collection[str]) -> int:
+    """Delete rows from an index in a folder such that no file there holds them, older versions included.
+
+    Args:
+        where: The folder.
+        ids: Of the samples; those that the index does not have are left out.
+
+    Returns:
+        How many rows were deleted.
+
+    Raises:
+        DataError: If there is no index in the folder, or it is on a server.
+    """
+    current = CurrentStore(_store_in_folder(where))
+    with writing(current) as store:
+        assert isinstance(store, LanceStore)
+        known = sorted(known_ids(store, list(ids)))
+        store.forget(known)
+        for folder in matrix_folders(store):
+            delete_matrices(folder)
+    return len(known)
+
+
+def ids_in(where: str | Path, ids: Collection[str]) -> set[str]:
+    """Which of some ids an index in a folder has; see `forget_rows`."""
+    return set(known_ids(_store_in_folder(where), list(ids)))
+
+
+def _store_in_folder(where: str | Path) -> Store:
+    store = open_store(where)
+    if not isinstance(store, LanceStore):
+        raise DataError(
+            f"the index '{store.name}' is on a server, which keeps deleted rows for a while as it is set up; "
+            "delete them there ('labeltree index INDEX --delete'), and see its own manual"
+        )
+    return store
 
 
 def move_labels(current: CurrentStore, taxonomy: Taxonomy, mapping: TaxonomyMapping) -> None:

@@ -17,7 +17,7 @@ from labeltree.errors import RunError, typed
 from labeltree.models import misfits
 from labeltree.preprocessing import ImageInput
 from labeltree.progress import Progress
-from labeltree.runs import ModelDescription, RunFolder
+from labeltree.runs import ModelDescription, RunFolder, SampleRecord
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.check_nodes import trust_labels
 from labeltree.taxonomy.versions.between_versions import VersionChange
@@ -27,7 +27,7 @@ from labeltree.training.objective import Objective
 from labeltree.training.recipe import Recipe
 from labeltree.training.registry import ObjectiveEntry, get_objective
 
-__all__ = ["TrainedRun", "file_digest", "keep_description", "load_run"]
+__all__ = ["TrainedRun", "file_digest", "keep_description", "load_run", "own_samples"]
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ def load_run(
         folder = folder.answering()
     _require_objectives(folder, needed=own_data)
     weights = folder.load_weights()
-    source = _own_samples(folder, progress, verify=verify) if own_data else None
+    source = own_samples(folder, progress, verify=verify) if own_data else None
     if folder.description.is_file():
         description, training = _described(folder)
     else:
@@ -280,7 +280,7 @@ def _described_by_samples(
     record, taxonomy = folder.load_samples(), folder.load_taxonomy()
     recipe = read_recipe(folder.recipe)
     if source is None and not record.has_contents:
-        source = _own_samples(folder, progress, verify=False)
+        source = own_samples(folder, progress, verify=False)
     modalities: tuple[Modality, ...] = source.modalities if source is not None else record.modalities  # type: ignore[assignment]
     recipe = resolve_modality(recipe, modalities)
     nodes = torch.from_numpy(record.nodes)[torch.from_numpy(record.split == "train")]
@@ -317,8 +317,24 @@ def _earlier_normalisation(
     return tuple((share * mean).tolist()), tuple((share * std).tolist())
 
 
-def _own_samples(folder: RunFolder, progress: Progress | None, *, verify: bool) -> Source:
-    """The run's own samples, which must not have changed since training."""
+def own_samples(
+    folder: RunFolder,
+    progress: Progress | None,
+    *,
+    verify: bool = False,
+    record: SampleRecord | None = None,
+) -> Source:
+    """The run's own samples, which must not have changed since training.
+
+    Args:
+        folder: Of the run.
+        progress: Called while the data are read.
+        verify: Read all files again instead of trusting the cache.
+        record: The samples to open, with contents; None = those that the run has recorded.
+
+    Raises:
+        RunError: If the data are gone, or a sample is missing or has changed.
+    """
     from labeltree.data import data_exist
     from labeltree.training.reading import read_recipe
     from labeltree.training.recipe_data import open_recipe_data, split_by_recipe
@@ -334,7 +350,7 @@ def _own_samples(folder: RunFolder, progress: Progress | None, *, verify: bool) 
         raise RunError(
             f"'{folder.path}' holds a model without its recipe and samples: it answers for other samples only"
         )
-    recipe, record = read_recipe(folder.recipe), folder.load_samples()
+    recipe, record = read_recipe(folder.recipe), record or folder.load_samples()
     if not data_exist(recipe.data):
         raise RunError(
             f"the data of the run in '{folder.path}' are no longer at '{recipe.data}'; put them back, or, if "
@@ -355,7 +371,7 @@ def _own_samples(folder: RunFolder, progress: Progress | None, *, verify: bool) 
             if verify:
                 raise
         # The cache of the files may be outdated: read the files themselves before raising an error.
-        return _own_samples(folder, progress, verify=True)
+        return own_samples(folder, progress, verify=True, record=record)
     source = split_by_recipe(recipe, data)
     if corrections is not None:
         data, source = corrections.apply(data, source)

@@ -1,4 +1,4 @@
-"""The options of `calibrate`, `export` and `extend`, which make one model of another."""
+"""The options of `calibrate`, `export`, `extend` and `forget`, which make one model of another."""
 
 from __future__ import annotations
 
@@ -20,7 +20,14 @@ from labeltree.options.shared import (
     Verify,
 )
 
-__all__ = ["CalibrateOptions", "ExportOptions", "ExtendOptions", "InfoOptions", "LoadOptions"]
+__all__ = [
+    "CalibrateOptions",
+    "ExportOptions",
+    "ExtendOptions",
+    "ForgetOptions",
+    "InfoOptions",
+    "LoadOptions",
+]
 
 
 AModel = Annotated[RunPlace, Option("the run folder, or the folder of an exported model", positional=True)]
@@ -169,3 +176,42 @@ class ExtendOptions(Options):
         self.require("data", about, "data_path", "place", "under")
         if self.place == "nearest" and self.under is not None:
             raise self.refusal("`place` nearest finds the node above by itself; leave out `under`")
+
+
+@dataclass(frozen=True)
+class ForgetOptions(Options):
+    """What a run forgets, and where else it is deleted."""
+
+    run: Run
+    _: KW_ONLY
+    samples: Annotated[
+        Sequence[str],
+        Option(
+            "samples by their ids, as indexes and tables of suspects name them",
+            flag="--sample",
+            metavar="ID",
+        ),
+    ] = ()
+    groups: Annotated[
+        Sequence[str],
+        Option("all samples of these groups, such as a patient", flag="--group", metavar="NAME"),
+    ] = ()
+    listed: Annotated[
+        Place | None,
+        Option("a text file with the id of a sample on every line", flag="--list", metavar="FILE"),
+    ] = None
+    indexes: Annotated[
+        Sequence[Place],
+        Option(
+            "folders of indexes to delete them from, beside the one in the folder of the run",
+            flag="--index",
+            metavar="FOLDER",
+        ),
+    ] = ()
+    progress: ShownProgress = None
+
+    def check(self) -> None:
+        if isinstance(self.samples, str) or isinstance(self.groups, str):
+            raise self.refusal("`samples` and `groups` are lists of names")
+        if not self.samples and not self.groups and self.listed is None:
+            raise self.refusal("nothing to forget: name `samples`, `groups` or a file by `listed`")

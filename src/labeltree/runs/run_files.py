@@ -124,6 +124,9 @@ class RunFiles:
     learned = FileInFolder("embeddings", "learned.npz")
     """The embeddings table of the samples that an extension learned from, with their names."""
 
+    suspects = FileInFolder("suspects.csv")
+    """The labels that `labeltree suspects` has found (CSV), with a person's decisions."""
+
     logs = FileInFolder("logs")
     """Folder of further logs of the training, if the recipe asks for them."""
 

@@ -20,6 +20,7 @@ from labeltree.atomic import atomic_write, clear_leftovers, new_folder_in, writi
 from labeltree.errors import FolderInUseError, RunError, WriteError, typed
 from labeltree.links import refuse_links
 from labeltree.lock import LOCK, lock_folder, writer_of
+from labeltree.runs.change_at_once import CHANGE, change_at_once, finish_change
 from labeltree.runs.run_files import RunFiles
 from labeltree.runs.sample_record import SampleRecord
 from labeltree.safe_files import Reader, fits, read_json, read_tensors, read_text, read_torch
@@ -28,7 +29,7 @@ from labeltree.taxonomy import Taxonomy
 __all__ = ["RunFolder", "plain_json"]
 
 _EXTENSIONS = "extensions"
-_FOLDERS = {"checkpoints", "embeddings", "encoder_config", _EXTENSIONS, "logs"}
+_FOLDERS = {"checkpoints", "embeddings", "encoder_config", _EXTENSIONS, "logs", CHANGE}
 _VERSION = r"\d+(\.\d+){0,4}((a|b|rc|\.?dev|\.post)\d+)?(\+[a-z0-9.]+)?"
 _STATE: dict[str, Any] = {  # entries of every training state, written by Lightning or labeltree
     "pytorch-lightning_version": str,
@@ -108,7 +109,24 @@ class RunFolder(RunFiles):
         if not self.recipe.is_file() and not self.description.is_file():
             raise RunError(f"'{self.path}' is not a run folder: it has no {self.recipe.name}")
         refuse_links(self.home.path)
+        finish_change(self.path, self.made_from_samples)
         return self
+
+    @property
+    def made_from_samples(self) -> list[Path]:
+        """What is made of the samples of the run after training, and made anew where it is missing."""
+        return [self.metrics, self.outcomes, self.measured_on, self.comparison, self.comparison_text,
+                self.comparison_table, self.comparison_page, self.report, self.decisions, self.classifier,
+                self.chosen_classifier, self.reference, self.calibration_samples,
+                self.suspects.with_suffix(".json"), self.path / "embeddings",
+                self.path / "checkpoints"]  # fmt: skip
+
+    def change(self, write: Callable[[Path], object]) -> None:
+        """Replace files of the run by those that `write(folder)` writes, and remove `made_from_samples`.
+
+        Either all of it is done or nothing, whenever the process ends; see `change_at_once`.
+        """
+        change_at_once(self.path, write, self.made_from_samples)
 
     def keep_encoder_config(self, write: Callable[[Path], object]) -> None:
         """Make the folder `encoder_config` of the files that `write(folder)` writes, if any."""

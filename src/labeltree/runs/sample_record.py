@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -57,6 +58,7 @@ class SampleRecord:
         aspect_taxonomies: One taxonomy per aspect.
         columns: For a table: the columns that were read, by purpose.
         missing_labels: Names of classes that stand for missing labels, with their numbers of samples.
+        forgotten: How many samples the run had and has forgotten since.
     """
 
     instances: Array
@@ -77,6 +79,7 @@ class SampleRecord:
     aspect_taxonomies: tuple[Taxonomy, ...] = ()
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     missing_labels: Mapping[str, int] = field(default_factory=dict)
+    forgotten: int = 0
 
     def __len__(self) -> int:
         return len(self.nodes)
@@ -99,6 +102,8 @@ class SampleRecord:
         }
         if self.has_label_sets:  # the file of an earlier run stays as it was
             about["label_sets"] = True
+        if self.forgotten:
+            about["forgotten"] = self.forgotten
         columns: dict[str, Array | None] = {name: getattr(self, name) for name in _COLUMNS}
         if self.has_contents:
             columns |= {
@@ -140,6 +145,7 @@ class SampleRecord:
                 columns={kind: tuple(names) for kind, names in about.get("columns", {}).items()},
                 missing_labels=dict(about.get("missing_labels", {})),
                 has_label_sets=bool(about.get("label_sets", False)),
+                forgotten=int(about.get("forgotten", 0)),
             )
             record._check()
         return record
@@ -168,9 +174,24 @@ class SampleRecord:
         where = {key: place for place, key in enumerate(_keys(present.names))}
         return np.fromiter((where.get(key, -1) for key in _keys(self.names)), np.int64, len(self))
 
+    @property
+    def ids(self) -> list[str]:
+        """What commands call each sample: its name, with its number where several samples share it."""
+        numbers = self.instances.tolist()
+        if self.names is None or list(self.names) == [f"sample {number}" for number in numbers]:
+            return list(map(str, numbers))
+        times = Counter(self.names)
+        return [
+            name if times[name] == 1 else f"{name} #{number}"
+            for name, number in zip(self.names, numbers, strict=True)
+        ]
+
     def of(self, instances: Array) -> SampleRecord:
         """The record of the samples with these ids, with the same data set name."""
-        rows = np.flatnonzero(np.isin(self.instances, instances))
+        return self.rows(np.flatnonzero(np.isin(self.instances, instances)))
+
+    def rows(self, rows: Array) -> SampleRecord:
+        """The record of the samples in these rows `(m,)`."""
         names = None if self.names is None else [self.names[row] for row in rows.tolist()]
         picked: dict[str, Any] = {"names": names}
         for name in _COLUMNS:

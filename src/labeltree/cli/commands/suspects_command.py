@@ -47,7 +47,7 @@ def run(arguments: list[str]) -> None:
     from labeltree.runs import RunFolder
 
     run = None if words.what is None or not RunFolder(words.what).recipe.is_file() else RunFolder(words.what)
-    out = Path(options.out or ("suspects.csv" if run is None else run.path / "suspects.csv"))
+    out = Path(options.out or ("suspects.csv" if run is None else run.suspects))
     with progress_line(not words.quiet, only_terminal=True) as progress:
         suspected = suspects(replace(options, out=out, progress=progress))
     if display.json:

@@ -7,6 +7,7 @@ import hashlib
 import json
 import logging
 import os
+import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +33,7 @@ __all__ = [
     "OnError",
     "OpenedImages",
     "check_image_settings",
+    "forget_pixels",
     "open_images",
     "report_failures",
     "save_unreadable",
@@ -299,6 +301,28 @@ def _digest_boxes(digests: Sequence[bytes], boxes: np.ndarray[Any, Any] | None) 
     values = np.ascontiguousarray(boxes, dtype=np.float64)
     cut = combined_digests(rows, values.view(np.uint8).reshape(len(rows), -1))
     return np.where(np.isnan(values).any(1, keepdims=True), rows, cut)
+
+
+def forget_pixels(digests: np.ndarray[Any, Any] | None) -> int:
+    """Delete the decoded images of data sets that hold one of these files; they are decoded anew when needed.
+
+    Args:
+        digests: `(m, 16)` uint8 of files, see `OpenedImages`; None = those of all data sets.
+
+    Returns:
+        How many data sets' images were deleted.
+    """
+    home, deleted = data_home() / "images", 0
+    unwanted = None if digests is None else {row.tobytes() for row in digests}
+    for folder in sorted(home.iterdir()) if home.is_dir() else ():
+        try:
+            known = np.load(folder / "digests.npy", allow_pickle=False)
+        except (OSError, ValueError, EOFError):
+            known = np.zeros((0, DIGEST_BYTES), np.uint8)
+        if folder.is_dir() and (unwanted is None or unwanted & {row.tobytes() for row in known}):
+            shutil.rmtree(folder)
+            deleted += 1
+    return deleted
 
 
 _Findings = tuple[dict[int, str], np.ndarray[Any, Any]]  # the failures and the digests

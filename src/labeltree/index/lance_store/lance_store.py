@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
@@ -230,6 +231,18 @@ class LanceStore:
     def compact(self) -> None:
         """See `Store`: merges small files, and deletes versions that are older than an hour."""
         self._table.optimize(cleanup_older_than=_KEPT)
+
+    def forget(self, ids: list[str]) -> None:
+        """Delete rows, write the others anew, and delete every older version, with the rows in it.
+
+        Approximate indexes go with them. Readers of an older version have to begin anew.
+        """
+        self._table.delete(Filter(ids=tuple(ids)).sql())
+        rest = self.open(self.folder)
+        rest.renumber(np.arange(rest.settings.taxonomy.num_nodes), rest.settings)
+        with warnings.catch_warnings():  # of what is wanted here
+            warnings.simplefilter("ignore", UserWarning)
+            self.open(self.folder)._table.optimize(cleanup_older_than=timedelta(0), delete_unverified=True)
 
     @contextmanager
     def writer(self) -> Iterator[Store]:

@@ -14,7 +14,7 @@ from torch import Tensor
 from labeltree.atomic import atomic_write
 from labeltree.errors import DataError
 
-__all__ = ["FeatureStore", "KeptFeatures"]
+__all__ = ["FeatureStore", "KeptFeatures", "forget_features"]
 
 _MAGIC = b"labeltree features 1\n"
 _DIGEST = 16
@@ -134,6 +134,43 @@ class FeatureStore:
 
     def __setstate__(self, state: tuple[Path, int]) -> None:
         self.__init__(*state)  # type: ignore[misc]
+
+
+def forget_features(folder: Path, digests: Array) -> int:
+    """Delete the features of samples from all stores in a folder, whatever encoder they are of.
+
+    Args:
+        folder: Whose folders are stores.
+        digests: `(m, 16)` uint8 of the contents of the samples.
+
+    Returns:
+        How many were deleted.
+    """
+    wanted, deleted = _make_keys(digests), 0
+    for file in sorted(folder.glob(f"*/*{_SUFFIX}")):
+        content = file.read_bytes()
+        start = len(_MAGIC) + 8
+        count = int.from_bytes(content[len(_MAGIC) : start], "little")
+        rest = start + count * _DIGEST
+        if not content.startswith(_MAGIC) or not count or (len(content) - rest) % count:
+            continue
+        rows = np.frombuffer(content[start:rest], np.uint8).reshape(count, _DIGEST)
+        keep = ~np.isin(_make_keys(rows), wanted)
+        if keep.all():
+            continue
+        deleted += int((~keep).sum())
+        if not keep.any():
+            file.unlink()
+            continue
+        features = np.frombuffer(content[rest:], np.uint8).reshape(count, -1)
+        with atomic_write(file) as fresh:
+            fresh.write_bytes(
+                _MAGIC
+                + int(keep.sum()).to_bytes(8, "little")
+                + rows[keep].tobytes()
+                + features[keep].tobytes()
+            )
+    return deleted
 
 
 def _make_keys(digests: Array) -> Array:

@@ -201,13 +201,23 @@ def run_corrections(folder: RunFolder, recipe: Recipe) -> CorrectionRounds | Non
                 f"run '{folder.path}' has no {own.name}; restore it, or train again into another --out"
             )
         known = dataclasses.replace(Corrections.load(own), name=name)
-        if file.is_file() and not Corrections.load(file).same_as(known):
+        if file.is_file() and not _same_rows(Corrections.load(file), known, folder):
             raise OtherSettingsError(
                 f"the accepted rows of '{file}' have changed since the run in '{folder.path}' began; give "
                 f"another --out to train with them, or restore them: they are in '{own}'"
             )
         tables.append(known)
     return CorrectionRounds(tuple(tables))
+
+
+def _same_rows(given: Corrections, known: Corrections, folder: RunFolder) -> bool:
+    """Whether a table has the rows that a run began with, but those of samples that it has forgotten."""
+    if given.same_as(known):
+        return True
+    record = folder.load_samples()
+    further = {entry.sample for entry in set(given.entries) - set(known.entries)}
+    gone = bool(record.forgotten) and not further & set(record.ids)
+    return gone and set(known.entries) <= set(given.entries)
 
 
 def _check_data(folder: RunFolder, known: Recipe, recipe: Recipe, data: Source, source: Source) -> None:
