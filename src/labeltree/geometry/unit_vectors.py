@@ -39,7 +39,7 @@ def check_finite(vectors: Tensor) -> None:
     """Raise a `DataError` that names the rows of `(n, d)` with NaN or infinity."""
     if bool(torch.isfinite(vectors.sum())):
         return
-    finite = torch.cat([torch.isfinite(part).all(1) for part in vectors.split(_ROWS)])
+    finite = torch.cat([torch.isfinite(part).all(1) for part in torch.split(vectors, _ROWS)])
     rows = (~finite).nonzero()[:, 0].tolist()
     if not rows:  # the sum was too large
         return

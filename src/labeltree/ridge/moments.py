@@ -57,8 +57,10 @@ class Moments:
         sums = torch.zeros(len(distinct), dim, dtype=torch.float64)
         products = torch.zeros(dim, dim, dtype=torch.float64)
         every = len(kept) == len(vectors)
-        blocks = vectors.split(_ROWS) if every else (vectors[rows] for rows in kept.split(_ROWS))
-        for block, places in zip(blocks, place.split(_ROWS), strict=True):
+        blocks = (
+            torch.split(vectors, _ROWS) if every else (vectors[rows] for rows in torch.split(kept, _ROWS))
+        )
+        for block, places in zip(blocks, torch.split(place, _ROWS), strict=True):
             part = unit_vectors(block)
             sums.index_add_(0, places, part)
             for start in range(0, dim, _COLUMNS):

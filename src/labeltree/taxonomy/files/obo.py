@@ -59,7 +59,7 @@ def entries_from_obo(text: str, root_name: str | None, several_parents: bool) ->
             if replacement := _replacement(id, terms):
                 current[replacement].other_ids += [term.id, *term.other_ids]
     pairs: list[tuple[str, str | None]] = []
-    lines = []
+    lines: list[int] = []
     for term in current.values():
         here = {parent: line for parent, line in term.parents.items() if not _is_elsewhere(parent, prefixes)}
         for parent, line in here.items():
