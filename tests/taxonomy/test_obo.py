@@ -92,7 +92,7 @@ def test_ids_and_exact_synonyms_find_the_node(tmp_path: Path) -> None:
     assert (again, again.aliases, again.release) == (tree, tree.aliases, tree.release)
     part, _ = lt.TaxonomyDAG.from_tree(tree).below(tree.find("T cell"))
     assert part.names[part.find("CL:0000624")] == tree.names[3]
-    mapping = TaxonomyMapping.between(lt.Taxonomy(tree.names, tree.parent.tolist()), tree)
+    mapping, _ = TaxonomyMapping.between(lt.Taxonomy(tree.names, tree.parent.tolist()), tree)
     assert LabelsOfBoth(mapping).taxonomy.find("CL:0000804") == tree.find("T cell")
 
 
