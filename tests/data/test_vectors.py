@@ -3,6 +3,7 @@
 import pickle
 import re
 import sys
+from types import ModuleType
 
 import numpy as np
 import pandas as pd
@@ -234,9 +235,28 @@ def test_large_arrays_are_mapped_and_sent_as_a_place(write, tmp_path):
     np.testing.assert_array_equal(loaded(open_source(tmp_path / "c.npz")), VECTORS)
 
 
-def test_anndata_is_asked_for(tmp_path, monkeypatch):
+class _AnnData(ModuleType):
+    """What is asked of the package anndata, which the tests do without."""
+
+    def read_h5ad(self, path, backed):
+        self.obsm = {"X_pca": VECTORS, "X_umap": VECTORS[:, :2]}
+        self.X = sparse.csr_matrix(VECTORS)
+        self.obs_names = pd.Index(IDS)
+        cell_types = pd.Categorical([label[-1] for label in LABELS])
+        self.obs = pd.DataFrame({"cell_type": cell_types}, index=IDS)
+        return self
+
+
+def test_anndata(tmp_path, monkeypatch):
     (tmp_path / "cells.h5ad").write_bytes(b"")
     with monkeypatch.context() as without:
         without.setitem(sys.modules, "anndata", None)
         with pytest.raises(ImportError, match=re.escape("pip install 'labeltree[anndata]'")):
             open_source(tmp_path / "cells.h5ad")
+    monkeypatch.setitem(sys.modules, "anndata", _AnnData("anndata"))
+    source = open_source(tmp_path / "cells.h5ad", label_columns="cell_type")
+    assert source.columns["vectors"] == ("X_pca",)
+    assert source.sample_names() == IDS.tolist()
+    assert source.taxonomy.decode(source.nodes) == [label[-1] for label in LABELS]
+    with pytest.raises(DataError, match=r"'X' is sparse.*X_pca"):
+        open_source(tmp_path / "cells.h5ad", label_columns="cell_type", vector_column="X")

@@ -124,6 +124,29 @@ def test_sums_forget_add_and_pool(seed: int, several: bool) -> None:
     torch.testing.assert_close(pooled.outputs(case.vectors), whole.outputs(case.vectors), rtol=0, atol=1e-8)
 
 
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+def test_sums_of_many_blocks_are_plain_sums(missing: float) -> None:
+    """More rows than are widened at once, more columns than a block of the products has, float32 or not."""
+    rng = np.random.default_rng(0)
+    given = rng.standard_normal((9000, 400))
+    nodes = np.where(rng.random(9000) < missing, -1, rng.integers(1, 6, 9000))
+    for dtype in (np.float32, np.float64):
+        vectors = given.astype(dtype)
+        before = vectors.copy()
+        moments = Moments.of(torch.from_numpy(vectors), torch.from_numpy(nodes))
+        np.testing.assert_array_equal(vectors, before)
+        wide = vectors.astype(np.float64)[nodes > 0]
+        unit = wide / np.linalg.norm(wide, axis=1, keepdims=True)
+        label = np.eye(6)[nodes[nodes > 0]][:, 1:]
+        assert moments.labels.tolist() == [[1], [2], [3], [4], [5]]
+        np.testing.assert_array_equal(moments.counts, label.sum(0))
+        np.testing.assert_allclose(moments.sums, label.T @ unit, rtol=0, atol=1e-10)
+        np.testing.assert_allclose(moments.products, unit.T @ unit, rtol=0, atol=1e-10)
+    vectors[8000, 3] = np.nan
+    with pytest.raises(DataError, match="vector 8000 holds NaN or infinity"):
+        Moments.of(torch.from_numpy(vectors), torch.from_numpy(nodes))
+
+
 def test_a_change_of_the_taxonomy_needs_no_sample() -> None:
     case = Case.draw(3)
     merged = Taxonomy.from_paths(

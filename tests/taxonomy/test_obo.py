@@ -7,7 +7,7 @@ import pytest
 import labeltree as lt
 from labeltree.cli.main import main
 from labeltree.errors import TaxonomyError
-from labeltree.taxonomy import diff
+from labeltree.taxonomy import TaxonomyMapping
 from labeltree.taxonomy.files.obo import entries_from_obo
 from labeltree.taxonomy.versions.between_versions import LabelsOfBoth
 
@@ -92,7 +92,7 @@ def test_ids_and_exact_synonyms_find_the_node(tmp_path: Path) -> None:
     assert (again, again.aliases, again.release) == (tree, tree.aliases, tree.release)
     part, _ = lt.TaxonomyDAG.from_tree(tree).below(tree.find("T cell"))
     assert part.names[part.find("CL:0000624")] == tree.names[3]
-    mapping = diff(tree, lt.Taxonomy.from_file(tmp_path / "cells.json"))
+    mapping, _ = TaxonomyMapping.between(lt.Taxonomy(tree.names, tree.parent.tolist()), tree)
     assert LabelsOfBoth(mapping).taxonomy.find("CL:0000804") == tree.find("T cell")
 
 
