@@ -61,7 +61,6 @@ class Moments:
             torch.split(vectors, _ROWS) if every else (vectors[rows] for rows in torch.split(kept, _ROWS))
         )
         for block, places in zip(blocks, torch.split(place, _ROWS), strict=True):
-<<<<<<< HEAD
             points = unit_vectors(block)
             sums.index_add_(0, places, points)
             _add_products(products, points)
@@ -82,14 +81,6 @@ class Moments:
         products = torch.zeros(dim, dim, dtype=torch.float64)
         _add_products(products, points)
         return cls(labels, counts, sums, _both_halves(products))
-=======
-            part = unit_vectors(block)
-            sums.index_add_(0, places, part)
-            for start in range(0, dim, _COLUMNS):
-                end = start + _COLUMNS
-                products[start:end, start:].addmm_(part[:, start:end].T, part[:, start:])
-        return cls(distinct, counts, sums, products.triu() + products.triu(1).T)
->>>>>>> hc
 
     @property
     def count(self) -> int:
