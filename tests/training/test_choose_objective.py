@@ -24,7 +24,7 @@ from labeltree.training.experiment import prepare
 from labeltree.training.fit import train
 from labeltree.training.objective import Objective
 from labeltree.training.reading import RecipeParser, make_recipe
-from labeltree.training.recipe import Recipe, TableRecipe
+from labeltree.training.recipe import HeadRecipe, OptimizerRecipe, Recipe, TableRecipe
 from labeltree.training.registry import (
     default_options,
     get_sum,
@@ -81,6 +81,16 @@ def test_deep_trees_have_an_objective_of_their_own() -> None:
         ),
         (LEAVES, {}, OF_USE, "pairs-proxies-means"),
         (LEAVES, {"encoder": "small-conv+small-text"}, {}, "image-text"),
+        (LEAVES, {"encoder": "vectors"}, {}, "tree-ridge"),
+        (LEAVES, {"encoder": "efficientnet-lite0", "pretrained": True}, {}, "tree-ridge"),
+        (LEAVES, {"encoder": "minilm", "trainable": "head"}, {}, "tree-ridge"),
+        (LEAVES, {"encoder": "minilm"}, {}, "pairs-proxies-means"),  # it is trained
+        (LEAVES, {"encoder": "efficientnet-lite0"}, {}, "pairs-proxies-means"),  # its weights are random
+        (LEAVES, {"encoder": "vectors", "epochs": 5}, {}, "pairs-proxies-means"),
+        (LEAVES, {"encoder": "vectors", "adapter": 8}, {}, "pairs-proxies-means"),
+        (LEAVES, {"encoder": "vectors", "head": HeadRecipe(dim=64)}, {}, "pairs-proxies-means"),
+        (LEAVES, {"encoder": "vectors", "optimizer": OptimizerRecipe(lr=0.1)}, {}, "pairs-proxies-means"),
+        (LEAVES, {"encoder": "vectors", "coarsen": 1}, {}, "grafit"),
     ],
 )
 def test_the_samples_choose(

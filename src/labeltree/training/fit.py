@@ -43,7 +43,12 @@ from labeltree.training.checkpoints import (
     TrainingInterrupted,
     VersionRecord,
 )
-from labeltree.training.choosing.choose_encoder import AUTO_ENCODER, EncoderChoice, choose_encoder
+from labeltree.training.choosing.choose_encoder import (
+    AUTO_ENCODER,
+    EncoderChoice,
+    choose_encoder,
+    with_encoder,
+)
 from labeltree.training.choosing.choose_objective import choose_objective
 from labeltree.training.cost import cost_note
 from labeltree.training.divergence import (
@@ -178,7 +183,7 @@ def train(
         if choice is not None:
             summary = _note_encoder(summary, choice)
         if recipe.objective == AUTO_OBJECTIVE:
-            objective = choose_objective(recipe, source)
+            objective = choose_objective(with_encoder(recipe, source), source)
             summary = replace(summary, notes=(f"objective: {objective}", *summary.notes))
         experiment = prepare(recipe, source)
         summary = _note_length(summary, recipe, training_size(source), experiment.batches)

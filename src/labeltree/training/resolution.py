@@ -10,7 +10,7 @@ from labeltree.data import Source
 from labeltree.data.source import Modality
 from labeltree.models import encoder_modality, encoder_pair, usually_pretrained
 from labeltree.training.choosing.choose_encoder import with_encoder
-from labeltree.training.choosing.choose_objective import with_objective
+from labeltree.training.choosing.choose_objective import step_settings, with_objective
 from labeltree.training.length import with_length
 from labeltree.training.recipe import Recipe
 from labeltree.training.recipe_settings import check_idle
@@ -81,12 +81,7 @@ def _without_steps(recipe: Recipe) -> Recipe:
         ValueError: If it has a setting of training by steps.
     """
     solved = f"for objective '{recipe.objective}', which is solved at once on a frozen encoder's features"
-    steps = [f"optimizer.{field.name}" for field in dataclasses.fields(recipe.optimizer)]
-    steps += ["adapter", "sampler", "schedules", "ema", "patience", "term_weights", "erasing", "compile"]
-    steps += ["space", "devices", "num_nodes", *(["epochs"] if recipe.epochs != 1 else [])]
-    steps += ["trainable"] if recipe.trainable != "head" else []
-    steps += ["views"] if recipe.views != "identity" else []
-    check_idle(recipe, steps, True, solved)
+    check_idle(recipe, step_settings(recipe), True, solved)
     return dataclasses.replace(recipe, epochs=1, trainable="head", views="identity")
 
 

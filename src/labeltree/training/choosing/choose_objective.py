@@ -5,14 +5,26 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 
+import torch
+
 from labeltree.data import Source
-from labeltree.models import encoder_pair
+from labeltree.models import encoder_modality, encoder_pair, usually_pretrained
 from labeltree.training.recipe import Recipe
+from labeltree.training.recipe_settings import value_of
 from labeltree.training.registry import AUTO_OBJECTIVE, default_options
 
-__all__ = ["ObjectiveChoice", "choose_objective", "with_defaults", "with_objective"]
+__all__ = [
+    "ObjectiveChoice",
+    "choose_objective",
+    "has_steps",
+    "step_settings",
+    "with_defaults",
+    "with_objective",
+]
 
 
+_MOST_CLASSES = 300
+"""Classes up to which frozen features get a solved head: its embeddings have two numbers for each class."""
 _DEEP = 5.0
 """Mean depth of the labels from which on a tree is deep: the studies have 2 and 3, and 5.8 where it is 10."""
 
@@ -60,6 +72,10 @@ def choose_objective(recipe: Recipe, source: Source) -> ObjectiveChoice:
         )
     if recipe.geometry not in ("auto", "sphere"):
         return ObjectiveChoice("hwc+lam", f"the geometry is '{recipe.geometry}', in which proxies are not")
+    if stays_frozen(recipe) and not has_steps(recipe) and len(torch.unique(labels)) <= _MOST_CLASSES:
+        return ObjectiveChoice(
+            "tree-ridge", "the encoder stays as it is, and its features are solved at once"
+        )
     deep = float(source.taxonomy.depth[labels].double().mean())
     if deep >= _DEEP:
         return ObjectiveChoice(
@@ -68,6 +84,37 @@ def choose_objective(recipe: Recipe, source: Source) -> ObjectiveChoice:
     return ObjectiveChoice(
         "pairs-proxies-means", "labels reach the leaves; it serves search and classification"
     )
+
+
+def stays_frozen(recipe: Recipe) -> bool:
+    """Whether the features of a recipe stay as they are: those of a pretrained encoder, or vectors."""
+    modality = encoder_modality(recipe.encoder)
+    if recipe.adapter is not None or recipe.views not in ("auto", "identity"):
+        return False
+    if modality == "image":
+        pretrained = recipe.pretrained
+        if pretrained is None:
+            pretrained = recipe.weights is None and usually_pretrained(recipe.encoder)
+        return pretrained and recipe.trainable in ("auto", "head")
+    return recipe.trainable == "head" or (modality == "vector" and recipe.trainable == "auto")
+
+
+def step_settings(recipe: Recipe) -> list[str]:
+    """Names of the settings that do nothing for an objective that is solved at once."""
+    names = [f"optimizer.{field.name}" for field in dataclasses.fields(recipe.optimizer)]
+    names += ["adapter", "sampler", "schedules", "ema", "patience", "term_weights", "erasing", "compile"]
+    names += ["num_views", "space", "devices", "num_nodes"]
+    names += ["epochs"] if recipe.epochs != 1 else []
+    names += ["trainable"] if recipe.trainable != "head" else []
+    return names + (["views"] if recipe.views != "identity" else [])
+
+
+def has_steps(recipe: Recipe) -> bool:
+    """Whether a recipe has a setting of training by steps, or of a head that is trained so."""
+    head = [f"head.{field.name}" for field in dataclasses.fields(recipe.head)]
+    usual = Recipe(recipe.data)
+    names = [*step_settings(recipe), *head, "batch_size", "monitor"]
+    return any(value_of(recipe, name) != value_of(usual, name) for name in names)
 
 
 def with_objective(recipe: Recipe, source: Source) -> Recipe:
