@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from labeltree.data import Source
-from labeltree.models import encoder_modality, encoder_pair, usually_pretrained
+from labeltree.models import encoder_pair
 from labeltree.training.recipe import Recipe
 from labeltree.training.recipe_settings import value_of
 from labeltree.training.registry import AUTO_OBJECTIVE, default_options
@@ -24,7 +24,7 @@ __all__ = [
 
 
 _MOST_CLASSES = 300
-"""Classes up to which frozen features get a solved head: its embeddings have two numbers for each class."""
+"""Classes up to which vectors get a solved head: its embeddings have two numbers for each class."""
 _DEEP = 5.0
 """Mean depth of the labels from which on a tree is deep: the studies have 2 and 3, and 5.8 where it is 10."""
 
@@ -84,19 +84,6 @@ def choose_objective(recipe: Recipe, source: Source) -> ObjectiveChoice:
     return ObjectiveChoice(
         "pairs-proxies-means", "labels reach the leaves; it serves search and classification"
     )
-
-
-def stays_frozen(recipe: Recipe) -> bool:
-    """Whether the features of a recipe stay as they are: those of a pretrained encoder, or vectors."""
-    modality = encoder_modality(recipe.encoder)
-    if recipe.adapter is not None or recipe.views not in ("auto", "identity"):
-        return False
-    if modality == "image":
-        pretrained = recipe.pretrained
-        if pretrained is None:
-            pretrained = recipe.weights is None and usually_pretrained(recipe.encoder)
-        return pretrained and recipe.trainable in ("auto", "head")
-    return recipe.trainable == "head" or (modality == "vector" and recipe.trainable == "auto")
 
 
 def step_settings(recipe: Recipe) -> list[str]:
