@@ -72,10 +72,9 @@ def choose_objective(recipe: Recipe, source: Source) -> ObjectiveChoice:
         )
     if recipe.geometry not in ("auto", "sphere"):
         return ObjectiveChoice("hwc+lam", f"the geometry is '{recipe.geometry}', in which proxies are not")
-    if stays_frozen(recipe) and not has_steps(recipe) and len(torch.unique(labels)) <= _MOST_CLASSES:
-        return ObjectiveChoice(
-            "tree-ridge", "the encoder stays as it is, and its features are solved at once"
-        )
+    vectors = encoder_modality(recipe.encoder) == "vector"
+    if vectors and not has_steps(recipe) and len(torch.unique(labels)) <= _MOST_CLASSES:
+        return ObjectiveChoice("tree-ridge", "the samples are vectors, for which a head is solved in seconds")
     deep = float(source.taxonomy.depth[labels].double().mean())
     if deep >= _DEEP:
         return ObjectiveChoice(
