@@ -189,6 +189,7 @@ def test_everything_goes_on_without_the_sample(run: Path, tmp_path: Path, delete
     assert json.loads((run / "data.json").read_text())["splits"]["val"]["samples"] == 47
     lt.evaluate(run)
     lt.make_index(run, overwrite=True)
+    (run / "suspects.csv").unlink()  # decisions are not overwritten
     assert main(["suspects", str(run), "--quiet"]) == 0
     assert holders(wanted, run, tmp_path / "cache") == set()
     assert GONE not in lt.Index.open(run).rows()["id"].to_pylist()
