@@ -71,6 +71,8 @@ def solved(tmp_path_factory: pytest.TempPathFactory) -> Path:
             row = {"sample": GONE, "label": "animal/dog", "decision": "keep"}
             other = {**dict.fromkeys(names, GONE), "sample": "sample-0003", "label": "", "decision": "keep"}
             csv.DictWriter(file, names).writerows([row, {**other, "suggested": "", "content": ""}])
+        (run / "on-other").mkdir()  # an evaluation on another version of the taxonomy
+        (run / "on-other" / "metrics.json").write_text(json.dumps({"sample": GONE}), "utf-8")
         index = lt.make_index(run)
         for number in range(3):  # further versions
             index.add(IndexRows([f"more {number}"], torch.rand(1, index.settings.dim).numpy(), np.array([1])))
@@ -140,6 +142,7 @@ def test_no_file_holds_the_sample(run: Path, tmp_path: Path) -> None:
         "reference.safetensors",
         "embeddings/trained.npz",
         "suspects.csv",
+        "on-other",
         "index/rows.lance",
     ):
         assert any(name in path for path in before), name

@@ -163,10 +163,10 @@ class ExtendOptions(Options):
         Sequence[str], Option("classes that no longer answer: this node, or all below it", metavar="NODE")
     ] = ()
     classifier: Annotated[
-        Literal["auto", "probe", "prototypes"],
+        Literal["auto", "probe", "prototypes", "own"],
         Option(
-            "what answers: a linear classifier learned again on all classes, or the nearest class mean; "
-            "auto: the better one on held-out samples (default)"
+            "what answers: a linear classifier learned again on all classes, the nearest class mean, or, of "
+            "a run with objective tree-ridge, its own; auto: the best on held-out samples (default)"
         ),
     ] = "auto"
     seed: Annotated[int, Option("of which samples are held out")] = 0

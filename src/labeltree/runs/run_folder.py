@@ -119,7 +119,7 @@ class RunFolder(RunFiles):
                 self.comparison_table, self.comparison_page, self.report, self.decisions, self.classifier,
                 self.chosen_classifier, self.reference, self.calibration_samples,
                 self.suspects.with_suffix(".json"), self.path / "embeddings",
-                self.path / "checkpoints"]  # fmt: skip
+                self.path / "checkpoints", *sorted(self.path.glob("on-*"))]  # fmt: skip
 
     def change(self, write: Callable[[Path], object]) -> None:
         """Replace files of the run by those that `write(folder)` writes, and remove `made_from_samples`.
