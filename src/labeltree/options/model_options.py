@@ -227,9 +227,7 @@ class MergeOptions(Options):
         Option("the run folders; settings are those of the first", metavar="RUN", positional=True),
     ]
     _: KW_ONLY
-    out: Annotated[
-        Place, Option("the folder to write; it appears as a whole or not at all", metavar="NEW", flag="--out")
-    ]
+    out: Annotated[Place, Option("folder of the merged model, new or empty", metavar="NEW", flag="--out")]
 
     def check(self) -> None:
         if isinstance(self.runs, str) or len(self.runs) < 2:
