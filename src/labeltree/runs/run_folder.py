@@ -114,7 +114,7 @@ class RunFolder(RunFiles):
 
     @property
     def made_from_samples(self) -> list[Path]:
-        """What is made of the samples of the run after training: it can be made again, and some is on demand."""
+        """What is made of the samples of the run after training: all of it can be made again."""
         return [self.metrics, self.outcomes, self.measured_on, self.comparison, self.comparison_text,
                 self.comparison_table, self.comparison_page, self.report, self.decisions, self.classifier,
                 self.chosen_classifier, self.reference, self.calibration_samples,
