@@ -205,7 +205,8 @@ def _places_left(folder: RunFolder, indexes: Collection[str]) -> tuple[str, ...]
         )
     notes.append(
         "not looked for: exported models, reports and embeddings written elsewhere, other runs and studies "
-        "on the same data, indexes that were not named, logs on servers, backups and snapshots of disks"
+        "on the same data, indexes that were not named, services that run, logs on servers, backups and "
+        "snapshots of disks"
     )
     return tuple(notes)
 
