@@ -15,11 +15,13 @@ import torch
 import labeltree as lt
 from labeltree.cli.main import main
 from labeltree.errors import DataError, RunError
+from labeltree.index.index_changes import forget_rows
 from labeltree.index.index_rows import IndexRows
+from labeltree.inference.forgetting import choose_samples
 from labeltree.inference.load_run import load_run
 from labeltree.ridge import fit_tree_ridge
 from labeltree.ridge.ridge_file import load_ridge
-from labeltree.runs import RunFolder
+from labeltree.runs import RunFolder, SampleRecord
 
 pytestmark = pytest.mark.slow
 
@@ -71,6 +73,8 @@ def solved(tmp_path_factory: pytest.TempPathFactory) -> Path:
             row = {"sample": GONE, "label": "animal/dog", "decision": "keep"}
             other = {**dict.fromkeys(names, GONE), "sample": "sample-0003", "label": "", "decision": "keep"}
             csv.DictWriter(file, names).writerows([row, {**other, "suggested": "", "content": ""}])
+        (run / "on-other").mkdir()  # an evaluation on another version of the taxonomy
+        (run / "on-other" / "metrics.json").write_text(json.dumps({"sample": GONE}), "utf-8")
         index = lt.make_index(run)
         for number in range(3):  # further versions
             index.add(IndexRows([f"more {number}"], torch.rand(1, index.settings.dim).numpy(), np.array([1])))
@@ -140,6 +144,7 @@ def test_no_file_holds_the_sample(run: Path, tmp_path: Path) -> None:
         "reference.safetensors",
         "embeddings/trained.npz",
         "suspects.csv",
+        "on-other",
         "index/rows.lance",
     ):
         assert any(name in path for path in before), name
@@ -189,6 +194,7 @@ def test_everything_goes_on_without_the_sample(run: Path, tmp_path: Path, delete
     assert json.loads((run / "data.json").read_text())["splits"]["val"]["samples"] == 47
     lt.evaluate(run)
     lt.make_index(run, overwrite=True)
+    (run / "suspects.csv").unlink()  # decisions are not overwritten
     assert main(["suspects", str(run), "--quiet"]) == 0
     assert holders(wanted, run, tmp_path / "cache") == set()
     assert GONE not in lt.Index.open(run).rows()["id"].to_pylist()
@@ -391,3 +397,105 @@ def test_equal_samples_keep_their_features(tmp_path: Path) -> None:
     places = left.places(digests)
     assert (places[:, 0] >= 0).tolist() == [True, False, True, True]
     assert left.take(places[[0, 2, 3]]).tolist() == [[0, 1, 2], [6, 7, 8], [9, 10, 11]]
+
+
+def test_several_inner_and_missing_labels_under_a_coarser_taxonomy(tmp_path: Path) -> None:
+    data = dict(np.load(write(tmp_path / "features.npz")))
+    labels = np.stack([data["labels"], np.full(COUNT, "", dtype=data["labels"].dtype)], 1)
+    labels[:3, 0], labels[3:5, 0], labels[6:9, 1] = "animal", "", "plant/oak"
+    np.savez(tmp_path / "several.npz", **{**data, "labels": labels})
+    path = solve(tmp_path / "several.npz", tmp_path / "run", coarsen=1)
+    before = head_and_taxonomy(path)[0]
+    lt.forget(path, samples=[GONE, "sample-0001", "sample-0003", "sample-0007"])
+    head, training = head_and_taxonomy(path)
+    loaded = load_run(path)
+    train = loaded.source.of_split("train")
+    sets = train.label_sets
+    assert sets is not None
+    parts = loaded.taxonomy.ancestors[sets.clamp_min(0), 1]
+    top = torch.where(sets < 0, -1, parts)
+    names = [loaded.taxonomy.path_name(node) if node > 0 else "" for node in top.flatten().tolist()]
+    nodes = torch.tensor([training.find(name) if name else -1 for name in names]).reshape(top.shape)
+    expected = lt.ridge.Moments.of(train.vectors.load(train.rows), nodes)
+    assert head.moments.count == before.moments.count - 3  # one had no label
+    torch.testing.assert_close(head.moments.products, expected.products, rtol=0, atol=1e-9)
+    assert torch.equal(head.moments.labels, expected.labels)
+
+
+def head_and_taxonomy(run: Path) -> tuple[lt.ridge.TreeRidge, lt.Taxonomy]:
+    loaded = load_run(run, own_data=False)
+    training = loaded.training_taxonomy or loaded.taxonomy
+    return load_ridge(loaded.folder.ridge, training), training
+
+
+def test_an_encoder_that_a_run_has_trained_on_the_samples(image_folder: Path, tmp_path: Path) -> None:
+    sizes = {"encoder": "small-conv", "image_size": 28, "val": 0.2, "test": 0.2}
+    first = lt.train(
+        image_folder,
+        "supcon",
+        out=tmp_path / "first",
+        epochs=1,
+        accelerator="cpu",
+        progress_bar=False,
+        **sizes,
+    )
+    path = solve(image_folder, tmp_path / "run", weights=str(first.path), **sizes)
+    record = RunFolder(path).load_samples()
+    trained = record.ids[int(np.flatnonzero(record.split == "train")[0])]
+    with pytest.raises(RunError, match=r"trained by the run in .*first.* \(weights\), on 1 of these samples"):
+        lt.forget(path, samples=[trained])
+    shutil.rmtree(first.path)
+    with pytest.raises(RunError, match="nothing there says which samples"):
+        lt.forget(path, samples=[trained])
+
+
+def test_samples_that_share_a_name_are_forgotten_together(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    numbers = np.arange(4)
+    SampleRecord(
+        instances=numbers,
+        nodes=numbers,
+        split=np.full(4, "train"),
+        names=["a.png", "b.png", "a.png", "c.png"],
+        digests=np.stack([numbers.astype(np.uint8)] * 16, 1),
+        given_split=np.full(4, ""),
+    ).save(folder.samples)
+
+    def chosen(*names: str, groups: tuple[str, ...] = ()) -> list[int]:
+        some = choose_samples(
+            folder,
+            names,
+            groups,
+            elsewhere=lambda ids: set(ids) & {"only in an index"},
+            group_names=lambda: np.array(["x", "x", "y", ""]),
+        )
+        assert len(some.rest) == 4 - int(some.gone.sum())
+        return np.flatnonzero(some.gone).tolist()
+
+    assert folder.load_samples().ids == ["a.png #0", "b.png", "a.png #2", "c.png"]
+    assert chosen("a.png") == [0, 2]
+    assert chosen("b.png", "only in an index") == [1]
+    assert chosen("only in an index") == []
+    assert chosen("a.png", groups=("x",)) == [0, 1, 2]
+    for wrong in ("a.png #2", "a.png #0"):
+        with pytest.raises(DataError, match="told apart by their order alone"):
+            chosen(wrong)
+    with pytest.raises(DataError, match="told apart by their order alone"):
+        chosen(groups=("x",))
+
+
+def test_an_index_with_an_approximate_search(tmp_path: Path) -> None:
+    vectors = np.random.default_rng(0).normal(size=(1200, 16)).astype(np.float32)
+    tree = lt.Taxonomy.from_paths([("a",), ("b",)])
+    ids = [f"row {number}" for number in range(1200)]
+    rows = IndexRows(ids, vectors, np.ones(1200, np.int64))
+    index = lt.Index.create(tmp_path / "index", rows, taxonomy=tree)
+    index.tune()
+    index.search(vectors[:2], k=3)
+    wanted = needles(vectors[7], names=("row 777",))
+    assert holders(wanted, tmp_path / "index")
+    assert forget_rows(tmp_path / "index", ["row 7", "row 777", "unknown"]) == 2
+    assert not holders(wanted, tmp_path / "index", tmp_path / "cache")
+    left = lt.Index.open(tmp_path / "index")
+    assert len(left) == 1198
+    assert left.search(vectors[[8]], k=1)[0].ids == ["row 8"]

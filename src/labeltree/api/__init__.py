@@ -7,7 +7,7 @@ needs when it is called: a service that loads a model does not train.
 from labeltree.api.indexes import change_index, duplicates, make_index, search
 from labeltree.api.labels import label_next, suspects
 from labeltree.api.measuring import compare, evaluate
-from labeltree.api.models import calibrate, embed, export, extend, forget, load, predict, train
+from labeltree.api.models import calibrate, embed, export, extend, forget, load, merge, predict, train
 from labeltree.api.services import explore, serve, study
 from labeltree.api.suggestions import suggest_taxonomy
 from labeltree.api.taxonomies import convert_taxonomy, open_taxonomy, taxonomy_suspects
@@ -38,6 +38,7 @@ __all__ = [
     "load",
     "make_index",
     "map_taxonomies",
+    "merge",
     "open_taxonomy",
     "predict",
     "review_taxonomy",

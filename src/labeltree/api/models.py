@@ -14,6 +14,7 @@ from labeltree.options.model_options import (
     ExtendOptions,
     ForgetOptions,
     LoadOptions,
+    MergeOptions,
 )
 from labeltree.options.schema import takes
 
@@ -24,11 +25,12 @@ if TYPE_CHECKING:  # each function imports what it needs: a service that loads a
     from labeltree.inference.calibrate_run import Decider
     from labeltree.inference.embed_run import Embedded
     from labeltree.inference.extend import Extension
+    from labeltree.inference.merging import Merged
     from labeltree.inference.model import Model
     from labeltree.inference.predict import Answered
     from labeltree.runs import RunFolder
 
-__all__ = ["calibrate", "embed", "export", "extend", "forget", "load", "predict", "train"]
+__all__ = ["calibrate", "embed", "export", "extend", "forget", "load", "merge", "predict", "train"]
 
 
 def train(
@@ -225,3 +227,15 @@ def forget(options: ForgetOptions) -> Forgotten:
     from labeltree.curation.forget_samples import forget_samples
 
     return forget_samples(options)
+
+
+@takes(MergeOptions)
+def merge(options: MergeOptions) -> Merged:
+    """Make one model of several runs with objective `tree-ridge`, from their sums; no sample moves.
+
+    Raises:
+        LabeltreeError: See `labeltree.inference.merging.merge_runs`.
+    """
+    from labeltree.inference.merging import merge_runs
+
+    return merge_runs(options)

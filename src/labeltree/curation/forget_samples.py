@@ -38,6 +38,10 @@ from labeltree.training.reading import read_recipe
 __all__ = ["Forgotten", "forget_samples"]
 
 _LIST = Reader("a list of samples", "save it again as text in UTF-8, an id on every line", DataError)
+_OTHERS = (
+    "the run was calibrated on samples from elsewhere, which are gone from it, and is now on its own; "
+    "'labeltree calibrate RUN --data DATA' does it on those again"
+)
 _KNOWN = {"index", "checkpoints", "embeddings", "encoder_config", "extensions", "logs", ".lock"}
 
 
@@ -119,6 +123,7 @@ def forget_samples(options: ForgetOptions) -> Forgotten:
         _clear_cache(run, chosen)
         removed = [path for path in folder.made_from_samples if path.exists()]
         answered = folder.decisions.is_file()
+        others = answered and folder.calibration_samples.is_file()
         folder.change(stage_files(run, chosen, source, solved))
         if answered:
             finish_run(folder, progress_bar=False)
@@ -133,7 +138,7 @@ def forget_samples(options: ForgetOptions) -> Forgotten:
         solved is not None,
         tuple(path.name for path in removed if not path.exists()),
         done,
-        _places_left(folder, chosen, done),
+        (*([_OTHERS] if others else []), *_places_left(folder, done)),
     )
 
 
@@ -182,7 +187,7 @@ def _clear_cache(run: TrainedRun, chosen: Chosen) -> None:
             shutil.rmtree(data_home() / "shards", ignore_errors=True)
 
 
-def _places_left(folder: RunFolder, chosen: Chosen, indexes: Collection[str]) -> tuple[str, ...]:
+def _places_left(folder: RunFolder, indexes: Collection[str]) -> tuple[str, ...]:
     """Sentences on where the samples may still be."""
     recipe = read_recipe(folder.recipe)
     notes = [
@@ -200,7 +205,8 @@ def _places_left(folder: RunFolder, chosen: Chosen, indexes: Collection[str]) ->
         )
     notes.append(
         "not looked for: exported models, reports and embeddings written elsewhere, other runs and studies "
-        "on the same data, indexes that were not named, logs on servers, backups and snapshots of disks"
+        "on the same data, indexes that were not named, services that run, logs on servers, backups and "
+        "snapshots of disks"
     )
     return tuple(notes)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, is_dataclass, replace
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, Protocol, TypeAlias, get_args
 
 import torch
 from torch import Tensor
@@ -19,6 +19,7 @@ from labeltree.checks import check_choice
 from labeltree.decisions.calibrators import smoothed_temperature
 from labeltree.decisions.class_nodes import ClassNodes
 from labeltree.decisions.lda import fit_discriminants
+from labeltree.decisions.ridge_scores import RidgeScores, ridge_scores_from
 from labeltree.decisions.searched_space import SearchedSpace
 from labeltree.errors import DataError
 from labeltree.geometry import get_geometry
@@ -37,6 +38,7 @@ __all__ = [
     "ClassifierChoice",
     "ClassifierKind",
     "Classifiers",
+    "FittedScores",
     "LinearScores",
     "MergedScores",
     "PrototypeScores",
@@ -207,14 +209,20 @@ def fit_prototypes(table: EmbeddingTable, labels: Tensor, taxonomy: Taxonomy) ->
     return PrototypeScores(classes, means, table.geometry, table.curvature)
 
 
+FittedScores: TypeAlias = LinearScores | PrototypeScores | RidgeScores
+"""Classifiers that are made of tensors."""
+
+
 def classifier_from(
     tensors: Mapping[str, Tensor], geometry: str, curvature: float, *, of_features: bool = False
-) -> LinearScores | PrototypeScores:
+) -> FittedScores:
     """Rebuild a classifier from its `tensors`; for the other arguments see `PrototypeScores`.
 
     Raises:
         DataError: If a tensor is missing, or has the wrong shape or dtype.
     """
+    if "columns" in tensors:
+        return ridge_scores_from(tensors)
     classes = tensors.get("classes")
     linear = "weight" in tensors
     rest = {"weight": (-1, 0), "bias": (0,)} if linear else {"prototypes": (0, -1)}
@@ -569,7 +577,8 @@ class Classifiers:
     """The classifiers of an encoder, and the choice of the one that answers.
 
     Attributes:
-        fitted: The classifiers that were learned from the training samples, by kind.
+        fitted: The classifiers that were learned from the training samples, by kind; `own` is among them in
+            an extension of a run whose own one could be extended, and then stands for `own`.
         chosen: The classifier that answers.
         own: The classifier that was trained with the encoder; None if there is none or it has no scores.
         gap: Upper bound of the relative gap between the probe's objective and its minimum; 0 if the solver
@@ -578,7 +587,7 @@ class Classifiers:
             merged; 1 where there is none.
     """
 
-    fitted: Mapping[ClassifierKind, LinearScores | PrototypeScores]
+    fitted: Mapping[ClassifierKind, FittedScores]
     chosen: ChosenClassifier
     own: ClassScores | None = None
     gap: float = 0.0
@@ -601,7 +610,7 @@ class Classifiers:
     @property
     def with_scores(self) -> ClassifierKind:
         """The chosen classifier or, if only its answers are known, the best of the fitted ones."""
-        if self.chosen.name != "own" or self.own is not None:
+        if self.chosen.name != "own" or self.own is not None or "own" in self.fitted:
             return self.chosen.name
         scores = self.chosen.hierarchical_f1 or self.chosen.accuracies
         offered = [kind for kind in CLASSIFIER_WORDS if kind in self.fitted]
@@ -614,7 +623,7 @@ class Classifiers:
             DataError: If the encoder's own classifier is meant, and only its answers are known.
         """
         name = name or self.chosen.name
-        chosen = self.own if name == "own" else self.fitted.get(name)
+        chosen = self.fitted.get(name, self.own if name == "own" else None)
         if chosen is None:
             raise DataError(f"classifier '{name}' gives answers alone, and no scores of the classes")
         return remap_classes(chosen, temperature=self.temperatures.get(name, 1.0))
@@ -682,7 +691,7 @@ def classifiers_of_features(known: Classifiers) -> Classifiers:
     means = known.fitted.get("feature-means")
     if not isinstance(means, PrototypeScores):
         raise ValueError("there are no class means of the features among the classifiers")
-    fitted: dict[ClassifierKind, LinearScores | PrototypeScores] = {
+    fitted: dict[ClassifierKind, FittedScores] = {
         kind: each for kind, each in known.fitted.items() if kind != "prototypes"
     }
     fitted["prototypes"] = replace(means, of_features=False)

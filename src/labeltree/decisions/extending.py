@@ -13,6 +13,7 @@ from labeltree.decisions.classifiers import (
     ClassifierChoice,
     ClassifierKind,
     Classifiers,
+    FittedScores,
     LinearScores,
     PrototypeScores,
     choose_by_accuracy,
@@ -20,6 +21,7 @@ from labeltree.decisions.classifiers import (
     fit_linear,
     fit_prototypes,
 )
+from labeltree.decisions.ridge_scores import RidgeScores
 from labeltree.errors import DataError
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
@@ -41,6 +43,7 @@ def extend_classifiers(
     added: Tensor,
     places: Tensor | None = None,
     asked: ClassifierChoice = "auto",
+    own: RidgeScores | None = None,
 ) -> Classifiers:
     """The probe and the prototypes of an encoder with further classes, or with fewer.
 
@@ -60,6 +63,7 @@ def extend_classifiers(
         added: Those of them that are new, or have new samples.
         places: For each node of the taxonomy of `known` the node in `taxonomy`; None = the same node.
         asked: The requested classifier.
+        own: The run's own classifier with the further classes, if it could be extended; one of the offered.
 
     Raises:
         DataError: If the samples lack some of the classes, or the requested classifier cannot have them all.
@@ -74,8 +78,10 @@ def extend_classifiers(
         probe, gap = _learn_probe(table, labels)
     else:
         probe, gap = _keep_columns(known.probe, classes, places), known.gap
-    both: dict[ClassifierKind, LinearScores | PrototypeScores] = {"probe": probe, "prototypes": prototypes}
-    offered = {name: each for name, each in both.items() if torch.equal(each.classes, classes)}
+    fitted: dict[ClassifierKind, FittedScores] = {"probe": probe, "prototypes": prototypes}
+    if own is not None:
+        fitted["own"] = own
+    offered = {name: each for name, each in fitted.items() if torch.equal(each.classes, classes)}
     if not offered:
         lacking = classes[~torch.isin(classes, prototypes.classes)]
         raise DataError(
@@ -88,7 +94,7 @@ def extend_classifiers(
     few = bool(len(new)) and not chosen.new_class_samples and int(counts.median()) < FEW
     if asked == "auto" and few and "prototypes" in offered:
         chosen = replace(chosen, name="prototypes", few_samples=int(counts.median()))
-    return Classifiers(both, chosen, None, gap)
+    return Classifiers(fitted, chosen, None, gap)
 
 
 def _add_prototypes(
@@ -120,7 +126,7 @@ def _keep_columns(probe: LinearScores, classes: Tensor, places: Tensor | None) -
 
 
 def _choose(
-    offered: dict[ClassifierKind, LinearScores | PrototypeScores],
+    offered: dict[ClassifierKind, FittedScores],
     held: EmbeddingTable,
     classes: Tensor,
     new: Tensor,

@@ -38,9 +38,8 @@ from labeltree.decisions.classifiers import (
     ClassifierKind,
     Classifiers,
     ClassScores,
-    LinearScores,
+    FittedScores,
     MergedScores,
-    PrototypeScores,
     choose_by_accuracy,
     classify,
     merging_temperature,
@@ -108,7 +107,7 @@ class Decider:
             digest.update(b"columns" + scores.columns.numpy().tobytes())
             digest.update(f"temperature {scores.temperature!r}".encode())
             scores, left_out = scores.scores, "classes"  # may be those before they were merged
-        if isinstance(scores, LinearScores | PrototypeScores):
+        if isinstance(scores, FittedScores):
             for name, tensor in sorted(scores.tensors().items()):
                 if name == left_out:
                     continue

@@ -23,6 +23,7 @@ from labeltree.decisions.classifiers import Classifiers, classify
 from labeltree.decisions.extending import extend_classifiers
 from labeltree.errors import DataError, RunError, typed
 from labeltree.inference.calibrate_run import Decider, fit_decider, open_decider
+from labeltree.inference.extended_head import extended_head, scores_of_head
 from labeltree.inference.load_run import TrainedRun
 from labeltree.inference.named_samples import open_other, seen_in_training
 from labeltree.inference.place_classes import Placed, extended_taxonomy, nearest_parent, path_in_tree
@@ -33,6 +34,8 @@ from labeltree.inference.training_samples import joined, save_learned
 from labeltree.options.choices import Placing
 from labeltree.options.model_options import ExtendOptions
 from labeltree.options.schema import takes
+from labeltree.ridge.ridge_file import save_ridge
+from labeltree.ridge.tree_ridge import TreeRidge
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.safe_files import Reader, read_json
 from labeltree.taxonomy import Taxonomy
@@ -122,6 +125,9 @@ def extend_run(options: ExtendOptions) -> Extension:
     where new samples were held out. Probabilities and thresholds are fitted again on the held-out samples of
     known classes and, of a new class with at least `HELD_FROM` samples (or groups), on a third of its own.
 
+    The extension of a run with objective `tree-ridge` keeps the sums of all samples, so that its own
+    classifier is that of all, and one more to choose from. The space of embeddings stays that of the run.
+
     The run's own files stay as they are: the extension is a folder beside them. An exported model with its
     reference samples can be extended, too.
 
@@ -170,6 +176,8 @@ def extend_run(options: ExtendOptions) -> Extension:
         if not len(classes):
             raise DataError("no class would be left to answer with; retire fewer")
         train = torch.from_numpy(np.asarray(table.split) == "train")
+        head, why = extended_head(run, taxonomy, places, new, learned, seen)
+        notes = [*notes, *why]
         new_ones = extend_classifiers(
             stored,
             table,
@@ -180,6 +188,7 @@ def extend_run(options: ExtendOptions) -> Extension:
             added=learned,
             places=places,
             asked=options.classifier,
+            own=None if head is None else scores_of_head(head, classes),
         )
         decider = fit_decider(then, new_ones, table.rows(~train))
         record = {
@@ -195,7 +204,7 @@ def extend_run(options: ExtendOptions) -> Extension:
             "accuracies": _accuracies(before, decider, table, places, learned),
             "notes": [*said, *notes],
         }
-        return _write(home, decider, new_ones, table, new, record)
+        return _write(home, decider, new_ones, table, new, record, head)
 
 
 def _reference(before: Decider, home: RunFolder) -> EmbeddingTable:
@@ -417,6 +426,7 @@ def _write(
     table: EmbeddingTable,
     new_samples: EmbeddingTable | None,
     record: dict[str, Any],
+    head: TreeRidge | None,
 ) -> Extension:
     """Write the model of an extension; its folder appears as a whole."""
     target = home.new_extension
@@ -437,6 +447,8 @@ def _write(
         save_reference(run, table, new.reference)
         if new_samples is not None:
             save_learned(run, new_samples, str(record["data"]), new)
+        if head is not None:
+            save_ridge(head, new.ridge)
         new.write_json(new.decisions, decider.record)
         new.write_json(new.extension, record)
         fresh.rename(target)

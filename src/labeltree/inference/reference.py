@@ -60,15 +60,21 @@ def validation_table(run: TrainedRun, own_samples: OwnSamples, *, anew: bool = F
         RunError: If they are not in the folder and the run's data are missing or have changed.
     """
     known = None if anew else load_reference(run)
+    if known is None and not run.folder.recipe.is_file() and run.folder.ridge.is_file():
+        raise _none_to_calibrate_on(run)
     if known is None:
         known = keep_reference(run, own_samples())
     rows = torch.from_numpy(np.asarray(known.split) != "train")
     if not bool(rows.any()):
-        raise DataError(
-            f"run '{run.folder.path}' has no labelled validation samples to calibrate on; name some that it "
-            f"was not trained on: 'labeltree calibrate {typed(run.folder.path)} --data DATA'"
-        )
+        raise _none_to_calibrate_on(run)
     return known.rows(rows)
+
+
+def _none_to_calibrate_on(run: TrainedRun) -> DataError:
+    return DataError(
+        f"run '{run.folder.path}' has no labelled validation samples to calibrate on; name some that it "
+        f"was not trained on: 'labeltree calibrate {typed(run.folder.path)} --data DATA'"
+    )
 
 
 def keep_reference(run: TrainedRun, table: EmbeddingTable) -> EmbeddingTable:

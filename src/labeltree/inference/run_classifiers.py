@@ -237,7 +237,7 @@ def _read(run: TrainedRun, own: OwnScores | None) -> Classifiers | None:
         fitted = {  # runs of earlier versions have the probe and the prototypes alone
             kind: classifier_from(part, geometry, curvature, of_features=kind == "feature-means")
             for kind, part in parts.items()
-            if part or kind in ("probe", "prototypes")
+            if part or (tensors and kind in ("probe", "prototypes"))  # a merged model has its own alone
         }
         chosen = ChosenClassifier.from_dict(dict(content["classifier"]))
         gap = float(content["probe_gap"])

@@ -1,4 +1,4 @@
-"""The options of `calibrate`, `export`, `extend` and `forget`, which make one model of another."""
+"""The options of `calibrate`, `export`, `extend`, `forget` and `merge`, which make one model of another."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ __all__ = [
     "ForgetOptions",
     "InfoOptions",
     "LoadOptions",
+    "MergeOptions",
 ]
 
 
@@ -162,10 +163,10 @@ class ExtendOptions(Options):
         Sequence[str], Option("classes that no longer answer: this node, or all below it", metavar="NODE")
     ] = ()
     classifier: Annotated[
-        Literal["auto", "probe", "prototypes"],
+        Literal["auto", "probe", "prototypes", "own"],
         Option(
-            "what answers: a linear classifier learned again on all classes, or the nearest class mean; "
-            "auto: the better one on held-out samples (default)"
+            "what answers: a linear classifier learned again on all classes, the nearest class mean, or, of "
+            "a run with objective tree-ridge, its own; auto: the best on held-out samples (default)"
         ),
     ] = "auto"
     seed: Annotated[int, Option("of which samples are held out")] = 0
@@ -215,3 +216,19 @@ class ForgetOptions(Options):
             raise self.refusal("`samples` and `groups` are lists of names")
         if not self.samples and not self.groups and self.listed is None:
             raise self.refusal("nothing to forget: name `samples`, `groups` or a file by `listed`")
+
+
+@dataclass(frozen=True)
+class MergeOptions(Options):
+    """The runs to make one model of, and where."""
+
+    runs: Annotated[
+        Sequence[RunPlace],
+        Option("the run folders; settings are those of the first", metavar="RUN", positional=True),
+    ]
+    _: KW_ONLY
+    out: Annotated[Place, Option("folder of the merged model, new or empty", metavar="NEW", flag="--out")]
+
+    def check(self) -> None:
+        if isinstance(self.runs, str) or len(self.runs) < 2:
+            raise self.refusal("name at least two `runs`")

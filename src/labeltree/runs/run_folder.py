@@ -114,12 +114,13 @@ class RunFolder(RunFiles):
 
     @property
     def made_from_samples(self) -> list[Path]:
-        """What is made of the samples of the run after training, and made anew where it is missing."""
+        """What is made of the samples of the run after training: all of it can be made again."""
         return [self.metrics, self.outcomes, self.measured_on, self.comparison, self.comparison_text,
                 self.comparison_table, self.comparison_page, self.report, self.decisions, self.classifier,
                 self.chosen_classifier, self.reference, self.calibration_samples,
                 self.suspects.with_suffix(".json"), self.path / "embeddings",
-                self.path / "checkpoints"]  # fmt: skip
+                self.path / "checkpoints", *sorted(self.path.glob("on-*")),
+                *sorted(self.path.glob("elsewhere-*"))]  # fmt: skip
 
     def change(self, write: Callable[[Path], object]) -> None:
         """Replace files of the run by those that `write(folder)` writes, and remove `made_from_samples`.

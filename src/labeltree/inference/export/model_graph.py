@@ -17,6 +17,7 @@ from labeltree.decisions.classifiers import (
     PrototypeScores,
     merge_columns,
 )
+from labeltree.decisions.ridge_scores import RidgeScores
 from labeltree.errors import RunError
 from labeltree.geometry import get_geometry
 from labeltree.inference.calibrate_run import Decider
@@ -48,6 +49,7 @@ class ModelGraph(nn.Module):
     probe_bias: Tensor
     prototypes: Tensor
     columns: Tensor
+    ridge_calibration: Tensor
 
     def __init__(self, decider: Decider) -> None:
         super().__init__()
@@ -87,9 +89,18 @@ class ModelGraph(nn.Module):
             return lambda *vectors: (
                 -scale * space.pairwise_distance(vectors[which].double(), self.prototypes).square()
             )
+        if isinstance(scores, RidgeScores):
+            for name, tensor in scores.tensors().items():
+                self.register_buffer(f"ridge_{name}", tensor.clone())
+            return lambda features, _: self._ridge_scores(features)
         if isinstance(scores, OwnScores):
             return lambda features, _: self._own_logits(features)
         raise RunError(f"a classifier of the kind {type(scores).__name__} cannot be exported")
+
+    def _ridge_scores(self, features: Tensor) -> Tensor:
+        head = {name: getattr(self, f"ridge_{name}") for name in ("classes", "columns", "weight", "bias")}
+        scores = RidgeScores(**head, calibration=self.ridge_calibration)
+        return scores.of_unit_vectors(torch.nn.functional.normalize(features.double(), dim=1))
 
     def _own_logits(self, features: Tensor) -> Tensor:
         scores = self.objective.class_scores(features)
