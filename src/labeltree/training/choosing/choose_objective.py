@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from labeltree.data import Source
-from labeltree.models import encoder_pair
+from labeltree.models import encoder_modality, encoder_pair
 from labeltree.training.recipe import Recipe
 from labeltree.training.recipe_settings import value_of
 from labeltree.training.registry import AUTO_OBJECTIVE, default_options
