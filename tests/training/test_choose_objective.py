@@ -15,6 +15,7 @@ import torch
 from labeltree.cli.main import main
 from labeltree.data import Source
 from labeltree.data.images.stores import ArrayStore
+from labeltree.data.vectors.mapped_vectors import VectorStore
 from labeltree.errors import OtherSettingsError
 from labeltree.inference.load_run import load_run
 from labeltree.runs import RunFolder
@@ -37,6 +38,7 @@ from labeltree.training.registry import (
 
 TREE = Taxonomy.from_paths([("animal", "dog"), ("animal", "cat"), ("plant", "oak")])
 LEAVES = ["animal/dog", "animal/cat", "plant/oak", None] * 3
+VECTORS = {"store": None, "vectors": VectorStore(np.ones((12, 4), np.float32), "vectors")}
 OF_USE = {"aspects": torch.ones(12, 1, dtype=torch.int64), "aspect_taxonomies": (TREE,)}
 
 
@@ -47,10 +49,9 @@ def source_of(labels: list[str | None], **columns: Any) -> Source:
         taxonomy=TREE,
         nodes=TREE.encode(labels),
         instances=torch.arange(n),
-        store=ArrayStore(torch.zeros(n, 8, 8, dtype=torch.uint8)),
         rows=torch.arange(n),
         split=np.array(["train"] * n),
-        **columns,
+        **{"store": ArrayStore(torch.zeros(n, 8, 8, dtype=torch.uint8)), **columns},
     )
 
 
@@ -81,13 +82,13 @@ def test_deep_trees_have_an_objective_of_their_own() -> None:
         ),
         (LEAVES, {}, OF_USE, "pairs-proxies-means"),
         (LEAVES, {"encoder": "small-conv+small-text"}, {}, "image-text"),
-        (LEAVES, {"encoder": "vectors"}, {}, "tree-ridge"),
+        (LEAVES, {}, VECTORS, "tree-ridge"),
         (LEAVES, {"encoder": "efficientnet-lite0", "pretrained": True}, {}, "pairs-proxies-means"),
-        (LEAVES, {"encoder": "vectors", "epochs": 5}, {}, "pairs-proxies-means"),
-        (LEAVES, {"encoder": "vectors", "adapter": 8}, {}, "pairs-proxies-means"),
-        (LEAVES, {"encoder": "vectors", "head": HeadRecipe(dim=64)}, {}, "pairs-proxies-means"),
-        (LEAVES, {"encoder": "vectors", "optimizer": OptimizerRecipe(lr=0.1)}, {}, "pairs-proxies-means"),
-        (LEAVES, {"encoder": "vectors", "coarsen": 1}, {}, "grafit"),
+        (LEAVES, {"epochs": 5}, VECTORS, "pairs-proxies-means"),
+        (LEAVES, {"adapter": 8}, VECTORS, "pairs-proxies-means"),
+        (LEAVES, {"head": HeadRecipe(dim=64)}, VECTORS, "pairs-proxies-means"),
+        (LEAVES, {"optimizer": OptimizerRecipe(lr=0.1)}, VECTORS, "pairs-proxies-means"),
+        (LEAVES, {"coarsen": 1}, VECTORS, "grafit"),
     ],
 )
 def test_the_samples_choose(

@@ -19,6 +19,7 @@ from labeltree.errors import DataError
 from labeltree.index.approximate import approximate_pays
 from labeltree.index.checked_settings import checked_curvature, checked_geometry, checked_tree, model_path
 from labeltree.index.current_store import CurrentStore, PinnedStore, TurnedStore
+from labeltree.index.dials import turning
 from labeltree.index.embedding import open_model, weights_digest
 from labeltree.index.filters import Filter, Nodes, Where, node_ranges
 from labeltree.index.hits import Hits
@@ -27,7 +28,7 @@ from labeltree.index.index_info import IndexInfo
 from labeltree.index.index_rows import IndexRows
 from labeltree.index.open_store import check_free, create_store, open_store
 from labeltree.index.searching import SearchOptions, search_ids, search_mean, search_vectors
-from labeltree.index.store import IndexSettings, ServerStore, Store
+from labeltree.index.store import IndexSettings, Store
 from labeltree.index.stored_columns import read_rows, with_typed_conditions
 from labeltree.index.upkeep import compact, tune
 from labeltree.options.choices import IndexGeometry
@@ -398,8 +399,7 @@ class Index:
         """The same index, searched with other dials of a posterior space; nothing is embedded anew.
 
         At `tree=0` a search finds the class and knows no order among the others, at 1 it follows the
-        taxonomy; at `instance=0` it asks for the class alone, with more of it for the same thing again.
-        All samples are compared. Vectors that are given to `search` are those of the run, as before.
+        taxonomy; more `instance` finds the same thing again. All samples are compared.
 
         Args:
             tree: From 0 to 1; None: as the run has it.
@@ -410,24 +410,7 @@ class Index:
                 gone or has changed.
             ValueError: If a dial is out of range.
         """
-        solver = None
-        if self.model is not None and self.settings.vectors == "embeddings":
-            solver = self.open_model().network.objective.solver
-        if solver is None or self.settings.geometry != "cosine":
-            raise DataError(
-                f"the index '{self.where}' has no dials: they are those of the posterior space, which a run "
-                "has with objective tree-ridge or space posterior"
-            )
-        if isinstance(self._store, ServerStore):
-            raise DataError(f"the index '{self.where}' lies on a server, which compares vectors as stored")
-
-        def turn(vectors: Array) -> Array:
-            points = torch.from_numpy(np.array(vectors, np.float32))
-            turned: Array = solver.turn(points, tree=tree, instance=instance).float().numpy()
-            return turned
-
-        turn(np.zeros((1, self.settings.dim), np.float32))  # wrong dials are told at once
-        return _TurnedIndex(self, turn)
+        return _TurnedIndex(self, turning(self, tree, instance))
 
     # Reading
 

@@ -61,6 +61,7 @@ from labeltree.training.divergence import (
 from labeltree.training.encoder_candidates import better_encoder, drop_candidates
 from labeltree.training.experiment import Experiment, prepare
 from labeltree.training.features.frozen import use_precomputed_features
+from labeltree.training.features.solve import add_posterior_space, save_network, solve, untrained_encoder
 from labeltree.training.length import epochs_and_batch_size, length_note, length_warning
 from labeltree.training.module import (
     IMAGE_TEXT_METRIC,
@@ -83,7 +84,6 @@ from labeltree.training.records.record import (
 )
 from labeltree.training.registry import AUTO_OBJECTIVE, is_solved
 from labeltree.training.resolution import left_open, training_size
-from labeltree.training.solve import add_posterior_space, save_network, solve, untrained_encoder
 
 if TYPE_CHECKING:
     from lightning.pytorch.loggers import Logger

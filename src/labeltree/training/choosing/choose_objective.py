@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from labeltree.data import Source
-from labeltree.models import encoder_modality, encoder_pair
+from labeltree.models import encoder_pair
 from labeltree.training.recipe import Recipe
 from labeltree.training.recipe_settings import value_of
 from labeltree.training.registry import AUTO_OBJECTIVE, default_options
@@ -72,8 +72,7 @@ def choose_objective(recipe: Recipe, source: Source) -> ObjectiveChoice:
         )
     if recipe.geometry not in ("auto", "sphere"):
         return ObjectiveChoice("hwc+lam", f"the geometry is '{recipe.geometry}', in which proxies are not")
-    vectors = encoder_modality(recipe.encoder) == "vector"
-    if vectors and not has_steps(recipe) and len(torch.unique(labels)) <= _MOST_CLASSES:
+    if source.vectors is not None and not has_steps(recipe) and len(torch.unique(labels)) <= _MOST_CLASSES:
         return ObjectiveChoice("tree-ridge", "the samples are vectors, for which a head is solved in seconds")
     deep = float(source.taxonomy.depth[labels].double().mean())
     if deep >= _DEEP:
