@@ -13,8 +13,8 @@ from typing import Annotated, Literal
 import pytest
 
 import labeltree as lt
+from labeltree.cli.command_parser import make_parser, read_options
 from labeltree.cli.main import main
-from labeltree.cli.parser import make_parser, read_options
 from labeltree.options.evaluation import EvaluateOptions, EvaluationSettings
 from labeltree.options.schema import Option, OptionError, Options, describes, list_options, takes
 from labeltree.plugins import own_parts

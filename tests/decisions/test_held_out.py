@@ -7,7 +7,8 @@ import torch
 from decision_cases import ragged
 from torch import Tensor
 
-from labeltree.decisions import ClassNodes, fit_calibrator, reliability
+from labeltree.decisions import ClassNodes, fit_calibrator
+from labeltree.decisions import calibration_error as reliability
 from labeltree.decisions.conformal import share_of_groups
 
 

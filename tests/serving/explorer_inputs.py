@@ -17,7 +17,7 @@ from labeltree.serving.explorer import Collection, Found
 from labeltree.serving.explorer.corrections_file import CorrectionsFile
 from labeltree.serving.explorer.explorer_pictures import Pictures
 from labeltree.serving.explorer.maps import Maps
-from labeltree.serving.explorer.review_samples import Review, Suspect
+from labeltree.serving.explorer.review_decisions import Review, Suspect
 from labeltree.serving.explorer.show import Show
 from labeltree.taxonomy import Taxonomy
 

@@ -29,7 +29,7 @@ from labeltree.serving.explorer.explorer_pictures import Pictures
 from labeltree.serving.explorer.maps import _LANDMARKS, Maps, compute_map
 from labeltree.serving.explorer.node_facts import count_below, facts_of_node
 from labeltree.serving.explorer.open_explorer import explore
-from labeltree.serving.explorer.review_samples import Conflict, Decision
+from labeltree.serving.explorer.review_decisions import Conflict, Decision
 from labeltree.serving.guard import Guard, host_of
 
 HEAD = "sample,label,suggested,decision\n"

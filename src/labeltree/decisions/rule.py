@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from labeltree.decisions.answers import Answers, Descent, Paths, find_paths
+from labeltree.decisions.calibration_error import CalibrationCheck, check_calibration
 from labeltree.decisions.calibrators import CALIBRATIONS, Calibration, Calibrator, fit_calibrator
 from labeltree.decisions.class_nodes import ClassNodes
 from labeltree.decisions.conformal import (
@@ -24,7 +25,6 @@ from labeltree.decisions.conformal import (
     thresholds_by_category,
 )
 from labeltree.decisions.costs import TreeCost, cheapest
-from labeltree.decisions.reliability import CalibrationCheck, check_calibration
 from labeltree.errors import DataError, RunError
 from labeltree.taxonomy import AnyTaxonomy
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from labeltree.cli.parser import make_parser, read_options
+from labeltree.cli.command_parser import make_parser, read_options
 from labeltree.errors import typed
 from labeltree.options.model_options import CalibrateOptions
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from labeltree.cli.parser import Display, make_parser, read_options
+from labeltree.cli.command_parser import Display, make_parser, read_options
 from labeltree.options.comparison_options import CompareOptions
 from labeltree.options.schema import Option
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from labeltree.cli.parser import add_action, make_parser
+from labeltree.cli.command_parser import add_action, make_parser
 from labeltree.options.schema import Option
 
 Name = Annotated[str, Option("as 'labeltree data list' has it", positional=True)]

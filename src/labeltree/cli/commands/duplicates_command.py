@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from labeltree.cli.parser import make_parser, read_options
+from labeltree.cli.command_parser import make_parser, read_options
 from labeltree.options.search import DuplicatesOptions
 
 SUMMARY = "find near duplicates in an index, across splits, labels and groups"

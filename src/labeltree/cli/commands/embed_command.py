@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from labeltree.cli.parser import make_parser, read_options
+from labeltree.cli.command_parser import make_parser, read_options
 from labeltree.cli.print_parts import folder_help, parts_progress, print_parts
 from labeltree.options.answer_options import EmbedOptions
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from labeltree.cli.parser import Display, make_parser, read_options
+from labeltree.cli.command_parser import Display, make_parser, read_options
 from labeltree.errors import DataError
 from labeltree.options.evaluation import EvaluateOptions
 from labeltree.options.schema import Option

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from labeltree.cli.parser import make_parser, read_options
+from labeltree.cli.command_parser import make_parser, read_options
 from labeltree.options.model_options import ExportOptions
 
 SUMMARY = "write a trained run as a folder for others: ONNX, weights, labels, a model card"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from labeltree.cli.parser import Display, make_parser, read_options
+from labeltree.cli.command_parser import Display, make_parser, read_options
 from labeltree.options.model_options import ForgetOptions
 
 SUMMARY = "let a run forget samples: its head, its files, the cache and indexes"

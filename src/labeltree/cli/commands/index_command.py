@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
-from labeltree.cli.parser import Display, make_parser, read_options
+from labeltree.cli.command_parser import Display, make_parser, read_options
 from labeltree.options.schema import Option
 from labeltree.options.search import ChangeIndexOptions, MakeIndexOptions
 

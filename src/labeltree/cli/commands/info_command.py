@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from labeltree.cli.parser import make_parser
+from labeltree.cli.command_parser import make_parser
 from labeltree.options.model_options import InfoOptions
 
 SUMMARY = "describe a run or an exported model on one screen"

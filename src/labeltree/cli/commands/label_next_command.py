@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from labeltree.cli.parser import make_parser, read_options
+from labeltree.cli.command_parser import make_parser, read_options
 from labeltree.options.curation import LabelNextOptions
 
 SUMMARY = "choose what to label next, and how finely"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from labeltree.cli.parser import make_parser, read_options
+from labeltree.cli.command_parser import make_parser, read_options
 from labeltree.options.model_options import MergeOptions
 
 SUMMARY = "make one model of several runs without moving a sample"

@@ -6,7 +6,7 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from labeltree.cli.parser import make_parser, read_options
+from labeltree.cli.command_parser import make_parser, read_options
 from labeltree.cli.print_parts import folder_help, parts_progress, print_parts
 from labeltree.options.answer_options import PredictOptions
 

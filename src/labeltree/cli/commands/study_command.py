@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Annotated
 
-from labeltree.cli.parser import make_parser, read_options
+from labeltree.cli.command_parser import make_parser, read_options
 from labeltree.options.schema import Option
 from labeltree.options.studies import StudyOptions
 

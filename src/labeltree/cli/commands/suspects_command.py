@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
-from labeltree.cli.parser import Display, make_parser, read_options
+from labeltree.cli.command_parser import Display, make_parser, read_options
 from labeltree.options.curation import SuspectsOptions
 from labeltree.options.schema import Option, Options
 

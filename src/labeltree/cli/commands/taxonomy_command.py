@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from labeltree.cli.parser import add_action, make_parser, read_options
+from labeltree.cli.command_parser import add_action, make_parser, read_options
 from labeltree.cli.taxonomy_actions.taxonomy_changes import apply, compose, diff, map_changes
 from labeltree.cli.taxonomy_actions.taxonomy_from_wordnet import from_wordnet
 from labeltree.cli.taxonomy_actions.taxonomy_review import run_review

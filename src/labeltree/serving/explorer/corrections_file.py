@@ -12,7 +12,7 @@ from labeltree.data.corrections import COLUMNS, CONTENT, DECISIONS
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.safe_files import Reader, read_text
 from labeltree.serving.explorer.collection import Collection
-from labeltree.serving.explorer.review_samples import Action, Decision, Kept, Suspect
+from labeltree.serving.explorer.review_decisions import Action, Decision, Kept, Suspect
 
 __all__ = ["CorrectionsFile", "read_suspects"]
 

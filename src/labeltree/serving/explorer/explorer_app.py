@@ -32,7 +32,7 @@ from labeltree.serving.explorer.explorer_replies import (
     TreeReply,
 )
 from labeltree.serving.explorer.pages import page_html, page_style
-from labeltree.serving.explorer.review_samples import Conflict
+from labeltree.serving.explorer.review_decisions import Conflict
 from labeltree.serving.explorer.show import Show
 from labeltree.serving.guard import Guard
 from labeltree.serving.service_replies import Problem

@@ -22,7 +22,7 @@ from labeltree.serving.explorer.corrections_file import CorrectionsFile, read_su
 from labeltree.serving.explorer.explorer_app import create_explorer
 from labeltree.serving.explorer.explorer_pictures import Pictures
 from labeltree.serving.explorer.maps import Maps
-from labeltree.serving.explorer.review_samples import Review
+from labeltree.serving.explorer.review_decisions import Review
 from labeltree.serving.explorer.show import Show
 from labeltree.serving.server import bound, is_loopback, read_token, run_app
 from labeltree.serving.service_settings import ServiceSettings

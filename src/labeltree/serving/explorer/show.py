@@ -34,7 +34,7 @@ from labeltree.serving.explorer.explorer_replies import (
 )
 from labeltree.serving.explorer.maps import Maps
 from labeltree.serving.explorer.node_facts import count_below, facts_of_node
-from labeltree.serving.explorer.review_samples import Decision, Review
+from labeltree.serving.explorer.review_decisions import Decision, Review
 
 __all__ = ["Show"]
 
