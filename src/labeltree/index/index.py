@@ -398,19 +398,19 @@ class Index:
     def with_dials(self, *, tree: float | None = None, instance: float | None = None) -> Index:
         """The same index, searched with other dials of a posterior space; nothing is embedded anew.
 
-        At `tree=0` a search finds the class and knows no order among the others, at 1 it follows the
-        taxonomy; more `instance` finds the same thing again. All samples are compared.
+        At `tree=0` a search finds the class and no order among the others, at 1 it follows the taxonomy; more
+        `instance` finds the same thing again. All samples are compared.
 
         Args:
             tree: From 0 to 1; None: as the run has it.
             instance: From 0; None: as the run has it.
 
         Raises:
-            DataError: If the index is not of the posterior space of a run, lies on a server, or its run is
-                gone or has changed.
+            DataError: If the index is of no posterior space, lies on a server, or its run is gone.
             ValueError: If a dial is out of range.
         """
-        return _TurnedIndex(self, turning(self, tree, instance))
+        solver = None if self.model is None else self.open_model().network.objective.solver
+        return _TurnedIndex(self, turning(self._store, solver, tree, instance))
 
     # Reading
 

@@ -1,7 +1,8 @@
 """What an option is: its name, type, default and text, stated once for the command and for Python.
 
 The options of a command are the fields of a frozen dataclass, a subclass of `Options`.
-`labeltree.cli.command_parser` makes the flags of the command from it, and `takes` the keyword arguments of the function behind it.
+`labeltree.cli.command_parser` makes the flags of the command from it, and `takes` the keyword arguments
+of the function behind it.
 
     @dataclass(frozen=True)
     class ShowOptions(Options):
