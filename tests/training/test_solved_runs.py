@@ -243,6 +243,13 @@ def test_the_posterior_space_is_on_the_sphere(run: Path, tmp_path: Path) -> None
         solve(run.parent / "features.npz", tmp_path / "run", "--space=posterior")
 
 
+def test_the_posterior_space_needs_two_classes_before_anything_is_trained(tmp_path: Path) -> None:
+    data = write(tmp_path / "one.npz", np.zeros(40, np.int64))
+    with pytest.raises(ValueError, match="needs training samples of at least two classes"):
+        train_for_space(data, tmp_path / "run")
+    assert not (tmp_path / "run" / "recipe.yaml").exists()
+
+
 def test_without_validation_labels_the_folds_calibrate_and_it_is_said(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -9,6 +9,7 @@ import lightning as L
 
 from labeltree.data import Source
 from labeltree.models import Encoder, VectorEncoder, encoder_modality
+from labeltree.taxonomy.label_sets import finest_classes
 from labeltree.taxonomy.naming import some
 from labeltree.training.batches import SourceDataModule, validation_samples
 from labeltree.training.carried_weights import carry_over_objective
@@ -81,6 +82,10 @@ def prepare(recipe: Recipe, source: Source | None = None) -> Experiment:
         _standardise(encoder, training)
     labels = training_labels(recipe, source.taxonomy, training.nodes)
     training = labels.source(training, recipe)
+    if recipe.space == "posterior" and len(finest_classes(training.every_label, labels.taxonomy)) < 2:
+        raise ValueError(
+            "space is 'posterior', which needs training samples of at least two classes; leave it at 'head'"
+        )
     objective = Objective(recipe, labels.taxonomy, encoder.feature_dim, source.aspect_taxonomies)
     objective.check_samples(aspects=training.aspects is not None, ratings=training.ratings is not None)
     objective.observe_labels(training.every_label)

@@ -387,8 +387,8 @@ class Objective(nn.Module):
     @property
     def solver(self) -> TreeRidgeLoss | None:
         """What is solved at once, from all training features: a loss, or the posterior space; else None."""
-        own = self._terms[0].loss
-        return own if isinstance(own, TreeRidgeLoss) else self.posterior
+        solved = self._terms[0].entry.solved
+        return self._terms[0].loss if solved else self.posterior  # type: ignore[return-value]
 
     @property
     def dim(self) -> int:
