@@ -357,13 +357,30 @@ def test_refused_runs(run: Path, tmp_path: Path) -> None:
         lt.forget(run, samples=[GONE])
 
 
-def test_standardised_vectors_are_refused(tmp_path: Path) -> None:
+def test_means_and_scales_of_standardised_vectors_are_those_of_the_others(tmp_path: Path) -> None:
     data = dict(np.load(write(tmp_path / "features.npz")))
     noise = np.random.default_rng(3).normal(size=(COUNT, 3)) * 1000
     np.savez(tmp_path / "wide.npz", **{**data, "vectors": np.concatenate([data["vectors"], noise], 1)})
     path = solve(tmp_path / "wide.npz", tmp_path / "run")
-    with pytest.raises(RunError, match="standardises its vectors by column"):
-        lt.forget(path, samples=[GONE])
+    before = load_run(path)
+    assert bool((before.network.encoder.scale != 1).all())
+    penalty = load_ridge(before.folder.ridge, before.taxonomy).penalty
+    lt.forget(path, samples=[GONE])
+    loaded = load_run(path)
+    encoder, training = loaded.network.encoder, loaded.source.of_split("train")
+    assert len(training) == len(before.source.of_split("train")) - 1
+    vectors = training.vectors.load(training.rows).double()
+    torch.testing.assert_close(encoder.centre.double(), vectors.mean(0), rtol=1e-6, atol=1e-5)
+    torch.testing.assert_close(encoder.scale.double(), 1 / vectors.std(0, correction=0), rtol=1e-6, atol=0)
+    head = load_ridge(loaded.folder.ridge, loaded.taxonomy)
+    features = encoder(training.vectors.load(training.rows))
+    sets = training.nodes if training.label_sets is None else training.label_sets
+    expected, _ = fit_tree_ridge(
+        features, sets, loaded.taxonomy, groups=training.groups, penalty=penalty, seed=loaded.recipe.seed
+    )
+    torch.testing.assert_close(head.weight, expected.weight, rtol=0, atol=1e-8)
+    torch.testing.assert_close(head.calibration, expected.calibration, rtol=0, atol=1e-6)
+    assert head.penalty == penalty
 
 
 def test_corrections_lose_their_rows(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from labeltree.models import VectorEncoder
 from labeltree.serving.app import create_app
 from labeltree.serving.engine import Engine
 from labeltree.serving.service_settings import ServiceSettings
-from labeltree.training.experiment import _standardise
+from labeltree.training.experiment import standardise
 from labeltree.training.fit import train
 from labeltree.training.reading import parser_of
 
@@ -81,7 +81,7 @@ def test_statistics_are_those_of_training_samples(folder, run):
 
 
 def test_a_constant_column_is_told(run, caplog):
-    _standardise(VectorEncoder(WIDTH), load_run(run).source)
+    standardise(VectorEncoder(WIDTH), load_run(run).source)
     assert "1 of 6 numbers is constant among the training samples, and left out: 'column 6'" in caplog.text
 
 

@@ -31,11 +31,20 @@ from labeltree.runs import EmbeddingTable, RunFolder, SampleRecord
 from labeltree.safe_files import Reader, read_json, read_text
 from labeltree.taxonomy.naming import some
 from labeltree.training.carried_weights import start_run
+from labeltree.training.experiment import standardise
 from labeltree.training.features.frozen import encode_rows
 from labeltree.training.input_batches import open_inputs
 from labeltree.training.label_columns_of_batch import training_labels
 
-__all__ = ["Chosen", "check_can_forget", "choose_samples", "head_without", "solver_of", "stage_files"]
+__all__ = [
+    "Chosen",
+    "check_can_forget",
+    "choose_samples",
+    "head_without",
+    "solver_of",
+    "stage_files",
+    "standardises",
+]
 
 _MANY = 20_000  # names among which near ones are looked for
 _DATA = Reader("the summary of the data of a run", "restore it", RunError)
@@ -192,12 +201,6 @@ def check_can_forget(run: TrainedRun, chosen: Chosen) -> None:
             f"the run in '{folder.home.path}' was extended, and samples may be in its extension; 'labeltree "
             f"extend {typed(folder.home.path)} --undo' removes that, then forget, and extend the run again"
         )
-    encoder = run.network.encoder.without_adapter
-    if isinstance(encoder, VectorEncoder) and bool((encoder.scale != 1).any() or (encoder.centre != 0).any()):
-        raise RunError(
-            f"the run in '{folder.path}' standardises its vectors by column, and the means and scales hold "
-            f"all training samples; {anew}"
-        )
     if recipe.label_noise or recipe.taxonomy_noise or recipe.inner_share:
         raise RunError(
             f"the labels of the run in '{folder.path}' were changed at random (label_noise, taxonomy_noise "
@@ -226,12 +229,21 @@ def _check_start(run: TrainedRun, chosen: Chosen, anew: str) -> None:
         )
 
 
+def standardises(run: TrainedRun) -> bool:
+    """Whether a run standardises its vectors by column, by means and scales of all training samples."""
+    encoder = run.network.encoder
+    if not isinstance(encoder, VectorEncoder):
+        return False
+    return bool((encoder.scale != 1).any() or (encoder.centre != 0).any())
+
+
 def head_without(
     run: TrainedRun, source: Source, progress: Progress | None = None
 ) -> tuple[TreeRidge, dict[str, torch.Tensor]]:
     """The head of a solved run of its remaining samples at the same settings, and the weights with it.
 
-    Slopes, offsets and the scale are fitted anew to what folds of the remaining samples say of each.
+    Slopes, offsets and the scale are fitted anew to what folds of the remaining samples say of each; where
+    vectors are standardised by column, so are the means and scales.
 
     Args:
         run: The run.
@@ -251,6 +263,8 @@ def head_without(
             f"the taxonomy of training of '{run.folder.path}' is another one without these samples; train "
             "anew"
         )
+    if standardises(run):
+        standardise(network.encoder, training)
     training = labels.source(training, recipe)
     features = encode_rows(
         network, source, open_inputs(source, network.encoder, recipe), training.rows, progress
@@ -277,6 +291,8 @@ def weights_with(run: TrainedRun, head: TreeRidge) -> dict[str, torch.Tensor]:
     """The weights of a solved run with another head."""
     solver_of(run).take(head)
     kept = {k: v for k, v in run.folder.load_weights().items() if not k.startswith("objective.")}
+    if isinstance(run.network.encoder, VectorEncoder):
+        kept = {f"encoder.{k}": v for k, v in run.network.encoder.state_dict().items()}
     return kept | {f"objective.{k}": v for k, v in run.network.objective.state_dict().items()}
 
 

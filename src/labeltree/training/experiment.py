@@ -22,7 +22,7 @@ from labeltree.training.recipe import Recipe
 from labeltree.training.recipe_data import open_recipe_source
 from labeltree.training.resolution import resolve_recipe
 
-__all__ = ["Experiment", "prepare"]
+__all__ = ["Experiment", "prepare", "standardise"]
 
 _AT_ONCE = 1 << 22  # numbers that are read at a time
 _log = logging.getLogger("labeltree.training")
@@ -79,7 +79,7 @@ def prepare(recipe: Recipe, source: Source | None = None) -> Experiment:
     )
     training = source.of_split("train")
     if recipe.weights is None:
-        _standardise(encoder, training)
+        standardise(encoder, training)
     labels = training_labels(recipe, source.taxonomy, training.nodes)
     training = labels.source(training, recipe)
     if recipe.space == "posterior" and len(finest_classes(training.every_label, labels.taxonomy)) < 2:
@@ -106,7 +106,7 @@ def prepare(recipe: Recipe, source: Source | None = None) -> Experiment:
     return Experiment(source, labels, batches, module, carried)
 
 
-def _standardise(encoder: Encoder, training: Source) -> None:
+def standardise(encoder: Encoder, training: Source) -> None:
     """Fit an encoder of vectors to the training samples; other encoders stay as they are.
 
     Columns that are constant there are left out, with a warning.
