@@ -349,6 +349,13 @@ def test_refused_runs(run: Path, tmp_path: Path) -> None:
     )
     with pytest.raises(RunError, match="trained by steps"):
         lt.forget(trained.path, samples=[GONE])
+    space = lt.train(
+        data, "ce", out=tmp_path / "space", space="posterior", epochs=1, accelerator="cpu", progress_bar=False
+    )
+    kept = space.encoder.read_bytes()
+    with pytest.raises(RunError, match="trained by steps"):  # it has sums, but not of all that it learned
+        lt.forget(space.path, samples=[GONE])
+    assert space.encoder.read_bytes() == kept
     lt.export(run, tmp_path / "model")
     with pytest.raises(RunError, match="without a record of its samples"):
         lt.forget(tmp_path / "model", samples=[GONE])

@@ -10,7 +10,6 @@ from labeltree.decisions.ridge_scores import RidgeScores
 from labeltree.errors import DataError
 from labeltree.inference.load_run import TrainedRun
 from labeltree.ridge.ridge_file import load_ridge
-from labeltree.ridge.ridge_loss import TreeRidgeLoss
 from labeltree.ridge.tree_ridge import TreeRidge
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
@@ -42,7 +41,7 @@ def extended_head(
         The head, and what has to be said where there is none.
     """
     solver = run.network.objective.solver
-    if not isinstance(solver, TreeRidgeLoss):
+    if solver is None or not run.network.objective.is_solved:
         return None, []
     why = ""
     if not run.folder.ridge.is_file():

@@ -177,13 +177,15 @@ def solver_of(run: TrainedRun) -> TreeRidgeLoss:
     Raises:
         RunError: If the run was trained by steps.
     """
-    solver = run.network.objective.solver
-    if not isinstance(solver, TreeRidgeLoss):
+    objective = run.network.objective
+    if not objective.is_solved:  # the posterior space alone is solved, too, on what steps have trained
         raise RunError(
             f"the run in '{run.folder.path}' was trained by steps, with objective '{run.recipe.objective}': "
             "what its weights hold of a sample cannot be taken out; a run with --objective tree-ridge keeps "
             "sums, from which it can, and 'labeltree train' without the sample makes another run"
         )
+    solver = objective.solver
+    assert solver is not None
     return solver
 
 

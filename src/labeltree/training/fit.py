@@ -215,7 +215,7 @@ def train(
             begun = begin_run(folder, recipe, data, experiment.source, labels, summary, module)
             if has_diverged(folder) and (said := continue_after_divergence(folder, known, recipe)):
                 warnings.warn(said, stacklevel=2)
-        if experiment.module.objective.solver is not None:
+        if experiment.module.objective.is_solved:
             solve(trainer, experiment, folder, begun)
         else:
             _fit(trainer, experiment, folder, begun)

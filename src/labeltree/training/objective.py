@@ -385,10 +385,14 @@ class Objective(nn.Module):
         return any(term.asks & {"keys", "queue"} for term in self._terms)
 
     @property
+    def is_solved(self) -> bool:
+        """Whether nothing is trained by steps."""
+        return self._terms[0].entry.solved
+
+    @property
     def solver(self) -> TreeRidgeLoss | None:
         """What is solved at once, from all training features: a loss, or the posterior space; else None."""
-        solved = self._terms[0].entry.solved
-        return self._terms[0].loss if solved else self.posterior  # type: ignore[return-value]
+        return self._terms[0].loss if self.is_solved else self.posterior  # type: ignore[return-value]
 
     @property
     def dim(self) -> int:
