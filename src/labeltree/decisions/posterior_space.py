@@ -11,7 +11,7 @@ from labeltree.checks import check_number
 from labeltree.decisions.class_nodes import ClassNodes
 from labeltree.geometry.unit_vectors import unit_vectors
 from labeltree.taxonomy import Taxonomy
-from labeltree.taxonomy.class_similarity import Similarity, class_similarity
+from labeltree.taxonomy.class_similarity import Similarity, class_points
 
 __all__ = ["check_instance", "posterior_embeddings"]
 
@@ -71,7 +71,7 @@ def posterior_embeddings(
     """
     given = ClassNodes(classes, taxonomy).check_probabilities(probabilities)
     check_instance(instance)
-    embeddings: Tensor = given @ torch.linalg.cholesky(class_similarity(classes, taxonomy, similarity, tree))
+    embeddings: Tensor = given @ class_points(classes, taxonomy, similarity, tree)
     if vectors is None or not instance:
         return embeddings
     if vectors.ndim != 2 or len(vectors) != len(given):

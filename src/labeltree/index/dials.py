@@ -41,10 +41,10 @@ def turning(
     if isinstance(store, ServerStore):
         raise DataError(f"the index '{store.name}' lies on a server, which compares vectors as stored")
 
+    turn_points = solver.turning(tree=tree, instance=instance)
+
     def turn(vectors: Array) -> Array:
-        points = torch.from_numpy(np.array(vectors, np.float32))
-        turned: Array = solver.turn(points, tree=tree, instance=instance).float().numpy()
+        turned: Array = turn_points(torch.from_numpy(np.array(vectors, np.float32))).float().numpy()
         return turned
 
-    turn(np.zeros((1, settings.dim), np.float32))  # wrong dials are told at once
     return turn

@@ -23,6 +23,7 @@ from labeltree.inference.reference import load_reference
 from labeltree.inference.run_classifiers import own_scores, write_classifiers
 from labeltree.inference.training_samples import joined
 from labeltree.models import VectorEncoder
+from labeltree.models.weights import add_weights
 from labeltree.options.model_options import MergeOptions
 from labeltree.options.schema import takes
 from labeltree.ridge.moments import Moments
@@ -170,9 +171,7 @@ def _check_alike(first: TrainedRun, run: TrainedRun) -> None:
 
 def _digest(encoder: torch.nn.Module) -> str:
     digest = hashlib.sha256()
-    for name, value in sorted(encoder.state_dict().items()):
-        digest.update(name.encode())
-        digest.update(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
+    add_weights(digest, encoder)
     return digest.hexdigest()
 
 

@@ -4,12 +4,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from labeltree.atomic import atomic_write
 from labeltree.safe_files import Reader, read_tensors, read_torch
 
-__all__ = ["load_weights", "misfits", "read_weights", "save_weights"]
+__all__ = ["add_weights", "load_weights", "misfits", "read_weights", "save_weights"]
 
 _WRAPPERS = ("state_dict", "model_state_dict", "model")
 _CLASSIFIERS = ("fc.", "head.", "heads.", "classifier.")
@@ -25,6 +26,13 @@ def save_weights(module: nn.Module, path: str | Path) -> None:
     state = {key: value.detach().clone().contiguous() for key, value in module.state_dict().items()}
     with atomic_write(path) as temporary:
         temporary.write_bytes(save(state))
+
+
+def add_weights(digest: Any, module: nn.Module) -> None:
+    """Add names and values of all tensors of a module to a digest of `hashlib`."""
+    for name, value in sorted(module.state_dict().items()):
+        digest.update(name.encode())
+        digest.update(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
 
 
 def read_weights(path: str | Path) -> dict[str, Tensor]:

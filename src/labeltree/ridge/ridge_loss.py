@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -15,7 +15,7 @@ from labeltree.errors import DataError
 from labeltree.ridge.fitting import FoldOutputs, fit_tree_ridge
 from labeltree.ridge.tree_ridge import INSTANCE, TREE, TreeRidge, check_settings
 from labeltree.taxonomy import Taxonomy
-from labeltree.taxonomy.class_similarity import Similarity, class_similarity
+from labeltree.taxonomy.class_similarity import Similarity, class_points
 
 __all__ = ["TreeRidgeLoss"]
 
@@ -90,13 +90,12 @@ class TreeRidgeLoss(nn.Module):
             raise DataError("the classes of a ridge head are no nodes of its taxonomy")
         if bool((classes.diff() <= 0).any()):
             raise DataError("the classes of a ridge head do not ascend")
-        likeness = class_similarity(classes, self.taxonomy, self.space["similarity"], self.space["tree"])
         self._set(
             classes=classes,
             weight=torch.zeros(self.feature_dim, count),
             bias=torch.zeros(count),
             calibration=torch.tensor([[1.0], [0.0]]).repeat(1, count),
-            points=torch.linalg.cholesky(likeness),
+            points=class_points(classes.cpu(), self.taxonomy, self.space["similarity"], self.space["tree"]),
         )
 
     @property
@@ -176,16 +175,18 @@ class TreeRidgeLoss(nn.Module):
         weight = math.sqrt(self.space["instance"])
         return torch.cat([embeddings, weight * functional.normalize(beside, dim=1)], 1)
 
-    def turn(self, embeddings: Tensor, *, tree: float | None = None, instance: float | None = None) -> Tensor:
-        """Embeddings of `embed` as they are with other dials; neither features nor labels are needed.
+    def turning(
+        self, *, tree: float | None = None, instance: float | None = None
+    ) -> Callable[[Tensor], Tensor]:
+        """What makes embeddings with other dials of those of `embed`, without features or labels.
 
         Args:
-            embeddings: `(n, dim)`, of any length.
             tree: How much the taxonomy counts, from 0 to 1; None = as it was solved.
             instance: How much what tells samples of a class apart counts, from 0; None = likewise.
 
         Returns:
-            `(n, c)` or `(n, 2c + d)` float64 of unit length.
+            A function of embeddings `(n, dim)`, of any length, that gives `(n, c)` or `(n, 2c + d)` float64
+            of unit length.
 
         Raises:
             ValueError: If a dial is out of range, or `instance` is above 0, and was 0 when it was solved.
@@ -195,22 +196,25 @@ class TreeRidgeLoss(nn.Module):
         check_settings(**new)
         if new["instance"] and not self.space["instance"]:
             raise ValueError("the embeddings hold classes alone, so instance must stay at 0")
-        count = len(self.classes)
-        likeness = class_similarity(self.classes.cpu(), self.taxonomy, new["similarity"], new["tree"])
-        points = torch.linalg.cholesky(likeness)
-        own = class_similarity(
-            self.classes.cpu(), self.taxonomy, self.space["similarity"], self.space["tree"]
+        classes = self.classes.cpu()
+        own, points = (
+            class_points(classes, self.taxonomy, space["similarity"], space["tree"])
+            for space in (self.space, new)
         )
-        change = torch.linalg.solve_triangular(torch.linalg.cholesky(own), points, upper=False)
-        classes, beside = embeddings.double().cpu().tensor_split([count], dim=1)
-        if not new["instance"]:
-            return functional.normalize(classes @ change, dim=1)
-        lengths = beside.norm(dim=1, keepdim=True) / math.sqrt(self.space["instance"])
-        outputs, features = beside.tensor_split([count], dim=1)
-        parts = [functional.normalize(part, dim=1) for part in (outputs @ change, features)]
-        weight = math.sqrt(new["instance"])
-        beside = weight * lengths * functional.normalize(torch.cat(parts, 1), dim=1)
-        return functional.normalize(torch.cat([classes @ change, beside], 1), dim=1)
+        change = torch.linalg.solve_triangular(own, points, upper=False)
+        count, weight = len(classes), math.sqrt(new["instance"])
+
+        def turn(embeddings: Tensor) -> Tensor:
+            expected, beside = embeddings.double().cpu().tensor_split([count], dim=1)
+            if not weight:
+                return functional.normalize(expected @ change, dim=1)
+            lengths = beside.norm(dim=1, keepdim=True) / math.sqrt(self.space["instance"])
+            outputs, features = beside.tensor_split([count], dim=1)
+            parts = [functional.normalize(part, dim=1) for part in (outputs @ change, features)]
+            beside = weight * lengths * functional.normalize(torch.cat(parts, 1), dim=1)
+            return functional.normalize(torch.cat([expected @ change, beside], 1), dim=1)
+
+        return turn
 
     def forward(self, features: Tensor, nodes: Tensor) -> Tensor:
         """The mean log loss of the samples that are labelled with a class; 0 if there is none."""

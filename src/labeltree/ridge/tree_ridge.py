@@ -21,7 +21,7 @@ from labeltree.taxonomy.class_similarity import (
     SIMILARITIES,
     Similarity,
     check_tree_share,
-    class_similarity,
+    class_points,
 )
 
 __all__ = ["INSTANCE", "TREE", "TreeRidge", "check_settings"]
@@ -140,7 +140,7 @@ class TreeRidge:
             tree: How much the tree counts, 0 to 1; None = as chosen. Nothing is solved anew.
         """
         share = self.tree if tree is None else tree
-        points = torch.linalg.cholesky(class_similarity(self.classes, self.taxonomy, self.similarity, share))
+        points = class_points(self.classes, self.taxonomy, self.similarity, share)
         embeddings: Tensor = self.outputs(vectors) @ (points - points.mean(0))
         return embeddings
 

@@ -11,7 +11,7 @@ from labeltree.taxonomy.tree import Taxonomy
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["SIMILARITIES", "Similarity", "check_tree_share", "class_similarity"]
+__all__ = ["SIMILARITIES", "Similarity", "check_tree_share", "class_points", "class_similarity"]
 
 Similarity = Literal["height", "depth"]
 SIMILARITIES: tuple[Similarity, ...] = get_args(Similarity)
@@ -53,3 +53,11 @@ def class_similarity(
         likeness = 1 - taxonomy.lca_depth_dissimilarity(one, other)
     likeness.fill_diagonal_(1.0)
     return tree * likeness + (1 - tree) * torch.eye(len(classes), dtype=torch.float64)
+
+
+def class_points(
+    classes: Tensor, taxonomy: Taxonomy, similarity: Similarity = "depth", tree: float = 1.0
+) -> Tensor:
+    """Embeddings `(c, c)` float64 of classes, with the products of `class_similarity`; arguments as there."""
+    points: Tensor = torch.linalg.cholesky(class_similarity(classes, taxonomy, similarity, tree))
+    return points

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from labeltree.data import Source, data_home
 from labeltree.models import encode_in_chunks, encoder_modality
+from labeltree.models.weights import add_weights
 from labeltree.progress import Progress, silent
 from labeltree.training.features.feature_store import FeatureStore, KeptFeatures
 from labeltree.training.input_batches import InputStore
@@ -153,7 +154,5 @@ def _key(network: Network, source: Source) -> str:
     if recipe.pooling != "auto":
         read += [recipe.pooling]
     digest = hashlib.sha256(repr(read).encode())
-    for name, value in sorted(encoder.state_dict().items()):
-        digest.update(name.encode())
-        digest.update(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
+    add_weights(digest, encoder)
     return digest.hexdigest()[:32]
