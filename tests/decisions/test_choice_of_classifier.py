@@ -10,12 +10,8 @@ import torch
 
 from labeltree.cli.main import main
 from labeltree.decisions import ClassNodes, fit_rule
-from labeltree.decisions.classifiers import (
-    ChosenClassifier,
-    ClassifierChoice,
-    ClassifierKind,
-    choose_classifier,
-)
+from labeltree.decisions.choose_classifier import ChosenClassifier, ClassifierKind, choose_classifier
+from labeltree.decisions.classifiers import ClassifierChoice
 from labeltree.errors import DataError
 from labeltree.evaluation import EvaluationResult, EvaluationSettings, evaluate, load_outcomes
 from labeltree.evaluation.result import PREFIX

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from labeltree.decisions.classifiers import ChosenClassifier
+from labeltree.decisions.choose_classifier import ChosenClassifier
 from labeltree.decisions.searched_space import SearchedSpace, choose_space
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy

@@ -31,7 +31,9 @@ from labeltree.metrics import functional
 from labeltree.metrics.catalogue import METRICS
 from labeltree.metrics.search.results_left_out import have_partner, leaves_group_out
 from labeltree.report.charts.bar_charts import DotRow, dot_chart
-from labeltree.report.tables.main_numbers import main_numbers_table, main_sentences, tiles
+from labeltree.report.pages.number_tiles import tiles
+from labeltree.report.pages.opening_sentences import main_sentences
+from labeltree.report.tables.main_numbers import main_numbers_table
 from labeltree.report.tables.metric_table import metric_table, table_cells
 from labeltree.report.wording import percent
 from labeltree.runs import EmbeddingTable

@@ -87,7 +87,7 @@ def forked(words: list[str], hook: Hook, log: Path, cache: Path, temporary: Path
         code = 70
         try:
             from labeltree.cli.main import main
-            from labeltree.training.checkpoints import Checkpoints
+            from labeltree.training.callbacks.checkpoints import Checkpoints
 
             ends = Checkpoints.on_train_batch_end
 

@@ -19,7 +19,7 @@ from forked import run_forked
 from labeltree.cli.main import main
 from labeltree.processes import Terminated, stop_signals
 from labeltree.runs import RunFolder
-from labeltree.training.checkpoints import TrainingInterrupted
+from labeltree.training.callbacks.stop_after_step import TrainingInterrupted
 from labeltree.training.fit import train
 from labeltree.training.reading import RecipeParser
 from labeltree.training.recipe import Recipe
@@ -272,7 +272,7 @@ def test_a_child_ends_with_its_parent(kernel: bool) -> None:
 
 
 def test_a_run_of_a_study_ends_when_the_study_is_dead_already(tmp_path: Path) -> None:
-    name = "labeltree.studies.study_worker"  # as in a process that has not imported it
+    name = "labeltree.studies.study_processes"  # as in a process that has not imported it
     worker = f"import runpy, sys; sys.modules.pop({name!r}, None); "
     worker += f"runpy.run_module({name!r}, run_name='__main__', alter_sys=True)"
     words = [str(tmp_path / "none.yaml"), "run", "a", "0"]

@@ -10,6 +10,7 @@ from report_inputs import SMALL, random_table
 
 import labeltree
 from labeltree.evaluation import EvaluationSettings, compare
+from labeltree.report import compare_answers
 from labeltree.report.evaluation_case import EvaluationCase, evaluate_case
 from labeltree.report.pages.report_page import render_report
 from labeltree.report.tables import main_numbers
@@ -55,7 +56,7 @@ def test_the_differences_to_references_are_drawn_once(
         calls.append(args)
         return compare(*args, **kwargs)
 
-    monkeypatch.setattr(main_numbers, "compare", counted)
+    monkeypatch.setattr(compare_answers, "compare", counted)
     done = evaluate_case(lambda: case, RunFolder(tmp_path), None)
     assert len(calls) == 1
     assert "Training added" in done.headline

@@ -9,7 +9,8 @@ import torch
 from report_inputs import SMALL, random_table
 
 from labeltree.evaluation import EvaluationSettings, evaluate
-from labeltree.report.tables.main_numbers import added_by_training, main_sentences, raw_is_better
+from labeltree.report.compare_answers import added_by_training, raw_is_better
+from labeltree.report.pages.opening_sentences import main_sentences
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 

@@ -18,7 +18,7 @@ from labeltree.data.images import image_files as opened_files
 from labeltree.errors import OtherSettingsError, RunError
 from labeltree.inference.load_run import load_run
 from labeltree.runs import RunFolder, SampleRecord
-from labeltree.training.checkpoints import Checkpoints
+from labeltree.training.callbacks.checkpoints import Checkpoints
 from labeltree.training.fit import train
 from labeltree.training.recipe import Recipe
 

@@ -16,7 +16,7 @@ from labeltree.inference.named_samples import open_other
 from labeltree.inference.run_embeddings import embed_source
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.taxonomy import Taxonomy
-from labeltree.training.checkpoints import best_row
+from labeltree.training.callbacks.checkpoints import best_row
 from labeltree.training.fit import train
 from labeltree.training.recipe import Recipe
 

@@ -14,8 +14,8 @@ from lightning.pytorch.callbacks import Callback
 from labeltree.cli.main import main
 from labeltree.errors import OtherSettingsError
 from labeltree.runs import ModelDescription, RunFolder
-from labeltree.training import checkpoints
-from labeltree.training.divergence import DivergenceWatch, TrainingDiverged
+from labeltree.training.callbacks import checkpoints
+from labeltree.training.callbacks.divergence import DivergenceWatch, TrainingDiverged
 from labeltree.training.fit import train
 from labeltree.training.reading import read_recipe
 from labeltree.training.recipe import Recipe

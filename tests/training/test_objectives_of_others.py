@@ -23,7 +23,7 @@ from labeltree.studies.book import Book
 from labeltree.studies.run import perform, run_tasks_of, state_of
 from labeltree.studies.study_file import read_study
 from labeltree.studies.study_plan import Study
-from labeltree.studies.study_worker import jobs_for
+from labeltree.studies.study_processes import jobs_for
 from labeltree.training import registry
 from labeltree.training.origins import origin_of
 from labeltree.training.registry import RegistrationError, get_objective, register_objective

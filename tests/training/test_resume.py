@@ -15,7 +15,8 @@ from torch import nn
 from forked import run_forked
 from labeltree.models import Encoder, register_encoder
 from labeltree.runs import RunFolder
-from labeltree.training.checkpoints import ResumedEarlyStopping, TrainingInterrupted
+from labeltree.training.callbacks.checkpoints import ResumedEarlyStopping
+from labeltree.training.callbacks.stop_after_step import TrainingInterrupted
 from labeltree.training.fit import train
 from labeltree.training.recipe import Recipe
 from sweeps import some_now

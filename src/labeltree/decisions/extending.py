@@ -8,15 +8,13 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from labeltree.decisions.choose_classifier import ChosenClassifier, ClassifierKind, choose_by_accuracy
 from labeltree.decisions.classifiers import (
-    ChosenClassifier,
     ClassifierChoice,
-    ClassifierKind,
     Classifiers,
     FittedScores,
     LinearScores,
     PrototypeScores,
-    choose_by_accuracy,
     classify,
     fit_linear,
     fit_prototypes,

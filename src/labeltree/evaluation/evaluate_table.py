@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import torch
 
-from labeltree.decisions.classifiers import ChosenClassifier, Classifiers
+from labeltree.decisions.choose_classifier import ChosenClassifier
+from labeltree.decisions.classifiers import Classifiers
 from labeltree.errors import DataError
 from labeltree.evaluation.by_attribute import check_attribute
 from labeltree.evaluation.chosen_samples import Samples, choose_samples

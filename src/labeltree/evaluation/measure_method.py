@@ -13,7 +13,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from labeltree.decisions.classifiers import ChosenClassifier, Classifiers
+from labeltree.decisions.choose_classifier import ChosenClassifier
+from labeltree.decisions.classifiers import Classifiers
 from labeltree.errors import DataError
 from labeltree.evaluation.by_attribute import by_attribute
 from labeltree.evaluation.chosen_samples import choose_samples, labelled_rows

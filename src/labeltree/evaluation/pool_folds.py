@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from labeltree.decisions.classifiers import ChosenClassifier, ClassifierKind
+from labeltree.decisions.choose_classifier import ChosenClassifier, ClassifierKind
 from labeltree.errors import DataError
 from labeltree.evaluation.by_attribute import by_attribute
 from labeltree.evaluation.error_tree import tree_errors

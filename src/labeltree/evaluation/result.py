@@ -8,7 +8,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from labeltree.decisions.classifiers import ChosenClassifier, ClassifierKind, Classifiers
+from labeltree.decisions.choose_classifier import ChosenClassifier, ClassifierKind
+from labeltree.decisions.classifiers import Classifiers
 from labeltree.errors import DataError
 from labeltree.evaluation.chosen_samples import Samples
 from labeltree.evaluation.error_tree import TreeErrors

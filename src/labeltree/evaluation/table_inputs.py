@@ -9,9 +9,9 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from labeltree.decisions.choose_classifier import ClassifierKind
 from labeltree.decisions.classifiers import (
     ClassifierChoice,
-    ClassifierKind,
     Classifiers,
     ClassScores,
     classify,

@@ -66,8 +66,8 @@ def vector_queries(index: Index, place: str | Path) -> list[Query] | None:
     if index.model is None and Path(place).suffix.lower() not in VECTOR_SUFFIXES:
         return None
     if index.model is None:
+        from labeltree.data.vectors.choose_vectors import find_vectors
         from labeltree.data.vectors.read_vector_files import read_vector_file
-        from labeltree.data.vectors.vector_columns import find_vectors
 
         table = read_vector_file(Path(place))
         given = find_vectors(table, None)

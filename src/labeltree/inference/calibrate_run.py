@@ -31,16 +31,18 @@ from labeltree.decisions import (
     mark_unknown,
 )
 from labeltree.decisions.answers import Descent
-from labeltree.decisions.classifiers import (
+from labeltree.decisions.choose_classifier import (
     CLASSIFIER_WORDS,
     ChosenClassifier,
-    ClassifierChoice,
     ClassifierKind,
+    choose_by_accuracy,
+)
+from labeltree.decisions.classifiers import (
+    ClassifierChoice,
     Classifiers,
     ClassScores,
     FittedScores,
     MergedScores,
-    choose_by_accuracy,
     classify,
     merging_temperature,
     remap_classes,

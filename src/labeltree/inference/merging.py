@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from labeltree.atomic import new_folder_in, writing
-from labeltree.decisions.classifiers import ChosenClassifier, Classifiers
+from labeltree.decisions.choose_classifier import ChosenClassifier
+from labeltree.decisions.classifiers import Classifiers
 from labeltree.errors import DataError, RunError, typed
 from labeltree.inference.calibrate_run import fit_decider
 from labeltree.inference.forgetting import solver_of, weights_with

@@ -14,14 +14,16 @@ from torch import Tensor
 
 from labeltree.atomic import atomic_write
 from labeltree.data.stratified import stratified_subsample
-from labeltree.decisions.classifiers import (
+from labeltree.decisions.choose_classifier import (
     CLASSIFIER_WORDS,
     ChosenClassifier,
-    ClassifierChoice,
     ClassifierKind,
+    choose_by_accuracy,
+)
+from labeltree.decisions.classifiers import (
+    ClassifierChoice,
     Classifiers,
     LinearScores,
-    choose_by_accuracy,
     classifier_from,
     fit_classifiers,
 )

@@ -13,7 +13,8 @@ import torch
 
 from labeltree.data import Source
 from labeltree.data.correction_rounds import CorrectionFiles
-from labeltree.decisions.classifiers import ChosenClassifier, Classifiers, classifiers_of_features
+from labeltree.decisions.choose_classifier import ChosenClassifier
+from labeltree.decisions.classifiers import Classifiers, classifiers_of_features
 from labeltree.errors import DataError, RunError
 from labeltree.evaluation import EvaluationResult, EvaluationSettings
 from labeltree.inference.calibrate_run import open_decider

@@ -11,7 +11,8 @@ from torch import Tensor, searchsorted
 
 from labeltree.data import Source
 from labeltree.data.corrections import Applied
-from labeltree.decisions.classifiers import ChosenClassifier, Classifiers, ClassScores
+from labeltree.decisions.choose_classifier import ChosenClassifier
+from labeltree.decisions.classifiers import Classifiers, ClassScores
 from labeltree.evaluation import (
     EvaluationResult,
     EvaluationSettings,
@@ -20,10 +21,11 @@ from labeltree.evaluation import (
     save_outcomes,
 )
 from labeltree.progress import Progress, silent
+from labeltree.report.compare_answers import Differences, answer_differences
 from labeltree.report.corrected_labels import CorrectedLabels
 from labeltree.report.other_taxonomy import OtherTaxonomy
 from labeltree.report.pages.report_page import write_report
-from labeltree.report.tables.main_numbers import Differences, answer_differences, main_numbers_table
+from labeltree.report.tables.main_numbers import main_numbers_table
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.taxonomy import AnyTaxonomy
 

@@ -15,7 +15,7 @@ from labeltree.studies.output import write_tables
 from labeltree.studies.run import Task, collect, run_tasks_of, trial_tasks_of
 from labeltree.studies.study_file import read_study
 from labeltree.studies.study_plan import Method, Study
-from labeltree.studies.study_worker import do_tasks, jobs_for
+from labeltree.studies.study_processes import do_tasks, jobs_for
 
 __all__ = ["Executed", "execute", "rewrite"]
 

@@ -21,7 +21,7 @@ from labeltree.models import encoder_modality
 from labeltree.runs import EmbeddingTable, ModelDescription, RunFolder
 from labeltree.safe_files import Reader, read_json
 from labeltree.studies.study_plan import Method, Study, changed_defaults
-from labeltree.training.checkpoints import best_row
+from labeltree.training.callbacks.checkpoints import best_row
 from labeltree.training.fit import train
 from labeltree.training.network import Network
 from labeltree.training.recipe import Recipe, TableRecipe

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from labeltree.atomic import atomic_write, new_folder_in
 from labeltree.runs import RunFolder
-from labeltree.training.checkpoints import best_row
+from labeltree.training.callbacks.checkpoints import best_row
 from labeltree.training.choosing.choose_encoder import SMALL_ENCODER, EncoderChoice
 from labeltree.training.recipe import Recipe
 

@@ -35,14 +35,16 @@ from labeltree.models import (
 from labeltree.processes import Terminated, end_with_parent
 from labeltree.progress import progress_line, silent
 from labeltree.runs import RunFolder
-from labeltree.training.carried_weights import start_file
-from labeltree.training.checkpoints import (
-    AtomicCheckpointIO,
-    Checkpoints,
-    ResumedEarlyStopping,
-    TrainingInterrupted,
-    VersionRecord,
+from labeltree.training.callbacks.checkpoints import AtomicCheckpointIO, Checkpoints, ResumedEarlyStopping
+from labeltree.training.callbacks.divergence import (
+    DivergenceWatch,
+    TrainingDiverged,
+    continue_after_divergence,
+    has_diverged,
+    record_divergence,
 )
+from labeltree.training.callbacks.stop_after_step import TrainingInterrupted
+from labeltree.training.carried_weights import start_file
 from labeltree.training.choosing.choose_encoder import (
     AUTO_ENCODER,
     EncoderChoice,
@@ -51,13 +53,6 @@ from labeltree.training.choosing.choose_encoder import (
 )
 from labeltree.training.choosing.choose_objective import choose_objective
 from labeltree.training.cost import cost_note
-from labeltree.training.divergence import (
-    DivergenceWatch,
-    TrainingDiverged,
-    continue_after_divergence,
-    has_diverged,
-    record_divergence,
-)
 from labeltree.training.encoder_candidates import better_encoder, drop_candidates
 from labeltree.training.experiment import Experiment, prepare
 from labeltree.training.features.frozen import use_precomputed_features
@@ -82,6 +77,7 @@ from labeltree.training.records.record import (
     open_samples,
     run_corrections,
 )
+from labeltree.training.records.version_record import VersionRecord
 from labeltree.training.registry import AUTO_OBJECTIVE, is_solved
 from labeltree.training.resolution import left_open, training_size
 

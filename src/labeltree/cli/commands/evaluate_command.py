@@ -50,7 +50,7 @@ def run(arguments: list[str]) -> None:
     from labeltree.api import evaluate
     from labeltree.evaluation import attribute_table, parse_options, protocol_table
     from labeltree.progress import progress_line
-    from labeltree.report.tables.main_numbers import raw_is_better
+    from labeltree.report.compare_answers import raw_is_better
 
     with progress_line(not words.quiet, only_terminal=True) as progress:
         chosen = parse_options(words.options or ())

@@ -47,7 +47,7 @@ def run(arguments: list[str]) -> None:
 
     options = read_options(StudyOptions, words)
     if words.dry_run:
-        from labeltree.studies.study_worker import default_jobs
+        from labeltree.studies.study_processes import default_jobs
 
         print("\n".join(list_study(options.file, options.only).lines(options.jobs or default_jobs())))
         return

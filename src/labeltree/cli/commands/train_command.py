@@ -92,7 +92,7 @@ def run(arguments: list[str]) -> None:
 
 def _ending(history: list[dict[str, float]], objective: str, monitor: str, data: str) -> str:
     """What was trained, and how good the best epoch is on validation."""
-    from labeltree.training.checkpoints import best_row
+    from labeltree.training.callbacks.checkpoints import best_row
     from labeltree.training.registry import is_solved
 
     best = best_row(history, f"val_{monitor}")

@@ -20,9 +20,9 @@ from labeltree.data.images.image_files import HOW_TO_SKIP, OnError
 from labeltree.data.shards.shard_table import ShardTable
 from labeltree.data.table_columns import DataTable
 from labeltree.data.unused_rows import UnusedRows
+from labeltree.data.vectors.choose_vectors import find_vectors
 from labeltree.data.vectors.mapped_vectors import VectorStore
 from labeltree.data.vectors.read_vector_files import VectorTable
-from labeltree.data.vectors.vector_columns import find_vectors
 from labeltree.errors import DataError
 
 __all__ = [

@@ -33,9 +33,9 @@ from labeltree.data.tables.table_samples import (
     sample_columns,
 )
 from labeltree.data.unused_rows import UnusedRows
+from labeltree.data.vectors.choose_vectors import find_vectors, usual_id_column
 from labeltree.data.vectors.joined_labels import join_labels, label_file_beside
 from labeltree.data.vectors.read_vector_files import VECTOR_SUFFIXES, VectorTable, read_vector_file
-from labeltree.data.vectors.vector_columns import find_vectors, usual_id_column
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.lazy import torch
 from labeltree.taxonomy import Taxonomy

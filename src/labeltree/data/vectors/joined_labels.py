@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from labeltree.data.table_columns import PARQUET, DataTable
-from labeltree.data.vectors.vector_columns import usual_id_column
+from labeltree.data.vectors.choose_vectors import usual_id_column
 from labeltree.errors import DataError
 
 __all__ = ["join_labels", "label_file_beside"]

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeltree.checks import check_choice
-from labeltree.decisions.classifiers import ClassifierKind
+from labeltree.decisions.choose_classifier import ClassifierKind
 from labeltree.errors import DataError
 from labeltree.evaluation.chosen_samples import GROUPS
 from labeltree.evaluation.comparing.comparison import (

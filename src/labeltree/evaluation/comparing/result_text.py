@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import cast
 
-from labeltree.decisions.classifiers import CLASSIFIER_WORDS, ClassifierKind
+from labeltree.decisions.choose_classifier import CLASSIFIER_WORDS, ClassifierKind
 from labeltree.decisions.kept_promises import calibrated_units, is_kept
 from labeltree.evaluation.chosen_samples import FEW
 from labeltree.evaluation.comparing.comparison import (

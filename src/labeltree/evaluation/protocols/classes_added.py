@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from labeltree.data.source import UNSEEN
-from labeltree.decisions.classifiers import ClassifierKind, classify
+from labeltree.decisions.choose_classifier import ClassifierKind
+from labeltree.decisions.classifiers import classify
 from labeltree.decisions.extending import extend_classifiers
 from labeltree.errors import DataError
 from labeltree.evaluation.chosen_samples import labelled_rows

@@ -26,12 +26,8 @@ from labeltree.decisions import (
     holds_truth,
 )
 from labeltree.decisions.answers import Descent, information
-from labeltree.decisions.classifiers import (
-    CLASSIFIERS,
-    ClassifierChoice,
-    ClassScores,
-    classifier_words,
-)
+from labeltree.decisions.choose_classifier import CLASSIFIERS, classifier_words
+from labeltree.decisions.classifiers import ClassifierChoice, ClassScores
 from labeltree.decisions.conformal import count_groups, share_of_groups
 from labeltree.decisions.kept_promises import group_coverage
 from labeltree.decisions.promise_samples import PromiseSamples, kept_for_probabilities

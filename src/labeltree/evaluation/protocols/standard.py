@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from labeltree.decisions.classifiers import ClassifierKind
+from labeltree.decisions.choose_classifier import ClassifierKind
 from labeltree.evaluation.protocol_inputs import Inputs, micro_f1_column
 from labeltree.evaluation.protocol_registry import ProtocolResult, register
 from labeltree.evaluation.result import PREFIX

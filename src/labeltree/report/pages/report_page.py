@@ -20,6 +20,7 @@ from labeltree.report.charts.map_projection import draw_plane, project
 from labeltree.report.charts.shown_nodes import NodeNames, TreeColours
 from labeltree.report.charts.svg import legend_mark
 from labeltree.report.charts.training_curves import history_groups, trained_with
+from labeltree.report.compare_answers import Differences, answer_differences
 from labeltree.report.pages.first_screen import (
     group_word,
     promise_panel,
@@ -27,19 +28,14 @@ from labeltree.report.pages.first_screen import (
     question_panels,
     tested_sentence,
 )
+from labeltree.report.pages.number_tiles import tiles
+from labeltree.report.pages.opening_sentences import main_sentences, opening
 from labeltree.report.pages.template import read_script, render_page
 from labeltree.report.shown_samples.encode_pictures import ShownSamples
 from labeltree.report.shown_samples.explanations import explain_samples, explanation_rows
 from labeltree.report.shown_samples.searches import choose_searches, search_legend, search_rows
 from labeltree.report.tables.confusions import confusion_rows, example_pictures, taken_for, wrong_pairs
 from labeltree.report.tables.error_tree_rows import ErrorTree, json_in_page, tree_data
-from labeltree.report.tables.main_numbers import (
-    Differences,
-    answer_differences,
-    main_sentences,
-    opening,
-    tiles,
-)
 from labeltree.report.tables.metric_table import aspect_table, metric_table
 from labeltree.report.tables.protocol_tables import attribute_tables, protocol_blocks
 from labeltree.runs import EmbeddingTable

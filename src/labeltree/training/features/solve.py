@@ -17,12 +17,12 @@ from labeltree.ridge.ridge_file import save_ridge
 from labeltree.runs import RunFolder
 from labeltree.taxonomy.check_nodes import moved_nodes
 from labeltree.taxonomy.label_sets import finest_labels
-from labeltree.training.checkpoints import VersionRecord
 from labeltree.training.experiment import Experiment
 from labeltree.training.features.frozen import encode_rows
 from labeltree.training.module import RepresentationModule
 from labeltree.training.recipe import Recipe
 from labeltree.training.records.record import abandon_run
+from labeltree.training.records.version_record import VersionRecord
 
 __all__ = ["add_posterior_space", "save_network", "solve", "untrained_encoder"]
 

@@ -26,9 +26,9 @@ from labeltree.runs import ModelDescription, RunFolder, SampleRecord
 from labeltree.runs.sample_record import Changes
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.naming import some
+from labeltree.training.callbacks.divergence import RECOVERY_SETTINGS, change_recipe, has_diverged
 from labeltree.training.choosing.choose_encoder import AUTO_ENCODER
 from labeltree.training.choosing.choose_objective import with_defaults
-from labeltree.training.divergence import RECOVERY_SETTINGS, change_recipe, has_diverged
 from labeltree.training.label_columns_of_batch import TrainingLabels
 from labeltree.training.objective import Term
 from labeltree.training.recipe import Recipe

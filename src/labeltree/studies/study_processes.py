@@ -1,6 +1,6 @@
 """Perform many runs, one after the other in this process or each in a process of its own.
 
-Such a process is `python -m labeltree.studies.study_worker FILE run|trial NAME TRIAL`.
+Such a process is `python -m labeltree.studies.study_processes FILE run|trial NAME TRIAL`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from labeltree.studies.only_here import only_here
 from labeltree.studies.run import Task, find_task, perform
 from labeltree.studies.study_file import read_study
 from labeltree.studies.study_plan import Method, Study
-from labeltree.training.checkpoints import TrainingInterrupted
+from labeltree.training.callbacks.stop_after_step import TrainingInterrupted
 
 __all__ = ["default_jobs", "do_tasks", "jobs_for"]
 
@@ -126,7 +126,7 @@ def _command(path: Path, task: Task) -> list[str]:
     return [
         sys.executable,
         "-m",
-        "labeltree.studies.study_worker",
+        "labeltree.studies.study_processes",
         str(path),
         kind,
         task.name,

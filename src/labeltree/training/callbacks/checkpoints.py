@@ -1,57 +1,37 @@
-"""Callbacks of a run: its newest and best checkpoint, history and versions, and stopping early."""
+"""Callbacks of a run: its newest and best checkpoint, its history, and stopping early."""
 
 from __future__ import annotations
 
-import hashlib
 import io
 import math
-import signal
-import threading
 import time
 import warnings
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import lightning as L
-import numpy as np
 import torch
 from lightning.fabric.plugins import TorchCheckpointIO
-from lightning.pytorch.callbacks import Callback, Checkpoint, EarlyStopping
+from lightning.pytorch.callbacks import Checkpoint, EarlyStopping
 from torch import Tensor
 
 from labeltree.atomic import atomic_write
 from labeltree.errors import RunError
 from labeltree.runs import RunFolder
-from labeltree.runs.versions import versions
 from labeltree.safe_files import fits
-from labeltree.training.divergence import DivergenceWatch
+from labeltree.training.callbacks.divergence import DivergenceWatch
+from labeltree.training.callbacks.stop_after_step import StopSignals
 from labeltree.training.module import RepresentationModule
 
 __all__ = [
     "AtomicCheckpointIO",
     "Checkpoints",
     "ResumedEarlyStopping",
-    "TrainingInterrupted",
-    "VersionRecord",
     "best_row",
 ]
 
 _TOGETHER = 50  # steps
-
-
-class TrainingInterrupted(RunError):
-    """Ctrl-C was pressed or SIGTERM came; the training state has been saved.
-
-    Args:
-        message: The error message.
-        signal: The signal number.
-    """
-
-    def __init__(self, message: str, signal: int = signal.SIGINT) -> None:
-        super().__init__(message)
-        self.signal = int(signal)
 
 
 class AtomicCheckpointIO(TorchCheckpointIO):
@@ -104,8 +84,7 @@ class Checkpoints(Checkpoint):
         self._waiting: list[dict[str, Tensor]] = []
         self._clock = time.monotonic()
         self._saved = time.monotonic()
-        self._stop: int | None = None
-        self._previous_handlers: dict[int, Any] = {}
+        self._stop = StopSignals()
 
     def state_dict(self) -> dict[str, Any]:
         """The history so far, and the summed losses and elapsed seconds of the current epoch."""
@@ -127,14 +106,7 @@ class Checkpoints(Checkpoint):
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Start the clock; from here on, Ctrl-C and SIGTERM end the run after the current step."""
         self._clock = self._saved = time.monotonic()
-        if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
-                self._previous_handlers[number] = signal.signal(number, self._handle_signal)
-
-    def _handle_signal(self, number: int, *_: Any) -> None:
-        self._stop = self._stop or number
-        if number == signal.SIGINT:  # a second Ctrl-C does not wait
-            signal.signal(number, self._previous_handlers[number])
+        self._stop.listen()
 
     def on_train_batch_end(self, trainer: L.Trainer, pl_module: L.LightningModule, *_: Any) -> None:
         """Add up the losses; save if a save is due or the user has asked to stop."""
@@ -150,11 +122,11 @@ class Checkpoints(Checkpoint):
         late = time.monotonic() - self._saved >= 60 * self.minutes
         due = self.every_n_steps is not None and trainer.global_step % self.every_n_steps == 0
         if trainer.world_size > 1:  # all ranks save together, so the first decides by its own clock
-            late, self._stop = trainer.strategy.broadcast((late, self._stop))
-        if late or due or self._stop:
+            late, self._stop.number = trainer.strategy.broadcast((late, self._stop.number))
+        if late or due or self._stop.number:
             self._watch.check(trainer, pl_module, weights=True)
             self._save(trainer, self.folder.last_checkpoint)
-        self._stop_if_told()
+        self._stop.end_training(self.folder.path)
 
     def on_before_optimizer_step(
         self, trainer: L.Trainer, pl_module: L.LightningModule, optimizer: torch.optim.Optimizer
@@ -202,32 +174,21 @@ class Checkpoints(Checkpoint):
         if best_row(self.rows, self.monitor) is row:
             self._save(trainer, self.folder.best_checkpoint)
         self._save(trainer, self.folder.last_checkpoint)
-        self._stop_if_told()
+        self._stop.end_training(self.folder.path)
 
     def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Restore Lightning's signal handlers; Lightning then restores the original ones."""
-        self._give_signals_back()
+        self._stop.give_back()
 
     def on_exception(
         self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException
     ) -> None:
         """Restore the signal handlers, as in `on_train_end`."""
-        self._give_signals_back()
-
-    def _give_signals_back(self) -> None:
-        for number, handler in self._previous_handlers.items():
-            signal.signal(number, handler)
-        self._previous_handlers = {}
+        self._stop.give_back()
 
     def _save(self, trainer: L.Trainer, path: Path) -> None:
         trainer.save_checkpoint(path)  # all ranks take part, the first writes
         self._saved = time.monotonic()
-
-    def _stop_if_told(self) -> None:
-        if self._stop is not None:
-            raise TrainingInterrupted(
-                f"stopped; the same command continues the run in '{self.folder.path}'", self._stop
-            )
 
 
 class ResumedEarlyStopping(EarlyStopping):
@@ -257,56 +218,6 @@ class ResumedEarlyStopping(EarlyStopping):
         super().on_train_start(trainer, pl_module)
         if self.wait_count >= self.patience:
             trainer.should_stop = True
-
-
-class VersionRecord(Callback):
-    """Appends an entry to the run's `versions.json` when training begins or continues.
-
-    Args:
-        folder: The run folder.
-    """
-
-    def __init__(self, folder: RunFolder) -> None:
-        self.folder = folder
-
-    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Write the entry, on the first rank."""
-        if not trainer.is_global_zero:
-            return
-        self.folder.add_versions(
-            {
-                "began": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-                "epoch": trainer.current_epoch,
-                "step": trainer.global_step,
-                **dict(versions()),
-                "device": _device(trainer.strategy.root_device),
-                "devices": trainer.world_size,
-                "threads": torch.get_num_threads(),
-                "precision": str(trainer.precision),
-                "samples": _digest(self.folder),
-            }
-        )
-
-
-def _device(device: torch.device) -> str:
-    """Device type and model, without the name of the machine."""
-    if device.type == "cuda":
-        libraries = f"CUDA {torch.version.cuda}, cuDNN {torch.backends.cudnn.version()}"  # type: ignore[no-untyped-call]
-        return f"{torch.cuda.get_device_name(device)} ({libraries})"
-    if device.type == "cpu":
-        return f"CPU ({torch.backends.cpu.get_cpu_capability()})"
-    return device.type
-
-
-def _digest(folder: RunFolder) -> str:
-    """First half of the SHA-256 of the run's samples, their ids, contents, labels and splits, and of the
-    taxonomy.
-    """
-    digest = hashlib.sha256(folder.taxonomy.read_bytes())
-    for name, column in sorted(folder.load_samples().arrays().items()):
-        digest.update(f"{name} {column.dtype} {column.shape}".encode())
-        digest.update(np.ascontiguousarray(column).tobytes())
-    return digest.hexdigest()[:32]
 
 
 def best_row(rows: Sequence[dict[str, float | int]], monitor: str) -> dict[str, float | int]:

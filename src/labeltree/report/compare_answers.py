@@ -1,0 +1,120 @@
+"""How other methods' answers compare with the model's, and what training added to those of its features."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+
+from labeltree.decisions.choose_classifier import CLASSIFIER_WORDS
+from labeltree.errors import DataError
+from labeltree.evaluation import EvaluationResult, MethodResult, compare
+from labeltree.evaluation.comparing.comparison import Difference
+from labeltree.inference.run_embeddings import RAW_NAMES, START_NAMES
+from labeltree.report.wording import percent
+
+__all__ = ["Differences", "added_by_training", "answer_differences", "raw_is_better"]
+
+Differences = Mapping[str, Difference]
+
+
+def answer_differences(result: EvaluationResult) -> Differences:
+    """Key of another method → its share of right answers minus that of the model, on the same samples.
+
+    It takes a bootstrap and a test. Empty without another method or the outcomes of all, without intervals,
+    or if a method was tested on other samples.
+    """
+    alone = len(result.methods) == 1
+    if alone or result.settings.resamples == 0 or not result.methods.keys() <= result.outcomes.keys():
+        return {}
+    try:
+        compared = compare(
+            {key: result.outcomes[key] for key in result.methods},
+            classifiers={key: [method.classifier.name] for key, method in result.methods.items()},
+            baseline=result.name,
+            metrics=["answer_top1"],
+            strata_metrics=(),
+            confidence=result.settings.confidence,
+            resamples=result.settings.resamples,
+        )
+    except DataError:  # no sample in common: there is nothing to pair
+        return {}
+    return compared.metric("answer_top1").differences
+
+
+def added_by_training(
+    result: EvaluationResult, differences: Differences | None = None, *, shares: bool = True
+) -> str:
+    """What training added to right answers over the features that it began with; empty if they are unknown.
+
+    The features answer by the classifier that validation chose for them, so it may be that the same answers
+    come from the run itself: then training has added nothing to them.
+
+    Args:
+        result: The evaluation of a run, with the encoder before training.
+        differences: Its `answer_differences`; None = they are computed.
+        shares: Whether to name the two shares of right answers.
+    """
+    name = next((name for name in START_NAMES if name in result.methods and name != result.name), None)
+    if name is None:
+        return ""
+    ours, theirs = (result.methods[key].answer_score("top1") for key in (result.name, name))
+    if math.isnan(ours) or math.isnan(theirs):
+        return ""
+    points = 100 * (ours - theirs)
+    brackets = [f"{percent(ours)} right, {percent(theirs)} by the {name}"] if shares else []
+    differences = answer_differences(result) if differences is None else differences
+    difference = differences.get(name)
+    if difference is None or math.isnan(difference.low):
+        beside = f" ({brackets[0]})" if brackets else ""
+        if points == 0:
+            return f"Training added no right answers{beside}."
+        return f"Training changed the right answers by {points:+.1f} points{beside}."
+    # the difference is the encoder's share minus the run's
+    low, high = 0 - 100 * difference.high, 0 - 100 * difference.low
+    level = percent(result.settings.confidence, 0)
+    bounds = "; ".join([f"{level} interval {low:+.1f} to {high:+.1f}", *brackets])
+    if low <= 0 <= high:
+        return (
+            f"Training added no right answers that can be told from chance: {points:+.1f} points ({bounds})."
+        )
+    return (
+        f"Training {'added' if points > 0 else 'cost'} {abs(points):.1f} points of right answers ({bounds})."
+    )
+
+
+def raw_is_better(result: EvaluationResult) -> str:
+    """What to try if the raw samples alone answer better than the model; else an empty string."""
+    for kind, name in RAW_NAMES.items():
+        other = "a layer on the vectors (--adapter 256)" if kind == "vector" else "a pretrained --encoder"
+        raw = result.methods.get(name)
+        if raw is None:
+            continue
+        for metric, words in _BEATEN:
+            ours, theirs = result.main.answer_score(metric), raw.answer_score(metric)
+            if theirs > ours:
+                return (
+                    f"{name} alone {words} {theirs:.4f} and {ours:.4f}. "
+                    f"{_better_classifier(result.main, metric, theirs)}"
+                    f"Try more steps (more --epochs, a smaller --batch_size) or {other}; the "
+                    "guide 'When the model is no better than raw pixels' has more"
+                )
+    return ""
+
+
+_BEATEN = (
+    ("top1", "give more right answers than the model: top-1"),
+    ("hierarchical_f1", "keep closer to the tree than the model: hierarchical F1"),
+)
+
+
+def _better_classifier(main: MethodResult, metric: str, theirs: float) -> str:
+    """A sentence on another classifier of the model that is better than the raw samples; or nothing."""
+    scores = {
+        kind: replace(main, classifier=replace(main.classifier, name=kind)) for kind in CLASSIFIER_WORDS
+    }
+    scores_of = {kind: method.answer_score(metric) for kind, method in scores.items()}
+    best = max(scores_of, key=lambda kind: -1.0 if math.isnan(scores_of[kind]) else scores_of[kind])
+    if best == main.classifier.name or not scores_of[best] > theirs:
+        return ""
+    return f"Another classifier of the model has {scores_of[best]:.4f}: --classifier {best}. "

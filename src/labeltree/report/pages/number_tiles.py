@@ -1,0 +1,101 @@
+"""The large numbers at the top of the report, each with what the baselines have."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from labeltree.decisions.choose_classifier import ClassifierKind
+from labeltree.evaluation import EvaluationResult, MethodResult
+from labeltree.report.compare_answers import Differences, added_by_training
+from labeltree.report.pages.opening_sentences import coarsest_groups
+from labeltree.report.wording import percent
+
+__all__ = [
+    "Tile",
+    "tiles",
+]
+
+_BY_IN_TILE: dict[ClassifierKind, str] = {
+    "own": "own classifier",
+    "probe": "simple classifier",
+    "lda": "discriminants",
+    "prototypes": "class means",
+    "feature-means": "class means of features",
+}
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A large number with what it says, what the baselines have, and a sentence below it."""
+
+    number: str
+    title: str
+    others: list[tuple[str, str]]
+    note: str = ""
+
+
+def tiles(result: EvaluationResult, differences: Differences | None = None) -> list[Tile]:
+    """The four numbers to remember.
+
+    Args:
+        result: The result.
+        differences: Its `answer_differences`; None = they are computed.
+    """
+    main = result.main
+    others = [method for key, method in result.methods.items() if key != result.name]
+    coarsest = coarsest_groups(main)
+    shown = [
+        Tile(
+            percent(main.answer_score("top1")),
+            f"get exactly the right class ({_BY_IN_TILE[main.classifier.name]})",
+            _others(others, lambda m: m.answer_score("top1"), answers=True),
+            added_by_training(result, differences, shares=False),
+        ),
+    ]
+    if coarsest < len(main.answer_by_depth) - 1:
+        shown.append(
+            Tile(
+                percent(main.answer_by_depth[coarsest]),
+                "get the right coarsest group",
+                _others(
+                    others,
+                    lambda m: dict(enumerate(m.answer_by_depth)).get(coarsest, math.nan),
+                    answers=True,
+                ),
+            )
+        )
+    space = main.classifier.space
+    undefined = math.isnan(main.score("recall_at_1", space.name))
+    shown.append(
+        Tile(
+            percent(main.score("recall_at_1", space.name)),
+            "find their own class first in a search" + (": not defined here" if undefined else ""),
+            _others(others, lambda m: m.score("recall_at_1", m.classifier.space.name)),
+            space.sentence,
+        )
+    )
+    violations = main.score("parent_violations")
+    if not math.isnan(violations):
+        shown.append(
+            Tile(
+                percent(violations),
+                "are nearer to a wrong group: less is better",
+                _others(others, lambda m: m.score("parent_violations")),
+            )
+        )
+    return shown
+
+
+def _others(
+    methods: list[MethodResult], score: Callable[[MethodResult], float], *, answers: bool = False
+) -> list[tuple[str, str]]:
+    """The numbers of other methods; those of answers with the classifier that gave them."""
+    return [
+        (
+            f"{method.name}, {_BY_IN_TILE[method.classifier.name]}" if answers else method.name,
+            percent(score(method)),
+        )
+        for method in methods
+    ]

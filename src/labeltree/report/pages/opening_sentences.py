@@ -1,0 +1,145 @@
+"""The sentences that open the report: what it is about, how good the model is, and how it compares."""
+
+from __future__ import annotations
+
+import math
+
+from labeltree.decisions.choose_classifier import ClassifierKind
+from labeltree.evaluation import EvaluationResult, MethodResult
+from labeltree.evaluation.comparing.comparison import Difference
+from labeltree.report.charts.shown_nodes import main_branches
+from labeltree.report.compare_answers import Differences, answer_differences
+from labeltree.report.wording import percent, plural
+from labeltree.taxonomy import Taxonomy
+
+__all__ = [
+    "coarsest_groups",
+    "main_sentences",
+    "opening",
+]
+
+_CLASSIFIERS: dict[ClassifierKind, str] = {
+    "own": "the model's own classifier",
+    "probe": "a simple classifier that reads the model's output",
+    "lda": "a discriminant analysis of the model's output",
+    "prototypes": "the nearest class mean of the model's output",
+    "feature-means": "the nearest class mean of the encoder's features",
+}
+
+_BY: dict[ClassifierKind, str] = {
+    "own": "its own classifier",
+    "probe": "a simple classifier",
+    "lda": "a discriminant analysis",
+    "prototypes": "the nearest class mean",
+    "feature-means": "the nearest class mean of features",
+}
+
+
+def opening(result: EvaluationResult, taxonomy: Taxonomy, samples: str, *, trained: bool) -> str:
+    """What the page is about: the classes, their tree, and what the model should do."""
+    branches = main_branches(taxonomy)
+    names = ", ".join(taxonomy.names[node] for node in branches[:4]) + (" …" if len(branches) > 4 else "")
+    tree = f"a tree {plural(taxonomy.max_depth, 'step')} deep"
+    tree += f" with {len(branches)} main branches ({names})" if len(branches) > 1 else ""
+    classes = plural(result.counts["classes tested"], "class", "classes")
+    who = "The model was trained to place" if trained else "Good embeddings place"
+    return (
+        f"{who} {samples} close together if they are close on {tree}. "
+        f"This page shows how well that works for {classes}."
+    )
+
+
+def main_sentences(
+    result: EvaluationResult, samples: str, differences: Differences | None = None
+) -> list[str]:
+    """Sentences: how good, whether better than each baseline, and how bad the mistakes are.
+
+    Args:
+        result: The result.
+        samples: What samples are called.
+        differences: Its `answer_differences`; None = they are computed.
+    """
+    main, errors = result.main, result.main.errors
+    top1 = main.answer_score("top1")
+    if math.isnan(top1):
+        return [f"How often the {samples} get the right class is not defined here."]
+    sentences = [
+        f"Of {errors.samples:,} test {samples}, {_CLASSIFIERS[main.classifier.name]} gives exactly the right "
+        f"class for {percent(top1)}, "
+        f"{_how_sure(main, errors.samples, result.settings.confidence)}.",
+    ]
+    apart = answer_differences(result) if differences is None else differences
+    others = [
+        _beside(main, other, apart.get(key), result.settings.confidence)
+        for key, other in result.methods.items()
+        if key != result.name
+    ]
+    if others:
+        level = percent(result.settings.confidence, 0)
+        bounds = f" In brackets: {level} intervals of the differences on the same {samples}." if apart else ""
+        sentences.append(f"For comparison: {'; '.join(others)}.{bounds}")
+    coarsest = coarsest_groups(main)
+    if errors.errors and coarsest < len(errors.by_depth) - 1:
+        near = 1 - sum(errors.by_depth[: coarsest + 1]) / errors.errors
+        sentences.append(
+            f"Of the {plural(errors.errors, 'mistake')}, {percent(near, 0)} stay in the right main branch."
+        )
+    elif not errors.errors:
+        sentences.append("It made no mistake.")
+    return sentences
+
+
+def coarsest_groups(method: MethodResult) -> int:
+    """The place, depth − 1, of the coarsest groups to tell apart; the number of depths without any."""
+    depths = method.answer_by_depth
+    return next((place for place, value in enumerate(depths) if not math.isnan(value)), len(depths))
+
+
+def _how_sure(main: MethodResult, count: int, confidence: float) -> str:
+    """The interval of the share of right answers, or that for as many independent samples."""
+    low, high = main.answer_interval("top1")
+    if math.isnan(low):
+        return f"give or take {_margin(main.answer_score('top1'), count):.1f} points"
+    return f"with {percent(confidence, 0)} confidence between {percent(low)} and {percent(high)}"
+
+
+def _margin(share: float, samples: int) -> float:
+    """Half the 95 % interval of a share, in points, by Wilson's formula for as many independent samples."""
+    z = 1.96
+    return 100 * z / (1 + z**2 / samples) * math.sqrt(share * (1 - share) / samples + z**2 / (4 * samples**2))
+
+
+def _half(method: MethodResult) -> float:
+    """Half the interval of the share of right answers, in points; with groups, their wider interval."""
+    low, high = method.answer_interval("top1")
+    return (
+        _margin(method.answer_score("top1"), method.errors.samples) if math.isnan(low) else 50 * (high - low)
+    )
+
+
+def _beside(main: MethodResult, other: MethodResult, difference: Difference | None, confidence: float) -> str:
+    """Another method's share, and how it differs from the model's.
+
+    Args:
+        main: Of the model.
+        other: Of the other method.
+        difference: On the same samples; None = judged by the two intervals, which finds less.
+        confidence: Of the intervals.
+    """
+    theirs = other.answer_score("top1")
+    named = f"{other.name} {percent(theirs)} by {_BY[other.classifier.name]}"
+    gain = 100 * (main.answer_score("top1") - theirs)
+    if math.isnan(gain):
+        return f"{other.name} could not be evaluated"
+    if gain == 0:
+        return f"{named}, as many"
+    by_chance = f"{named}, a difference that may be chance"
+    verdict = f"{gain:.1f} points less" if gain > 0 else f"{-gain:.1f} points more, so better than this model"
+    if difference is None:
+        return by_chance if abs(gain) < math.hypot(_half(main), _half(other)) else f"{named}, {verdict}"
+    if math.isnan(difference.low) or math.isnan(difference.corrected):
+        return (
+            f"{named}, {abs(gain):.1f} points {'less' if gain > 0 else 'more'}: too few to tell from chance"
+        )
+    bounds = f"[{100 * difference.low:+.1f}, {100 * difference.high:+.1f}]".replace("-", "−")
+    return f"{by_chance if difference.corrected > 1 - confidence else f'{named}, {verdict}'} {bounds}"
