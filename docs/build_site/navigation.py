@@ -62,6 +62,7 @@ NAVIGATION: dict[str, list[str]] = {
         "idea",
         "exact",
         "findings",
+        "confirmation",
         "studies/index",
         "performance",
         "benchmarks/index",
