@@ -22,7 +22,7 @@ import shutil
 import warnings
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -328,29 +328,35 @@ def trained_rows(name: str, samples: Samples, work: Path, seed: int) -> dict[str
 
 
 def run(work: Path, names: list[str], splits: int) -> None:
-    """Measure what is missing, split by split, so that all sets have a first result early."""
-    for seed in range(splits):
-        for name in names:
-            samples = read_split(work, name, seed)
-            for method in ("no training", "tree-ridge", *TRAINED):
-                kept = work / name / "results" / f"{seed} {re.sub('[^a-z]+', '-', method.lower())}.json"
-                if kept.exists():
-                    continue
-                rows: dict[str, Row] = {}
-                try:
-                    if method == "no training":
-                        of_sklearn(samples, rows, seed)
-                    elif method == "tree-ridge":
-                        of_ridge(samples, rows, seed)
-                    else:
-                        rows = trained_rows(method, samples, work / name / "training", seed)
-                except lt.LabeltreeError as error:
-                    rows = {}
-                    print(f"{name}, split {seed}, {method}: refused: {error}", flush=True)
-                kept.parent.mkdir(parents=True, exist_ok=True)
-                with atomic_write(kept) as temporary:
-                    temporary.write_text(json.dumps(rows, indent=1) + "\n", "utf-8")
-                print(f"{name}, split {seed}, {method}", flush=True)
+    """Measure what is missing: first what the protocol tests, then the other methods, split by split."""
+    tested = ("no training", CANDIDATE, COMPARATOR)
+    for methods in (tested, [name for name in TRAINED if name not in tested]):
+        for seed in range(splits):
+            for name in names:
+                measure(work, name, seed, methods)
+
+
+def measure(work: Path, name: str, seed: int, methods: Sequence[str]) -> None:
+    """Measure these methods on one split of a set, each unless its file is there."""
+    samples = read_split(work, name, seed)
+    for method in methods:
+        kept = work / name / "results" / f"{seed} {re.sub('[^a-z]+', '-', method.lower())}.json"
+        if kept.exists():
+            continue
+        rows: dict[str, Row] = {}
+        try:
+            if method == "no training":
+                of_sklearn(samples, rows, seed)
+            elif method == CANDIDATE:
+                of_ridge(samples, rows, seed)
+            else:
+                rows = trained_rows(method, samples, work / name / "training", seed)
+        except lt.LabeltreeError as error:
+            print(f"{name}, split {seed}, {method}: refused: {error}", flush=True)
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_write(kept) as temporary:
+            temporary.write_text(json.dumps(rows, indent=1) + "\n", "utf-8")
+        print(f"{name}, split {seed}, {method}", flush=True)
 
 
 def read_results(work: Path, name: str) -> dict[str, dict[int, Row]]:
