@@ -414,7 +414,7 @@ class EmbeddingTable:
             raise no_labels(path, given, taxonomy)
         _check_rows(path, raw)
         text = {k: as_texts(path, k, raw[k]) for k in _TEXTS if k in raw}
-        aspects = {
+        further: dict[str, Any] = {
             k: as_integers(path, k, raw[k], columns=True)
             for k in ("aspects", "aspect_predictions")
             if k in raw
@@ -425,6 +425,7 @@ class EmbeddingTable:
             if name not in _KNOWN and name + "s" not in _KNOWN and _one_a_row(column, raw["embeddings"])
         }
         names, taxonomies = aspects_from_text(path, str(raw.get("aspect_taxonomies", "[]")))
+        further |= {name: as_floats(path, name, raw[name]) for name in _OF_ONE if name in raw}
         embeddings = as_floats(path, "embeddings", raw["embeddings"])
         features = as_floats(path, "features", raw["features"]) if "features" in raw else None
         if features is not None and torch.equal(features, embeddings):  # as raw pixels, held once
@@ -446,12 +447,11 @@ class EmbeddingTable:
             geometry=str(raw.get("geometry", "sphere")),
             curvature=_curvature(path, raw.get("curvature", -1.0)),
             predictions=read_answers(path, raw, taxonomy),
-            **{name: as_floats(path, name, raw[name]) for name in _OF_ONE if name in raw},
             aspect_taxonomies=taxonomies,
             aspect_names=names,
             attributes=attributes,
             encoder_digest=str(raw.get("encoder_digest", "")),
-            **aspects,
+            **further,
             label_sets=as_integers(path, "label_sets", raw["label_sets"], columns=True)
             if "label_sets" in raw
             else None,

@@ -46,7 +46,7 @@ from labeltree.taxonomy.label_sets import shared_depth
 
 __all__ = ["ASKED", "CURVES", "DecisionOptions", "answer_worth", "curve_columns", "decisions"]
 
-ASKED = (0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98, 0.99)
+ASKED: tuple[float, ...] = (0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98, 0.99)
 CURVES = ("coverage", "depth", "information")
 
 

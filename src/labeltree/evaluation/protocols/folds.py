@@ -106,14 +106,14 @@ def folds(inputs: Inputs, options: FoldsOptions) -> ProtocolResult:
     repeats = list(case.repeats())
     judged = [_Judged.of(case, seen) for _, seen in repeats]
     search, lonely = _search(case, *repeats[0])
-    columns = [*_average([each.columns for each in judged]), *search, *_learning_curves(case)]
-    statistics = [each.calibration for each in judged if each.calibration is not None]
-    result = case.inputs.summarise([*columns, *statistics], TITLE, by_frequency=False, rows=case.rows)
+    columns: list[Column | Statistic] = [*_average([each.columns for each in judged])]
+    columns += [*search, *_learning_curves(case), *(each.calibration for each in judged)]
+    result = case.inputs.summarise(columns, TITLE, by_frequency=False, rows=case.rows)
     for name, _ in _CALIBRATION:
         by_depth = np.array([each.by_depth[name] for each in judged]).mean(0)
         result.by_depth[name] = by_depth.tolist()
-        result.scores.setdefault(name, float(by_depth[-1]))
-    axes = {f"{name}_by_coverage": ASKED for name in CURVES}
+        result.scores.setdefault(name, float(by_depth[judged[0].deepest]))
+    axes: dict[str, Sequence[float]] = {f"{name}_by_coverage": ASKED for name in CURVES}
     axes |= {"top1_by_per_class": options.per_class, "top1_by_share": options.shares}
     first = [name for name in _FIRST if name in result.scores]
     return replace(
@@ -246,13 +246,15 @@ class _Judged:
 
     Attributes:
         columns: Of answers, their log loss, and answers at rising coverage.
-        calibration: Of the most probable class; None if no sample has a class as its only label.
+        calibration: Of the most probable class.
         by_depth: Calibration at each depth.
+        deepest: The last of these that some label reaches; what is said of classes is said there.
     """
 
     columns: list[Column]
     calibration: Statistic
     by_depth: dict[str, list[float]]
+    deepest: int
 
     @classmethod
     def of(cls, case: _Case, seen: FoldOutputs) -> _Judged:
@@ -262,8 +264,9 @@ class _Judged:
         one = (seen.labels > 0).nonzero()[:, 0]
         of_nodes = classes.node_probabilities(seen.probabilities[one])
         depths = calibration_by_depth(of_nodes, seen.labels[one], tree, _BINS, classes=classes.nodes)
-        finest = depths[-1].of_samples
-        assert finest is not None  # some sample has a class as its only label, or nothing was solved
+        deepest = max(at for at, depth in enumerate(depths) if depth.of_samples is not None)
+        finest = depths[deepest].of_samples
+        assert finest is not None
         at = rows[one[finest.rows]]
         samples = {"confidence": finest.confidence.numpy(), "right": finest.right.numpy()}
         bins = {"bins": np.array([_BINS])}
@@ -271,6 +274,7 @@ class _Judged:
             [*columns, Column("nll", finest.nll, at), *_coverage_columns(case, seen, classes)],
             Statistic("calibration", ("ece",), at.numpy(), samples, bins),
             {name: [float(getattr(here, kind)) for here in depths] for name, kind in _CALIBRATION},
+            deepest,
         )
 
 
@@ -283,7 +287,7 @@ def _coverage_columns(case: _Case, seen: FoldOutputs, classes: ClassNodes) -> li
     columns = []
     for at, coverage in enumerate(ASKED):
         answers = torch.full_like(labels, -1)
-        for number in fold.unique().tolist():
+        for number in torch.unique(fold).tolist():
             rest = fold != number
             bar = threshold(scores[rest], Promise(coverage), case.groups[judged[rest]])
             if not math.isinf(bar):
@@ -324,7 +328,7 @@ def _search(case: _Case, head: TreeRidge, seen: FoldOutputs) -> tuple[list[Colum
     folds = seen.folds[at]
     parts = [
         inputs.rankings(reading, queries[folds == number], by_depth=False)[0]
-        for number in folds.unique().tolist()
+        for number in torch.unique(folds).tolist()
     ]
     columns = []
     for several in zip(*parts, strict=True):
@@ -379,7 +383,7 @@ def _learning_curves(case: _Case) -> list[Column]:
             if kind == "per_class":
                 some = others[ranked_in_label(nodes[others], seed)[0] < size]
             else:
-                drawn = case.groups[others].unique()
+                drawn = torch.unique(case.groups[others])
                 drawn = drawn[order[drawn].argsort()][: max(1, round(size * len(drawn)))]
                 some = others[torch.isin(case.groups[others], drawn)]
             try:
