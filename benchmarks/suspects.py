@@ -3,7 +3,7 @@
     python benchmarks/suspects.py            all cells, some tens of minutes on one core; resumable
     python benchmarks/suspects.py --short    pixels of Fashion-MNIST, one seed
     python benchmarks/suspects.py --table    the table of the cells measured so far
-    python benchmarks/suspects.py --solved   suspects of a ridge head that was solved from 5 % of wrong labels:
+    python benchmarks/suspects.py --solved   suspects of a ridge head that 5 % of wrong labels were part of:
                                              where to look for neighbours, and whose probabilities count
 
 Samples: 10,000 of Fashion-MNIST, and every third emoji with its drawings. In each cell a share of the labels
