@@ -32,6 +32,7 @@ from labeltree.taxonomy import AnyTaxonomy, Taxonomy
 __all__ = ["EmbeddingTable"]
 
 _OF_ONE = ("image_embeddings", "text_embeddings")
+_OF_ASPECTS = ("aspects", "aspect_predictions")
 _TENSORS = (
     *_OF_ONE,
     "features",
@@ -91,8 +92,7 @@ class EmbeddingTable:
             `labeltree.data.corrections.sample_contents`; None if unknown.
         taxonomy: Taxonomy of `nodes` of a table that `open_table` has opened; it is not saved with it.
         encoder_digest: Fingerprint of the weights that made the embeddings; empty if unknown.
-        learned_features: Whether the encoder is known to have learned from labels of these samples; it is
-            not saved with the table.
+        learned_features: Whether the encoder has learned from labels of these samples; it is not saved.
     """
 
     embeddings: Tensor
@@ -415,9 +415,7 @@ class EmbeddingTable:
         _check_rows(path, raw)
         text = {k: as_texts(path, k, raw[k]) for k in _TEXTS if k in raw}
         further: dict[str, Any] = {
-            k: as_integers(path, k, raw[k], columns=True)
-            for k in ("aspects", "aspect_predictions")
-            if k in raw
+            k: as_integers(path, k, raw[k], columns=True) for k in _OF_ASPECTS if k in raw
         }
         attributes = {
             name: as_texts(path, name, column)

@@ -35,7 +35,7 @@ def samples(n: int = 96, noise: float = 1.0, seed: int = 0, **columns: Any) -> E
 
 
 def run(table: EmbeddingTable, **options: Any) -> ProtocolResult:
-    settings = EvaluationSettings(options={"folds": options}, resamples=100)
+    settings = EvaluationSettings(options={"folds": {"repeats": 1, **options}}, resamples=100)
     return evaluate(table, TREE, protocols=["folds"], settings=settings).main.protocols["folds"]
 
 
@@ -110,7 +110,9 @@ def test_means_of_mistakes_count_every_mistake_once() -> None:
         common = TREE.lca(answers[wrong], table.nodes[wrong])
         severities.append(3 - TREE.depth[common])
     mistakes = torch.cat(severities).double()
-    assert run(table, penalty=1.0).scores["mistake_severity"] == pytest.approx(float(mistakes.mean()))
+    assert run(table, penalty=1.0, repeats=3).scores["mistake_severity"] == pytest.approx(
+        float(mistakes.mean())
+    )
 
 
 def test_settings_of_the_search_are_options() -> None:
@@ -209,7 +211,7 @@ def test_several_labels() -> None:
     second = torch.where(torch.arange(96) % 4 == 0, TREE.leaves[(torch.arange(96) + 3) % 8], -1)
     sets = torch.stack([table.nodes, second], 1)
     common = torch.where(second >= 0, TREE.lca(table.nodes, second.clamp_min(0)), table.nodes)
-    result = run(replace(table, nodes=common, label_sets=sets))
+    result = run(replace(table, nodes=common, label_sets=sets), repeats=3)
     assert result.counts["samples"] == 96
     right = []
     for seed in range(3):
