@@ -22,13 +22,10 @@ import argparse
 import numpy as np
 import torch
 
-from labeltree.decisions import posterior_embeddings
 from labeltree.decisions.answers import holds_truth
-from labeltree.geometry.unit_vectors import unit_vectors
 from labeltree.metrics.functional import map_at_r, recall_at_k
 from labeltree.ridge import Moments, TreeRidge, fit_cv_plus, fit_tree_ridge
 from labeltree.taxonomy import Taxonomy
-from labeltree.taxonomy.class_similarity import class_similarity
 
 TREE = Taxonomy.from_paths([(f"branch {i // 4}", f"family {i // 2}", f"class {i}") for i in range(8)])
 WORLDS = ("balanced", "long tail", "groups", "groups, tail")
@@ -100,17 +97,11 @@ def excess(count: int, classes: int, chosen: bool, number: int) -> list[float]:
     given = {} if chosen else {"penalty": 1.0}
     head, seen = fit_tree_ridge(vectors, nodes, tree, seed=number, **given)
     answers = seen.classes[seen.probabilities.argmax(1)]
-    likeness = class_similarity(seen.classes, tree, head.similarity, head.tree)
-    corners = torch.linalg.cholesky(likeness)
-    linear = unit_vectors(seen.outputs @ (corners - corners.mean(0)))
-    beside = torch.cat([linear, unit_vectors(vectors)], 1)
+    points = head.place(seen.outputs, seen.probabilities, vectors)
     recalls, precisions = [], []
     for fold in seen.folds.unique():
         rows = (seen.folds == fold).nonzero()[:, 0]
-        space = {"similarity": head.similarity, "tree": head.tree, "instance": head.instance}
-        z = posterior_embeddings(
-            seen.probabilities[rows], seen.classes, tree, vectors=beside[rows], **space
-        ).float()
+        z = points[rows].float()
         relevant = (nodes[rows] == nodes[rows, None]).sum(1) - 1
         others = len(rows) - 1
         recall = recall_at_k(z, nodes[rows], ks=(1,), reduction="none")[1]

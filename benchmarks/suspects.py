@@ -3,6 +3,8 @@
     python benchmarks/suspects.py            all cells, some tens of minutes on one core; resumable
     python benchmarks/suspects.py --short    pixels of Fashion-MNIST, one seed
     python benchmarks/suspects.py --table    the table of the cells measured so far
+    python benchmarks/suspects.py --solved   suspects of a ridge head that 5 % of wrong labels were part of:
+                                             where to look for neighbours, and whose probabilities count
 
 Samples: 10,000 of Fashion-MNIST, and every third emoji with its drawings. In each cell a share of the labels
 is replaced, by a sibling or by any other leaf. Representations: raw pixels (128 principal components, which
@@ -17,6 +19,7 @@ import argparse
 import json
 import time
 from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +30,13 @@ from torch import Tensor
 from kept import Results, Row, Table, write
 from labeltree.cache import data_home
 from labeltree.curation.contradicted import count_contradicted
-from labeltree.curation.neighbour_evidence import nearest_labelled, weigh
+from labeltree.curation.neighbour_evidence import Neighbours, nearest_labelled, weigh
 from labeltree.curation.out_of_fold import out_of_fold
 from labeltree.curation.suspects import score_labels
 from labeltree.data import Source, make_splits, open_source
 from labeltree.geometry import get_geometry
 from labeltree.metrics.search.results_left_out import leaves_group_out
+from labeltree.ridge import fit_tree_ridge
 from labeltree.taxonomy import Taxonomy
 
 RATES = (0.02, 0.05, 0.10)
@@ -259,6 +263,76 @@ def tables() -> Results:
     )
 
 
+def solved_samples(name: str, seed: int) -> tuple[Tensor, Tensor, Taxonomy]:
+    """Vectors and classes, numbers of leaves: digits, or blobs with many, few or mixed samples."""
+    draw = np.random.default_rng(seed)
+    if name == "digits":
+        from sklearn.datasets import load_digits
+
+        digits = load_digits()
+        rows = draw.permutation(len(digits.data))[:800]
+        tree = Taxonomy.from_paths([(f"parity {i % 2}", f"digit {i}") for i in range(10)])
+        classes = torch.tensor([tree.leaves.tolist().index(tree.find(f"digit {i}")) for i in range(10)])
+        return torch.from_numpy(digits.data[rows]).float(), classes[digits.target[rows]], tree
+    tree = Taxonomy.from_paths([(f"branch {i // 8}", f"family {i // 4}", f"class {i}") for i in range(20)])
+    count, noise = {"many": (600, 1.2), "few": (160, 1.2), "mixed": (600, 2.0)}[name]
+    classes = draw.integers(0, 20, count)
+    vectors = draw.standard_normal((20, 32))[classes] + noise * draw.standard_normal((count, 32))
+    return torch.from_numpy(vectors).float(), torch.from_numpy(classes), tree
+
+
+def precisions_of_solved(name: str, seed: int) -> list[float]:
+    """Precision at the number planted, for neighbours in three spaces and two classifiers."""
+    vectors, classes, tree = solved_samples(name, seed)
+    draw, count = np.random.default_rng(100 + seed), len(classes)
+    wrong = torch.zeros(count, dtype=torch.bool)
+    wrong[torch.from_numpy(draw.permutation(count)[: round(0.05 * count)])] = True
+    number = len(tree.leaves)
+    other = (classes + torch.from_numpy(draw.integers(1, number, count))) % number
+    labels = tree.leaves[torch.where(wrong, other, classes)]
+    head, seen = fit_tree_ridge(vectors, labels, tree)
+    probe, sphere = out_of_fold(vectors, labels, tree), get_geometry("sphere")
+    of_folds = torch.zeros(count, len(probe.classes))
+    columns = probe.classes.place[seen.classes]
+    of_folds[:, columns[columns >= 0]] = seen.probabilities[:, columns >= 0].float()
+    folds = replace(probe, probabilities=of_folds / of_folds.sum(1, keepdim=True))
+    held, within = head.place(seen.outputs, seen.probabilities, vectors).float(), torch.full((count, 20), -1)
+    for fold in range(5):
+        rows = (seen.folds == fold).nonzero()[:, 0]
+        nearest = nearest_labelled(held[rows], labels[rows], sphere).rows
+        within[rows] = torch.where(nearest >= 0, rows[nearest.clamp_min(0)], -1)
+    embedded = nearest_labelled(head.posterior_embeddings(vectors).float(), labels, sphere)
+    of_features = nearest_labelled(vectors, labels, sphere)
+    in_folds = Neighbours(within, torch.where(within >= 0, labels[within.clamp_min(0)], -1))
+    ways = [
+        (probe, embedded),
+        (probe, of_features),
+        (folds, of_features),
+        (probe, in_folds),
+        (folds, in_folds),
+    ]
+    precisions = []
+    for probabilities, neighbours in ways:
+        scores = score_labels(weigh(probabilities, neighbours), "labels").nan_to_num(-1)
+        first = scores.argsort(descending=True, stable=True)[: int(wrong.sum())]
+        precisions.append(float(wrong[first].double().mean()))
+    return precisions
+
+
+def print_solved() -> None:
+    """Print the mean precision over eight draws, and its standard error."""
+    print(
+        "| samples | embeddings | features | features, folds | held-out folds | both of folds |\n"
+        + "|---" * 6
+        + "|"
+    )
+    for name in ("many", "few", "mixed", "digits"):
+        values = np.array([precisions_of_solved(name, seed) for seed in range(8)])
+        errors = values.std(0, ddof=1) / np.sqrt(8)
+        shown = (f"{mean:.3f} ± {error:.3f}" for mean, error in zip(values.mean(0), errors, strict=True))
+        print(f"| {name} | {' | '.join(shown)} |", flush=True)
+
+
 def _spread(values: list[float], digits: int = 3) -> str:
     mean, spread = np.mean(values), np.std(values, ddof=1) if len(values) > 1 else None
     return f"{mean:.{digits}f}" + ("" if spread is None else f" ± {spread:.{digits}f}")
@@ -270,8 +344,12 @@ if __name__ == "__main__":
     )
     parser.add_argument("--short", action="store_true", help="pixels of Fashion-MNIST, one seed")
     parser.add_argument("--table", action="store_true", help="only write the tables")
+    parser.add_argument("--solved", action="store_true", help="suspects of a ridge head")
     chosen = parser.parse_args()
     torch.set_num_threads(1)
-    if not chosen.table:
-        run(chosen.short)
-    write(tables(), "suspects", "full")
+    if chosen.solved:
+        print_solved()
+    else:
+        if not chosen.table:
+            run(chosen.short)
+        write(tables(), "suspects", "full")

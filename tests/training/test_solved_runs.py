@@ -11,6 +11,7 @@ from torch.nn.functional import normalize
 
 import labeltree as lt
 from labeltree.errors import DataError, RunError
+from labeltree.index import open_table
 from labeltree.inference.load_run import load_run
 from labeltree.inference.run_embeddings import run_tables
 from labeltree.ridge import fit_tree_ridge
@@ -260,3 +261,35 @@ def test_without_validation_labels_the_folds_calibrate_and_it_is_said(
     path = train_for_space(data, tmp_path / "run", "--adapter=4")
     assert "no validation sample has a class, so the posterior space is calibrated by folds" in caplog.text
     assert load_run(path).folder.ridge.is_file()
+
+
+def test_folds_judge_every_sample_unless_the_data_have_a_test_split(run: Path, tmp_path: Path) -> None:
+    result = lt.evaluate(run, protocols=["folds"], resamples=0).result
+    folds = result.main.protocols["folds"]
+    assert folds.counts == {"samples": 160, "groups": 80, "folds": 5, "repeats": 3}
+    assert ("folds", "top1") in result.outcomes[result.name].elsewhere["folds"].values  # what `compare` reads
+    assert "Folds: every sample judged by a head that has not seen its group" in (
+        run / "report.html"
+    ).read_text("utf-8")
+    split = np.where(np.arange(160) % 4 < 1, "test", "train")
+    data = write(tmp_path / "split.npz", np.arange(160) // 4 % 4, split=split)
+    path = solve(data, tmp_path / "run", "--tree-ridge.penalty=2", "--tree-ridge.folds=4")
+    result = lt.evaluate(path, protocols=["folds"], resamples=0, options={"folds": {"repeats": 1}}).result
+    folds = result.main.protocols["folds"]
+    assert folds.counts == {"samples": 120, "folds": 4, "repeats": 1}
+    assert result.settings.options["folds"]["penalty"] == 2
+    assert not any("were chosen by the same folds" in note for note in folds.notes)
+
+
+def test_suspects_are_sought_among_features_that_know_no_label(tmp_path: Path) -> None:
+    truth = np.arange(120) // 15 % 4
+    wrong = np.isin(np.arange(120), np.random.default_rng(0).permutation(120)[:6])
+    labels = PATHS[np.where(wrong, (truth + 2) % 4, truth)]
+    path = solve(write(tmp_path / "wrong.npz", truth, labels=labels), tmp_path / "run")
+    scores = lt.suspects(path).scores.nan_to_num(-1)
+    assert wrong[scores.argsort(descending=True)[:6].numpy()].sum() >= 4  # as many as were planted: 6
+    table = open_table(path)
+    changed = replace(table, embeddings=torch.randn_like(table.embeddings))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("labeltree.index.open_table", lambda *args, **kwargs: changed)
+        assert torch.equal(lt.suspects(path).scores.nan_to_num(-1), scores)

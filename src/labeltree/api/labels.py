@@ -36,6 +36,8 @@ def suspects(options: SuspectsOptions) -> Suspects:
             run or an index.
     """
     from labeltree.curation.suspects import check_free, find_suspects, write_suspects
+    from labeltree.decisions.classifiers import features_as_embeddings
+    from labeltree.runs import RunFolder
 
     if options.out is not None:
         check_free(options.out)  # before samples are embedded
@@ -43,6 +45,8 @@ def suspects(options: SuspectsOptions) -> Suspects:
         raise options.refusal(f"`embeddings`: there is no file '{options.embeddings}'")
     what = options.embeddings or options.what or ""
     table = _open_samples(what, options, progress=options.progress, verify=options.verify)
+    if RunFolder(as_place(what)).ridge.is_file():  # embeddings are solved from the labels, wrong ones, too
+        table = features_as_embeddings(table)
     suspected = find_suspects(
         table.vectors,
         table.embeddings,

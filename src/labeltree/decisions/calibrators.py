@@ -288,9 +288,10 @@ def _vector(z: Tensor, nodes: Tensor, classes: ClassNodes, quick: bool) -> Calib
 
     def loss(parameters: np.ndarray[tuple[int], np.dtype[np.float64]]) -> tuple[float, Any]:
         given = torch.from_numpy(parameters.reshape(2, count).copy()).requires_grad_()
-        change = given * unit
-        fit = _mean_label_loss(z * (1 + change[0]) + change[1], nodes, classes)
-        value = fit + _PRIOR * change.square().sum() / (2 * len(nodes))
+        with torch.enable_grad():  # where nothing else needs gradients, as in an evaluation
+            change = given * unit
+            fit = _mean_label_loss(z * (1 + change[0]) + change[1], nodes, classes)
+            value = fit + _PRIOR * change.square().sum() / (2 * len(nodes))
         (gradient,) = torch.autograd.grad(value, given)
         return float(value.detach()), gradient.numpy().ravel()
 

@@ -20,7 +20,7 @@ from labeltree.data import Source
 from labeltree.data.corrections import COLUMNS, CONTENT, Corrections
 from labeltree.data.data_summary import summarize
 from labeltree.errors import DataError, RunError, typed
-from labeltree.inference.load_run import TrainedRun
+from labeltree.inference.load_run import TrainedRun, seen_by_start
 from labeltree.models import VectorEncoder
 from labeltree.progress import Progress
 from labeltree.ridge.fitting import fit_tree_ridge
@@ -30,7 +30,6 @@ from labeltree.ridge.tree_ridge import TreeRidge
 from labeltree.runs import EmbeddingTable, RunFolder, SampleRecord
 from labeltree.safe_files import Reader, read_json, read_text
 from labeltree.taxonomy.naming import some
-from labeltree.training.carried_weights import start_run
 from labeltree.training.experiment import standardise
 from labeltree.training.features.frozen import encode_rows
 from labeltree.training.input_batches import open_inputs
@@ -214,18 +213,16 @@ def check_can_forget(run: TrainedRun, chosen: Chosen) -> None:
 
 def _check_start(run: TrainedRun, chosen: Chosen, anew: str) -> None:
     """Raise a `RunError` if the weights that a run started from have seen the samples, or may have."""
-    start = None if run.recipe.weights is None else start_run(run.recipe)
-    if start is None or not start.samples.is_file():
+    digests, start = chosen.record.digests, run.recipe.weights
+    shared = seen_by_start(run.recipe, None if digests is None else np.asarray(digests)[chosen.gone])
+    if shared is None:
         raise RunError(
-            f"the encoder of '{run.folder.path}' is that of '{run.recipe.weights}', and nothing there says "
+            f"the encoder of '{run.folder.path}' is that of '{start}', and nothing there says "
             "which samples it was trained on, so that they may be in its weights, too"
         )
-    theirs = np.asarray(start.load_samples().digests)[np.asarray(start.load_samples().split) != "test"]
-    known = {row.tobytes() for row in theirs}
-    shared = sum(row.tobytes() in known for row in np.asarray(chosen.record.digests)[chosen.gone])
     if shared:
         raise RunError(
-            f"the encoder of '{run.folder.path}' was trained by the run in '{start.path}' (weights), on "
+            f"the encoder of '{run.folder.path}' was trained by the run in '{start}' (weights), on "
             f"{shared} of these samples, and they cannot be taken out of its weights; train an encoder "
             f"without them first: {anew}"
         )

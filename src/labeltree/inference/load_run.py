@@ -9,6 +9,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -22,12 +23,13 @@ from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.check_nodes import trust_labels
 from labeltree.taxonomy.versions.between_versions import VersionChange
 from labeltree.training.absent_objective import AbsentEntry, absent_objectives, where_to_find
+from labeltree.training.carried_weights import start_run
 from labeltree.training.network import Network, build_network, usual_device
 from labeltree.training.objective import Objective
 from labeltree.training.recipe import Recipe
 from labeltree.training.registry import ObjectiveEntry, get_objective
 
-__all__ = ["TrainedRun", "file_digest", "keep_description", "load_run", "own_samples"]
+__all__ = ["TrainedRun", "file_digest", "keep_description", "load_run", "own_samples", "seen_by_start"]
 
 
 @dataclass(frozen=True)
@@ -391,3 +393,22 @@ def file_digest(file: Path) -> str:
     """The SHA-256 of a file."""
     with file.open("rb") as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+def seen_by_start(recipe: Recipe, digests: np.ndarray[Any, Any] | None) -> int | None:
+    """How many samples the run has trained on whose weights a run started from; None if that is not known.
+
+    Args:
+        recipe: Of the run; 0 if it did not start from weights of a file or a run.
+        digests: `(n, 16)` of the contents of the samples.
+    """
+    if recipe.weights is None:
+        return 0
+    start = start_run(recipe)
+    if start is None or not start.samples.is_file() or digests is None:
+        return None
+    record = start.load_samples()
+    if record.digests is None:
+        return None
+    known = {row.tobytes() for row in np.asarray(record.digests)[np.asarray(record.split) != "test"]}
+    return sum(row.tobytes() in known for row in np.asarray(digests))

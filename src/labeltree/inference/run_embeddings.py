@@ -19,7 +19,7 @@ from labeltree.data.source import CALIB
 from labeltree.data.stratified import stratified_subsample
 from labeltree.decisions.classifiers import features_as_embeddings
 from labeltree.errors import DataError, WriteError
-from labeltree.inference.load_run import TrainedRun, load_run
+from labeltree.inference.load_run import TrainedRun, load_run, seen_by_start
 from labeltree.models import encoder_modality
 from labeltree.models.encoder import Modality
 from labeltree.models.hub import only_cached
@@ -203,7 +203,16 @@ def run_tables(
             tables[name] = _kept_table(name, run, progress, verify=verify)
         except _StartIsGone as gone:
             warnings.warn(f"left out: the encoder before training; {gone}", stacklevel=2)
+    if "trained" in tables:
+        tables["trained"] = replace(tables["trained"], learned_features=_has_learned_features(run))
     return run, tables
+
+
+def _has_learned_features(run: TrainedRun) -> bool:
+    """Whether the encoder is known to have learned from labels of the run's own samples."""
+    if run.recipe.trainable != "head" or run.recipe.adapter is not None:
+        return True
+    return run.recipe.weights is not None and bool(seen_by_start(run.recipe, run.source.sample_digests()))
 
 
 def _starts_with_pictures(run: TrainedRun) -> bool:

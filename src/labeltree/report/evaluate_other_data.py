@@ -24,6 +24,7 @@ from labeltree.inference.run_embeddings import OwnSamples, embed_source
 from labeltree.inference.training_samples import joined, training_samples
 from labeltree.options.evaluation import EvaluateOptions
 from labeltree.progress import Progress
+from labeltree.report.evaluate_run import with_ridge_options
 from labeltree.report.evaluation_case import Evaluated, EvaluationCase, data_notes, evaluate_case
 from labeltree.report.pages.first_screen import promise_sentence
 from labeltree.runs import EmbeddingTable, RunFolder
@@ -57,7 +58,7 @@ def evaluate_on_data(options: EvaluateOptions) -> Evaluated:
 
 
 def _open_case(run: TrainedRun, source: Source, options: EvaluateOptions) -> EvaluationCase:
-    settings, data = options.settings, Path(str(options.data))
+    settings, data = with_ridge_options(options.settings, run, ["test"]), Path(str(options.data))
     classifiers = run_classifiers(run, options.classifier)
     known = _known_samples(run, options.place, options.progress)
     theirs = embed_source(run.network, source, answers=True, keep=False, progress=options.progress)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
 from labeltree.data import Source
 from labeltree.data.correction_rounds import CorrectionFiles
+from labeltree.data.source import UNSEEN
 from labeltree.decisions.choose_classifier import ChosenClassifier
 from labeltree.decisions.classifiers import Classifiers, classifiers_of_features
 from labeltree.errors import DataError, RunError
@@ -31,7 +33,7 @@ from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.taxonomy import load_taxonomy
 from labeltree.taxonomy.versions.between_versions import check_version
 
-__all__ = ["evaluate_run"]
+__all__ = ["evaluate_run", "with_ridge_options"]
 
 
 def evaluate_run(options: EvaluateOptions) -> Evaluated:
@@ -107,6 +109,7 @@ def _open_case(folder: RunFolder, options: EvaluateOptions, other: OtherTaxonomy
     if options.corrections is not None:
         corrections = correct_run(folder, options.corrections, run.source)
     settings = replace(options.settings, classifier=classifiers[name].chosen.asked)
+    settings = with_ridge_options(settings, run, _splits_for_folds(folder, run))
     given: dict[str, Classifiers | ChosenClassifier]
     given = {key: known.chosen for key, known in classifiers.items()}
     # on another taxonomy, or with other settings of the probe, all learn anew: only the choice is kept
@@ -140,6 +143,31 @@ def _open_case(folder: RunFolder, options: EvaluateOptions, other: OtherTaxonomy
             "trained": folder.read_versions(),
         },
     )
+
+
+def with_ridge_options(
+    settings: EvaluationSettings, run: TrainedRun, splits: Sequence[str]
+) -> EvaluationSettings:
+    """Let the protocol `folds`, if it is asked for, judge these splits with the settings of the run's head.
+
+    Options that were given stay.
+    """
+    if not {"folds", "all"} & set(settings.protocols):
+        return settings
+    usual: dict[str, Any] = {"splits": tuple(splits)}
+    if (solver := run.network.objective.solver) is not None:
+        usual |= {**solver.space, "penalty": solver.penalty or 0.0, "folds": solver.folds}
+    given = settings.options.get("folds", {})
+    return replace(settings, options={**settings.options, "folds": {**usual, **given}})
+
+
+def _splits_for_folds(folder: RunFolder, run: TrainedRun) -> list[str]:
+    """The splits that folds judge: all, unless the data came with a test split; see `FoldsOptions`."""
+    record = folder.load_samples() if folder.samples.is_file() else None
+    given = None if record is None else record.given_split
+    if given is None or bool((np.asarray(given) == "test").any()):
+        return []
+    return sorted(set(np.asarray(run.source.split).tolist()) - {UNSEEN, ""})
 
 
 def _load_beside(

@@ -139,9 +139,12 @@ class TreeRidge:
             vectors: `(n, d)`.
             tree: How much the tree counts, 0 to 1; None = as chosen. Nothing is solved anew.
         """
+        return self._linear(self.outputs(vectors), tree)
+
+    def _linear(self, outputs: Tensor, tree: float | None) -> Tensor:
         share = self.tree if tree is None else tree
         points = class_points(self.classes, self.taxonomy, self.similarity, share)
-        embeddings: Tensor = self.outputs(vectors) @ (points - points.mean(0))
+        embeddings: Tensor = outputs @ (points - points.mean(0))
         return embeddings
 
     def posterior_embeddings(
@@ -160,12 +163,38 @@ class TreeRidge:
         Returns:
             `(n, c)`, or `(n, 2c + d)` with `instance` above 0.
         """
+        return self.place(
+            self.outputs(vectors), self.probabilities(vectors), vectors, tree=tree, instance=instance
+        )
+
+    def place(
+        self,
+        outputs: Tensor,
+        probabilities: Tensor,
+        vectors: Tensor,
+        *,
+        tree: float | None = None,
+        instance: float | None = None,
+    ) -> Tensor:
+        """The posterior space of what heads with these settings say, such as those without a fold.
+
+        Args:
+            outputs: `(n, c)`, see `outputs`.
+            probabilities: `(n, c)`.
+            vectors: `(n, d)` of the same samples.
+            tree: As in `embed`.
+            instance: As in `posterior_embeddings`.
+
+        Returns:
+            As `posterior_embeddings`. What different heads say lies in different spaces: search in each
+            alone.
+        """
         weight = self.instance if instance is None else instance
         beside = None
         if weight:
-            beside = torch.cat([unit_vectors(self.embed(vectors, tree=tree)), unit_vectors(vectors)], 1)
+            beside = torch.cat([unit_vectors(self._linear(outputs, tree)), unit_vectors(vectors)], 1)
         return posterior_embeddings(
-            self.probabilities(vectors),
+            probabilities,
             self.classes,
             self.taxonomy,
             similarity=self.similarity,

@@ -32,6 +32,7 @@ from labeltree.taxonomy import AnyTaxonomy, Taxonomy
 __all__ = ["EmbeddingTable"]
 
 _OF_ONE = ("image_embeddings", "text_embeddings")
+_OF_ASPECTS = ("aspects", "aspect_predictions")
 _TENSORS = (
     *_OF_ONE,
     "features",
@@ -91,6 +92,7 @@ class EmbeddingTable:
             `labeltree.data.corrections.sample_contents`; None if unknown.
         taxonomy: Taxonomy of `nodes` of a table that `open_table` has opened; it is not saved with it.
         encoder_digest: Fingerprint of the weights that made the embeddings; empty if unknown.
+        learned_features: Whether the encoder has learned from labels of these samples; it is not saved.
     """
 
     embeddings: Tensor
@@ -116,6 +118,7 @@ class EmbeddingTable:
     contents: np.ndarray[Any, Any] | None = None
     taxonomy: AnyTaxonomy | None = None
     encoder_digest: str = ""
+    learned_features: bool = False
 
     def __post_init__(self) -> None:
         if self.embeddings.ndim != 2 or not self.embeddings.is_floating_point():
@@ -411,10 +414,8 @@ class EmbeddingTable:
             raise no_labels(path, given, taxonomy)
         _check_rows(path, raw)
         text = {k: as_texts(path, k, raw[k]) for k in _TEXTS if k in raw}
-        aspects = {
-            k: as_integers(path, k, raw[k], columns=True)
-            for k in ("aspects", "aspect_predictions")
-            if k in raw
+        further: dict[str, Any] = {
+            k: as_integers(path, k, raw[k], columns=True) for k in _OF_ASPECTS if k in raw
         }
         attributes = {
             name: as_texts(path, name, column)
@@ -422,6 +423,7 @@ class EmbeddingTable:
             if name not in _KNOWN and name + "s" not in _KNOWN and _one_a_row(column, raw["embeddings"])
         }
         names, taxonomies = aspects_from_text(path, str(raw.get("aspect_taxonomies", "[]")))
+        further |= {name: as_floats(path, name, raw[name]) for name in _OF_ONE if name in raw}
         embeddings = as_floats(path, "embeddings", raw["embeddings"])
         features = as_floats(path, "features", raw["features"]) if "features" in raw else None
         if features is not None and torch.equal(features, embeddings):  # as raw pixels, held once
@@ -443,12 +445,11 @@ class EmbeddingTable:
             geometry=str(raw.get("geometry", "sphere")),
             curvature=_curvature(path, raw.get("curvature", -1.0)),
             predictions=read_answers(path, raw, taxonomy),
-            **{name: as_floats(path, name, raw[name]) for name in _OF_ONE if name in raw},
             aspect_taxonomies=taxonomies,
             aspect_names=names,
             attributes=attributes,
             encoder_digest=str(raw.get("encoder_digest", "")),
-            **aspects,
+            **further,
             label_sets=as_integers(path, "label_sets", raw["label_sets"], columns=True)
             if "label_sets" in raw
             else None,

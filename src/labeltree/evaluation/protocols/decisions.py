@@ -40,10 +40,10 @@ from labeltree.evaluation.statistics import Statistic
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.label_sets import shared_depth
 
-__all__ = ["DecisionOptions", "decisions"]
+__all__ = ["ASKED", "CURVES", "DecisionOptions", "answer_worth", "curve_columns", "decisions"]
 
-_ASKED = (0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98, 0.99)
-_CURVES = ("coverage", "depth", "information")
+ASKED: tuple[float, ...] = (0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98, 0.99)
+CURVES = ("coverage", "depth", "information")
 
 
 @dataclass(frozen=True)
@@ -114,8 +114,8 @@ def decisions(inputs: Inputs, options: DecisionOptions) -> ProtocolResult:
     told, sentences = _promises(inputs, rule, scores[judged], judged_rows, options)
     columns = [*told, *_costs(inputs, rule, scores[judged], judged_rows)]
     result = inputs.summarise(columns, "Decisions: answers as fine as is sure", by_frequency=False)
-    asked = sorted({*_ASKED, *options.coverages})
-    result.axes.update({f"{name}_by_coverage": asked for name in _CURVES})
+    asked = sorted({*ASKED, *options.coverages})
+    result.axes.update({f"{name}_by_coverage": asked for name in CURVES})
     _add_calibration(result, rule, tree, scores, inputs.nodes, tested, options.bins)
     result.counts.update(rule.counts | {"test samples answered": int(judged.sum())})
     if table.groups is not None:
@@ -160,29 +160,29 @@ def _promises(
     truth, notes = inputs.nodes[rows], []
     shared = shared_depth(rule.classes.nodes, inputs.judging.tree)
     columns: list[Column] = []
-    for at, coverage in enumerate(sorted({*_ASKED, *options.coverages})):
+    for at, coverage in enumerate(sorted({*ASKED, *options.coverages})):
         try:
             answers = rule.answer(scores, Promise(coverage, counted=options.counted), top=1).nodes
         except DataError:
             nothing = torch.full((len(rows),), torch.nan)
-            columns += _point_columns({name: Column(name, nothing, rows) for name in _CURVES}, at)
+            columns += curve_columns({name: Column(name, nothing, rows) for name in CURVES}, at)
             if coverage in options.coverages:
                 notes.append(f"There are too few calibration samples to promise a coverage of {coverage:g}.")
             continue
-        worth = _worth(answers, truth, rows, inputs.judging.tree)
-        columns += _point_columns(worth, at)
+        worth = answer_worth(answers, truth, rows, inputs.judging.tree)
+        columns += curve_columns(worth, at)
         if coverage in options.coverages:
             columns += [replace(column, name=f"{name}_at_{coverage:g}") for name, column in worth.items()]
             columns += _promise_columns(inputs, answers, rows, shared, f"{coverage:g}")
     return columns, notes
 
 
-def _point_columns(worth: Mapping[str, Column], at: int) -> list[Column]:
+def curve_columns(worth: Mapping[str, Column], at: int) -> list[Column]:
     """The columns of one point of each curve."""
-    return [worth[name].alone(f"{name}_by_coverage", kind="curves", at=at) for name in _CURVES]
+    return [worth[name].alone(f"{name}_by_coverage", kind="curves", at=at) for name in CURVES]
 
 
-def _worth(answers: Tensor, truth: Tensor, rows: Tensor, tree: Taxonomy) -> dict[str, Column]:
+def answer_worth(answers: Tensor, truth: Tensor, rows: Tensor, tree: Taxonomy) -> dict[str, Column]:
     """The per-sample values of the scores in `labeltree.decisions.answers.answer_scores`."""
     holds = holds_truth(answers, truth, tree).double()
     columns = (

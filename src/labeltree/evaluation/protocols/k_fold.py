@@ -27,7 +27,17 @@ from labeltree.evaluation.statistics.jackknife import block_counts
 from labeltree.evaluation.subsampling import table_folds
 from labeltree.metrics.functional import node_auroc
 
-__all__ = ["KFoldOptions", "k_fold"]
+__all__ = ["OF_THE_FOLDS", "UNLEARNED", "KFoldOptions", "count_unlearned", "k_fold"]
+
+OF_THE_FOLDS = (
+    "The intervals resample the samples of all folds and leave the {} as they are. They do not cover what "
+    "other training samples would change: one cross-validation cannot estimate that without bias (Bengio & "
+    "Grandvalet 2004)."
+)
+UNLEARNED = (
+    "{} samples belong to classes that lie in one fold as a whole: no fold can learn what it is tested on "
+    "there, and they count as errors."
+)
 
 
 @dataclass(frozen=True)
@@ -81,22 +91,14 @@ def k_fold(inputs: Inputs, options: KFoldOptions) -> ProtocolResult:
         "smaller than over new samples.",
     ]
     if inputs.resampling is not None:
-        notes.append(
-            "The intervals resample the samples of all folds and leave the probes as they are. They do not "
-            "cover what other training samples would change: one cross-validation cannot estimate that "
-            "without bias (Bengio & Grandvalet 2004)."
-        )
+        notes.append(OF_THE_FOLDS.format("probes"))
     if whole:
         notes.append("The table does not say whether the encoder has seen these samples in training.")
     sizes = fold.bincount(minlength=options.folds)
     counts = {"samples": len(rows), "folds": options.folds}
     counts |= {"smallest fold": int(sizes.min()), "largest fold": int(sizes.max())}
-    unlearned = _unlearned(inputs, rows, fold)
-    if unlearned:
-        notes.append(
-            f"{unlearned} samples belong to classes that lie in one fold as a whole: no fold can learn what "
-            "it is tested on there, and they count as errors."
-        )
+    if unlearned := count_unlearned(inputs, rows, fold):
+        notes.append(UNLEARNED.format(unlearned))
     return ProtocolResult.joined("Linear probe by cross-validation", parts, counts=counts, notes=notes)
 
 
@@ -162,7 +164,7 @@ def _mean_and_sd(values: Sequence[float]) -> tuple[float, float]:
     return mean, statistics.stdev(known) if len(known) > 1 else math.nan
 
 
-def _unlearned(inputs: Inputs, rows: Tensor, fold: Tensor) -> int:
+def count_unlearned(inputs: Inputs, rows: Tensor, fold: Tensor) -> int:
     """Number of samples with a finest label whose class lies in a single fold."""
     labels = inputs.nodes[rows]
     size = inputs.judging.tree.num_nodes
