@@ -27,7 +27,7 @@ NAMES = ["simclr", "supcon", "himulcon", "hicone", "himulcone", "hiercon", "hwc"
 OTHERS = [
     *("ce", "supce", "supfine", "hxe", "soft-labels", "guided", "center", "label-embedding"),
     *("corr", "cls", "devise", "mlcl", "cpcc", "csl", "hierarchical-proxies", "haf"),
-    *("normalised-softmax", "tree-proxies", "haframe", "happier"),
+    *("normalised-softmax", "tree-proxies", "haframe", "hier-cos", "happier"),
     *("selfcon", "grafit", "coins", "maskcon", "nnclr", "ascl"),
 ]
 

@@ -38,6 +38,7 @@ _TENSORS = (
     "instances",
     "groups",
     "predictions",
+    "depth_predictions",
     "aspects",
     "aspect_predictions",
     "label_sets",
@@ -66,6 +67,9 @@ class EmbeddingTable:
         paths: `(n,)` array of str, path of each sample's image; None if unknown.
         predictions: `(n,)` int64 nodes predicted by the model, −1 where it made no prediction; None if the
             model has no classifier.
+        depth_predictions: `(n, l)` int64 nodes that a model predicts separately at each depth, coarse → fine,
+            the last being its `predictions`, −1 where it made none. None if these follow from `predictions`,
+            or there are none.
         geometry: `sphere`, `euclidean` or `poincare`.
         curvature: Curvature of the Poincaré ball, below 0; not used by the other geometries.
         aspects: `(n, A)` int64 further labels of the same samples, nodes of each column's own taxonomy, −1
@@ -102,6 +106,7 @@ class EmbeddingTable:
     geometry: str = "sphere"
     curvature: float = -1.0
     predictions: Tensor | None = None
+    depth_predictions: Tensor | None = None
     aspects: Tensor | None = None
     aspect_taxonomies: tuple[Taxonomy, ...] = ()
     aspect_names: tuple[str, ...] = ()
@@ -141,8 +146,12 @@ class EmbeddingTable:
                     f"{name} must have the shape of embeddings, {tuple(self.embeddings.shape)}; it has "
                     f"{tuple(column.shape)}"
                 )
-        if self.label_sets is not None and self.label_sets.ndim != 2:
-            raise DataError(f"label_sets must be integers, (n, k), got {_describe(self.label_sets)}")
+        for name in ("label_sets", "depth_predictions"):
+            column = getattr(self, name)
+            if column is not None and column.ndim != 2:
+                raise DataError(f"{name} must be integers, (n, k), got {_describe(column)}")
+        if self.predictions is None:  # those of each depth belong to them
+            object.__setattr__(self, "depth_predictions", None)
         self._check_aspects(n)
         sums_up = bool(self.embeddings.sum().isfinite())  # far faster than to look at each number
         if not sums_up and not bool(torch.isfinite(self.embeddings).all()):
@@ -297,6 +306,7 @@ class EmbeddingTable:
             self,
             nodes=self.aspects[:, number],
             predictions=None if answers is None else answers[:, number],
+            depth_predictions=None,
             aspects=None,
             aspect_taxonomies=(),
             aspect_names=(),
@@ -363,7 +373,7 @@ class EmbeddingTable:
         Required are `embeddings` (n, d) and either `nodes` (int64 node ids of the taxonomy) or `labels`
         (names or `a/b/c` paths, empty = missing; needs `taxonomy`). Optional: `split`, `features`,
         `instances`, `groups` (numbers or names), `paths`, `predictions` (nodes or labels predicted by
-        the model), `geometry`, `curvature`; `label_sets` (n, k); any other column of one text or number
+        the model), `depth_predictions` (n, l), `geometry`, `curvature`; `label_sets` (n, k); any other column of one text or number
         a row becomes one of the `attributes`; `aspects` (n, A) and `aspect_predictions` (n, A), which
         need the `aspect_taxonomies` that `save` writes. The singular of each name is accepted too.
 
@@ -449,9 +459,11 @@ class EmbeddingTable:
             attributes=attributes,
             encoder_digest=str(raw.get("encoder_digest", "")),
             **aspects,
-            label_sets=as_integers(path, "label_sets", raw["label_sets"], columns=True)
-            if "label_sets" in raw
-            else None,
+            **{
+                name: as_integers(path, name, raw[name], columns=True)
+                for name in ("label_sets", "depth_predictions")
+                if name in raw
+            },
         )
 
 
@@ -485,6 +497,7 @@ def _require_names(path: Path, raw: dict[str, Any]) -> None:
     """Leave numbers of nodes aside where there are names, or raise a `DataError`."""
     if "labels" in raw:
         raw.pop("nodes", None)
+    raw.pop("depth_predictions", None)
     numbers = [
         name
         for name in ("nodes", "predictions")
