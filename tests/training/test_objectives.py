@@ -193,6 +193,7 @@ def test_every_objective_trains_on_a_nested_folder(
     assert torch.isfinite(table.embeddings).all()
     answers = experiment.network.objective.predict(table.features[:2]) is not None
     assert (table.predictions is not None) == answers
+    assert (table.depth_predictions is not None) == (name == "hier-cos")
     if answers:
         assert set(table.predictions.tolist()) <= set(range(experiment.source.taxonomy.num_nodes))
 

@@ -373,9 +373,10 @@ class EmbeddingTable:
         Required are `embeddings` (n, d) and either `nodes` (int64 node ids of the taxonomy) or `labels`
         (names or `a/b/c` paths, empty = missing; needs `taxonomy`). Optional: `split`, `features`,
         `instances`, `groups` (numbers or names), `paths`, `predictions` (nodes or labels predicted by
-        the model), `depth_predictions` (n, l), `geometry`, `curvature`; `label_sets` (n, k); any other column of one text or number
-        a row becomes one of the `attributes`; `aspects` (n, A) and `aspect_predictions` (n, A), which
-        need the `aspect_taxonomies` that `save` writes. The singular of each name is accepted too.
+        the model), `depth_predictions` (n, l), `geometry`, `curvature`; `label_sets` (n, k); any other
+        column of one text or number a row becomes one of the `attributes`; `aspects` (n, A) and
+        `aspect_predictions` (n, A), which need the `aspect_taxonomies` that `save` writes. The singular of
+        each name is accepted too.
 
         Args:
             path: An `.npz` file, a `.parquet` file whose embedding columns are lists of numbers, or the
