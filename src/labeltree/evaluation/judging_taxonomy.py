@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -139,5 +140,7 @@ def carry_over(
 
 def _replace_nodes(table: EmbeddingTable, places: Tensor) -> EmbeddingTable:
     columns = {name: getattr(table, name) for name in ("label_sets", "predictions", "depth_predictions")}
-    moved = {name: moved_nodes(nodes, places) for name, nodes in columns.items() if nodes is not None}
+    moved: dict[str, Any] = {
+        name: moved_nodes(nodes, places) for name, nodes in columns.items() if nodes is not None
+    }
     return replace(table, nodes=moved_nodes(table.nodes, places), **moved)

@@ -386,6 +386,11 @@ class Objective(nn.Module):
         return any(term.asks & {"keys", "queue"} for term in self._terms)
 
     @property
+    def reads_names(self) -> bool:
+        """Whether texts are the names of nodes, and not the samples' own; see `labeltree.losses.batch`."""
+        return any(getattr(term.loss, "reads_names", False) for term in self._terms)
+
+    @property
     def is_solved(self) -> bool:
         """Whether nothing is trained by steps."""
         return self._terms[0].entry.solved

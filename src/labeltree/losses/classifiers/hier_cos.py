@@ -125,7 +125,8 @@ class HierCOSLoss(ClassifierLoss):
         logs = size - size.masked_fill(below, -torch.inf).logsumexp(1, keepdim=True)
         q = self.shares.to(size.dtype)[self.depths[nodes]]
         path = (self.ancestors[nodes, 1:] - 1).clamp(min=0)
-        return (torch.special.xlogy(q, q) - q * logs.gather(1, path)).sum(1)
+        terms: Tensor = torch.special.xlogy(q, q) - q * logs.gather(1, path)
+        return terms.sum(1)
 
     def _of_depth(self, size: Tensor, nodes: Tensor, depth: int) -> Tensor:
         """A + B of a depth."""
