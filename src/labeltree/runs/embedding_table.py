@@ -342,22 +342,9 @@ class EmbeddingTable:
             if path.suffix == ".npz":
                 np.savez(temporary, **note, **columns)
             elif path.suffix == ".parquet":
-                self._save_parquet(temporary, columns, {key: str(value) for key, value in note.items()})
+                _save_parquet(temporary, columns, {key: str(value) for key, value in note.items()})
             else:
                 raise DataError(f"cannot write embeddings to '{path}': use .npz or .parquet")
-
-    def _save_parquet(self, path: Path, columns: dict[str, Any], note: dict[str, str]) -> None:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        arrays = {}
-        for name, column in columns.items():
-            if column.ndim == 2:
-                arrays[name] = pa.FixedSizeListArray.from_arrays(pa.array(column.ravel()), column.shape[1])
-            else:
-                arrays[name] = pa.array(column)
-        table = pa.table(arrays)
-        pq.write_table(table.replace_schema_metadata(note), path)
 
     @classmethod
     def load(
@@ -422,9 +409,9 @@ class EmbeddingTable:
             raise no_labels(path, given, taxonomy)
         _check_rows(path, raw)
         text = {k: as_texts(path, k, raw[k]) for k in _TEXTS if k in raw}
-        aspects = {
+        integers = {
             k: as_integers(path, k, raw[k], columns=True)
-            for k in ("aspects", "aspect_predictions")
+            for k in ("aspects", "aspect_predictions", "label_sets", "depth_predictions")
             if k in raw
         }
         attributes = {
@@ -459,13 +446,22 @@ class EmbeddingTable:
             aspect_names=names,
             attributes=attributes,
             encoder_digest=str(raw.get("encoder_digest", "")),
-            **aspects,
-            **{
-                name: as_integers(path, name, raw[name], columns=True)
-                for name in ("label_sets", "depth_predictions")
-                if name in raw
-            },
+            **integers,
         )
+
+
+def _save_parquet(path: Path, columns: dict[str, Any], note: dict[str, str]) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    arrays = {}
+    for name, column in columns.items():
+        if column.ndim == 2:
+            arrays[name] = pa.FixedSizeListArray.from_arrays(pa.array(column.ravel()), column.shape[1])
+        else:
+            arrays[name] = pa.array(column)
+    table = pa.table(arrays)
+    pq.write_table(table.replace_schema_metadata(note), path)
 
 
 def _lie_above(codes: np.ndarray[Any, Any], groups: np.ndarray[Any, Any]) -> bool:

@@ -114,7 +114,7 @@ class HierCOSLoss(ClassifierLoss):
             size = x.abs()
             loss = self.mean(self._divergence(size, nodes), nodes)
             for depth in range(1, self.max_depth + 1) if self.alpha else ():
-                loss = loss + self.alpha * self._of_depth(size, nodes, depth)
+                loss = loss + self.alpha * self._depth_term(size, nodes, depth)
         return propagate_nan(loss, embeddings)
 
     def _divergence(self, size: Tensor, nodes: Tensor) -> Tensor:
@@ -128,7 +128,7 @@ class HierCOSLoss(ClassifierLoss):
         terms: Tensor = torch.special.xlogy(q, q) - q * logs.gather(1, path)
         return terms.sum(1)
 
-    def _of_depth(self, size: Tensor, nodes: Tensor, depth: int) -> Tensor:
+    def _depth_term(self, size: Tensor, nodes: Tensor, depth: int) -> Tensor:
         """A + B of a depth."""
         columns = getattr(self, f"columns_{depth}")
         here, own = size[:, columns], self.ancestors[nodes, depth]

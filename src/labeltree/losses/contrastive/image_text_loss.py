@@ -196,9 +196,9 @@ class ImageTextLoss(RelationLoss):
         ]
         if self.depths == "joint":
             return self._both_ways(sides[0], sides[1], table)
-        return self._by_depth(sides[0], sides[1], table)
+        return self._depthwise(sides[0], sides[1], table)
 
-    def _by_depth(self, images: UnionBatch, texts: UnionBatch, table: LossTable) -> Tensor:
+    def _depthwise(self, images: UnionBatch, texts: UnionBatch, table: LossTable) -> Tensor:
         """The mean over depths of the contrast with the texts of that depth."""
         nodes = texts.columns["nodes"]
         assert nodes is not None
