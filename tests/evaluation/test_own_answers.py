@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -49,6 +50,29 @@ def test_own_answers_are_scored_like_those_of_any_classifier(
     assert result.main.score("top1") == result.main.scores["features"]["top1"]
     assert not any("no answer of its own" in note for note in result.notes)
     assert EvaluationResult.from_dict(json.loads(json.dumps(result.to_dict()))) == result
+
+
+def test_contradictions_between_answers_of_each_depth_are_counted(
+    answered: EmbeddingTable, taxonomy: Taxonomy, tmp_path: Path
+) -> None:
+    assert answered.predictions is not None
+    leaves = taxonomy.leaves[torch.arange(len(answered)) % taxonomy.num_leaves]
+    paths = taxonomy.paths[leaves].clone()
+    astray = (torch.arange(len(answered)) % 3 == 0) & (taxonomy.depth[leaves] > 1)
+    tops = taxonomy.children(0)
+    other = torch.tensor([tops[(tops.index(int(node)) + 1) % len(tops)] for node in paths[:, 0]])
+    paths[:, 0] = torch.where(astray, other, paths[:, 0])
+    table = replace(answered, predictions=leaves, depth_predictions=paths)
+    table.save(tmp_path / "table.npz")
+    again = EmbeddingTable.load(tmp_path / "table.npz", taxonomy)
+    assert torch.equal(again.depth_predictions, paths)  # type: ignore[arg-type]
+    own = evaluate(again, taxonomy).main.scores["predictions"]
+    test = torch.from_numpy(answered.split == "test")
+    assert own["own_contradictions"] == pytest.approx(float(astray[test].double().mean()))
+    assert 0 < own["own_contradictions"] < 1
+    assert replace(table, predictions=None).depth_predictions is None
+    with pytest.raises(DataError, match="depth_predictions must be integers"):
+        replace(table, depth_predictions=leaves)
 
 
 def test_without_answers_nothing_is_added(table: EmbeddingTable, taxonomy: Taxonomy) -> None:

@@ -74,6 +74,7 @@ CALLS: dict[str, Callable[[], Callable[[Tensor], object]]] = {
     "happier": lambda: (lambda loss: lambda n: loss(Z, n))(losses.HAPPIERLoss(tree(), 4)),
     "tree proxies": lambda: (lambda loss: lambda n: loss(Z, n))(losses.TreeProxyLoss(tree(), 4)),
     "haframe": lambda: (lambda loss: lambda n: loss(Z, n))(losses.HAFrameLoss(tree(), 4)),
+    "hier-cos": lambda: (lambda loss: lambda n: loss(Z.repeat(1, 2)[:, :6], n))(losses.HierCOSLoss(tree())),
     "haf": lambda: (lambda loss: lambda n: loss(Z, n))(losses.HAFLoss(tree(), 4)),
     "cpcc": lambda: (lambda loss: lambda n: loss(Z, n))(losses.CPCCLoss(tree())),
     "ce": lambda: (lambda loss: lambda n: loss(Z, n))(losses.CrossEntropyLoss(tree())),

@@ -15,6 +15,7 @@ from labeltree.losses import (
     HAFLoss,
     HAFrameLoss,
     HierarchicalProxyLoss,
+    HierCOSLoss,
     HXELoss,
     LabelEmbeddingLoss,
     NormalisedSoftmaxLoss,
@@ -41,6 +42,7 @@ LOSSES = {
     "hierarchical proxies": lambda tree: HierarchicalProxyLoss(tree, WIDTH, [*range(1, tree.max_depth + 1)]),
     "normalised softmax": lambda tree: NormalisedSoftmaxLoss(tree, WIDTH, 0.3),
     "haframe": lambda tree: HAFrameLoss(tree, WIDTH),
+    "hier-cos": lambda tree: HierCOSLoss(tree),
     "cls": lambda tree: EmbeddingClassifierLoss(tree, WIDTH),
 }
 READS_LOGITS = (
@@ -64,7 +66,8 @@ def batch(name, tree, n=8, seed=0, *, leaves=False):
     generator = torch.Generator().manual_seed(seed)
     width = len(LOSSES[name](tree).classes)
     draw = {"logits": torch.randn(n, width, generator=generator, dtype=torch.float64)}
-    draw["vectors"] = torch.randn(n, WIDTH, generator=generator, dtype=torch.float64)
+    of_vectors = len(tree) - 1 if name == "hier-cos" else WIDTH
+    draw["vectors"] = torch.randn(n, of_vectors, generator=generator, dtype=torch.float64)
     nodes = torch.randint(-1, len(tree), (n,), generator=generator)
     if leaves:
         nodes = tree.leaves[torch.randint(len(tree.leaves), (n,), generator=generator)]
@@ -119,7 +122,7 @@ def test_a_tree_of_one_leaf_teaches_nothing_and_breaks_nothing(name, tree):
     inputs, nodes = batch(name, tree)
     value = make(name, tree)(*[x.requires_grad_() for x in inputs], nodes)
     value.backward()
-    if name not in ("center", "haf", "label embedding", "haframe"):  # they have more to learn
+    if name not in ("center", "haf", "label embedding", "haframe", "hier-cos"):  # they have more to learn
         assert value == 0
     assert value.isfinite()
     assert all(x.grad.isfinite().all() for x in inputs)

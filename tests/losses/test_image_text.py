@@ -57,6 +57,35 @@ def slow(rows: Rows, positives: str, relatives: float, similarity) -> Tensor:
     return total / 2
 
 
+def slow_by_depth(rows: Rows, similarity) -> Tensor:
+    images, texts, *labels = rows
+    image_nodes, text_nodes, image_ids, text_ids = (column.tolist() for column in labels)
+    losses = []
+    for depth in range(1, TREE.max_depth + 1):
+        named = [k for k, v in enumerate(text_nodes) if v >= 0 and len(line(TREE, v)) == depth + 1]
+        if not named:
+            continue
+        every = list(range(len(images)))
+        pairs = {(i, k): agree(TREE, image_nodes[i], text_nodes[k], depth) for i in every for k in named}
+        pairs |= {(i, k): True for i, k in pairs if image_ids[i] == text_ids[k]}
+        both = images.sum() * 0
+        for queries, keys, pair in (
+            (every, named, lambda i, k: (i, k)),
+            (named, every, lambda k, i: (i, k)),
+        ):
+            found = []
+            for i in queries:
+                own = [k for k in keys if pairs[pair(i, k)] is True]
+                others = [k for k in keys if pairs[pair(i, k)] is not None]
+                if own:
+                    s = {k: similarity(images[pair(i, k)[0]], texts[pair(i, k)[1]]) for k in others}
+                    lse = torch.logsumexp(torch.stack(list(s.values())), 0)
+                    found.append(sum(lse - s[k] for k in own) / len(own))
+            both = both + (sum(found) / len(found) if found else 0)
+        losses.append(both / 2)
+    return sum(losses) / len(losses) if losses else images.sum() * 0
+
+
 def cosine(u: Tensor, v: Tensor) -> Tensor:
     return (u @ v) / (u.norm() * v.norm()) / TAU
 
@@ -77,6 +106,39 @@ def test_value_and_gradient_are_those_of_the_definition(seed, positives, relativ
         value.backward()
         values += [value, *(leaf.grad for leaf in leaves)]
     torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_depths_apart_are_those_of_the_definition(seed):
+    rows = batch(seed, 12, 14)
+    loss = ImageTextLoss(TREE, TAU, depths="separate")
+    found, expected = [], []
+    for values, function in ((found, loss), (expected, lambda *r: slow_by_depth(r, cosine))):
+        leaves = [x.clone().requires_grad_() for x in rows[:2]]
+        value = function(*leaves, *rows[2:])
+        value.backward()
+        values += [value, *(leaf.grad for leaf in leaves)]
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+
+
+def test_names_of_other_depths_are_no_negatives_and_depths_weigh_alike():
+    tree = Taxonomy.from_paths([("a", "b"), ("a", "c"), ("d", "e")])
+    generator = torch.Generator().manual_seed(0)
+    images = torch.randn(3, 4, generator=generator, dtype=torch.float64)
+    names = torch.randn(len(tree) - 1, 4, generator=generator, dtype=torch.float64)
+    nodes, ids = torch.arange(1, len(tree)), -1 - torch.arange(1, len(tree))
+    at = {depth: tree.depth[nodes] == depth for depth in (1, 2)}
+    loss = ImageTextLoss(tree, TAU, depths="separate")
+    rows = (tree.leaves, torch.arange(3))
+
+    def value(chosen: Tensor) -> Tensor:
+        return loss(images, names[chosen], rows[0], nodes[chosen], rows[1], ids[chosen])
+
+    torch.testing.assert_close(value(at[1] | at[2]), (value(at[1]) + value(at[2])) / 2)
+    fine = names[at[2]]  # one name for each leaf: CLIP
+    clip = ImageTextLoss(tree, TAU, positives="instance", relatives=0)
+    torch.testing.assert_close(value(at[2]), clip(images, fine, rows[0], rows[0], rows[1], rows[1]))
+    assert value(torch.zeros(len(nodes), dtype=torch.bool)) == 0
 
 
 def test_in_the_poincare_ball():
@@ -145,6 +207,10 @@ def test_what_is_wrong_is_said():
         ImageTextLoss(TREE, positives="all")
     with pytest.raises(ValueError, match="reduction"):
         ImageTextLoss(TREE, reduction="none")
+    with pytest.raises(ValueError, match="depths"):
+        ImageTextLoss(TREE, depths="all")
+    with pytest.raises(ValueError, match="relatives plays no part with depths='separate'"):
+        ImageTextLoss(TREE, relatives=0, depths="separate")
     with pytest.raises(ValueError, match="one space"):
         ImageTextLoss(TREE)(images, texts[:, :2], *labels)
     images[0, 0] = torch.nan

@@ -27,6 +27,7 @@ from labeltree.losses import (
     HAPPIERLoss,
     HiConELoss,
     HierarchicalProxyLoss,
+    HierCOSLoss,
     HiMulConELoss,
     HiMulConLoss,
     HWCLoss,
@@ -108,6 +109,7 @@ BY_DIRECTION: dict[str, Callable[[], Loss]] = {
 }
 BY_LENGTH: dict[str, Callable[[], Loss]] = {
     "haframe": lambda: pairwise_two(HAFrameLoss(TREE, D)),
+    "hier-cos": lambda: lambda z: HierCOSLoss(TREE)(z.repeat(1, 2)[:, : len(TREE) - 1], NODES),
     "supcon in space": lambda: pairwise(SupConLoss(TREE, geometry=Euclidean())),
     "supcon in the ball": lambda: pairwise(SupConLoss(TREE, geometry=PoincareBall())),
     "lam in space": lambda: pairwise(LevelAwareMarginLoss(TREE, D, geometry=Euclidean())),
@@ -151,8 +153,9 @@ def seeded(make: type[torch.nn.Module], *given: object, **options: object) -> to
 PAIRLESS = {
     "ce", "ce, smooth", "centre", "corr", "cpcc", "cpcc in space", "cpcc in the ball", "csl",
     "embedding classifier", "embedding classifier, normalised", "guided", "guided in the ball",
-    "guided on the sphere", "guided, squared", "haf", "haframe", "happier", "hierarchical proxies", "hxe",
-    "label embedding", "label embedding, normalised", "normalised softmax", "soft", "tree proxies",
+    "guided on the sphere", "guided, squared", "haf", "haframe", "happier", "hier-cos",
+    "hierarchical proxies", "hxe", "label embedding", "label embedding, normalised", "normalised softmax",
+    "soft", "tree proxies",
 }  # fmt: skip
 """Losses that never ask how pairs are computed, so that one way is all."""
 

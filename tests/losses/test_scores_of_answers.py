@@ -28,19 +28,21 @@ def made(name: str, folder: Path) -> nn.Module:
         "label-embedding": lambda: losses.LabelEmbeddingLoss(TREE, 4),
         "normalised-softmax": lambda: losses.NormalisedSoftmaxLoss(TREE, 4),
         "haframe": lambda: losses.HAFrameLoss(TREE, 4),
+        "hier-cos": lambda: losses.HierCOSLoss(TREE),
         "tree-proxies": lambda: losses.TreeProxyLoss(TREE, 4),
         "mlcl": lambda: losses.MLCLLoss(TREE, feature_dim=4, ce=True, global_head=False),
     }[name]()
 
 
 NAMES = ["corr", "csl", "devise", "haf", "hierarchical-proxies", "label-embedding", "mlcl"]
-NAMES += ["normalised-softmax", "tree-proxies", "haframe", "happier"]
+NAMES += ["normalised-softmax", "tree-proxies", "haframe", "hier-cos", "happier"]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_largest_score_is_the_answer(name: str, tmp_path: Path) -> None:
     loss: Any = made(name, tmp_path).eval()
-    rows = torch.randn(40, 4, generator=torch.Generator().manual_seed(1))
+    width = len(TREE) - 1 if name == "hier-cos" else 4
+    rows = torch.randn(40, width, generator=torch.Generator().manual_seed(1))
     with torch.no_grad():
         scores: Tensor = loss.logits(rows)
         answers = loss.predict(rows)

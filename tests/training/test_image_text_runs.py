@@ -1,6 +1,7 @@
 """Runs on images and texts: from a table in which either may be missing to search both ways."""
 
 import csv
+import functools
 import json
 
 import numpy as np
@@ -13,7 +14,9 @@ from labeltree.cli.main import main
 from labeltree.errors import DataError
 from labeltree.inference.load_run import load_run
 from labeltree.inference.run_embeddings import embed_source, with_modality
+from labeltree.losses import ImageTextLoss
 from labeltree.runs import EmbeddingTable, RunFolder
+from labeltree.training import module
 from labeltree.training.fit import train
 from labeltree.training.reading import parser_of
 from labeltree.training.recipe import Recipe
@@ -122,6 +125,29 @@ def test_evaluation_searches_both_ways_by_depth(run, capsys):
     own = next(iter(metrics["methods"].values()))["protocols"]["image-text"]
     assert 0 <= own["scores"]["text_to_image.own@10"] <= 1
     assert len(own["by_depth"]["image_to_text.recall@1"]) == 2
+
+
+def test_names_of_every_depth_are_texts(table, tmp_path, monkeypatch):
+    read, given = [], []
+    forward, store = ImageTextLoss.forward, module.TokenStore
+
+    @functools.wraps(forward)
+    def watched(self, *rows, **named):
+        given.append(named)
+        return forward(self, *rows, **named)
+
+    monkeypatch.setattr(ImageTextLoss, "forward", watched)
+    monkeypatch.setattr(module, "TokenStore", lambda *texts: read.append(texts) or store(*texts))
+    settings = {"image-text": {"depths": "separate"}, "monitor": "map_at_r", "epochs": 1}
+    run = train(recipe_of(table, objective="image-text", **settings), tmp_path / "run", progress_bar=False)
+    tree = RunFolder(run.path).load_taxonomy()
+    assert [len(store(*texts)) for texts in read] == [len(tree)]
+    assert given
+    for batch in given:
+        images, names = batch["image_nodes"], batch["text_nodes"]
+        assert set(names.tolist()) == set(tree.ancestors[images, 1:].flatten().tolist()) - {-1}
+        assert not set(batch["text_instances"].tolist()) & set(batch["image_instances"].tolist())
+    main(["evaluate", str(run.path), "--protocols", "image-text"])
 
 
 def test_embed_writes_one_modality(run, table, tmp_path):

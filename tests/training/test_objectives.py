@@ -27,7 +27,7 @@ NAMES = ["simclr", "supcon", "himulcon", "hicone", "himulcone", "hiercon", "hwc"
 OTHERS = [
     *("ce", "supce", "supfine", "hxe", "soft-labels", "guided", "center", "label-embedding"),
     *("corr", "cls", "devise", "mlcl", "cpcc", "csl", "hierarchical-proxies", "haf"),
-    *("normalised-softmax", "tree-proxies", "haframe", "happier"),
+    *("normalised-softmax", "tree-proxies", "haframe", "hier-cos", "happier"),
     *("selfcon", "grafit", "coins", "maskcon", "nnclr", "ascl"),
 ]
 
@@ -193,6 +193,7 @@ def test_every_objective_trains_on_a_nested_folder(
     assert torch.isfinite(table.embeddings).all()
     answers = experiment.network.objective.predict(table.features[:2]) is not None
     assert (table.predictions is not None) == answers
+    assert (table.depth_predictions is not None) == (name == "hier-cos")
     if answers:
         assert set(table.predictions.tolist()) <= set(range(experiment.source.taxonomy.num_nodes))
 

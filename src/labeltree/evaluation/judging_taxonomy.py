@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -138,10 +139,8 @@ def carry_over(
 
 
 def _replace_nodes(table: EmbeddingTable, places: Tensor) -> EmbeddingTable:
-    answers, sets = table.predictions, table.label_sets
-    return replace(
-        table,
-        label_sets=None if sets is None else moved_nodes(sets, places),
-        nodes=moved_nodes(table.nodes, places),
-        predictions=None if answers is None else moved_nodes(answers, places),
-    )
+    columns = {name: getattr(table, name) for name in ("label_sets", "predictions", "depth_predictions")}
+    moved: dict[str, Any] = {
+        name: moved_nodes(nodes, places) for name, nodes in columns.items() if nodes is not None
+    }
+    return replace(table, nodes=moved_nodes(table.nodes, places), **moved)

@@ -106,7 +106,7 @@ def embed_source(
     device = network.device
     width = network.feature_dim if adapted else network.encoder.without_adapter.feature_dim
     features = torch.empty(len(source), width)
-    embeddings, answered, aspects = [], [], []
+    embeddings, answered, by_depth, aspects = [], [], [], []
     alone: dict[str, list[Tensor]] = {}
     with torch.inference_mode():
         for positions in torch.arange(len(source)).split(batch_size):  # type: ignore[no-untyped-call]
@@ -125,6 +125,9 @@ def embed_source(
             answer = objective.predict(some) if answers else None
             if answer is not None:
                 answered.append(network.from_training[answer.cpu()])
+            separate = objective.predict_depths(some) if answers else None
+            if separate is not None:
+                by_depth.append(network.from_training[separate.cpu()])
             by_aspect = objective.predict_aspects(some) if source.aspects is not None else None
             if by_aspect is not None:
                 aspects.append(by_aspect.cpu())
@@ -135,6 +138,7 @@ def embed_source(
         geometry=objective.geometry.name,
         curvature=network.recipe.curvature,
         predictions=torch.cat(answered) if answered else None,
+        depth_predictions=torch.cat(by_depth) if by_depth else None,
         aspect_predictions=torch.cat(aspects) if aspects else None,
         **{name: torch.cat(parts) for name, parts in alone.items()},
     )

@@ -7,6 +7,7 @@ from labeltree.losses.classifiers.cross_entropy import CrossEntropyLoss
 from labeltree.losses.classifiers.devise import DeViSELoss
 from labeltree.losses.classifiers.haf import HAFLoss
 from labeltree.losses.classifiers.haframe import HAFrameLoss, frame_similarities
+from labeltree.losses.classifiers.hier_cos import HierCOSLoss
 from labeltree.losses.classifiers.hxe import HXELoss
 from labeltree.losses.classifiers.soft_labels import SoftLabelLoss
 from labeltree.losses.contrastive.correlation import CorrelationLoss
@@ -67,6 +68,7 @@ __all__ = [
     "HiConELoss",
     "HiMulConELoss",
     "HiMulConLoss",
+    "HierCOSLoss",
     "HierarchicalProxyLoss",
     "ImageTextLoss",
     "JaccardSupConLoss",

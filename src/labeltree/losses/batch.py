@@ -47,9 +47,11 @@ class Loss(nn.Module):
             row for each label of a sample, so that all of its labels are targets alike; the
             pick-all-labels reduction of Menon et al. 2019, Multilabel reductions: what is my loss optimising?
             None: with the common ancestor of its labels as its label.
+        reads_names: Whether training gives a loss of images and texts the names of nodes as texts.
     """
 
     label_sets: LabelSets | None = None
+    reads_names: bool = False
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Raise an error if the first argument is a taxonomy where a number belongs, or the reverse."""

@@ -86,6 +86,11 @@ _ANSWERS = (
         "balanced_top1", "balanced accuracy", "Right class, every class counting the same",
         "The mean over the classes of the share given exactly the right class.",
     ),
+    Metric(
+        "contradictions", "contradictions", "Answers that contradict each other",
+        "Share of {samples} whose answers at different depths, made separately, do not lie on one path.",
+        larger_is_better=False,
+    ),
     Metric("accuracy_at_depth_{}", "accuracy at depth {}", "Right at depth {}",
            "Share of {samples} whose answer lies in the right group at this depth."),
     Metric("accuracy", "accuracy by depth", "Right at each depth",

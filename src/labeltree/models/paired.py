@@ -174,6 +174,10 @@ class PairedEncoder(Encoder):
         )
         return image, text, present > 0.5
 
+    def text_features(self, encoded: Tensor) -> Tensor:
+        """The projected features `(n, f)` of texts alone, from the text encoder's `(n, g)`."""
+        return _scale(self.projections[1](encoded))
+
     def adapt(self, features: Tensor) -> Tensor:
         """Features `(n, f)` of samples from features of `Towers`: the mean of what each sample has."""
         images, texts, present = self.each(features)

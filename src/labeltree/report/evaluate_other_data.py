@@ -127,10 +127,12 @@ def _add_reference(theirs: EmbeddingTable, known: EmbeddingTable) -> EmbeddingTa
     sizes = len(theirs), len(known)
     assert theirs.instances is not None
     numbers: dict[str, Any] = {"instances": _apart(theirs.instances, torch.arange(len(known)))}
-    for name in ("groups", "predictions"):
+    for name in ("groups", "predictions", "depth_predictions"):
+        columns = [getattr(table, name) for table in (theirs, known)]
+        width = next((column.shape[1:] for column in columns if column is not None), ())
         parts = [
-            torch.full((size,), -1) if (column := getattr(table, name)) is None else column
-            for table, size in zip((theirs, known), sizes, strict=True)
+            torch.full((size, *width), -1) if column is None else column
+            for column, size in zip(columns, sizes, strict=True)
         ]
         if any(bool((part >= 0).any()) for part in parts):
             numbers[name] = _apart(*parts) if name == "groups" else torch.cat(parts)

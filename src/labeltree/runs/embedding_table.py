@@ -32,13 +32,14 @@ from labeltree.taxonomy import AnyTaxonomy, Taxonomy
 __all__ = ["EmbeddingTable"]
 
 _OF_ONE = ("image_embeddings", "text_embeddings")
-_OF_ASPECTS = ("aspects", "aspect_predictions")
+_INTEGERS = ("aspects", "aspect_predictions", "label_sets", "depth_predictions")  # columns of integers
 _TENSORS = (
     *_OF_ONE,
     "features",
     "instances",
     "groups",
     "predictions",
+    "depth_predictions",
     "aspects",
     "aspect_predictions",
     "label_sets",
@@ -67,6 +68,9 @@ class EmbeddingTable:
         paths: `(n,)` array of str, path of each sample's image; None if unknown.
         predictions: `(n,)` int64 nodes predicted by the model, −1 where it made no prediction; None if the
             model has no classifier.
+        depth_predictions: `(n, l)` int64 nodes that a model predicts separately at each depth, coarse → fine,
+            the last being its `predictions`, −1 where it made none. None if these follow from `predictions`,
+            or there are none.
         geometry: `sphere`, `euclidean` or `poincare`.
         curvature: Curvature of the Poincaré ball, below 0; not used by the other geometries.
         aspects: `(n, A)` int64 further labels of the same samples, nodes of each column's own taxonomy, −1
@@ -104,6 +108,7 @@ class EmbeddingTable:
     geometry: str = "sphere"
     curvature: float = -1.0
     predictions: Tensor | None = None
+    depth_predictions: Tensor | None = None
     aspects: Tensor | None = None
     aspect_taxonomies: tuple[Taxonomy, ...] = ()
     aspect_names: tuple[str, ...] = ()
@@ -144,8 +149,12 @@ class EmbeddingTable:
                     f"{name} must have the shape of embeddings, {tuple(self.embeddings.shape)}; it has "
                     f"{tuple(column.shape)}"
                 )
-        if self.label_sets is not None and self.label_sets.ndim != 2:
-            raise DataError(f"label_sets must be integers, (n, k), got {_describe(self.label_sets)}")
+        for name in ("label_sets", "depth_predictions"):
+            column = getattr(self, name)
+            if column is not None and column.ndim != 2:
+                raise DataError(f"{name} must be integers, (n, k), got {_describe(column)}")
+        if self.predictions is None:  # those of each depth belong to them
+            object.__setattr__(self, "depth_predictions", None)
         self._check_aspects(n)
         sums_up = bool(self.embeddings.sum().isfinite())  # far faster than to look at each number
         if not sums_up and not bool(torch.isfinite(self.embeddings).all()):
@@ -300,6 +309,7 @@ class EmbeddingTable:
             self,
             nodes=self.aspects[:, number],
             predictions=None if answers is None else answers[:, number],
+            depth_predictions=None,
             aspects=None,
             aspect_taxonomies=(),
             aspect_names=(),
@@ -335,22 +345,9 @@ class EmbeddingTable:
             if path.suffix == ".npz":
                 np.savez(temporary, **note, **columns)
             elif path.suffix == ".parquet":
-                self._save_parquet(temporary, columns, {key: str(value) for key, value in note.items()})
+                _save_parquet(temporary, columns, {key: str(value) for key, value in note.items()})
             else:
                 raise DataError(f"cannot write embeddings to '{path}': use .npz or .parquet")
-
-    def _save_parquet(self, path: Path, columns: dict[str, Any], note: dict[str, str]) -> None:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        arrays = {}
-        for name, column in columns.items():
-            if column.ndim == 2:
-                arrays[name] = pa.FixedSizeListArray.from_arrays(pa.array(column.ravel()), column.shape[1])
-            else:
-                arrays[name] = pa.array(column)
-        table = pa.table(arrays)
-        pq.write_table(table.replace_schema_metadata(note), path)
 
     @classmethod
     def load(
@@ -366,9 +363,10 @@ class EmbeddingTable:
         Required are `embeddings` (n, d) and either `nodes` (int64 node ids of the taxonomy) or `labels`
         (names or `a/b/c` paths, empty = missing; needs `taxonomy`). Optional: `split`, `features`,
         `instances`, `groups` (numbers or names), `paths`, `predictions` (nodes or labels predicted by
-        the model), `geometry`, `curvature`; `label_sets` (n, k); any other column of one text or number
-        a row becomes one of the `attributes`; `aspects` (n, A) and `aspect_predictions` (n, A), which
-        need the `aspect_taxonomies` that `save` writes. The singular of each name is accepted too.
+        the model), `depth_predictions` (n, l), `geometry`, `curvature`; `label_sets` (n, k); any other
+        column of one text or number a row becomes one of the `attributes`; `aspects` (n, A) and
+        `aspect_predictions` (n, A), which need the `aspect_taxonomies` that `save` writes. The singular of
+        each name is accepted too.
 
         Args:
             path: An `.npz` file, a `.parquet` file whose embedding columns are lists of numbers, or the
@@ -414,9 +412,7 @@ class EmbeddingTable:
             raise no_labels(path, given, taxonomy)
         _check_rows(path, raw)
         text = {k: as_texts(path, k, raw[k]) for k in _TEXTS if k in raw}
-        further: dict[str, Any] = {
-            k: as_integers(path, k, raw[k], columns=True) for k in _OF_ASPECTS if k in raw
-        }
+        integers = {k: as_integers(path, k, raw[k], columns=True) for k in _INTEGERS if k in raw}
         attributes = {
             name: as_texts(path, name, column)
             for name, column in raw.items()
@@ -449,11 +445,22 @@ class EmbeddingTable:
             aspect_names=names,
             attributes=attributes,
             encoder_digest=str(raw.get("encoder_digest", "")),
-            **further,
-            label_sets=as_integers(path, "label_sets", raw["label_sets"], columns=True)
-            if "label_sets" in raw
-            else None,
+            **integers,
         )
+
+
+def _save_parquet(path: Path, columns: dict[str, Any], note: dict[str, str]) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    arrays = {}
+    for name, column in columns.items():
+        if column.ndim == 2:
+            arrays[name] = pa.FixedSizeListArray.from_arrays(pa.array(column.ravel()), column.shape[1])
+        else:
+            arrays[name] = pa.array(column)
+    table = pa.table(arrays)
+    pq.write_table(table.replace_schema_metadata(note), path)
 
 
 def _lie_above(codes: np.ndarray[Any, Any], groups: np.ndarray[Any, Any]) -> bool:
@@ -486,6 +493,7 @@ def _require_names(path: Path, raw: dict[str, Any]) -> None:
     """Leave numbers of nodes aside where there are names, or raise a `DataError`."""
     if "labels" in raw:
         raw.pop("nodes", None)
+    raw.pop("depth_predictions", None)
     numbers = [
         name
         for name in ("nodes", "predictions")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import random
+from collections import Counter
+from functools import cached_property
 from typing import Any
 
 import lightning as L
@@ -12,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
-from labeltree.data import counter_rng
+from labeltree.data import TextViews, TokenStore, counter_rng
 from labeltree.geometry import Geometry, Sphere
 from labeltree.metrics.functional import (
     class_prototypes,
@@ -198,7 +200,37 @@ class RepresentationModule(L.LightningModule):
         alone = OneModality(
             images[shown], texts[told], *(column[rows] for rows in (shown, told) for column in columns)
         )
+        if self.objective.reads_names:
+            alone = self._name_path(encoder, alone)
         return encoder.mean_of(images, texts, seen), alone
+
+    def _name_path(self, encoder: PairedEncoder, alone: OneModality) -> OneModality:
+        """The names of all nodes on the paths of the images' labels, in place of the samples' texts."""
+        labels = alone.image_nodes[alone.image_nodes > 0].cpu()
+        nodes = self.taxonomy.ancestors[labels, 1:].unique()  # type: ignore[no-untyped-call]
+        nodes = nodes[nodes > 0]
+        texts = alone.texts[:0]
+        if len(nodes):
+            tokens = self._name_tokens.load(nodes).to(texts.device)
+            plain = TextViews("identity", self.recipe.seed)(tokens, nodes.to(texts.device))
+            encoded = encode_in_chunks(encoder.base.text, plain, self.recipe.encode_chunk)
+            texts = encoder.text_features(encoded)
+        nodes = nodes.to(texts.device)
+        return alone._replace(texts=texts, text_nodes=nodes, text_instances=-1 - nodes)  # of no sample
+
+    @cached_property
+    def _name_tokens(self) -> TokenStore:
+        """The tokens of each node's name, with those above it where another of its depth is called so."""
+        assert isinstance(self.encoder, PairedEncoder)
+        tree = self.taxonomy
+        called = list(zip(tree.depth.tolist(), tree.names, strict=True))
+        alike = Counter(called)
+        names = [
+            name if alike[depth, name] == 1 else " ".join(tree.path(node))
+            for node, (depth, name) in enumerate(called)
+        ]
+        texts = [name.replace("_", " ") for name in names]
+        return TokenStore(*self.encoder.base.text.tokenize(texts, self.recipe.max_length))
 
     def _instances_of_views(self, batch: Batch) -> Tensor:
         """Ids of the samples, other ones for each repetition in an epoch: it gets views of its own."""

@@ -184,7 +184,8 @@ class Term(nn.Module):
         """The nodes predicted by the loss itself; None if it does not predict.
 
         Args:
-            method: `predict` for labels, nodes `(n,)`; `predict_aspects` for aspects, `(n, A)`.
+            method: `predict` for labels, nodes `(n,)`; `predict_depths` for those of each depth, `(n, l)`;
+                `predict_aspects` for aspects, `(n, A)`.
             offered: Features and embeddings, by name.
         """
         answer = getattr(self.loss, method, None)
@@ -385,6 +386,11 @@ class Objective(nn.Module):
         return any(term.asks & {"keys", "queue"} for term in self._terms)
 
     @property
+    def reads_names(self) -> bool:
+        """Whether texts are the names of nodes, and not the samples' own; see `labeltree.losses.batch`."""
+        return any(getattr(term.loss, "reads_names", False) for term in self._terms)
+
+    @property
     def is_solved(self) -> bool:
         """Whether nothing is trained by steps."""
         return self._terms[0].entry.solved
@@ -482,6 +488,14 @@ class Objective(nn.Module):
         paper; None if no loss can.
         """
         return self._last_answer(features, "predict")
+
+    def predict_depths(self, features: Tensor) -> Tensor | None:
+        """Predict nodes `(n, l)`, separately at each depth, coarse → fine, from features `(n, f)`.
+
+        None if the loss whose prediction `predict` returns has no answers of each depth.
+        """
+        terms = [term for term in self._terms if term.answers]
+        return terms[-1].answer("predict_depths", self._offered_for_answers(features)) if terms else None
 
     def predict_aspects(self, features: Tensor) -> Tensor | None:
         """Predict nodes `(n, A)` of the aspects' taxonomies from features `(n, f)`.

@@ -102,6 +102,9 @@ _OBJECTIVES: tuple[tuple[str, Callable[..., nn.Module], dict[str, Any], str, str
     ("haframe", losses.HAFrameLoss, _EUCLIDEAN,
      "features collapse to fixed class vectors that follow the tree",
      "Liang & Davis 2023, Inducing Neural Collapse to a Fixed Hierarchy-Aware Frame"),
+    ("hier-cos", losses.HierCOSLoss, _EUCLIDEAN,
+     "every node has a direction; an answer at any depth is the subspace that holds most of the sample",
+     "Sani & Anand 2026, Learning and Evaluating Hierarchical Feature Representations, Hier-COS"),
     # A learnt unit vector for each class.
     ("normalised-softmax", losses.NormalisedSoftmaxLoss, _SPHERE,
      "cross entropy over the cosines of embeddings and learnt proxies",

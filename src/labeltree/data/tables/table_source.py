@@ -67,6 +67,7 @@ RESERVED = frozenset(
             "labels",
             "label_sets",
             "predictions",
+            "depth_predictions",
             "aspects",
             "aspect_predictions",
             "aspect_taxonomies",

@@ -93,6 +93,8 @@ def _answers(inputs: Inputs, name: ClassifierKind, role: str, notes: Sequence[st
         named = inputs.answers_of_probe if name == "probe" else inputs.predicted[name]
     columns = inputs.answers(named, inputs.judging.tree.leaves if name == "own" else None)
     columns.insert(2, micro_f1_column(columns[1], named, inputs))
+    if name == "own":
+        columns += _contradictions(inputs)
     if inputs.samples.unlearned is not None and name != "own":
         lost = inputs.samples.unlearned
         columns = [
@@ -103,6 +105,17 @@ def _answers(inputs: Inputs, name: ClassifierKind, role: str, notes: Sequence[st
         ]
     columns = [column.alone(f"{role}.{PREFIX[name]}{column.name}") for column in columns]
     return _summarised(inputs, columns, notes)
+
+
+def _contradictions(inputs: Inputs) -> list[Column]:
+    """Whether a model's answers at different depths, each made separately, lie off one path."""
+    answers = inputs.table.depth_predictions
+    if answers is None:
+        return []
+    answers = answers[inputs.samples.test]
+    coarse, fine = answers.clamp(min=0)[:, :-1], answers.clamp(min=0)[:, 1:]
+    apart = (inputs.judging.tree.lca(coarse, fine) != coarse).any(1)
+    return [Column("contradictions", apart.double().masked_fill((answers < 0).any(1), torch.nan))]
 
 
 @register(

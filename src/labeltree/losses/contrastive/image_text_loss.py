@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
 import torch
@@ -12,7 +13,7 @@ from labeltree.geometry import Geometry
 from labeltree.losses.batch import check_batch, follow_device
 from labeltree.losses.contrastive.pairwise_loss import RelationLoss
 from labeltree.losses.reduction import Reduction, propagate_nan, reduce_terms
-from labeltree.losses.relation_table import LossTable, Undecided, members, same_label
+from labeltree.losses.relation_table import LossTable, Undecided, depth_table, members, same_label
 from labeltree.pairs import (
     LabelRows,
     PairRelation,
@@ -30,7 +31,9 @@ from labeltree.taxonomy.relations import INSTANCE
 
 __all__ = ["ImageTextLoss", "image_text_table"]
 
+Depths = Literal["joint", "separate"]
 Positives = Literal["label", "instance"]
+_OF_JOINT = {"positives": "label", "relatives": 0.2, "rho": "max_depth", "undecided": "negative"}
 
 
 def image_text_table(
@@ -80,6 +83,16 @@ class ImageTextLoss(RelationLoss):
       Label Space, Eq. 2 to 4), which is SupCon (Khosla et al. 2020, L_out) across modalities;
     - `relatives` > 0: β, the share of the taxonomy, with the weights of `WeightedSupConLoss`.
 
+    With `depths="separate"`, texts are names of nodes, and each depth has a contrast of its own, in which the
+    names of other depths are no negatives (after BioCLIP-HC, Tao et al. 2026):
+
+        L = mean over the depths l that have texts of ½·(L_l(images → texts) + L_l(texts → images))
+        L_l = mean of 1/|P_l(i)| Σ_{k∈P_l(i)} ℓ_ik
+
+    The texts of depth l are those whose own label has it. P_l are those that agree at depth l; rows whose
+    labels do not reach depth l take no part in it. A leaf has its name at its own depth only, and is a
+    negative of others at finer ones.
+
     Args:
         taxonomy: The tree of the labels.
         temperature: τ > 0.
@@ -92,6 +105,9 @@ class ImageTextLoss(RelationLoss):
         undecided: a pair whose labels leave open whether they agree (one is an ancestor of the other, or
             missing) counts as a negative (`"negative"`, as in CLIP) or competes for relatives only
             (`"ignore"`).
+        depths: `"joint"` or `"separate"`. With the latter, `positives`, `relatives`, `rho` and `undecided`
+            play no part, and training gives the names of the nodes on the paths of the batch's images as
+            texts.
 
     Call with `images (n, d)`, `texts (m, d)`, `image_nodes (n,)`, `text_nodes (m,)`, `image_instances (n,)`
     and `text_instances (m,)`: rows with the same instance id are of one sample, which may lack its image or
@@ -113,6 +129,7 @@ class ImageTextLoss(RelationLoss):
     """
 
     label_sets = None  # images and texts are given apart
+    text_depths: Tensor
 
     def __init__(
         self,
@@ -126,12 +143,21 @@ class ImageTextLoss(RelationLoss):
         similarity: Similarity | None = None,
         reduction: Reduction = "valid",
         undecided: Undecided = "negative",
+        depths: Depths = "joint",
     ) -> None:
         if reduction == "none":
             raise ValueError("reduction must not be 'none': images and texts may differ in number")
+        check_choice("depths", depths, Depths)
+        given = {"positives": positives, "relatives": relatives, "rho": rho, "undecided": undecided}
+        codes = relation_codes(taxonomy.max_depth)
+        table = image_text_table(codes, positives, relatives, rho, undecided)
+        if depths == "separate":
+            if idle := [name for name, value in given.items() if value != _OF_JOINT[name]]:
+                raise ValueError(f"{idle[0]} plays no part with depths='separate'; leave it out")
+            table = depth_table(codes, torch.ones(taxonomy.max_depth))
         super().__init__(
             taxonomy,
-            image_text_table(relation_codes(taxonomy.max_depth), positives, relatives, rho, undecided),
+            table,
             temperature=temperature,
             geometry=geometry,
             similarity=similarity,
@@ -141,6 +167,10 @@ class ImageTextLoss(RelationLoss):
         self.relatives = relatives
         self.rho = rho
         self.undecided = undecided
+        self.depths = depths
+        self.reads_names = depths == "separate"
+        depth_of_node = torch.cat([taxonomy.depth, torch.tensor([-1])])
+        self.register_buffer("text_depths", depth_of_node, persistent=False)
 
     def forward(  # type: ignore[override]
         self,
@@ -164,7 +194,27 @@ class ImageTextLoss(RelationLoss):
             self._union(images, image_nodes, image_instances, dtype),
             self._union(texts, text_nodes, text_instances, dtype),
         ]
-        return (self._one_way(sides[0], sides[1], table) + self._one_way(sides[1], sides[0], table)) / 2
+        if self.depths == "joint":
+            return self._both_ways(sides[0], sides[1], table)
+        return self._depthwise(sides[0], sides[1], table)
+
+    def _depthwise(self, images: UnionBatch, texts: UnionBatch, table: LossTable) -> Tensor:
+        """The mean over depths of the contrast with the texts of that depth."""
+        nodes = texts.columns["nodes"]
+        assert nodes is not None
+        depths = self.text_depths[nodes]
+        total, there = (images.embeddings.sum() + texts.embeddings.sum()) * 0, 0
+        for depth in range(1, len(table) + 1):
+            rows = (depths == depth).nonzero()[:, 0]
+            if len(rows):
+                columns = {name: None if ids is None else ids[rows] for name, ids in texts.columns.items()}
+                of_depth = replace(texts, embeddings=texts.embeddings[rows], columns=columns)
+                total = total + self._both_ways(images, of_depth, table.term(depth - 1))
+                there += 1
+        return total / max(there, 1)
+
+    def _both_ways(self, images: UnionBatch, texts: UnionBatch, table: LossTable) -> Tensor:
+        return (self._one_way(images, texts, table) + self._one_way(texts, images, table)) / 2
 
     def _union(self, rows: Tensor, nodes: Tensor, instances: Tensor, dtype: torch.dtype) -> UnionBatch:
         checked, ids = check_batch(rows, nodes, instances, len(self.taxonomy_paths), self)
