@@ -412,7 +412,8 @@ class EmbeddingTable:
             raise no_labels(path, given, taxonomy)
         _check_rows(path, raw)
         text = {k: as_texts(path, k, raw[k]) for k in _TEXTS if k in raw}
-        integers = {k: as_integers(path, k, raw[k], columns=True) for k in _INTEGERS if k in raw}
+        further: dict[str, Any]
+        further = {k: as_integers(path, k, raw[k], columns=True) for k in _INTEGERS if k in raw}
         attributes = {
             name: as_texts(path, name, column)
             for name, column in raw.items()
@@ -445,7 +446,7 @@ class EmbeddingTable:
             aspect_names=names,
             attributes=attributes,
             encoder_digest=str(raw.get("encoder_digest", "")),
-            **integers,
+            **further,
         )
 
 
