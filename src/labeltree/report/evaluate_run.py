@@ -126,6 +126,7 @@ def _open_case(folder: RunFolder, options: EvaluateOptions, other: OtherTaxonomy
         split=options.split,
         references=references,
         classifiers=given,
+        answers_searched=[key for key, each in runs.items() if each.network.objective.solver is None],
         corrections=corrections,
         other=other,
         own_scores={key: own_scores(each.network) for key, each in runs.items()} if other is not None else {},
