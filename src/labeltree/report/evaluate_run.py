@@ -138,6 +138,7 @@ def _open_case(folder: RunFolder, options: EvaluateOptions, other: OtherTaxonomy
             "history": folder.read_history(),
             "recipe": recipe.to_dict(),
             "trained": folder.read_versions(),
+            "solver": run.network.objective.solver if other is None else None,
         },
     )
 
