@@ -61,7 +61,7 @@ def read_posterior(
     labels, classes = table.nodes[held], ClassNodes(scorer.classes, taxonomy)
     temperature = smoothed_temperature(scorer(table.rows(held)), labels, classes)
     points = torch.zeros(len(table), count)
-    for part in torch.split(rows, max(1, _AT_ONCE // count)):  # type: ignore[no-untyped-call]
+    for part in torch.split(rows, max(1, _AT_ONCE // count)):
         probabilities = (scorer(table.rows(part)) / temperature).softmax(1)
         points[part] = posterior_embeddings(probabilities, scorer.classes, taxonomy).float()
     words = classifier_words(name, features=table.features is not None)
