@@ -183,7 +183,7 @@ def test_what_is_better_is_found_better(evaluated: dict[str, Evaluated]) -> None
 def test_by_default_nothing_of_protocols_is_compared(evaluated: dict[str, Evaluated]) -> None:
     methods = {name: outcomes for name, (_, outcomes) in evaluated.items()}
     found = compare(methods, resamples=50, permutations=50)
-    assert {entry.role for entry in found.metrics} == {"features", "embeddings"}
+    assert {entry.role for entry in found.metrics} == {"features", "embeddings", "posterior"}
     assert "transfer" in methods["good"].protocols
 
 

@@ -134,7 +134,8 @@ def test_a_protocol_that_returns_columns_has_intervals_and_can_be_compared(
 
 def test_the_standard_evaluation_is_made_of_protocols(taxonomy: Taxonomy, table: EmbeddingTable) -> None:
     names = [entry.name for entry in registry.wanted_protocols([])]
-    assert names == ["probe", "prototypes", "lda", "feature-means", "own", "violations", "retrieval"]
+    answers = ["probe", "prototypes", "lda", "feature-means", "own"]
+    assert names == [*answers, "violations", "retrieval", "posterior"]
     assert [entry.name for entry in registry.wanted_protocols(["knn", "probe"])] == [*names, "knn"]
     assert describe_protocols("probe").startswith("probe: linear probe")
     plain = evaluate(table, taxonomy)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from PIL import Image
 from labeltree.errors import DataError
 from labeltree.serving import ServiceSettings
 from labeltree.serving.explorer import Collection, Found
+from labeltree.serving.explorer.collection import Dials
 from labeltree.serving.explorer.corrections_file import CorrectionsFile
 from labeltree.serving.explorer.explorer_pictures import Pictures
 from labeltree.serving.explorer.maps import Maps
@@ -89,6 +91,28 @@ def make_show(folder: Path, corrections: Path | None = None, **changes: Any) -> 
     settings = ServiceSettings()
     pictures = Pictures(collection.paths, [folder / "data"], settings)
     return Show(collection, pictures, Maps(collection, folder / "maps"), Review(suspects, kept))
+
+
+def with_dials(show: Show) -> Show:
+    """The squares with dials: the less the tree counts, the farther are the results."""
+    it = show.collection
+
+    def nearest(tree: float, instance: float) -> Callable[[Any, int, int | None], list[Found]]:
+        if not 0 <= tree <= 1:
+            raise ValueError(f"tree is {tree}; expected a number from 0 to 1")
+
+        def turned(queries: Any, k: int, within: int | None) -> list[Found]:
+            every = it.nearest(queries, len(it), within)
+            rest = [slice(round((1 - tree) * (len(one.rows) - 1)), None) for one in every]
+            return [
+                Found(one.rows[at][:k], one.distances[at][:k], one.similarities[at][:k])
+                for one, at in zip(every, rest, strict=True)
+            ]
+
+        return turned
+
+    show.collection = replace(it, dials=Dials(0.5, 1.0, nearest))
+    return show
 
 
 class ColourEngine:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from explorer_inputs import COLOURS, ODD, ColourEngine, make_collection, make_show, square
+from explorer_inputs import COLOURS, ODD, ColourEngine, make_collection, make_show, square, with_dials
 
 pytest.importorskip("fastapi")
 from fastapi.testclient import TestClient
@@ -711,3 +711,20 @@ def test_pca_does_not_wait_for_other_maps(tmp_path: Path) -> None:
         asking.start()
         asking.join(60)
         assert found
+
+
+def test_a_search_is_given_dials(tmp_path: Path) -> None:
+    show = with_dials(make_show(tmp_path))
+    with open_client(show) as client:
+        assert client.get("/api/info").json()["dials"] == {"tree": 0.5, "instance": 1.0}
+        asked = "/api/search/sample?row=5&k=3"
+        plain, turned = (client.get(asked + more).json() for more in ("", "&tree=0.2"))
+        assert plain["hits"][0]["sample"]["row"] != turned["hits"][0]["sample"]["row"]
+        refused = client.get(f"{asked}&tree=7")
+        assert refused.status_code == 422
+        assert refused.json()["detail"] == "tree is 7.0; expected a number from 0 to 1"
+    with open_client(make_show(tmp_path)) as client:
+        assert client.get("/api/info").json()["dials"] is None
+        none = client.get(f"{asked}&tree=0.2")
+        assert none.status_code == 422
+        assert "has no dials" in none.json()["detail"]

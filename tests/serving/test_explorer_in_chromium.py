@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from explorer_inputs import ColourEngine, make_show, square
+from explorer_inputs import ColourEngine, make_show, square, with_dials
 
 pytestmark = pytest.mark.slow
 
@@ -146,6 +146,28 @@ def test_an_image_is_dropped(serve: Any, visit: Any, show: Any) -> None:
     assert page.evaluate("window.shown")
     page.locator("#asked h2", has_text="dropped.png").wait_for()
     assert page.locator("#drop").is_hidden()
+
+
+def test_the_dials_turn_a_search_by_keys_and_stay_in_the_address(serve: Any, visit: Any, show: Any) -> None:
+    address = serve(with_dials(show))
+    page = ready(visit(address))
+    page.locator("#wall .card").nth(5).click()
+    page.locator("#asked h2").wait_for()
+    first = page.locator("#wall .card").first.get_attribute("title")
+    tree = page.get_by_label("tree", exact=True)
+    assert tree.input_value() == "0.5"
+    tree.focus()
+    with page.expect_response(lambda reply: "tree=0" in reply.url) as turned:
+        page.keyboard.press("Home")
+    assert turned.value.ok
+    page.wait_for_function("(title) => document.querySelector('#wall .card').title !== title", arg=first)
+    assert page.locator("#tree-value").inner_text() == "0.00"
+    assert page.url.endswith("#tree=0")
+    page.set_viewport_size({"width": 390, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    again = ready(visit(f"{address}#tree=0.7&instance=9"))
+    assert again.locator("#tree-value").inner_text() == "0.70"
+    assert "instance must be a number from 0 to 2, not 9" in again.locator("#notice").inner_text()
 
 
 def test_a_node_filters_map_and_samples(serve: Any, visit: Any, show: Any) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 import torch
@@ -40,6 +40,7 @@ def evaluate(
     protocols: Sequence[str] = (),
     second: Second | None = None,
     classifiers: Mapping[str, Classifiers | ChosenClassifier] | None = None,
+    answers_searched: Collection[str] | None = None,
     progress: Progress | None = None,
 ) -> EvaluationResult:
     """Measure how well embeddings respect a taxonomy, with the standard protocols, beside baselines.
@@ -53,7 +54,9 @@ def evaluate(
     - if the table has samples with several labels, the protocol `label-sets`; the answers above are judged
       by all labels of a sample;
     - if the table has `aspects`, probe, own answers and retrieval for each aspect, and their means as the
-      role `aspects`; see `evaluate_aspects`.
+      role `aspects`; see `evaluate_aspects`;
+    - retrieval and violations in the posterior space of the classifier that answers, if there are validation
+      samples and at most 2,000 classes.
 
     If the table has no features, all protocols read its embeddings. If it has no splits, the classifiers
     learn from one half and are tested on the other, and retrieval searches the whole table. The notes of the
@@ -73,6 +76,8 @@ def evaluate(
         second: Another table of the same encoder, for protocols that need one.
         classifiers: Method name → fitted classifiers, or the choice of the classifier that gives the answers;
             whatever is not given is fitted and chosen here.
+        answers_searched: Names of the methods that are also measured in the posterior space of the classifier
+            that answers, as the role `posterior`, see `read_posterior`; None = the evaluated one.
         progress: Called as `progress(message, done, total)` while samples are searched.
 
     Raises:
@@ -130,6 +135,7 @@ def evaluate(
             name=key,
             evaluated=key == name,
             roles=roles,
+            answers_searched=key in ((name,) if answers_searched is None else answers_searched),
         )
         measured[key] = measure(inputs, entries, (classifiers or {}).get(key))
     methods = {key: entry.method for key, entry in measured.items()}

@@ -23,6 +23,7 @@ from labeltree.evaluation.judging_taxonomy import JudgingTaxonomy
 from labeltree.evaluation.outcomes import Key, Outcomes
 from labeltree.evaluation.protocol_inputs import Inputs
 from labeltree.evaluation.protocol_registry import ProtocolEntry, get_protocol, run_protocol
+from labeltree.evaluation.representations import POSTERIOR
 from labeltree.evaluation.result import NOT_MEASURED, AspectResult, MethodResult, ProtocolResult, aspect_means
 from labeltree.evaluation.sample_columns import Column, class_means
 from labeltree.evaluation.statistics import Statistic
@@ -118,9 +119,12 @@ def _method_result(inputs: Inputs, standard: Mapping[str, ProtocolResult]) -> Me
     decided = inputs.samples.finest[target]
     answered = inputs.predicted[chosen.name].clamp(min=0)[decided]  # a missing answer counts as the root
     tree, most = inputs.judging.tree, inputs.settings.confusions
+    readings = inputs.standard_readings()
+    if POSTERIOR in standard and (reading := inputs.posterior[0]) is not None:
+        readings[POSTERIOR] = reading
     method = MethodResult(
         name=inputs.name,
-        representations={role: read.representation for role, read in inputs.standard_readings().items()},
+        representations={role: reading.representation for role, reading in readings.items()},
         scores={role: {} for role in inputs.roles},
         by_depth={},
         hp_curve={},

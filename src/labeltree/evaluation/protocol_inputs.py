@@ -154,6 +154,7 @@ class Inputs(TableInputs):
         ks: tuple[int, ...] = (),
         by_depth: bool = True,
         graded: bool = True,
+        intervals: bool = True,
         progress: Progress | None = None,
     ) -> tuple[list[Column], list[float]]:
         """The columns of `judge_retrieval`, and the means of HP@1 … HP@K.
@@ -161,12 +162,13 @@ class Inputs(TableInputs):
         The columns are `recall_at_1` …, `map_at_r` and `mean_average_precision` with flat relevance
         (`by_depth` adds them for every depth), `ahp`, and `hp_at_1` …, which serve comparisons only.
         `graded` adds `h_ap` (relevance "pop"), `h_ap_map`, `ndcg`, `asi` and
-        `ap_at_depth_1` …, which sort whole rankings.
+        `ap_at_depth_1` …, which sort whole rankings. Without `intervals` a search of the queries among each
+        other is not repeated without blocks of them, which takes longer than the search.
         """
         tree, judge, in_judge = self.judging.tree, self.judging.judge, self.judging.in_judge
         ks, hp_k = ks or self.settings.recall_ks, self.settings.hp_k
         depths = range(1, tree.max_depth + 1) if by_depth else range(0)
-        asked = graded and self._drawn(len(queries))
+        asked = graded and self.drawn(len(queries))
 
         def measure(
             rows: Tensor, keys: Tensor | None, asked: bool | Tensor, **options: Any
@@ -198,7 +200,7 @@ class Inputs(TableInputs):
                 name: torch.full_like(v, torch.nan) for name, v in values.items() if v.is_floating_point()
             }
         without = dict[str, WithoutBlocks]()
-        if gallery is None and not bool(values["map@r"].isnan().all()):
+        if intervals and gallery is None and not bool(values["map@r"].isnan().all()):
             without = self._without_blocks(measure, reading, queries, asked, progress)
 
         def column(name: str, key: str, *, known: bool = True, **changes: Any) -> Column:
@@ -273,8 +275,8 @@ class Inputs(TableInputs):
         values = np.where(blocks[first][:, None] == np.arange(count), np.nan, np.array(left))
         return WithoutBlocks(blocks, first, values.astype(np.float32), np.zeros(count, dtype=np.int64))
 
-    def _drawn(self, count: int) -> bool | Tensor:
-        """The queries (count,) that graded scores are computed for; true where all are."""
+    def drawn(self, count: int) -> bool | Tensor:
+        """The queries `(count,)` that graded scores are computed for; true where all are."""
         limit = self.settings.max_graded_queries
         if count <= limit:
             return True

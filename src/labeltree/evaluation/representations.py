@@ -13,9 +13,11 @@ from labeltree.geometry import Geometry, get_geometry
 from labeltree.options.choices import FeatureGeometry
 from labeltree.runs import EmbeddingTable
 
-__all__ = ["ROLES", "Reading", "Representation", "check_roles", "read"]
+__all__ = ["POSTERIOR", "ROLES", "Reading", "Representation", "check_roles", "read"]
 
 ROLES = ("features", "embeddings")
+POSTERIOR = "posterior"
+"""The role of what is measured in the posterior space, see `read_posterior`; no protocol can ask for it."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,7 @@ class Representation:
     """The representation that a protocol reads, and the geometry in which it is compared.
 
     Attributes:
-        source: The column of the embeddings table: `features` or `embeddings`.
+        source: The column of the embeddings table, `features` or `embeddings`; or `posterior`.
         dim: Number of dimensions.
         geometry: `sphere` (compared by cosine), `euclidean` or `poincare`.
         curvature: Curvature of the Poincaré ball; not used by the other geometries.

@@ -27,7 +27,8 @@ from labeltree.evaluation.chosen_samples import (
 )
 from labeltree.evaluation.fitted_probe import FittedProbe, fit_probe
 from labeltree.evaluation.judging_taxonomy import JudgingTaxonomy
-from labeltree.evaluation.representations import ROLES, Reading, check_roles, read
+from labeltree.evaluation.posterior_reading import MOST_CLASSES, read_posterior
+from labeltree.evaluation.representations import POSTERIOR, ROLES, Reading, check_roles, read
 from labeltree.evaluation.sample_columns import (
     ResamplingUnits,
 )
@@ -76,6 +77,7 @@ class TableInputs:
         evaluated: Whether the method is the evaluated one rather than a baseline.
         roles: The representations that the standard evaluation reads; the linear probe reads the first.
         given: Classifiers fitted beforehand, with the choice of the one that gives the answers.
+        answers_searched: Whether to measure the posterior space of the classifier that answers.
     """
 
     table: EmbeddingTable
@@ -89,6 +91,7 @@ class TableInputs:
     evaluated: bool = True
     roles: tuple[str, ...] = ROLES
     given: Classifiers | None = None
+    answers_searched: bool = False
 
     @property
     def nodes(self) -> Tensor:
@@ -253,6 +256,22 @@ class TableInputs:
     def reading(self, role: str) -> Reading:
         """The `features` or the `embeddings` of all rows."""
         return read(self.table, role, self.settings.feature_geometry)
+
+    @cached_property
+    def posterior(self) -> tuple[Reading | None, str]:
+        """The posterior space of the samples that are searched, tested or learned from: `read_posterior`."""
+        if not self.answers_searched:
+            return None, ""
+        plan = self.samples.plan
+        used = [self.samples.train, self.samples.test, plan.queries]
+        return read_posterior(
+            self._standard_table,
+            self.classifiers,
+            self.judging.tree,
+            held=held_rows(self.table, self.samples),
+            rows=torch.unique(torch.cat(used if plan.gallery is None else [*used, plan.gallery])),
+            most_classes=None if POSTERIOR in self.settings.protocols else MOST_CLASSES,
+        )
 
     def chosen(self, roles: Sequence[str]) -> dict[str, Reading]:
         """The representations by role; for a table without features, its embeddings only.

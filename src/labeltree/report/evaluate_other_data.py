@@ -86,6 +86,7 @@ def _open_case(run: TrainedRun, source: Source, options: EvaluateOptions) -> Eva
         ),
         title=options.title or f"{data.stem}: {name}, trained on {Path(run.recipe.data).stem}",
         classifiers={name: classifiers},
+        answers_searched=[name] if run.network.objective.solver is None else [],
         remarks=[remark],
         source=source,
         shown={

@@ -130,6 +130,7 @@ def _open_case(folder: RunFolder, options: EvaluateOptions, other: OtherTaxonomy
         split=options.split,
         references=references,
         classifiers=given,
+        answers_searched=[key for key, each in runs.items() if each.network.objective.solver is None],
         corrections=corrections,
         other=other,
         own_scores={key: own_scores(each.network) for key, each in runs.items()} if other is not None else {},
@@ -141,6 +142,7 @@ def _open_case(folder: RunFolder, options: EvaluateOptions, other: OtherTaxonomy
             "history": folder.read_history(),
             "recipe": recipe.to_dict(),
             "trained": folder.read_versions(),
+            "solver": run.network.objective.solver if other is None else None,
         },
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -60,6 +60,7 @@ class EvaluationCase:
         split: The split that is measured.
         references: Name → tables to stand beside it: raw samples, the encoder before training, other runs.
         classifiers: As for `labeltree.evaluation.evaluate`.
+        answers_searched: As for `labeltree.evaluation.evaluate`.
         corrections: Corrected labels of the samples, which are those of all tables; None = labels are as
             they are.
         other: The step to `taxonomy` from that of the labels; None if it is the same.
@@ -79,6 +80,7 @@ class EvaluationCase:
     split: str = "test"
     references: Mapping[str, EmbeddingTable] = field(default_factory=dict)
     classifiers: Mapping[str, Classifiers | ChosenClassifier] = field(default_factory=dict)
+    answers_searched: Collection[str] | None = None
     corrections: Applied | None = None
     other: OtherTaxonomy | None = None
     own_scores: Mapping[str, ClassScores | None] = field(default_factory=dict)
@@ -129,6 +131,7 @@ def _measure(case: EvaluationCase, progress: Progress | None) -> tuple[Evaluatio
         plain = None if plain is None else case.other.table(plain, scores.get(case.name))
     table = tables.pop(case.name)
     asked: dict[str, Any] = {"name": case.name, "split": case.split}
+    asked["answers_searched"] = case.answers_searched
     result = evaluate(
         table,
         case.taxonomy,

@@ -74,6 +74,13 @@ GROUPS = (
         "embeddings",
         ("prototype_top1", "parent_violations", "pair_violations", "cpcc"),
     ),
+    MeasureGroup(
+        "What would its answers find?",
+        "The same search and violations in the posterior space, where every {sample} lies at the mean of the "
+        "classes' embeddings by its probabilities.",
+        "posterior",
+        ("recall_at_1", "map_at_r", "ahp", "parent_violations"),
+    ),
 )
 CHARTED = frozenset(key for group in GROUPS for key in group.metrics)
 """Metrics that the report has words for."""

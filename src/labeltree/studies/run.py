@@ -215,7 +215,13 @@ def measure(
         source: The samples.
         network: Network whose encoder is transferred; None if there is no encoder.
     """
-    metrics = evaluate(table, source.taxonomy, settings=study.evaluation_settings).to_dict()
+    solved = network is not None and network.objective.solver is not None
+    metrics = evaluate(
+        table,
+        source.taxonomy,
+        settings=study.evaluation_settings,
+        answers_searched=[] if solved else None,
+    ).to_dict()
     if not study.transfer or network is None:
         return metrics
     other = _other_source(network.recipe, study.transfer, source)

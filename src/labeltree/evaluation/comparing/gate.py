@@ -16,6 +16,7 @@ from labeltree.evaluation.comparing.comparison import (
     MetricComparison,
     StratumComparison,
 )
+from labeltree.evaluation.representations import POSTERIOR
 from labeltree.safe_files import Reader, read_yaml
 
 __all__ = ["Gate", "GateRule", "Verdict", "by_chance", "check_gate", "read_gate"]
@@ -237,11 +238,14 @@ def by_chance(gate: Gate, verdicts: Sequence[Verdict]) -> list[str]:
 def _named(
     metric: str, entries: Sequence[MetricComparison], comparison: Comparison
 ) -> list[MetricComparison]:
-    """The entries of a metric, or of the one that is the same for every sample and stands for it."""
+    """The entries of a metric, or of the one that is the same for every sample and stands for it.
+
+    A name alone does not mean the posterior space, whose numbers are not tested.
+    """
     asked = metric.replace("/", ".")
 
     def suits(role: str, name: str) -> bool:
-        return asked in (name, f"{role}.{name}")
+        return asked == f"{role}.{name}" or (asked == name and role != POSTERIOR)
 
     chosen = [entry for entry in entries if suits(entry.role, entry.metric)]
     if chosen:

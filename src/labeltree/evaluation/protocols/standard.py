@@ -14,8 +14,10 @@ import torch
 from torch import Tensor
 
 from labeltree.decisions.choose_classifier import ClassifierKind
+from labeltree.evaluation.chosen_samples import SearchPlan
 from labeltree.evaluation.protocol_inputs import Inputs, micro_f1_column
 from labeltree.evaluation.protocol_registry import ProtocolResult, register
+from labeltree.evaluation.representations import POSTERIOR, Reading
 from labeltree.evaluation.result import PREFIX
 from labeltree.evaluation.sample_columns import Column
 from labeltree.metrics.functional import (
@@ -25,7 +27,7 @@ from labeltree.metrics.functional import (
     parent_violations,
 )
 
-__all__ = ["own", "probe", "retrieval", "violations"]
+__all__ = ["own", "posterior", "probe", "retrieval", "violations"]
 
 _OF_EMBEDDINGS = ("h_ap", "ndcg", "asi", "ap_at_depth")
 
@@ -131,8 +133,29 @@ def violations(inputs: Inputs, options: Any) -> ProtocolResult:
     Means and distances are those of the embeddings' geometry. Every training sample contributes to the
     prototypes of its label and of the label's ancestors.
     """
-    settings, judging, nodes = inputs.settings, inputs.judging, inputs.nodes
-    reading, tested = inputs.reading("embeddings"), inputs.tested
+    columns = _violations(inputs, inputs.reading("embeddings"))
+    tree, tested = inputs.judging.tree, inputs.tested
+    judged = int((~columns[0].values.isnan()).sum())
+    notes, under_root = [], int((tree.parent[inputs.nodes[tested]] <= 0).sum())
+    if not inputs.evaluated:
+        pass  # only the evaluated method has these notes
+    elif not judged:
+        notes.append(
+            "Parent violations are not defined here: they need two inner nodes at one depth below the root."
+        )
+    elif under_root:
+        notes.append(
+            f"{under_root} test samples have the root as parent and are left out of the parent violations, "
+            f"which count {judged}."
+        )
+    result = _summarised(inputs, [column.alone(f"embeddings.{column.name}") for column in columns], notes)
+    result.counts["test samples judged for parent violations"] = judged
+    return result
+
+
+def _violations(inputs: Inputs, reading: Reading, *, intervals: bool = True) -> list[Column]:
+    """The columns of `violations` in one representation; without `intervals` none is prepared for CPCC."""
+    settings, judging, nodes, tested = inputs.settings, inputs.judging, inputs.nodes, inputs.tested
     points, geometry, train = reading.points, reading.geometry, inputs.samples.train
     means = class_prototypes(points[train], nodes[train], judging.tree, geometry)
     violated = parent_violations(
@@ -148,35 +171,14 @@ def violations(inputs: Inputs, options: Any) -> ProtocolResult:
         )
 
     follows = correlation(torch.arange(len(tested)))
-    of_search: dict[str, Any] = {"among": True, "without": inputs.number_without_blocks(tested, correlation)}
-    columns = [
-        Column("embeddings.parent_violations", violated, tested),
-        Column("embeddings.parent_order_accuracy", 1 - violated, tested),
-        Column("embeddings.pair_violations", pairs, tested, whole=True),
-        Column(
-            "embeddings.cpcc",
-            torch.where(labels >= 0, follows, torch.nan),
-            tested,
-            whole=True,
-            **of_search,
-        ),
+    without = inputs.number_without_blocks(tested, correlation) if intervals else None
+    cpcc = torch.where(labels >= 0, follows, torch.nan)
+    return [
+        Column("parent_violations", violated, tested),
+        Column("parent_order_accuracy", 1 - violated, tested),
+        Column("pair_violations", pairs, tested, whole=True),
+        Column("cpcc", cpcc, tested, whole=True, among=True, without=without),
     ]
-    judged = int((~violated.isnan()).sum())
-    notes, under_root = [], int((judging.tree.parent[nodes[tested]] <= 0).sum())
-    if not inputs.evaluated:
-        pass  # only the evaluated method has these notes
-    elif not judged:
-        notes.append(
-            "Parent violations are not defined here: they need two inner nodes at one depth below the root."
-        )
-    elif under_root:
-        notes.append(
-            f"{under_root} test samples have the root as parent and are left out of the parent violations, "
-            f"which count {judged}."
-        )
-    result = _summarised(inputs, columns, notes)
-    result.counts["test samples judged for parent violations"] = judged
-    return result
 
 
 @register(
@@ -212,6 +214,52 @@ def retrieval(inputs: Inputs, options: Any) -> ProtocolResult:
         curves = {name: [torch.nan] * len(values) for name, values in curves.items()}
     result.curves.update(curves)
     return result
+
+
+@register(
+    POSTERIOR,
+    summary="retrieval and violations with each sample at the mean of the classes' embeddings by their "
+    "probabilities",
+    source="ConSE: Norouzi et al. 2014; class embeddings: Barz & Denzler 2019",
+    standard=True,
+)
+def posterior(inputs: Inputs, options: Any) -> ProtocolResult:
+    """What `violations` and `retrieval` give in the posterior space of the classifier that answers.
+
+    The numbers have neither intervals nor tests, which would take longer than the numbers, and would leave
+    less of the error that a comparison allows to those of the embeddings. Where H-AP is that of queries
+    drawn at random, all numbers of the search are.
+    """
+    reading, sentence = inputs.posterior
+    notes = [sentence] if sentence and inputs.evaluated else []
+    if reading is None:
+        return ProtocolResult("", notes=notes)
+    plan, drawn = inputs.samples.plan, inputs.drawn(len(inputs.samples.plan.queries))
+    if isinstance(drawn, torch.Tensor):
+        plan, inputs = _some_queries(inputs, drawn)
+    progress = inputs.titled(f"retrieval by {POSTERIOR}")
+    ranked, _ = inputs.rankings(
+        reading, plan.queries, plan.gallery, by_depth=False, intervals=False, progress=progress
+    )
+    columns = [
+        column.alone(f"{POSTERIOR}.{column.name}", whole=True, among=True, without=None)
+        for column in [*_violations(inputs, reading, intervals=False), *ranked]
+        if column.kind == "scores"
+    ]
+    return _summarised(inputs, columns, notes, torch.unique(torch.cat([inputs.samples.test, plan.queries])))
+
+
+def _some_queries(inputs: Inputs, drawn: Tensor) -> tuple[SearchPlan, Inputs]:
+    """The search of some queries among all that were searched, each left out of its own results."""
+    plan = inputs.samples.plan
+    if plan.gallery is None:
+        alone = torch.arange(len(inputs.table))
+        groups = plan.groups
+        if groups is not None:
+            alone = torch.where(groups >= 0, groups, int(groups.max()) + 1 + alone)
+        plan = replace(plan, gallery=plan.queries, groups=alone)
+    plan = replace(plan, queries=plan.queries[drawn])
+    return plan, replace(inputs, samples=replace(inputs.samples, plan=plan))
 
 
 def _summarised(

@@ -23,6 +23,7 @@ __all__ = [
     "for_screens",
     "line_chart",
     "method_mark",
+    "round_ticks",
     "sparkline",
 ]
 
@@ -337,7 +338,9 @@ def band_chart(bands: Sequence[Band], places: Sequence[str], *, title: str, x_la
     known = [value for band in bands for value in band.values if value]
     if not known:
         return drawing.text(_WIDTH / 2, _HEIGHT / 2, "nothing was measured yet", "mid").markup()
-    marks = _ticks(min(mean - spread for mean, spread in known), max(mean + spread for mean, spread in known))
+    marks = round_ticks(
+        min(mean - spread for mean, spread in known), max(mean + spread for mean, spread in known)
+    )
     low, high = marks[0], marks[-1]
     width = _WIDTH - _LEFT - _RIGHT
     across = [_LEFT + width * (i + 0.5) / len(places) for i in range(len(places))]
@@ -369,7 +372,7 @@ def band_chart(bands: Sequence[Band], places: Sequence[str], *, title: str, x_la
     return drawing.markup()
 
 
-def _ticks(low: float, high: float) -> list[float]:
+def round_ticks(low: float, high: float) -> list[float]:
     """Round values that enclose the range, four to seven of them."""
     span = max(high - low, 1e-4)
     power = 10.0 ** math.floor(math.log10(span))

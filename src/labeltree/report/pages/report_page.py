@@ -14,6 +14,7 @@ from labeltree.errors import DataError
 from labeltree.evaluation import EvaluationResult, choose_samples, read
 from labeltree.evaluation.chosen_samples import FEW_CASES, stratified_subsample
 from labeltree.report.charts.bar_charts import method_mark
+from labeltree.report.charts.dial_curve import dial_figure, dial_points
 from labeltree.report.charts.disk import draw_disk, lay_out
 from labeltree.report.charts.figures import curve_figure, depth_figure
 from labeltree.report.charts.map_projection import draw_plane, project
@@ -38,6 +39,7 @@ from labeltree.report.tables.confusions import confusion_rows, example_pictures,
 from labeltree.report.tables.error_tree_rows import ErrorTree, json_in_page, tree_data
 from labeltree.report.tables.metric_table import aspect_table, metric_table
 from labeltree.report.tables.protocol_tables import attribute_tables, protocol_blocks
+from labeltree.ridge import TreeRidgeLoss
 from labeltree.runs import EmbeddingTable
 from labeltree.runs.versions import versions
 from labeltree.taxonomy import Taxonomy
@@ -82,6 +84,7 @@ def render_report(
     projection: str = "t-SNE",
     max_points: int = 1200,
     differences: Differences | None = None,
+    solver: TreeRidgeLoss | None = None,
 ) -> str:
     """The report as a string of HTML: the same for the same input.
 
@@ -102,6 +105,7 @@ def render_report(
         projection: `t-SNE` or `PCA`.
         max_points: The largest number of samples to project.
         differences: The `answer_differences` of the result; None = they are computed.
+        solver: What made the embeddings, if they are a posterior space with dials.
 
     Raises:
         DataError: If the table is not the one that the result comes from.
@@ -139,6 +143,10 @@ def render_report(
     questions = question_panels(result, sample, group)
     explained = explain_samples(result, table, chosen, taxonomy)
     shown_samples = ShownSamples(table, images, texts, visible)
+    dial = None
+    if solver is not None and not plan.undefined:
+        hp_k, seed = result.settings.hp_k, result.settings.seed
+        dial = dial_points(table, plan, taxonomy, solver, hp_k=hp_k, seed=seed)
     disk = None
     if embeddings.representation.geometry == "poincare":
         some = stratified_subsample(shown, table.nodes[shown], _DISK_POINTS, result.settings.seed)
@@ -181,6 +189,7 @@ def render_report(
         attributes=attribute_tables(result) if result.main.by_attribute else [],
         protocols=protocol_blocks(result),
         curve=curve_figure(result),
+        dial=None if solver is None or dial is None else dial_figure(dial, float(solver.space["tree"])),
         plane=draw_plane(
             plane, taxonomy, colours, names, title=f"Map of {len(shown)} {samples} by {plane.method}"
         ),

@@ -23,6 +23,10 @@ _METRICS = (
     ("parent_violations", "embeddings"),
     ("recall_at_1", "features"),
     ("map_at_r", "features"),
+    ("recall_at_1", "posterior"),
+    ("map_at_r", "posterior"),
+    ("ahp", "posterior"),
+    ("parent_violations", "posterior"),
     ("top1", None),
     ("lda_top1", None),
     ("feature_mean_top1", None),
@@ -32,7 +36,7 @@ _METRICS = (
     ("aspect_own_accuracy_at_depth_1", "aspects"),
     ("aspect_recall_at_1", "aspects"),
 )
-_NOT_ALWAYS = ("predictions", "aspects")
+_NOT_ALWAYS = ("posterior", "predictions", "aspects")
 
 
 def main_numbers_table(result: EvaluationResult, differences: Differences | None = None) -> str:
@@ -50,7 +54,7 @@ def main_numbers_table(result: EvaluationResult, differences: Differences | None
         for metric, role in _METRICS
         if role not in _NOT_ALWAYS or any(metric in m.scores.get(role, {}) for m in result.methods.values())
     ]
-    if len(result.main.representations) == 1:  # nothing beside the space that is searched
+    if "features" not in result.main.representations:  # nothing beside the space that is searched
         shown = [(metric, role) for metric, role in shown if role != "features"]
     answers = [metric_name(metric) for metric in _ANSWERS]
     columns = [["", "classifier", *answers, *(_title(metric, role) for metric, role in shown)]]
@@ -106,7 +110,7 @@ def _title(metric: str, role: str | None) -> str:
     name = metric_name(metric)
     if metric == "top1":
         return f"{name}, linear probe"
-    return f"{name}, features" if role == "features" else name
+    return f"{name}, {role}" if role in ("features", "posterior") else name
 
 
 def _cell(value: float, bounds: tuple[float, float]) -> str:

@@ -65,7 +65,7 @@ def metric_table(result: EvaluationResult, sample: str, samples: str) -> list[Ta
         "computed from",
     }
     groups = []
-    one_role = len(result.main.representations) == 1
+    one_role = "features" not in result.main.representations
     for group in GROUPS:
         if one_role and group is SEARCH_FEATURES:
             continue  # there is only one representation

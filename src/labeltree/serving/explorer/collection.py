@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from labeltree.decisions.searched_space import SpaceName
+from labeltree.errors import DataError
 from labeltree.evaluation import Reading
 from labeltree.evaluation.representations import read
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 
-__all__ = ["Collection", "Found"]
+__all__ = ["Collection", "Dials", "Found"]
 
 Array = np.ndarray[Any, Any]
 _JUDGED = ("test", "val")  # splits on which accuracy means something, the best first
@@ -36,6 +37,24 @@ class Found:
     rows: Array
     distances: Array
     similarities: Array
+
+
+Nearest: TypeAlias = Callable[[Array, int, int | None], list[Found]]
+
+
+@dataclass(frozen=True)
+class Dials:
+    """The dials of a posterior space.
+
+    Attributes:
+        tree: Where the run has it, from 0 to 1.
+        instance: Likewise, from 0; at 0 it cannot be turned.
+        nearest: From other positions of both to what finds the nearest samples there.
+    """
+
+    tree: float
+    instance: float
+    nearest: Callable[[float, float], Nearest]
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +77,7 @@ class Collection:
         predictions: `(n,)` int64 nodes that a model answered, −1 = none; or None.
         paths: `(n,)` image files, empty where there is none; or None.
         texts: `(n,)` texts, or None.
+        dials: Of the space; None = it has none.
     """
 
     name: str
@@ -65,7 +85,7 @@ class Collection:
     nodes: Array
     taxonomy: Taxonomy
     vectors: Array
-    nearest: Callable[[Array, int, int | None], list[Found]]
+    nearest: Nearest
     geometry: str = "sphere"
     curvature: float = -1.0
     space: SpaceName = "embeddings"
@@ -74,6 +94,29 @@ class Collection:
     predictions: Array | None = None
     paths: Array | None = None
     texts: Array | None = None
+    dials: Dials | None = None
+
+    def nearest_by(self, tree: float | None, instance: float | None) -> Nearest:
+        """What finds the nearest samples with the dials at other positions; None: where the run has them.
+
+        Raises:
+            DataError: If there are no dials, or a position is out of range.
+        """
+        if tree is None and instance is None:
+            return self.nearest
+        if self.dials is None:
+            raise DataError(
+                f"'{self.name}' has no dials: they are those of the posterior space, which a run has with "
+                "objective tree-ridge or space posterior"
+            )
+        places = (
+            self.dials.tree if tree is None else tree,
+            self.dials.instance if instance is None else instance,
+        )
+        try:
+            return self.dials.nearest(*places)
+        except ValueError as error:
+            raise DataError(str(error)) from None
 
     def __len__(self) -> int:
         return len(self.ids)

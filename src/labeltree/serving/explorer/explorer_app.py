@@ -201,6 +201,12 @@ def _add_search(app: FastAPI, show: Show, engine: Engine | None) -> None:
     wanted = Query(ge=1, le=_MOST_ROWS, description="how many hits")
     inside = Query(max_length=4000, description="only samples at or below this node: its number or path")
     compared_with = Query(max_length=4000, description="node that hits are compared with, likewise")
+    tree_dial = Query(
+        description="how much the taxonomy counts in a posterior space, 0 to 1", allow_inf_nan=False
+    )
+    instance_dial = Query(
+        description="how much samples of a class are told apart there, from 0", allow_inf_nan=False
+    )
 
     @app.get("/api/find")
     def find(q: Annotated[str, Query(max_length=1000)]) -> Matches:
@@ -209,10 +215,14 @@ def _add_search(app: FastAPI, show: Show, engine: Engine | None) -> None:
 
     @app.get("/api/search/sample", responses=_PROBLEMS)
     def by_sample(
-        row: int, k: Annotated[int, wanted] = 60, within: Annotated[str | None, inside] = None
+        row: int,
+        k: Annotated[int, wanted] = 60,
+        within: Annotated[str | None, inside] = None,
+        tree: Annotated[float | None, tree_dial] = None,
+        instance: Annotated[float | None, instance_dial] = None,
     ) -> HitList:
         """Samples nearest to a sample, without itself."""
-        return show.like(_row(collection, row), k, _find_node(collection, within))
+        return show.like(_row(collection, row), k, _find_node(collection, within), tree, instance)
 
     @app.post("/api/search", responses=_PROBLEMS, openapi_extra=_upload_body())
     async def by_upload(
@@ -220,6 +230,8 @@ def _add_search(app: FastAPI, show: Show, engine: Engine | None) -> None:
         k: Annotated[int, wanted] = 60,
         within: Annotated[str | None, inside] = None,
         reference: Annotated[str | None, compared_with] = None,
+        tree: Annotated[float | None, tree_dial] = None,
+        instance: Annotated[float | None, instance_dial] = None,
     ) -> HitList:
         """Samples nearest to an image or a text, by the model of the index; bodies as of serve."""
         if service is None:
@@ -231,7 +243,7 @@ def _add_search(app: FastAPI, show: Show, engine: Engine | None) -> None:
         searched = "features" if collection.space == "features" else "embedding"
         vector = np.asarray(rows[0][searched], np.float32)
         name = str(rows[0]["sample"])
-        return await asyncio.to_thread(show.near, vector, name, k, below, compared)
+        return await asyncio.to_thread(show.near, vector, name, k, below, compared, tree, instance)
 
 
 def _add_review(app: FastAPI, show: Show) -> None:

@@ -34,6 +34,13 @@ class MapInfo(BaseModel):
     problem: str = ""
 
 
+class DialInfo(BaseModel):
+    """Where the run has the dials of its posterior space."""
+
+    tree: float = Field(description="how much the taxonomy counts, 0 to 1")
+    instance: float = Field(description="how much samples of a class are told apart; at 0 it stays there")
+
+
 class ExplorerInfo(BaseModel):
     """What is shown, and what can be asked."""
 
@@ -57,6 +64,7 @@ class ExplorerInfo(BaseModel):
     problems: list[str] = Field(description="rows of that file that are not understood, and stay as they are")
     maps: list[MapInfo]
     map: str = Field(description="the map to show first")
+    dials: DialInfo | None = Field(None, description="what a search can be given; none without them")
 
 
 class TreeReply(BaseModel):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from labeltree.options.schema import as_place, takes
 from labeltree.options.serving import ExploreOptions
 from labeltree.runs import RunFolder
 from labeltree.serving.engine import Engine
-from labeltree.serving.explorer.collection import Collection, Found
+from labeltree.serving.explorer.collection import Collection, Dials, Found, Nearest
 from labeltree.serving.explorer.corrections_file import CorrectionsFile, read_suspects
 from labeltree.serving.explorer.explorer_app import create_explorer
 from labeltree.serving.explorer.explorer_pictures import Pictures
@@ -146,7 +147,7 @@ def _was_used(path: Path, index: Index) -> bool:
 
 
 def open_collection(index: Index) -> Collection:
-    """The samples of an index as they are now."""
+    """The samples of an index as they are now; with dials if its run is known and has them."""
     return index.at_once(lambda seen: _collection(index, seen))
 
 
@@ -166,13 +167,17 @@ def _collection(index: Index, seen: Index) -> Collection:
             return None
         return np.array([value or "" for value in values], object)
 
-    def nearest(queries: Array, k: int, within: int | None) -> list[Found]:
+    def nearest(queries: Array, k: int, within: int | None, *, by: Index = index) -> list[Found]:
         nearest_rows = []
-        for hits in index.search(queries, k=k, within=None if not within else int(within), columns=[]):
+        for hits in by.search(queries, k=k, within=None if not within else int(within), columns=[]):
             here = [place for place, one in enumerate(hits.ids) if one in row_of]  # others are newer
             rows = np.array([row_of[hits.ids[place]] for place in here], np.int64)
             nearest_rows.append(Found(rows, hits.distances[here], hits.similarities[here]))
         return nearest_rows
+
+    @lru_cache(maxsize=2)  # a search turns all vectors, and the next one often has the same dials
+    def turned(tree: float, instance: float) -> Nearest:
+        return partial(nearest, by=index.with_dials(tree=tree, instance=instance))
 
     return Collection(
         name=_name_of(index),
@@ -189,7 +194,20 @@ def _collection(index: Index, seen: Index) -> Collection:
         predictions=_predictions(columns.get("prediction"), seen.taxonomy),
         paths=texts("path"),
         texts=texts("text"),
+        dials=_dials(index, turned),
     )
+
+
+def _dials(index: Index, turned: Callable[[float, float], Nearest]) -> Dials | None:
+    """The dials of an index, if its run has them and can be opened."""
+    if index.model is None or not RunFolder(index.model).ridge.is_file():
+        return None
+    try:
+        index.with_dials()
+        solver = index.open_model().network.objective.solver
+    except (LabeltreeError, OSError):
+        return None
+    return None if solver is None else Dials(solver.space["tree"], solver.space["instance"], turned)
 
 
 def _name_of(index: Index) -> str:

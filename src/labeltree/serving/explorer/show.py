@@ -17,6 +17,7 @@ from labeltree.serving.explorer.collection import Collection, Found
 from labeltree.serving.explorer.explorer_pictures import Pictures
 from labeltree.serving.explorer.explorer_replies import (
     Decided,
+    DialInfo,
     ExplorerInfo,
     Hit,
     HitList,
@@ -110,6 +111,7 @@ class Show:
             corrections=None if self.review.kept is None else self.review.kept.path.name,
             maps=[MapInfo(name=m.name, state=m.state, problem=m.problem) for m in self.maps.states()],
             map=self.maps.default,
+            dials=None if it.dials is None else DialInfo(tree=it.dials.tree, instance=it.dials.instance),
         )
 
     def _read_decisions(self) -> tuple[dict[str, Decision], list[str]]:
@@ -206,18 +208,31 @@ class Show:
     def _counts(self) -> Array:
         return count_below(self.collection, np.ones(len(self.collection), bool))
 
-    def like(self, row: int, k: int, within: int | None) -> HitList:
-        """Samples nearest to one of the collection, compared with its label."""
+    def like(
+        self, row: int, k: int, within: int | None, tree: float | None = None, instance: float | None = None
+    ) -> HitList:
+        """Samples nearest to one of the collection, compared with its label; see `Collection.nearest_by`."""
         it = self.collection
-        hits = it.nearest(np.array(it.vectors[row : row + 1], np.float32), k + 1, within)[0]
+        hits = it.nearest_by(tree, instance)(np.array(it.vectors[row : row + 1], np.float32), k + 1, within)[
+            0
+        ]
         kept = hits.rows != row
         hits = Found(hits.rows[kept][:k], hits.distances[kept][:k], hits.similarities[kept][:k])
         node = int(it.nodes[row])
         return self._hits(str(it.ids[row]), hits, node, "label" if node >= 0 else "none", self._sample(row))
 
-    def near(self, vector: Array, name: str, k: int, within: int | None, reference: int | None) -> HitList:
+    def near(
+        self,
+        vector: Array,
+        name: str,
+        k: int,
+        within: int | None,
+        reference: int | None,
+        tree: float | None = None,
+        instance: float | None = None,
+    ) -> HitList:
         """Samples nearest to a vector `(d,)`, compared with a node, else with the label of the nearest."""
-        hits = self.collection.nearest(vector[None], k, within)[0]
+        hits = self.collection.nearest_by(tree, instance)(vector[None], k, within)[0]
         if reference is not None:
             return self._hits(name, hits, reference, "node")
         labels = self.collection.nodes[hits.rows]

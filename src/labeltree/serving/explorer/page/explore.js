@@ -5,7 +5,7 @@ import { TreeView } from "./tree.js";
 
 const by = (id) => document.getElementById(id);
 const PAGE = 60, HUES = ["m0", "m1", "m4", "m3", "m5", "m6", "m7", "m2"];
-const chosen = { node: 0, split: 255, state: 0, lasso: null, hits: null, image: null, row: -1 };
+const chosen = { node: 0, split: 255, state: 0, lasso: null, hits: null, image: null, row: -1, dials: {} };  // dials: those turned
 let info, tree, rows, map, view, shown = [], count = 0, serial = 0;
 
 async function ask(path, options = {}) {
@@ -113,7 +113,42 @@ function choose(node) {
 }
 
 function keepPlace() {
-  history.replaceState(null, "", chosen.node ? `#node=${encodeURIComponent(path(chosen.node).join("/"))}` : location.pathname);
+  const parts = [...(chosen.node ? [`node=${encodeURIComponent(path(chosen.node).join("/"))}`] : []), ...turned()];
+  history.replaceState(null, "", parts.length ? `#${parts.join("&")}` : location.pathname);
+}
+
+// Dials
+
+const DIALS = ["tree", "instance"];
+const turned = () => DIALS.filter((name) => name in chosen.dials).map((name) => `${name}=${chosen.dials[name]}`);
+
+function showDials(params) {  // params: of the address
+  by("dials").hidden = !info.dials;
+  for (const name of DIALS) {
+    const input = by(`${name}-dial`), value = by(`${name}-value`), asked = params.get(name);
+    if (!info.dials) { if (asked !== null) tell(`The index has no dial ${name}: its run has no posterior space.`); continue; }
+    if (name === "instance") {
+      input.max = Math.max(2, info.dials.instance);
+      input.disabled = !info.dials.instance;
+      if (input.disabled) by("instance-says").textContent = "the embeddings hold classes alone, so it stays at 0";
+    }
+    input.value = info.dials[name];
+    if (asked !== null) {
+      const number = asked.trim() === "" ? NaN : Number(asked);
+      if (number >= 0 && number <= Number(input.max) && !input.disabled) { input.value = number; chosen.dials[name] = Number(input.value); }
+      else tell(`${name} must be a number from 0 to ${input.disabled ? 0 : input.max}, not ${asked}; it stays at ${info.dials[name]}.`);
+    }
+    const say = () => { value.textContent = Number(input.value).toFixed(2); };
+    input.addEventListener("input", say);
+    input.addEventListener("change", guarded(async () => {
+      const number = Number(input.value);
+      if (number === info.dials[name]) delete chosen.dials[name];
+      else chosen.dials[name] = number;
+      keepPlace();
+      if (chosen.hits?.again) await chosen.hits.again();
+    }));
+    say();
+  }
 }
 
 // Map
@@ -288,7 +323,7 @@ const FRAMES = {
 };
 
 async function search(asked, stay = false) {  // stay: in the tab that is open
-  const turn = ++searches, within = chosen.node ? `within=${chosen.node}` : "";
+  const turn = ++searches, within = [...(chosen.node ? [`within=${chosen.node}`] : []), ...turned()].join("&");
   let found;
   if (asked.file) {
     const type = /^image\//.test(asked.file.type) ? asked.file.type : "application/octet-stream";
@@ -682,7 +717,8 @@ const start = guarded(async () => {
   window.explorer = { map };  // for tests and measurements
   listen();
   pane("map");
-  const wanted = new URLSearchParams(location.hash.slice(1)).get("node");
+  const kept = new URLSearchParams(location.hash.slice(1)), wanted = kept.get("node");
+  showDials(kept);
   const node = wanted ? tree.names.findIndex((_, i) => i && path(i).join("/") === wanted) : 0;
   chosen.node = Math.max(node, 0);
   filter();
