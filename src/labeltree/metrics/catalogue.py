@@ -90,6 +90,20 @@ _ANSWERS = (
            "Share of {samples} whose answer lies in the right group at this depth."),
     Metric("accuracy", "accuracy by depth", "Right at each depth",
            "Share of {samples} whose answer lies in the right group at a depth."),
+    Metric(
+        "full_path_accuracy", "FPA", "Right at every depth",
+        "Share of {samples} whose answers are right at every depth, each depth being answered for itself.",
+        paper="Sani & Anand 2026",
+    ),
+    Metric("consistency", "consistency by depth", "Agrees with the finest answer",
+           "Share of {samples} whose answer at a depth, made for itself, lies above the finest answer."),
+    Metric(
+        "hops", "HOPS", "Near classes before far ones",
+        "How well the order of all classes by their scores follows their distance from the truth.",
+        paper="Sani & Anand 2026",
+    ),
+    Metric("hops_at_{}", "HOPS@{}", "Near classes among the first {}",
+           "HOPS of the first classes alone.", paper="Sani & Anand 2026"),
 )  # fmt: skip
 _RETRIEVAL = (
     Metric(
