@@ -77,6 +77,15 @@ _ANSWERS = (
         paper="H-Acc of HWC + LAM, Section 4.4",
     ),
     Metric(
+        "tree_distance", "tree distance", "Steps from the truth",
+        "The number of edges between answer and truth.", larger_is_better=False, unit="number",
+    ),
+    Metric(
+        "wu_palmer", "Wu–Palmer similarity", "Shared path, with the root",
+        "How much answer and truth have in common of the path from the root, which counts.",
+        paper="Wu & Palmer 1994",
+    ),
+    Metric(
         "mistake_severity", "mistake severity", "Severity of mistakes",
         "Over the mistakes only: the height of the smallest branch that contains both answer and truth, in "
         "steps. A model that makes only hard mistakes can look worse here.",
