@@ -18,6 +18,7 @@ from labeltree.decisions.costs import (
     expected_costs,
     read_costs,
 )
+from labeltree.decisions.node_sets import NodeSets, best_node_sets
 from labeltree.decisions.novelty import Fit, NoveltyRule, fit_novelty, mark_unknown
 from labeltree.decisions.posterior_space import posterior_embeddings
 from labeltree.decisions.rule import DecisionRule, Fitted, fit_rule
@@ -34,11 +35,13 @@ __all__ = [
     "DepthCalibration",
     "Fit",
     "Fitted",
+    "NodeSets",
     "NoveltyRule",
     "Paths",
     "Promise",
     "Reliability",
     "TreeCost",
+    "best_node_sets",
     "calibration_by_depth",
     "cheapest",
     "conformal_scores",
