@@ -50,6 +50,7 @@ from labeltree.metrics.functional.parent_prototypes import (
     parent_violations,
 )
 from labeltree.metrics.functional.pool_groups import group_labels, group_probabilities
+from labeltree.metrics.functional.risk_coverage import h_aurc, risk_coverage_curve
 from labeltree.metrics.functional.separate_answers import (
     answers_by_depth,
     consistency_by_depth,
@@ -73,6 +74,7 @@ __all__ = [
     "group_labels",
     "group_probabilities",
     "h_ap",
+    "h_aurc",
     "hierarchical_f1",
     "hierarchical_precision_at_k",
     "hops",
@@ -99,6 +101,7 @@ __all__ = [
     "parent_violations",
     "recall_at_k",
     "retrieval_metrics",
+    "risk_coverage_curve",
     "set_overlap",
     "set_retrieval",
     "tree_accuracy",
