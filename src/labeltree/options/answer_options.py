@@ -111,7 +111,7 @@ class AnswerOptions(Options):
     optimise: Annotated[
         Optimised | None,
         Option(
-            "answer for the best expected value of a metric instead, such as hierarchical_f1",
+            "answer for the best expected top1, hierarchical_f1, tree_distance or wu_palmer instead",
             "The node of least expected loss, see `labeltree.decisions.METRIC_COSTS`",
             metavar="METRIC",
         ),
