@@ -95,6 +95,10 @@ _ANSWERS = (
         "balanced_top1", "balanced accuracy", "Right class, every class counting the same",
         "The mean over the classes of the share given exactly the right class.",
     ),
+    Metric(
+        "worst_top1", "top-1 accuracy of the worst stratum", "Right class, where that is rarest",
+        "Share of {samples} given exactly the right class, where it is lowest.",
+    ),
     Metric("accuracy_at_depth_{}", "accuracy at depth {}", "Right at depth {}",
            "Share of {samples} whose answer lies in the right group at this depth."),
     Metric("accuracy", "accuracy by depth", "Right at each depth",

@@ -21,6 +21,7 @@ from labeltree.evaluation.protocols import (
     several_labels,
     standard,
     transfer,
+    worst_stratum,
 )
 
 __all__ = [
@@ -44,4 +45,5 @@ __all__ = [
     "several_labels",
     "standard",
     "transfer",
+    "worst_stratum",
 ]
