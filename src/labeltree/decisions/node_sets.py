@@ -106,7 +106,8 @@ def _best_sets(
     whole = torch.stack([part.sum(1) for part in by_size], dim=1)
 
     def terms(k: int) -> Tensor:
-        return (1 + weight) / (k + weight * sizes.double())
+        each: Tensor = (1 + weight) / (k + weight * sizes.double())
+        return each
 
     total = classes.node_probabilities(given)
     kept = classes.counts > 0
