@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, get_args
 
 import numpy as np
@@ -187,8 +188,8 @@ def _answers(known: _Known, p: Tensor) -> tuple[dict[str, Tensor], dict[str, flo
         paths = chain(known.probabilities, classes)
         every = np.unique(paths.probabilities[paths.nodes >= 0].numpy())
         bars = np.unique([0.0, *np.quantile(every, np.linspace(0, 1, _THRESHOLDS))]).tolist()
-        chosen[name] = known.choose(bars, lambda bar, paths=paths: _cut(paths, bar, classes))
-        answers[name] = _cut(chain(p, classes), chosen[name], classes)
+        chosen[name] = known.choose(bars, partial(_cut, paths, classes))
+        answers[name] = _cut(chain(p, classes), classes, chosen[name])
     chosen["darts"] = known.choose(
         _REWARDS.tolist(), lambda extra: rewarded(known.probabilities, classes, extra)
     )
@@ -199,7 +200,7 @@ def _answers(known: _Known, p: Tensor) -> tuple[dict[str, Tensor], dict[str, flo
     return answers, chosen
 
 
-def _cut(paths: Paths, bar: float, classes: ClassNodes) -> Tensor:
+def _cut(paths: Paths, classes: ClassNodes, bar: float) -> Tensor:
     return paths.cut(torch.full((classes.taxonomy.num_nodes,), bar, dtype=torch.float64))[0]
 
 
