@@ -104,6 +104,7 @@ campaign-index: $(READY)
 # was stopped.
 campaign-statistics: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/proportions.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/worst_stratum.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/coverage.py --repetitions 4000 --raw runs/coverage.json
 
 clean:

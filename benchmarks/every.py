@@ -30,6 +30,7 @@ SCRIPTS = (
     "intervals",
     "paired_difference",
     "proportions",
+    "worst_stratum",
     "evaluation",
     "ridge_sums",
     "sampler",

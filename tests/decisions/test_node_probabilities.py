@@ -8,6 +8,7 @@ import torch
 from decision_cases import cases, diamond, is_above, ragged, random_probabilities, random_tree
 
 from labeltree.decisions import (
+    METRIC_COSTS,
     ClassNodes,
     TreeCost,
     cheapest,
@@ -19,6 +20,7 @@ from labeltree.decisions import (
     information,
     node_probabilities,
 )
+from labeltree.metrics.functional import hierarchical_f1
 from labeltree.ridge.solution import class_targets
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.label_sets import finest_labels
@@ -94,6 +96,11 @@ def compared(classes: ClassNodes) -> dict[tuple[int, int], tuple[dict[str, float
         for place, truth in enumerate(classes.nodes.tolist()):
             height = int(taxonomy.height[int(taxonomy.lca(answer, truth))]) / taxonomy.max_height
             distances = {"height": height, "edges": float(taxonomy.path_length(answer, truth))}
+            sets = [{*taxonomy.ancestors_of(node), node} for node in (answer, truth)]
+            common, both = len(sets[0] & sets[1]), len(sets[0]) + len(sets[1])
+            distances["top1"] = float(answer != truth)
+            distances["hierarchical_f1"] = 1 - 2 * (common - 1) / (both - 2)
+            distances["wu_palmer"] = 1 - 2 * common / both
             found[answer, place] = distances, is_above(taxonomy, answer, truth)
     return found
 
@@ -101,8 +108,12 @@ def compared(classes: ClassNodes) -> dict[tuple[int, int], tuple[dict[str, float
 @pytest.mark.parametrize("classes", CASES)
 @pytest.mark.parametrize(
     "cost",
-    [TreeCost(), TreeCost("height", 1), TreeCost("height", 0.2), TreeCost("edges"), TreeCost("edges", 0.3)],
-)
+    [
+        TreeCost(), TreeCost("height", 1), TreeCost("height", 0.2), TreeCost("edges"), TreeCost("edges", 0.3),
+        TreeCost("top1"), TreeCost("top1", 0.4), TreeCost("hierarchical_f1"), TreeCost("wu_palmer"),
+        TreeCost("hierarchical_f1", 0.7), TreeCost("wu_palmer", 0.7),
+    ],
+)  # fmt: skip
 def test_expected_costs_equal_the_sum_over_classes(classes: ClassNodes, cost: TreeCost) -> None:
     p = random_probabilities(11, len(classes), 8)
     found = expected_costs(p, classes, cost)
@@ -115,6 +126,25 @@ def test_expected_costs_equal_the_sum_over_classes(classes: ClassNodes, cost: Tr
     answered = classes.counts > 0
     torch.testing.assert_close(least, slow[:, answered].min(1).values, rtol=1e-12, atol=1e-12)
     assert bool(answered[nodes].all())
+
+
+@pytest.mark.parametrize("metric", METRIC_COSTS)
+def test_no_answer_has_a_better_expected_metric(metric: str) -> None:
+    """The metrics are those of `metrics.functional`, not of the costs."""
+    taxonomy = random_tree(40, 1)
+    classes = ClassNodes(taxonomy.leaves, taxonomy)
+    p = random_probabilities(30, len(classes), 5)
+    every = torch.arange(taxonomy.num_nodes).repeat_interleave(len(classes))
+    truth = classes.nodes.repeat(taxonomy.num_nodes)
+    values = {
+        "top1": lambda: (every == truth).double(),
+        "hierarchical_f1": lambda: hierarchical_f1(every, truth, taxonomy, reduction="none"),
+        "tree_distance": lambda: -taxonomy.path_length(every, truth).double(),
+        "wu_palmer": lambda: hierarchical_f1(every, truth, taxonomy, True, reduction="none"),
+    }[metric]()
+    expected = p @ values.reshape(taxonomy.num_nodes, len(classes)).T
+    nodes, _ = cheapest(p, classes, METRIC_COSTS[metric])  # type: ignore[index]
+    torch.testing.assert_close(expected.gather(1, nodes[:, None])[:, 0], expected.max(1).values)
 
 
 def test_what_right_but_coarse_answers_cost_decides_how_fine_they_are() -> None:

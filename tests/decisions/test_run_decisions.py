@@ -11,9 +11,10 @@ import torch
 from PIL import Image
 
 from labeltree.cli.main import main
-from labeltree.decisions import Promise
+from labeltree.decisions import METRIC_COSTS, Promise
 from labeltree.inference.calibrate_run import calibrate_run, open_decider
 from labeltree.inference.load_run import load_run
+from labeltree.metrics.catalogue import metric_name
 from labeltree.runs import RunFolder
 
 pytestmark = pytest.mark.slow
@@ -161,6 +162,13 @@ def test_costs(probed: Path, photos: Path, capsys: pytest.CaptureFixture[str], t
     assert answers[0]["answer"] == "/"
     assert answers[1]["answer"].count("/") == 1
     assert all(row["expected_cost"] >= 0 for row in answers)
+    for metric in METRIC_COSTS:
+        assert run("predict", probed, file, "--format", "json", "--optimise", metric) == 0
+        said = json.loads(capsys.readouterr().out)
+        assert said["answers"][0]["expected_cost"] >= 0
+        assert said["about"]["asked"].startswith(f"best expected {metric_name(metric)}")
+        if metric == "tree_distance":
+            assert said["answers"][0] == answers[2], "one mechanism for costs and metrics"
     costs = tmp_path / "costs.csv"
     costs.write_text("answer,black,coal,white,snow\ndark,0,0,9,9\nlight/snow,5,5,1,0\n")
     assert run("predict", probed, file, "--format", "json", "--cost", costs) == 0
@@ -181,6 +189,9 @@ def test_errors_say_what_to_do(
             "with confidence 0.9999 needs at least 88",
         ),
         ((probed, image, "--coverage", 90), "above 0 and below 1"),
+        ((probed, image, "--optimise", "f1"), "hierarchical_f1"),
+        ((probed, image, "--optimise", "top1", "--cost", "tree"), "--optimise and --cost each say"),
+        ((probed, image, "--optimise", "top1", "--coverage", 0.8), "--optimise and --coverage each say"),
         ((probed, image, "--by-depth", 7), "a depth of the taxonomy, 1 to 2"),
         ((probed, image, "--cost", tmp_path / "gone.csv"), "to be read as a table of costs"),
         ((probed, image, "--coarse-cost", 0.3), "goes with --cost"),

@@ -10,7 +10,15 @@ from labeltree.decisions.calibration_error import (
 from labeltree.decisions.calibrators import CALIBRATIONS, Calibration, Calibrator, fit_calibrator
 from labeltree.decisions.class_nodes import ClassNodes, node_probabilities
 from labeltree.decisions.conformal import Promise, conformal_scores, samples_needed, threshold
-from labeltree.decisions.costs import TreeCost, cheapest, cost_matrix, expected_costs, read_costs
+from labeltree.decisions.costs import (
+    METRIC_COSTS,
+    TreeCost,
+    cheapest,
+    cost_matrix,
+    expected_costs,
+    read_costs,
+)
+from labeltree.decisions.node_sets import NodeSets, best_node_sets
 from labeltree.decisions.novelty import Fit, NoveltyRule, fit_novelty, mark_unknown
 from labeltree.decisions.posterior_space import posterior_embeddings
 from labeltree.decisions.rule import DecisionRule, Fitted, fit_rule
@@ -18,6 +26,7 @@ from labeltree.taxonomy.label_sets import finest_classes
 
 __all__ = [
     "CALIBRATIONS",
+    "METRIC_COSTS",
     "Answers",
     "Calibration",
     "Calibrator",
@@ -26,11 +35,13 @@ __all__ = [
     "DepthCalibration",
     "Fit",
     "Fitted",
+    "NodeSets",
     "NoveltyRule",
     "Paths",
     "Promise",
     "Reliability",
     "TreeCost",
+    "best_node_sets",
     "calibration_by_depth",
     "cheapest",
     "conformal_scores",

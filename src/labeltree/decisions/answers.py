@@ -11,6 +11,7 @@ from torch import Tensor
 
 from labeltree.checks import check_choice
 from labeltree.decisions.class_nodes import ClassNodes
+from labeltree.metrics.functional.risk_coverage import information
 from labeltree.options.choices import Descent
 from labeltree.taxonomy import AnyTaxonomy
 
@@ -173,20 +174,6 @@ class Answers:
 def holds_truth(answers: Tensor, labels: Tensor, taxonomy: AnyTaxonomy) -> Tensor:
     """Which answers (n,) equal their label (n,) or an ancestor of it: (n,) bool; no label may be missing."""
     return taxonomy.lca(answers, labels) == answers
-
-
-def information(answers: Tensor, taxonomy: AnyTaxonomy) -> Tensor:
-    """Information of each answer: 0 for the root, 1 for a leaf, (n,) float64.
-
-    1 − log(leaves at or below the answer) / log(all leaves): the share of the uncertainty about the leaf that
-    the answer removes if all leaves are equally likely (the hierarchical coverage of Section 2 of Goren et
-    al. 2024).
-    """
-    if taxonomy.num_leaves == 1:
-        return (answers > 0).double()
-    unique, inverse = torch.unique(answers, return_inverse=True)
-    leaves = torch.tensor([len(taxonomy.descendant_leaves(node)) for node in unique.tolist()])
-    return (1 - leaves.double().log() / math.log(taxonomy.num_leaves))[inverse]
 
 
 def answer_scores(answers: Tensor, labels: Tensor, taxonomy: AnyTaxonomy) -> dict[str, float]:

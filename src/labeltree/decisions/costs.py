@@ -1,4 +1,4 @@
-"""Answers of least expected cost, with costs from the tree or from a CSV file."""
+"""Answers of least expected cost, with costs from the taxonomy, of a metric, or from a CSV file."""
 
 from __future__ import annotations
 
@@ -16,28 +16,36 @@ from torch import Tensor
 from labeltree.checks import check_choice
 from labeltree.decisions.class_nodes import ClassNodes
 from labeltree.errors import DataError, TaxonomyError
+from labeltree.options.choices import Optimised
 from labeltree.safe_files import Reader, read_text
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.naming import some
 
-__all__ = ["TreeCost", "cheapest", "cost_matrix", "expected_costs", "read_costs"]
+__all__ = ["METRIC_COSTS", "TreeCost", "cheapest", "cost_matrix", "expected_costs", "read_costs"]
 
-Distance = Literal["height", "edges"]
+Distance = Literal["height", "edges", "top1", "hierarchical_f1", "wu_palmer"]
 
 
 @dataclass(frozen=True)
 class TreeCost:
     """Cost of an answer, from distances in the tree.
 
-    A wrong answer costs its distance from the truth: `height`, the height of the LCA relative to the root's,
-    in [0, 1] (Barz & Denzler 2019, Eq. 1), or `edges`, the length of the path between them. An answer that is
-    right but coarse (an ancestor of the truth) costs `coarse` times its distance. With `coarse` 0 the root is
-    always answered; with `height` and `coarse` 1, always a leaf.
+    A wrong answer costs its distance from the truth, which is one of
+
+    - `height`: the height of the LCA relative to the root's, in [0, 1] (Barz & Denzler 2019, Eq. 1);
+    - `edges`: the length of the path between them;
+    - `top1`: 1 for all but the truth itself;
+    - `hierarchical_f1`: 1 − F1 of the ancestor sets without the root, as in the metric;
+    - `wu_palmer`: the same with the root, on a tree 1 − the similarity of Wu & Palmer (1994),
+      2·depth(lca) / (depth(answer) + depth(truth)), the root having depth 1.
+
+    An answer that is right but coarse (an ancestor of the truth) costs `coarse` times its distance. With
+    `coarse` 0 the root is always answered; with `height` and `coarse` 1, always a leaf.
 
     Attributes:
-        distance: `height` or `edges`.
-        coarse: Factor for right but coarse answers, in [0, 1]; None: 0.5 for `height`, and 1 for `edges`,
-            which already charges coarse answers less: with 1, a step down pays off if it is right with
+        distance: See above.
+        coarse: Factor for right but coarse answers, in [0, 1]; None: 0.5 for `height`, and 1 for the others.
+            `edges` already charges coarse answers less: with 1, a step down pays off if it is right with
             probability above 1/2.
     """
 
@@ -56,6 +64,22 @@ class TreeCost:
             return self.coarse
         return 0.5 if self.distance == "height" else 1.0
 
+    @property
+    def root(self) -> int:
+        """1 if the root counts in the ancestor sets that are compared, else 0."""
+        return int(self.distance == "wu_palmer")
+
+
+METRIC_COSTS: dict[Optimised, TreeCost] = {
+    "top1": TreeCost("top1"),
+    "hierarchical_f1": TreeCost("hierarchical_f1"),
+    "tree_distance": TreeCost("edges"),
+    "wu_palmer": TreeCost("wu_palmer"),
+}
+"""Metric → the cost whose least expectation is the best expected value of the metric.
+
+Mistake severity is not among them: it is a mean over mistakes alone, and so no cost of a sample."""
+
 
 def cost_matrix(classes: ClassNodes, cost: TreeCost) -> Tensor:
     """Cost matrix (N, C) float64: the cost of answering each node if each class is the truth."""
@@ -63,8 +87,14 @@ def cost_matrix(classes: ClassNodes, cost: TreeCost) -> Tensor:
     answers, truths = torch.arange(taxonomy.num_nodes)[:, None], classes.nodes
     if cost.distance == "height":
         table = taxonomy.lca_height_dissimilarity(answers, truths)
-    else:
+    elif cost.distance == "edges":
         table = taxonomy.path_length(answers, truths).double()
+    elif cost.distance == "top1":
+        table = (answers != truths).double()
+    else:
+        sizes = taxonomy.ancestor_count - (1 - cost.root)
+        common = taxonomy.common_ancestor_count(answers, truths) - (1 - cost.root)
+        table = 1 - 2.0 * common.double() / (sizes[answers] + sizes[truths]).clamp(min=1)
     holds = torch.from_numpy(classes.above.toarray() > 0)
     return torch.where(holds, cost.share * table, table)
 
@@ -75,8 +105,9 @@ def expected_costs(probabilities: Tensor, classes: ClassNodes, cost: TreeCost | 
     With a `TreeCost` on a tree this takes O(N) per sample, from the root down: with P the probabilities of
     nodes and h their heights, a step from v to its child c changes the expected cost of wrong answers by
     `h(v)·(P(v) − P(c))`; the classes at or below the answer a add `coarse·h(a)·P(a)`. For `edges`, each step
-    is one edge nearer to the truth with probability P(c), and one farther otherwise. On a DAG, or with a
-    given matrix, it is the product with the matrix, O(N·C).
+    is one edge nearer to the truth with probability P(c), and one farther otherwise. `hierarchical_f1` and
+    `wu_palmer` take O(N) for each depth that classes have. On a DAG, or with a given matrix, it is the
+    product with the matrix, O(N·C).
 
     Args:
         probabilities: Class probabilities of shape (n, C).
@@ -90,7 +121,11 @@ def expected_costs(probabilities: Tensor, classes: ClassNodes, cost: TreeCost | 
         return _costs_from_matrix(probabilities, cost_matrix(classes, cost))
     if cost.distance == "height":
         return _costs_from_heights(of_nodes, classes.taxonomy, cost.share)
-    return _costs_from_edges(probabilities, of_nodes, classes, classes.taxonomy, cost.share)
+    if cost.distance == "edges":
+        return _costs_from_edges(probabilities, of_nodes, classes, classes.taxonomy, cost.share)
+    if cost.distance == "top1":
+        return _costs_from_classes(probabilities, of_nodes, classes, cost.share)
+    return _costs_from_ancestors(probabilities, classes, classes.taxonomy, cost)
 
 
 def cheapest(probabilities: Tensor, classes: ClassNodes, cost: TreeCost | Tensor) -> tuple[Tensor, Tensor]:
@@ -151,6 +186,28 @@ def _costs_from_edges(
     shared = _down(of_nodes, tree)  # expected depth of the LCA with the truth
     edges = depth * of_nodes[:, :1] + deep[:, :1] - 2 * shared
     return edges - (1 - share) * (deep - depth * of_nodes)
+
+
+def _costs_from_classes(probabilities: Tensor, of_nodes: Tensor, classes: ClassNodes, share: float) -> Tensor:
+    own = torch.zeros_like(of_nodes)
+    own[:, classes.nodes] = probabilities.detach().double()
+    return of_nodes[:, :1] - own - (1 - share) * (of_nodes - own)
+
+
+def _costs_from_ancestors(
+    probabilities: Tensor, classes: ClassNodes, tree: Taxonomy, cost: TreeCost
+) -> Tensor:
+    """Expected 1 − F1 of ancestor sets: for classes of one depth, the size of both sets is known."""
+    depth, given = tree.depth.double() + cost.root, probabilities.detach().double()
+    costs = torch.zeros(len(given), tree.num_nodes, dtype=torch.float64)
+    for level in torch.unique(tree.depth[classes.nodes]).tolist():
+        of_level = torch.where(tree.depth[classes.nodes] == level, given, 0.0)
+        below = torch.from_numpy(np.ascontiguousarray((classes.above @ of_level.numpy().T).T))
+        share = 2 / (depth + level + cost.root).clamp(min=1)
+        costs += below[:, :1] - share * (_down(below, tree) + cost.root * below[:, :1])
+        if cost.share < 1:
+            costs -= (1 - cost.share) * below * (1 - share * depth)
+    return costs
 
 
 _COSTS = Reader(

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from labeltree.data import Source
 from labeltree.data.opening_sources import is_vector_file
-from labeltree.decisions import Answers, DecisionRule, Promise, TreeCost, read_costs
+from labeltree.decisions import METRIC_COSTS, Answers, DecisionRule, Promise, TreeCost, read_costs
 from labeltree.decisions.answers import answer_scores
 from labeltree.decisions.drift import FEWEST, Drift
 from labeltree.decisions.evidence_for_answers import Step
@@ -25,6 +25,7 @@ from labeltree.inference.load_run import TrainedRun, load_run
 from labeltree.inference.named_samples import NamedSamples, open_images, open_other, open_texts, with_texts
 from labeltree.inference.other_version import run_on
 from labeltree.inference.run_classifiers import other_report, run_classifiers
+from labeltree.metrics.catalogue import metric_name
 from labeltree.metrics.functional import group_labels
 from labeltree.metrics.functional.pool_groups import in_conflict
 from labeltree.options.answer_options import AnswerOptions, PredictOptions
@@ -422,6 +423,8 @@ def _asked(
     """What is asked of answers in words, and their costs if these are to be small."""
     if options.cost is not None:
         return f"least expected cost by {options.cost}", _read_price(decider, options.cost, options.coarse)
+    if options.optimise is not None:
+        return f"best expected {metric_name(options.optimise)}", METRIC_COSTS[options.optimise]
     rule.bars(options.promise, options.by_depth)
     return promise_text(options.promise), None
 

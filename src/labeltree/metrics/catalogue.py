@@ -77,6 +77,15 @@ _ANSWERS = (
         paper="H-Acc of HWC + LAM, Section 4.4",
     ),
     Metric(
+        "tree_distance", "tree distance", "Steps from the truth",
+        "The number of edges between answer and truth.", larger_is_better=False, unit="number",
+    ),
+    Metric(
+        "wu_palmer", "Wu–Palmer similarity", "Shared path, with the root",
+        "How much answer and truth have in common of the path from the root, which counts.",
+        paper="Wu & Palmer 1994",
+    ),
+    Metric(
         "mistake_severity", "mistake severity", "Severity of mistakes",
         "Over the mistakes only: the height of the smallest branch that contains both answer and truth, in "
         "steps. A model that makes only hard mistakes can look worse here.",
@@ -91,10 +100,28 @@ _ANSWERS = (
         "Share of {samples} whose answers at different depths, made separately, do not lie on one path.",
         larger_is_better=False,
     ),
+    Metric(
+        "worst_top1", "top-1 accuracy of the worst stratum", "Right class, where that is rarest",
+        "Share of {samples} given exactly the right class, where it is lowest.",
+    ),
     Metric("accuracy_at_depth_{}", "accuracy at depth {}", "Right at depth {}",
            "Share of {samples} whose answer lies in the right group at this depth."),
     Metric("accuracy", "accuracy by depth", "Right at each depth",
            "Share of {samples} whose answer lies in the right group at a depth."),
+    Metric(
+        "full_path_accuracy", "FPA", "Right at every depth",
+        "Share of {samples} whose answers are right at every depth, each depth being answered for itself.",
+        paper="Sani & Anand 2026",
+    ),
+    Metric("consistency", "consistency by depth", "Agrees with the finest answer",
+           "Share of {samples} whose answer at a depth, made for itself, lies above the finest answer."),
+    Metric(
+        "hops", "HOPS", "Near classes before far ones",
+        "How well the order of all classes by their scores follows their distance from the truth.",
+        paper="Sani & Anand 2026",
+    ),
+    Metric("hops_at_{}", "HOPS@{}", "Near classes among the first {}",
+           "HOPS of the first classes alone.", paper="Sani & Anand 2026"),
 )  # fmt: skip
 _RETRIEVAL = (
     Metric(
@@ -187,6 +214,9 @@ _DECISIONS = (
     Metric("coverage", "coverage", sentence="Share of answers that are the true node or lie above it."),
     Metric("depth", "depth of the answers", larger_is_better=None, unit="number"),
     Metric("information", "information", sentence="Share of the uncertainty about the leaf that is removed."),
+    Metric("h_aurc", "hAURC",
+           sentence="Share of wrong answers, averaged over how much the answers say, as more is asked for.",
+           larger_is_better=False, paper="Goren et al. 2024"),
     Metric("right_leaf", "right leaf"),
     Metric("root", "no answer", sentence="Share of {samples} for which nothing is certain enough.",
            larger_is_better=False),

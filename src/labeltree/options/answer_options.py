@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
 from labeltree.checks import check_choice
-from labeltree.options.choices import Counted, Format, Method, Modality
+from labeltree.options.choices import Counted, Format, Method, Modality, Optimised
 from labeltree.options.schema import Option, Options, Place
 from labeltree.options.shared import (
     OWN_SAMPLES,
@@ -108,6 +108,14 @@ class AnswerOptions(Options):
             metavar="tree|edges|FILE",
         ),
     ] = None
+    optimise: Annotated[
+        Optimised | None,
+        Option(
+            "answer for the best expected top1, hierarchical_f1, tree_distance or wu_palmer instead",
+            "The node of least expected loss, see `labeltree.decisions.METRIC_COSTS`",
+            metavar="METRIC",
+        ),
+    ] = None
     coarse: Annotated[
         float | None,
         Option(
@@ -152,6 +160,13 @@ class AnswerOptions(Options):
             raise self.refusal(
                 "unknown classes are told of samples, not of groups; leave `per` or `unknown` out"
             )
+        if self.optimise is not None:
+            for name in filter(
+                self.is_given, ("cost", "coverage", "method", "confidence", "by_depth", "counted")
+            ):
+                raise self.refusal(
+                    f"`optimise` and `{name}` each say what answers are to be good at; name one of them"
+                )
         if self.coarse is not None and self.cost is None:
             raise self.refusal("`coarse` goes with `cost` tree or edges; leave it out, or name one")
         if self.coarse is not None and self.cost not in ("tree", "edges"):

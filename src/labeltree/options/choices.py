@@ -20,6 +20,7 @@ __all__ = [
     "Method",
     "Modality",
     "NameReading",
+    "Optimised",
     "Placing",
     "ProjectionRule",
     "Ranking",
@@ -45,6 +46,8 @@ Linkage = Literal["complete", "average", "ward"]
 Method = Literal["conformal", "threshold"]
 Modality = Literal["both", "image", "text"]
 NameReading = Literal["exact", "plain", "scientific"]
+Optimised = Literal["top1", "hierarchical_f1", "tree_distance", "wu_palmer"]
+"""A metric whose best expected value an answer can have."""
 Placing = Literal["path", "nearest"]
 ProjectionRule = Literal["odir", "yolo9000"]
 Ranking = Literal["labels", "branches"]

@@ -21,6 +21,7 @@ from labeltree.evaluation.comparing.comparison import (
     StratumComparison,
 )
 from labeltree.evaluation.result import PREFIX, AttributeResult, EvaluationResult, ProtocolResult
+from labeltree.evaluation.rule_table import rule_rows
 from labeltree.evaluation.sample_columns import FEWEST_GROUPS
 from labeltree.metrics.catalogue import metric_name
 
@@ -60,7 +61,12 @@ def protocol_table(result: EvaluationResult) -> str:
         ]
         cells = {name: [_cell(each, name) for each in results.values()] for name in names}
         cells = {name: row for name, row in cells.items() if any(row)}
-        if cells:
+        if protocol == "decoding" and cells:
+            heads, rows = rule_rows(main, intervals=False)
+            lines += _aligned(heads, dict(rows))
+            if len(results) > 1:
+                lines.append(f"  of {result.name}; intervals, and other methods, are in metrics.json")
+        elif cells:
             lines += _aligned(list(results), cells)
         lines += [f"  {note}" for note in main.notes]
     return "\n".join(lines[1:])

@@ -5,6 +5,7 @@ from labeltree.evaluation.protocols import (
     classes_added,
     clusters,
     decisions,
+    decoding,
     few_samples,
     frequency,
     image_text_matching,
@@ -12,6 +13,7 @@ from labeltree.evaluation.protocols import (
     knn,
     nodes_as_tests,
     novel,
+    order_of_classes,
     per_group,
     published_probe,
     query_gallery,
@@ -20,6 +22,7 @@ from labeltree.evaluation.protocols import (
     several_labels,
     standard,
     transfer,
+    worst_stratum,
 )
 
 __all__ = [
@@ -27,6 +30,7 @@ __all__ = [
     "classes_added",
     "clusters",
     "decisions",
+    "decoding",
     "few_samples",
     "frequency",
     "image_text_matching",
@@ -34,6 +38,7 @@ __all__ = [
     "knn",
     "nodes_as_tests",
     "novel",
+    "order_of_classes",
     "per_group",
     "published_probe",
     "query_gallery",
@@ -42,4 +47,5 @@ __all__ = [
     "several_labels",
     "standard",
     "transfer",
+    "worst_stratum",
 ]

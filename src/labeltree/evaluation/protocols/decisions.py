@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from labeltree.checks import check_choice
-from labeltree.data.source import CALIB
 from labeltree.decisions import (
     CALIBRATIONS,
     Calibration,
@@ -26,16 +25,16 @@ from labeltree.decisions import (
     holds_truth,
 )
 from labeltree.decisions.answers import Descent, information
-from labeltree.decisions.choose_classifier import CLASSIFIERS, classifier_words
-from labeltree.decisions.classifiers import ClassifierChoice, ClassScores
-from labeltree.decisions.conformal import count_groups, share_of_groups
+from labeltree.decisions.choose_classifier import CLASSIFIERS
+from labeltree.decisions.classifiers import ClassifierChoice
+from labeltree.decisions.conformal import count_groups
 from labeltree.decisions.kept_promises import group_coverage
 from labeltree.decisions.promise_samples import PromiseSamples, kept_for_probabilities
 from labeltree.errors import DataError
-from labeltree.evaluation.chosen_samples import promise_rows
 from labeltree.evaluation.protocol_inputs import Inputs
 from labeltree.evaluation.protocol_registry import ProtocolResult, register
 from labeltree.evaluation.sample_columns import Column
+from labeltree.evaluation.scored_samples import class_scores, split_for_calibration
 from labeltree.evaluation.statistics import Statistic
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.label_sets import shared_depth
@@ -88,8 +87,8 @@ class DecisionOptions:
 def decisions(inputs: Inputs, options: DecisionOptions) -> ProtocolResult:
     """Fit a classifier, calibrate it on validation samples, and measure its answers to the test samples."""
     tree, table = inputs.judging.tree, inputs.table
-    held, tested, notes = _samples(inputs)
-    scorer, said = _classifier(inputs, options)
+    held, tested, notes = split_for_calibration(inputs)
+    scorer, said = class_scores(inputs, options.classifier)
     notes = [*notes, said]
     classes = ClassNodes(scorer.classes, tree)
     rule = fit_rule(
@@ -274,51 +273,8 @@ def _add_calibration(
             )
 
 
-def _classifier(inputs: Inputs, options: DecisionOptions) -> tuple[ClassScores, str]:
-    """The class scores of the classifier to use, and a note that names it."""
-    known = inputs.classifiers
-    features = inputs.table.features is not None
-    if options.classifier != "auto":
-        name = options.classifier
-        if name == "own" and known.own is None:
-            raise DataError(
-                "the table has no scores of an own classifier; take classifier=probe or prototypes"
-            )
-        said = "" if name == known.chosen.name else f", not that of the headline ({known.chosen.name})"
-        words = classifier_words(name, features=features)
-        return known.scores(name), f"Answers come from {words}, as was asked for{said}."
-    name = known.with_scores
-    if name == known.chosen.name:
-        return known.scores(), known.chosen.sentence
-    return known.scores(name), (
-        f"The headline is of the answers that came with the table, but it has no probabilities of them: "
-        f"these decisions are made with {classifier_words(name, features=features)}."
-    )
-
-
 def _unlearned(truth: Tensor, classes: ClassNodes, tree: Taxonomy) -> int:
     """Number of labels that have no learned class at, below or above them."""
     line = tree.ancestors[truth]
     of_class = ((line >= 0) & (classes.place[line.clamp_min(0)] >= 0)).any(1)
     return int((~of_class & (classes.counts[truth] == 0)).sum())
-
-
-def _samples(inputs: Inputs) -> tuple[Tensor, Tensor, list[str]]:
-    """Rows for calibration, rows for testing, and notes on them."""
-    table, held = inputs.table, promise_rows(inputs.table)
-    learned = bool(torch.isin(held, inputs.samples.train).any())
-    if len(held) and inputs.samples.split not in ("val", CALIB) and not learned:
-        return held, inputs.samples.test, []
-    test = inputs.samples.test
-    codes = table.groups if table.groups is not None else table.instances
-    half = share_of_groups(
-        torch.ones(len(test), dtype=torch.bool),
-        None if codes is None else codes[test],
-        0.5,
-        inputs.settings.seed,
-    )
-    note = (
-        f"There are no validation samples: probabilities and thresholds were fitted on half of the test "
-        f"samples ({int(half.sum())}), and tried on the other half ({int((~half).sum())})."
-    )
-    return test[half], test[~half], [note]

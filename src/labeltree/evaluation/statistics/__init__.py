@@ -7,7 +7,7 @@ from labeltree.evaluation.statistics.bootstrap import (
     Resampling,
     draw_counts,
 )
-from labeltree.evaluation.statistics.interval_ends import FEWEST_GROUPS
+from labeltree.evaluation.statistics.interval_ends import FEWEST_GROUPS, worst_ends
 from labeltree.evaluation.statistics.joint_statistics import (
     JointJackknife,
     Partition,
@@ -36,4 +36,5 @@ __all__ = [
     "mcnemar",
     "mean_of_parts",
     "sign_flip_test",
+    "worst_ends",
 ]

@@ -23,6 +23,7 @@ __all__ = [
     "jackknife_acceleration",
     "proportion_interval",
     "without_flat",
+    "worst_ends",
 ]
 
 Floats = NDArray[np.float64]
@@ -292,6 +293,21 @@ def proportion_interval(value: Floats, outcomes: Floats, of: Clusters, confidenc
     unsure = np.isnan(value) | np.isnan(outcomes) | ~(alone | (of.groups >= FEWEST_GROUPS))
     low, high, error = (np.where(unsure, np.nan, part) for part in (low, high, error))
     return Interval(value, low, high, error)
+
+
+def worst_ends(low: Floats, high: Floats) -> tuple[Floats, Floats]:
+    """Ends `(…)` of the interval of the lowest of S numbers, from intervals of each.
+
+    The lowest true number lies below all others. It lies below every lower end only if it lies below its own,
+    which is as rare as for one number, so that lower ends need no correction. It lies above the least upper
+    end if any number lies above its own: upper ends must hold together (Bonferroni). Whichever number came
+    out lowest, the interval holds the lowest true one at least as often as promised.
+
+    Args:
+        low: `(S, …)` lower ends at the wanted confidence c.
+        high: `(S, …)` upper ends at the confidence 1 − (1 − c)/S.
+    """
+    return low.min(axis=0), high.min(axis=0)
 
 
 def count_outcomes(values: Floats, weights: Floats, counted: NDArray[np.bool_]) -> Floats:

@@ -1,4 +1,4 @@
-"""Numbers that are not means over samples: agreement of clusters, AUROC, calibration error.
+"""Numbers that are not means over samples: agreement of clusters, AUROC, calibration error, hAURC.
 
 A `Statistic` keeps the data of such a number, one row per sample, so that it can be recomputed without blocks
 of the samples, for confidence intervals and comparisons.
@@ -21,6 +21,7 @@ from labeltree.evaluation.statistics.interval_ends import SAME, Floats, Interval
 from labeltree.evaluation.statistics.jackknife import block_counts, jackknife, only_where_present
 from labeltree.metrics.catalogue import is_larger_better
 from labeltree.metrics.functional.node_resampling import ranked_nodes
+from labeltree.metrics.functional.risk_coverage import ThresholdedAnswers
 from labeltree.taxonomy import AnyTaxonomy
 
 __all__ = [
@@ -32,7 +33,7 @@ __all__ = [
     "mean_of_parts",
 ]
 
-StatisticKind = Literal["agreement", "node_ranking", "calibration"]
+StatisticKind = Literal["agreement", "node_ranking", "calibration", "risk_coverage"]
 Integers = NDArray[np.int64]
 Part = Callable[[Floats], Floats]
 """Counts `(G, b)` of each group, 0 where it is left out → numbers `(k, q, b)`, to be averaged over q."""
@@ -48,6 +49,8 @@ _COLUMNS = {
     "probabilities": ("f", 2),
     "confidence": ("f", 1),
     "right": ("fiub", 1),
+    "information": ("f", 2),
+    "wrong": ("b", 2),
 }
 """Name → kinds of its dtype, and number of its dimensions."""
 
@@ -64,6 +67,9 @@ class Statistic:
                                                            `probabilities (m, c)`    and, optionally,
                                                                                        `told` `(N,)`
     `calibration`       expected calibration error       `confidence`, `right`   `bins` `(1,)`
+    `risk_coverage`     hAURC                            `probabilities`,
+                                                           `information` and
+                                                           `wrong`, all `(m, D)`
     ====================  ===============================  ==========================  ====================
 
     `target` is `(m, k)` if samples have several labels, −1 where there is no further one.
@@ -99,6 +105,7 @@ class Statistic:
             "agreement": {"labels", "clusters"},
             "node_ranking": {"target", "probabilities"},
             "calibration": {"confidence", "right"},
+            "risk_coverage": {"probabilities", "information", "wrong"},
         }
         if self.kind not in wanted or set(self.samples) != wanted[self.kind] or self.rows.ndim != 1:
             given = ", ".join(sorted(self.samples)) or "nothing"
@@ -130,6 +137,7 @@ class Statistic:
     def lowest(self) -> Floats:
         """`(k,)` smallest possible value of each number; NaN for numbers without a confidence interval."""
         known = {"agreement": [0.0, -np.inf], "node_ranking": [0.0, 0.0], "calibration": [np.nan]}
+        known |= {"risk_coverage": [0.0]}
         return np.array(known[self.kind][: len(self.names)])
 
     def _parts(self, groups: Integers, count: int, taxonomy: AnyTaxonomy) -> Iterator[Part]:
@@ -146,6 +154,9 @@ class Statistic:
                 yield lambda counts, block=block, kept=kept: np.stack(  # type: ignore[misc]
                     block.weighted(counts.astype(block.dtype))
                 )[:, kept]
+        elif self.kind == "risk_coverage":
+            answers = ThresholdedAnswers(**samples)
+            yield lambda counts: answers.area(counts[groups])[None, None]
         else:
             error = _CalibrationError(samples["confidence"], samples["right"], int(self.fixed["bins"][0]))
             yield lambda counts: error(counts[groups])[None, None]

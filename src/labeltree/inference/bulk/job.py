@@ -84,6 +84,7 @@ class BulkJob(AnswerOptions):
         names = (
             *("coverage", "method", "confidence", "counted"),
             *("by_depth", "cost", "coarse", "top", "unknown"),
+            *(("optimise",) if self.optimise else ()),
         )
         return common | {name: getattr(self, name) for name in names}
 

@@ -193,7 +193,7 @@ class AnswerRows:
         ]
         if decider.novelty is not None:
             fields += [("unknown", pa.bool_()), ("p_known", pa.float64())]
-        if job.cost is not None:
+        if job.cost is not None or job.optimise is not None:
             fields.append(("expected_cost", pa.float64()))
         if labelled:
             fields += [("label_node", pa.int64()), ("label", pa.string()), ("holds", pa.bool_())]

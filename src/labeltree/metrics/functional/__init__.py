@@ -4,6 +4,7 @@ In all functions, labels are nodes of a taxonomy, -1 where a label is missing. W
 samples that a metric leaves out get NaN, so that they can be counted. Without any sample the metric is NaN.
 """
 
+from labeltree.metrics.functional.class_order import hops, hops_at_ks
 from labeltree.metrics.functional.classification import (
     accuracy_by_depth,
     classification_metrics,
@@ -49,23 +50,35 @@ from labeltree.metrics.functional.parent_prototypes import (
     parent_violations,
 )
 from labeltree.metrics.functional.pool_groups import group_labels, group_probabilities
+from labeltree.metrics.functional.risk_coverage import h_aurc, risk_coverage_curve
+from labeltree.metrics.functional.separate_answers import (
+    answers_by_depth,
+    consistency_by_depth,
+    full_path_accuracy,
+)
 from labeltree.metrics.functional.set_metrics import nearest_labels, set_overlap, set_retrieval
 from labeltree.metrics.labels_at_depth import nodes_at_depth
 
 __all__ = [
     "accuracy_by_depth",
     "adjusted_mutual_information",
+    "answers_by_depth",
     "average_hierarchical_precision",
     "average_precision_at_depths",
     "average_set_intersection",
     "class_prototypes",
     "classification_metrics",
+    "consistency_by_depth",
     "cophenetic_correlation",
+    "full_path_accuracy",
     "group_labels",
     "group_probabilities",
     "h_ap",
+    "h_aurc",
     "hierarchical_f1",
     "hierarchical_precision_at_k",
+    "hops",
+    "hops_at_ks",
     "map_at_r",
     "mean_average_precision",
     "mistake_severity",
@@ -88,6 +101,7 @@ __all__ = [
     "parent_violations",
     "recall_at_k",
     "retrieval_metrics",
+    "risk_coverage_curve",
     "set_overlap",
     "set_retrieval",
     "tree_accuracy",

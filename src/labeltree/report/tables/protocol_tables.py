@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from labeltree.evaluation import EvaluationResult, attribute_rows
 from labeltree.evaluation.protocols.nodes_as_tests import QUESTION_COUNTS
 from labeltree.evaluation.result import ProtocolResult
+from labeltree.evaluation.rule_table import rule_rows
 from labeltree.metrics.catalogue import metric_name
 from labeltree.report.tables.node_table import NodeTable, node_table
 from labeltree.report.wording import plural
@@ -72,6 +73,8 @@ def _block(name: str, result: EvaluationResult) -> ProtocolBlock:
     first = next(iter(results.values()))
     scores = _scores(results)
     main, rest = replace(scores, rows=scores.rows[:_MOST_SCORES]), scores.rows[_MOST_SCORES:]
+    if name == "decoding":
+        main, rest = NumberTable("", "Rule", *rule_rows(first)), scores.rows if len(results) > 1 else []
     nodes = node_table(first) if name == "node-scores" else None
     further = [
         replace(scores, title="Further measures", rows=rest),
