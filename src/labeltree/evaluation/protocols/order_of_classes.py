@@ -51,8 +51,9 @@ class ClassOrderOptions:
 def class_order(inputs: Inputs, options: ClassOrderOptions) -> ProtocolResult:
     """HOPS and HOPS@k of the class scores; accuracy, consistency and FPA of separate answers at each depth.
 
-    The probabilities are the softmax of the scores. FPA is left out where no answer contradicts another, as
-    it is the top-1 accuracy there.
+    Separate answers are the model's own where it gives one for each depth and its classifier is used, else
+    the most probable node of each depth, by the softmax of the scores. FPA is left out where no answer
+    contradicts another, as it is the top-1 accuracy there.
     """
     judging, table = inputs.judging, inputs.table
     scorer, said = class_scores(inputs, options.classifier)
@@ -69,7 +70,11 @@ def class_order(inputs: Inputs, options: ClassOrderOptions) -> ProtocolResult:
         Column("hops" if k is None else f"hops_at_{k}", value, rows, by_node=k is None)
         for k, value in values.items()
     ]
-    answers = answers_by_depth(torch.softmax(scores.double(), 1), judging.tree, classes=classes.nodes)
+    name = inputs.classifiers.with_scores if options.classifier == "auto" else options.classifier
+    if name == "own" and table.depth_predictions is not None:
+        answers = table.depth_predictions[rows]
+    else:
+        answers = answers_by_depth(torch.softmax(scores.double(), 1), judging.tree, classes=classes.nodes)
     agree = consistency_by_depth(answers, judging.tree, reduction="none")
     notes = [said]
     if bool((agree[~agree.isnan()] == 1).all()):
