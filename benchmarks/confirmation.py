@@ -333,10 +333,10 @@ def run(work: Path, names: list[str], splits: int) -> None:
     for methods in (tested, [name for name in TRAINED if name not in tested]):
         for seed in range(splits):
             for name in names:
-                measure(work, name, seed, methods)
+                measure_split(work, name, seed, methods)
 
 
-def measure(work: Path, name: str, seed: int, methods: Sequence[str]) -> None:
+def measure_split(work: Path, name: str, seed: int, methods: Sequence[str]) -> None:
     """Measure these methods on one split of a set, each unless its file is there."""
     samples = read_split(work, name, seed)
     for method in methods:

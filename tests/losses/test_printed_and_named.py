@@ -13,6 +13,7 @@ from labeltree.geometry import Euclidean, Geometry, PoincareBall, Sphere, as_geo
 from labeltree.losses import (
     DeViSELoss,
     GuidedPrototypeLoss,
+    HierCOSLoss,
     HiMulConELoss,
     HWCLoss,
     LevelAwareMarginLoss,
@@ -51,6 +52,8 @@ def made(loss: type[nn.Module], folder: Path) -> nn.Module:
         return RelationLoss(TREE, SupConLoss(TREE).table, temperature=0.37)
     wanted = inspect.signature(loss).parameters
     given = {name: value for name, value in GIVEN.items() if name in wanted}
+    if loss is HierCOSLoss:
+        given["dim"] = len(TREE) - 1
     if loss is DeViSELoss:
         (folder / "vectors.txt").write_text("".join(f"{name} {i} 1 0\n" for i, name in enumerate(TREE.names)))
         given |= {"vectors": str(folder / "vectors.txt")}

@@ -103,15 +103,14 @@ class AnswerOptions(Options):
     cost: Annotated[
         str | None,
         Option(
-            "answer at least expected cost instead: by the height of the LCA, by edges, or by a CSV of "
-            "answers × truths",
+            "answer at least expected cost (FILE: answers × truths)",
             metavar="tree|edges|FILE",
         ),
     ] = None
     optimise: Annotated[
         Optimised | None,
         Option(
-            "answer for the best expected top1, hierarchical_f1, tree_distance or wu_palmer instead",
+            "or for the best expected top1, hierarchical_f1, tree_distance or wu_palmer",
             "The node of least expected loss, see `labeltree.decisions.METRIC_COSTS`",
             metavar="METRIC",
         ),
@@ -119,7 +118,7 @@ class AnswerOptions(Options):
     coarse: Annotated[
         float | None,
         Option(
-            "what a right but coarse answer costs, relative to a wrong one",
+            "what a right but coarse answer costs; a wrong one: 1",
             "With a cost `tree` or `edges`, see `TreeCost`",
             flag="--coarse-cost",
             metavar="SHARE",
