@@ -263,7 +263,9 @@ def read_split(work: Path, name: str, seed: int) -> Samples:
     taxonomy = run.load_taxonomy()
     table = EmbeddingTable.load(run.embeddings("trained"), taxonomy)
     assert table.features is not None
-    groups = torch.arange(len(table.nodes)) if table.groups is None else table.groups
+    groups = alone = torch.arange(len(table.nodes))
+    if table.groups is not None:  # −1: a sample is a group by itself
+        groups = torch.where(table.groups < 0, alone + int(table.groups.max()) + 1, table.groups)
     strata: dict[tuple[str, ...], list[Tensor]] = {}
     for group in groups.unique().tolist():
         rows = (groups == group).nonzero()[:, 0]
