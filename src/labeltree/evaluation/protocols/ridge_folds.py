@@ -35,6 +35,7 @@ from labeltree.taxonomy.label_sets import finest_classes, finest_labels, shared_
 __all__ = ["FoldsOptions", "folds"]
 
 TITLE = "Folds: every sample judged by a head that has not seen its group"
+_TOO_NARROW = " Of 50 to 200 samples they held what the head gets right of new ones in 83 to 90 % of simulations, not in 95 %."
 _BINS = 15
 _CALIBRATION = (("ece", "error"), ("brier", "brier"), ("nll", "nll"), ("ece_by_chance", "by_chance"))
 _SEARCH = "within-held-out-folds"
@@ -234,7 +235,7 @@ class _Case:
         if options.folds < asked:
             notes.append(f"There are {options.folds} groups with labels, so there are no more folds.")
         if self.inputs.resampling is not None:
-            notes.append(OF_THE_FOLDS.format("heads"))
+            notes.append(OF_THE_FOLDS.format("heads") + _TOO_NARROW)
         if unlearned := count_unlearned(self.inputs, self.rows, seen.folds):
             notes.append(UNLEARNED.format(unlearned))
         return notes
