@@ -35,7 +35,10 @@ from labeltree.taxonomy.label_sets import finest_classes, finest_labels, shared_
 __all__ = ["FoldsOptions", "folds"]
 
 TITLE = "Folds: every sample judged by a head that has not seen its group"
-_TOO_NARROW = " Of 50 to 200 samples they held what the head gets right of new ones in 83 to 90 % of simulations, not in 95 %."
+_TOO_NARROW = (
+    " With 50 to 200 samples they held what the head gets right of new ones in 83 to 90 % of simulations,"
+    + " not in 95 %."
+)
 _BINS = 15
 _CALIBRATION = (("ece", "error"), ("brier", "brier"), ("nll", "nll"), ("ece_by_chance", "by_chance"))
 _SEARCH = "within-held-out-folds"
