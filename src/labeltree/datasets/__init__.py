@@ -4,12 +4,14 @@ from typing import Any
 
 # Most data sets are registered by the imports below.
 from labeltree.datasets import cifar, imagenet, imagenet_32  # noqa: F401
+from labeltree.datasets.aircraft import read_aircraft
 from labeltree.datasets.beeradvocate import read_beers
 from labeltree.datasets.breakhis import breakhis_taxonomy, read_breakhis
 from labeltree.datasets.cars import cars_taxonomy, read_cars
 from labeltree.datasets.cifar_trees import (
     cifar_10_taxonomy,
     cifar_100_deep_taxonomy,
+    cifar_100_five_level_taxonomy,
     cifar_100_taxonomy,
     cifar_toy_taxonomy,
 )
@@ -37,6 +39,7 @@ __all__ = [
     "cars_taxonomy",
     "cifar_10_taxonomy",
     "cifar_100_deep_taxonomy",
+    "cifar_100_five_level_taxonomy",
     "cifar_100_taxonomy",
     "cifar_toy_taxonomy",
     "cub_taxonomy",
@@ -50,6 +53,7 @@ __all__ = [
     "imagenet_taxonomy",
     "odir_graph",
     "odir_taxonomy",
+    "read_aircraft",
     "read_beers",
     "read_breakhis",
     "read_cars",
