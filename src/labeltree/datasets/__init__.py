@@ -6,6 +6,7 @@ from typing import Any
 from labeltree.datasets import cifar, imagenet, imagenet_32  # noqa: F401
 from labeltree.datasets.aircraft import read_aircraft
 from labeltree.datasets.beeradvocate import read_beers
+from labeltree.datasets.better_mistakes import read_benchmark
 from labeltree.datasets.breakhis import breakhis_taxonomy, read_breakhis
 from labeltree.datasets.cars import cars_taxonomy, read_cars
 from labeltree.datasets.cifar_trees import (
@@ -55,6 +56,7 @@ __all__ = [
     "odir_taxonomy",
     "read_aircraft",
     "read_beers",
+    "read_benchmark",
     "read_breakhis",
     "read_cars",
     "read_cub",
