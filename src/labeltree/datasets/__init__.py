@@ -18,9 +18,9 @@ from labeltree.datasets.cifar_trees import (
 )
 from labeltree.datasets.cub import cub_taxonomy, read_cub
 from labeltree.datasets.deepfashion import read_deepfashion
-from labeltree.datasets.encoder_weights import fetch_weights
 from labeltree.datasets.fashion_mnist import fashion_mnist_taxonomy
-from labeltree.datasets.glove import glove_file
+from labeltree.datasets.fetching.encoder_weights import fetch_weights
+from labeltree.datasets.fetching.glove import glove_file
 from labeltree.datasets.grocery_store import read_grocery_store
 from labeltree.datasets.ham10000 import ham10000_taxonomy, read_ham10000
 from labeltree.datasets.icd10cm import read_icd10cm

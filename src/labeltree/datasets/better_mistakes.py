@@ -6,7 +6,7 @@ import os
 import re
 import zipfile
 import zlib
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -113,7 +113,7 @@ def _read_tree(path: Path, title: Callable[[str], str]) -> tuple[Taxonomy, dict[
     """The tree of a file of edges, and the node of each class: of each leaf."""
     edges = read_listing(path, ("parent", "child"))
     pairs = list(zip(edges.texts("child"), edges.texts("parent"), strict=True))
-    names = {name: title(name) for pair in pairs for name in pair}
+    names: dict[Hashable, str] = {name: title(name) for pair in pairs for name in pair}
     try:
         taxonomy = Taxonomy.from_edges(pairs, names=names)
     except TaxonomyError as error:
