@@ -165,8 +165,8 @@ def _listed_images(
     listed: dict[str, dict[str, list[str]]] = {}
     missing: list[str] = []
     for part in SPLITS:
-        lists_of = lists.get(part, {})
-        _check_classes(f"'{part}' of '{splits}'", lists_of.keys(), classes, edges)
+        lists_of = {name: images for name, images in lists[part].items() if images}
+        _check_classes(f"'{part}' of '{splits}'", lists_of, classes, edges)
         listed[part] = {name: [] for name in lists_of}
         for name, images in lists_of.items():
             folders = folders_of(name)
