@@ -259,7 +259,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="JSON of the results")
     options = parser.parse_args()
     from labeltree.cache import data_home
-    from labeltree.datasets.encoder_weights import fetch_weights
+    from labeltree.datasets.fetching.encoder_weights import fetch_weights
 
     fetch_weights("efficientnet-lite0")
     weights, results = data_home(), {}

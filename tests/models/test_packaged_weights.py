@@ -12,10 +12,10 @@ from torch import nn
 
 from labeltree.cache import data_home, weights_folder
 from labeltree.data import fetch, get_dataset, open_source
-from labeltree.datasets import encoder_weights as pretrained
 from labeltree.datasets import fetch_weights
-from labeltree.datasets.encoder_weights import PACKAGES, Packaged
+from labeltree.datasets.fetching import encoder_weights as pretrained
 from labeltree.datasets.fetching.atomic_download import Expected
+from labeltree.datasets.fetching.encoder_weights import PACKAGES, Packaged
 from labeltree.errors import DataError
 from labeltree.models import build_encoder
 from labeltree.models.efficientnet_lite import WEIGHTS, load_by_position

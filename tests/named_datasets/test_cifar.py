@@ -20,6 +20,7 @@ from labeltree.datasets.cifar_trees import (
     COARSE_100,
     cifar_10_taxonomy,
     cifar_100_deep_taxonomy,
+    cifar_100_five_level_taxonomy,
     cifar_100_taxonomy,
     cifar_toy_taxonomy,
 )
@@ -126,6 +127,20 @@ def test_the_other_trees():
     assert {good.names[n] for n in good.leaves.tolist()} == {bad.names[n] for n in bad.leaves.tolist()}
 
 
+def test_the_five_levels_hold_every_class_once():
+    tree, plain = cifar_100_five_level_taxonomy(), cifar_100_taxonomy()
+    assert [int((tree.depth == depth).sum()) for depth in range(1, 6)] == [2, 4, 8, 20, 100]
+    for coarse, fine in CIFAR_100:
+        assert tree.path(tree.find(fine))[-2:] == plain.path(plain.find(fine)) == (coarse, fine)
+    # Sizes of the groups, and distances that the authors' table of numbers has
+    eight = sorted(len(tree.children(node)) for node in (tree.depth == 3).nonzero()[:, 0].tolist())
+    assert eight == [1, 1, 2, 2, 3, 3, 3, 5]
+    pairs = [("whale", "trout"), ("whale", "tiger"), ("bus", "castle"), ("rose", "spider"), ("sea", "cup")]
+    heights = [int(tree.lca_height(tree.find(a), tree.find(b))) for a, b in pairs]
+    assert heights == [2, 3, 3, 4, 4]
+    assert int(tree.lca_height(tree.find("sea"), tree.find("shark"))) == 5
+
+
 @pytest.mark.parametrize("form", ["python", "binary", "python.tar.gz", "binary.tar.gz"])
 def test_cifar_100_in_all_its_forms(tmp_path, form):
     folder = write_100(tmp_path / "data", form)
@@ -141,11 +156,21 @@ def test_cifar_100_in_all_its_forms(tmp_path, form):
     assert np.array_equal(in_memory.load(range(120)).numpy(), both)
 
 
-def test_the_deep_tree_has_the_same_samples(tmp_path, cache_folder):
+def test_the_deeper_trees_have_the_same_samples(tmp_path, cache_folder):
     write_100(cache_folder / "cifar-100")
     plain, deep = open_source("cifar-100"), open_source("cifar-100-deep")
-    assert [plain.taxonomy.names[n] for n in plain.nodes] == [deep.taxonomy.names[n] for n in deep.nodes]
-    assert deep.taxonomy.max_depth == 8
+    five = open_source("cifar-100-five-levels")
+    for other, depth in ((deep, 8), (five, 5)):
+        names = [other.taxonomy.names[n] for n in other.nodes]
+        assert [plain.taxonomy.names[n] for n in plain.nodes] == names
+        assert other.taxonomy.max_depth == depth
+    assert check_layout(get_dataset("cifar-100-five-levels"), cache_folder / "cifar-100").labels == (
+        2,
+        4,
+        8,
+        20,
+        100,
+    )
     problems = check_layout(get_dataset("cifar-100-deep"), cache_folder / "cifar-100").problems
     assert problems == (
         "100 samples in 'train' where 50,000 are published (Barz & Denzler 2019, Appendix E)",

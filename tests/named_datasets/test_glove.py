@@ -12,7 +12,8 @@ import pytest
 
 from labeltree.cli.commands.data_command import run
 from labeltree.data import fetch, get_dataset, open_source
-from labeltree.datasets import glove, glove_file
+from labeltree.datasets import glove_file
+from labeltree.datasets.fetching import glove
 from labeltree.datasets.fetching.atomic_download import Expected
 from labeltree.errors import DataError
 from labeltree.losses.classifiers.devise import read_word_vectors

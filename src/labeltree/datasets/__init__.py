@@ -4,20 +4,23 @@ from typing import Any
 
 # Most data sets are registered by the imports below.
 from labeltree.datasets import cifar, imagenet, imagenet_32  # noqa: F401
+from labeltree.datasets.aircraft import read_aircraft
 from labeltree.datasets.beeradvocate import read_beers
+from labeltree.datasets.better_mistakes import read_benchmark
 from labeltree.datasets.breakhis import breakhis_taxonomy, read_breakhis
 from labeltree.datasets.cars import cars_taxonomy, read_cars
 from labeltree.datasets.cifar_trees import (
     cifar_10_taxonomy,
     cifar_100_deep_taxonomy,
+    cifar_100_five_level_taxonomy,
     cifar_100_taxonomy,
     cifar_toy_taxonomy,
 )
 from labeltree.datasets.cub import cub_taxonomy, read_cub
 from labeltree.datasets.deepfashion import read_deepfashion
-from labeltree.datasets.encoder_weights import fetch_weights
 from labeltree.datasets.fashion_mnist import fashion_mnist_taxonomy
-from labeltree.datasets.glove import glove_file
+from labeltree.datasets.fetching.encoder_weights import fetch_weights
+from labeltree.datasets.fetching.glove import glove_file
 from labeltree.datasets.grocery_store import read_grocery_store
 from labeltree.datasets.ham10000 import ham10000_taxonomy, read_ham10000
 from labeltree.datasets.icd10cm import read_icd10cm
@@ -37,6 +40,7 @@ __all__ = [
     "cars_taxonomy",
     "cifar_10_taxonomy",
     "cifar_100_deep_taxonomy",
+    "cifar_100_five_level_taxonomy",
     "cifar_100_taxonomy",
     "cifar_toy_taxonomy",
     "cub_taxonomy",
@@ -50,7 +54,9 @@ __all__ = [
     "imagenet_taxonomy",
     "odir_graph",
     "odir_taxonomy",
+    "read_aircraft",
     "read_beers",
+    "read_benchmark",
     "read_breakhis",
     "read_cars",
     "read_cub",

