@@ -70,8 +70,8 @@ def class_order(inputs: Inputs, options: ClassOrderOptions) -> ProtocolResult:
         Column("hops" if k is None else f"hops_at_{k}", value, rows, by_node=k is None)
         for k, value in values.items()
     ]
-    name = inputs.classifiers.with_scores if options.classifier == "auto" else options.classifier
-    if name == "own" and table.depth_predictions is not None:
+    used = inputs.classifiers.with_scores if options.classifier == "auto" else options.classifier
+    if used == "own" and table.depth_predictions is not None:
         answers = table.depth_predictions[rows]
     else:
         answers = answers_by_depth(torch.softmax(scores.double(), 1), judging.tree, classes=classes.nodes)
