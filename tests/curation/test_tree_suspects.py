@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from labeltree.cli.main import main
-from labeltree.curation import branch_suspects
+from labeltree.curation import misplaced_nodes as branch_suspects
 from labeltree.curation.leaf_suspects import auc_within_folds
 from labeltree.curation.tree_suspects import find_tree_suspects
 from labeltree.errors import DataError

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from labeltree.decisions import ClassNodes, Promise, holds_truth
-from labeltree.decisions.groups import fit_group_rule
+from labeltree.decisions.answers_of_groups import fit_group_rule
 from labeltree.errors import DataError
 from labeltree.metrics.functional import group_labels, group_probabilities
 from labeltree.taxonomy import Taxonomy

@@ -16,7 +16,7 @@ from torch import Tensor
 import labeltree as lt
 from labeltree.cli.main import main
 from labeltree.decisions import ClassNodes, DecisionRule, Promise, fit_rule, holds_truth
-from labeltree.decisions.groups import fit_group_rule
+from labeltree.decisions.answers_of_groups import fit_group_rule
 from labeltree.decisions.promise_samples import PromiseSamples, for_promises, kept_for_probabilities
 from labeltree.errors import DataError
 from labeltree.inference.calibrate_run import calibrate_run, open_decider

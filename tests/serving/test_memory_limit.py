@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from labeltree.serving.memory import MemoryLimit
+from labeltree.serving.wait_for_memory import MemoryLimit
 
 
 def test_a_large_one_is_not_overtaken() -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from torch import Tensor
 
-from labeltree.curation.branch_suspects import nodes_to_dissolve, nodes_to_move
 from labeltree.curation.leaf_suspects import leaves_to_merge, leaves_to_split
+from labeltree.curation.misplaced_nodes import nodes_to_dissolve, nodes_to_move
 from labeltree.curation.tree_samples import KINDS, Kind, TreeSamples, TreeSuspect
 from labeltree.errors import DataError
 from labeltree.metrics.metric_checks import check_embeddings, check_nodes, check_same_length

@@ -31,6 +31,7 @@ from labeltree.decisions import (
     mark_unknown,
 )
 from labeltree.decisions.answers import Descent
+from labeltree.decisions.answers_of_groups import GroupRule, fit_group_rule
 from labeltree.decisions.choose_classifier import (
     CLASSIFIER_WORDS,
     ChosenClassifier,
@@ -48,7 +49,6 @@ from labeltree.decisions.classifiers import (
     remap_classes,
 )
 from labeltree.decisions.drift import DriftRule, fit_drift
-from labeltree.decisions.groups import GroupRule, fit_group_rule
 from labeltree.decisions.promise_samples import PromiseSamples, for_promises, kept_for_probabilities
 from labeltree.decisions.rule import rule_from_dict, rule_to_dict
 from labeltree.errors import DataError, RunError, typed

@@ -32,8 +32,8 @@ from labeltree.processes import available_cores
 from labeltree.runs import EmbeddingTable
 from labeltree.serving.batching import Batcher, Job
 from labeltree.serving.drift_watch import DriftWatch
-from labeltree.serving.memory import MemoryLimit
 from labeltree.serving.service_settings import ServiceSettings
+from labeltree.serving.wait_for_memory import MemoryLimit
 from labeltree.training.input_batches import Inputs
 
 __all__ = ["Engine", "TooLargeError", "measure_upload", "read_upload"]

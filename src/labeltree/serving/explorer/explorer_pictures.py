@@ -15,8 +15,8 @@ import numpy as np
 from labeltree.data.images.decode import check_file
 from labeltree.errors import DataError
 from labeltree.serving.engine import measure_upload, read_upload
-from labeltree.serving.memory import MemoryLimit
 from labeltree.serving.service_settings import ServiceSettings
+from labeltree.serving.wait_for_memory import MemoryLimit
 
 __all__ = ["SIZES", "Pictures"]
 
