@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from labeltree.cli.main import main
-from labeltree.curation import misplaced_nodes as branch_suspects
+from labeltree.curation import misplaced_nodes
 from labeltree.curation.leaf_suspects import auc_within_folds
 from labeltree.curation.tree_suspects import find_tree_suspects
 from labeltree.errors import DataError
@@ -106,7 +106,7 @@ def test_the_ratio_against_its_definition() -> None:
     draw = np.random.default_rng(0)
     place = np.array([0, 0, 0, 1, 1, 2, 3, 3, 3, 3, 0, 1])
     means = draw.standard_normal((12, 3))
-    found = branch_suspects._nearest_others(means, place)
+    found = misplaced_nodes._nearest_others(means, place)
     assert np.isnan(found.ratio[5])
     for v in set(range(12)) - {5}:
         rest = np.arange(12) != v
@@ -174,8 +174,8 @@ def test_one_of_many_parents_can_be_significant(monkeypatch: pytest.MonkeyPatch)
     assert not any(one.significant for one in others)
     assert all(one.p > 0.05 and f"(p {one.p:.2g} of being more alike)" in one.reason for one in others)
     assert not found.notes
-    monkeypatch.setattr(branch_suspects, "_WORK_OF_DRAWS", 1)
-    monkeypatch.setattr(branch_suspects, "_NUMBERS_AT_ONCE", 1000)
+    monkeypatch.setattr(misplaced_nodes, "_WORK_OF_DRAWS", 1)
+    monkeypatch.setattr(misplaced_nodes, "_NUMBERS_AT_ONCE", 1000)
     found = find_tree_suspects(means[nodes], nodes, tree, kinds=("dissolve",))
     assert not found.found[0].significant
     assert found.notes[0].startswith("dissolve: 1,999 draws for 120 nodes, so no p is below 0.06")

@@ -26,10 +26,10 @@ from labeltree.report.pages.comparison_page import comparison_page
 from labeltree.report.pages.document import Text
 from labeltree.report.tables.metric_table import table_cells
 from labeltree.report.wording import metric_words
-from labeltree.studies.best_method import Entry, Summary, differences, metric_title
 from labeltree.studies.shortfall import pareto_set, shortfall_blocks, shortfalls
 from labeltree.studies.study_page import _agreement
 from labeltree.studies.study_plan import PaperTable
+from labeltree.studies.study_statistics import Entry, Summary, differences, metric_title
 from labeltree.taxonomy import Taxonomy
 
 TREE = Taxonomy.from_paths([("animal", "dog"), ("animal", "cat"), ("plant", "oak")])

@@ -7,10 +7,10 @@ import pytest
 import scipy.stats
 
 from labeltree.report.pages.document import to_markdown
-from labeltree.studies.best_method import Summary
 from labeltree.studies.shortfall import pareto_set, shortfall_blocks, shortfalls
 from labeltree.studies.study_file import read_study
 from labeltree.studies.study_plan import StudyError
+from labeltree.studies.study_statistics import Summary
 
 MARGINS = {"features/top1": 0.01, "embeddings/pair_violations": 0.02}
 

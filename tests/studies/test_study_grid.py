@@ -14,13 +14,13 @@ import yaml
 
 from labeltree.report.pages.document import to_html, to_markdown
 from labeltree.report.pages.template import svg_file
-from labeltree.studies.best_method import Summary
 from labeltree.studies.book import Book
 from labeltree.studies.output import to_csv
 from labeltree.studies.run import trial_tasks_of
 from labeltree.studies.study_file import read_study
 from labeltree.studies.study_page import study_blocks, study_figures
 from labeltree.studies.study_plan import Study, StudyError
+from labeltree.studies.study_statistics import Summary
 
 pytestmark = pytest.mark.slow
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import t
 
-from labeltree.studies.best_method import Summary, p_against_best, significance, welch
 from labeltree.studies.study_page import _cell
+from labeltree.studies.study_statistics import Summary, p_against_best, significance, welch
 
 
 def slow_welch(a: list[float], b: list[float]) -> float:

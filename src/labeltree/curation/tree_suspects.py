@@ -90,7 +90,7 @@ def find_tree_suspects(
     - `move`: for each node from depth 2 on with a sibling, its distance to the mean of its siblings' means
       and to those of the children of every other parent of its depth, without what the number of children
       adds to a distance. Suspects lie nearer to another one than happens by chance among nodes and among
-      units (see `branch_suspects.nodes_to_move`): p before correction is at most the level, and for those
+      units (see `misplaced_nodes.nodes_to_move`): p before correction is at most the level, and for those
       that are significant after Benjamini & Hochberg.
     - `dissolve`: for each inner node with three children or more, the mean cosine of the means of its
       children, about the mean of their depth, beside that of as many random nodes of their depth: permutation

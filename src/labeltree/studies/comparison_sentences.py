@@ -7,8 +7,8 @@ import re
 from collections.abc import Sequence
 
 from labeltree.report.pages.document import Block, Text
-from labeltree.studies.best_method import Difference, Summary, differences, metric_title
 from labeltree.studies.study_plan import Study
+from labeltree.studies.study_statistics import Difference, Summary, differences, metric_title
 
 __all__ = ["claimed_method", "comparison_blocks"]
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from labeltree.report.pages.document import Block, Cell, Heading, Table, Text
-from labeltree.studies.best_method import Summary, is_larger_better_in, metric_title
+from labeltree.studies.study_statistics import Summary, is_larger_better_in, metric_title
 
 __all__ = ["Shortfall", "pareto_set", "shortfall_blocks", "shortfalls"]
 

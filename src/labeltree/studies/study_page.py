@@ -12,12 +12,12 @@ from markupsafe import Markup
 
 from labeltree.report.charts.bar_charts import Band, band_chart, cell_chart
 from labeltree.report.pages.document import Block, Cell, Figure, Heading, Notes, Table, Text
-from labeltree.studies.best_method import Entry, Summary, is_larger_better_in, metric_title, significance
 from labeltree.studies.comparison_sentences import comparison_blocks
 from labeltree.studies.score_names import find_score, missing_scores
 from labeltree.studies.settings_blocks import listed, settings_blocks
 from labeltree.studies.shortfall import shortfall_blocks
 from labeltree.studies.study_plan import Axis, PaperTable, Study, slug
+from labeltree.studies.study_statistics import Entry, Summary, is_larger_better_in, metric_title, significance
 
 __all__ = ["study_blocks", "study_figures"]
 
