@@ -8,7 +8,7 @@ from labeltree.errors import TaxonomyError
 from labeltree.taxonomy import Taxonomy, load_taxonomy
 from labeltree.taxonomy.name_texts import IMAGE_TEMPLATE, check_words, is_code, name_texts
 
-TREE = Taxonomy.from_paths(["animal/water_bird/tufted  duck", "stone"])
+TREE = Taxonomy.from_paths(["animal/water_bird.n.01/tufted  duck", "stone"])
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ TEXT_TEMPLATE = "{name}: {path}"
 IMAGE_TEMPLATE = "a photo of a {name}, a kind of {parent}"
 _BLANK = re.compile(r"\{(\w*)\}")
 _ID = re.compile(r"\w+:\d+")  # of an ontology
+_SENSE = re.compile(r"\.[nvasr]\.\d\d$")  # of a synset of WordNet: fish.n.01
 _WORD = re.compile(r"[^\W\d_]{3}|[^\W\d_\x00-\u024f]")  # three letters, or one of a script without many
 
 
@@ -58,16 +59,17 @@ def _filled(form: str, blanks: Mapping[str, str]) -> str:
 
 
 def _spaced(name: str) -> str:
-    return " ".join(name.replace("_", " ").split())
+    return " ".join(_SENSE.sub("", name).replace("_", " ").split())
 
 
 def is_code(name: str) -> bool:
     """Whether a name is an id, or has no three letters in a row, and a digit or no letter.
 
     Example:
-        >>> [is_code(name) for name in ("A01.1", "n01440764", "17", "UBERON:0001", "oak", "B cell", "水")]
+        >>> [is_code(name) for name in ("A01.1", "n01440764", "17", "UBERON:0001", "ox.n.01", "B cell", "水")]
         [True, True, True, True, False, False, False]
     """
+    name = _SENSE.sub("", name)
     letterless = not any(character.isalpha() for character in name)
     return bool(_ID.fullmatch(name)) or (
         (letterless or any(map(str.isdigit, name))) and _WORD.search(name) is None
