@@ -11,7 +11,7 @@ from torch.nn.functional import normalize
 
 from labeltree.errors import DataError
 
-__all__ = ["NameEvidence", "name_prototypes", "shrink_to_means", "weigh_names"]
+__all__ = ["NameEvidence", "NamedClasses", "name_prototypes", "shrink_to_means", "weigh_names"]
 
 
 def name_prototypes(
@@ -54,6 +54,45 @@ class NameEvidence:
     weight: float
     shift: Tensor
     classes: int
+
+
+@dataclass(frozen=True)
+class NamedClasses:
+    """Classes that have names in the space of samples.
+
+    Attributes:
+        nodes: `(C,)` the classes, ascending.
+        names: `(C, d)` float64 vectors of their names.
+        evidence: What these are worth.
+        unit: Whether vectors are compared at unit length.
+    """
+
+    nodes: Tensor
+    names: Tensor
+    evidence: NameEvidence
+    unit: bool
+
+    def prototypes(self, points: Tensor, labels: Tensor) -> Tensor:
+        """The prototypes `(C, d)` of the classes from names and samples, see `shrink_to_means`.
+
+        Args:
+            points: `(n, d)` vectors of samples.
+            labels: `(n,)` nodes; those of other classes count for nothing.
+        """
+        return shrink_to_means(self.names, *self._sums(points, labels), self.evidence, unit=self.unit)
+
+    def means(self, points: Tensor, labels: Tensor) -> Tensor:
+        """The means `(C, d)` of samples, not brought to unit length; see `prototypes` for the arguments."""
+        sums, counts = self._sums(points, labels)
+        return sums / counts.clamp(min=1)[:, None]
+
+    def _sums(self, points: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        rows = torch.isin(labels, self.nodes)
+        places = torch.searchsorted(self.nodes, labels[rows])
+        some = points[rows].double()
+        some = normalize(some, dim=1) if self.unit else some
+        sums = torch.zeros_like(self.names).index_add_(0, places, some)
+        return sums, torch.bincount(places, minlength=len(self.nodes))
 
 
 def weigh_names(names: Tensor, points: Tensor, labels: Tensor) -> NameEvidence:

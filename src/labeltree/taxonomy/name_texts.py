@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from labeltree.errors import TaxonomyError
 from labeltree.taxonomy.dag import AnyTaxonomy
 from labeltree.taxonomy.naming import some
 
-__all__ = ["IMAGE_TEMPLATE", "TEXT_TEMPLATE", "check_words", "is_code", "name_texts"]
+__all__ = [
+    "IMAGE_TEMPLATE",
+    "TEXT_TEMPLATE",
+    "check_words",
+    "fill_template",
+    "is_code",
+    "name_texts",
+]
 
 TEXT_TEMPLATE = "{name}: {path}"
 IMAGE_TEMPLATE = "a photo of a {name}, a kind of {parent}"
@@ -39,23 +46,25 @@ def name_texts(
         >>> name_texts(tree, tree.leaves.tolist(), "a {name}, a kind of {parent}")
         [('a hoopoe, a kind of bird',), ('a stone',)]
     """
-    words = _BLANK.findall(template)
-    if "name" not in words or not set(words) <= {"name", "parent", "path"}:
-        raise ValueError(f"template is {template!r}; it holds {{name}}, and may hold {{parent}} and {{path}}")
-    alone = template[: template.index("{name}") + len("{name}")]
     texts = []
     for node in nodes:
-        *above, own = map(_spaced, taxonomy.path(node))
-        blanks = {"parent": above[-1], "path": ", ".join(above)} if above else {}
-        form = template if above else _BLANK.sub(lambda blank: blank[0] * (blank[1] == "name"), alone)
         aliases = taxonomy.aliases[node] if taxonomy.aliases else ()
-        names = dict.fromkeys([own, *(_spaced(alias) for alias in aliases if not is_code(alias))])
-        texts.append(tuple(_filled(form, {**blanks, "name": name}) for name in names))
+        names = [taxonomy.names[node], *(alias for alias in aliases if not is_code(alias))]
+        texts.append(tuple(dict.fromkeys(fill_template(taxonomy, node, name, template) for name in names)))
     return texts
 
 
-def _filled(form: str, blanks: Mapping[str, str]) -> str:
-    return _BLANK.sub(lambda blank: blanks[blank[1]], form)
+def fill_template(taxonomy: AnyTaxonomy, node: int, name: str, template: str = TEXT_TEMPLATE) -> str:
+    """The text of a node that is called `name`; see `name_texts`."""
+    words = _BLANK.findall(template)
+    if "name" not in words or not set(words) <= {"name", "parent", "path"}:
+        raise ValueError(f"template is {template!r}; it holds {{name}}, and may hold {{parent}} and {{path}}")
+    above = [_spaced(each) for each in taxonomy.path(node)[:-1]]
+    if not above:
+        end = template.index("{name}") + len("{name}")
+        template = _BLANK.sub(lambda blank: blank[0] * (blank[1] == "name"), template[:end])
+    blanks = {"name": _spaced(name), "parent": above[-1] if above else "", "path": ", ".join(above)}
+    return _BLANK.sub(lambda blank: blanks[blank[1]], template)
 
 
 def _spaced(name: str) -> str:
