@@ -14,9 +14,9 @@ import labeltree as lt
 from labeltree.cli.main import main
 from labeltree.decisions.names import weigh_names
 from labeltree.errors import DataError
+from labeltree.inference.by_name.named_classes import check_reads_names
 from labeltree.inference.extend import extensions_of, undo_extension
 from labeltree.inference.load_run import load_run
-from labeltree.inference.named_classes import check_reads_names
 from labeltree.inference.named_samples import open_texts
 from labeltree.inference.reference import load_reference
 from labeltree.inference.run_classifiers import run_classifiers

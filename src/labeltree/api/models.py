@@ -146,7 +146,7 @@ def zero_shot(options: ZeroShotOptions) -> Answered:
         ValueError: If an option is not valid, or does not go with others.
     """
     from labeltree.api.taxonomies import as_tree, open_taxonomy
-    from labeltree.inference.zero_shot import answer_by_names
+    from labeltree.inference.by_name.zero_shot import answer_by_names
 
     options = options.with_folder_as_data()
     form, name = options.format, str(options.taxonomy)

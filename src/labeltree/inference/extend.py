@@ -22,10 +22,7 @@ from labeltree.data.stratified import make_folds
 from labeltree.decisions.classifiers import Classifiers, classify
 from labeltree.decisions.extending import extend_classifiers
 from labeltree.errors import DataError, RunError, typed
-from labeltree.inference.calibrate_run import Decider, fit_decider, open_decider
-from labeltree.inference.extended_head import extended_head, scores_of_head
-from labeltree.inference.load_run import TrainedRun
-from labeltree.inference.named_classes import (
+from labeltree.inference.by_name.named_classes import (
     check_reads_names,
     named_accuracy,
     prototypes_of_names,
@@ -33,6 +30,9 @@ from labeltree.inference.named_classes import (
     with_names,
     worth_text,
 )
+from labeltree.inference.calibrate_run import Decider, fit_decider, open_decider
+from labeltree.inference.extended_head import extended_head, scores_of_head
+from labeltree.inference.load_run import TrainedRun
 from labeltree.inference.named_samples import open_other, seen_in_training
 from labeltree.inference.place_classes import Placed, extended_taxonomy, nearest_parent, path_in_tree
 from labeltree.inference.reference import keep_reference, load_calibration, load_reference, save_reference

@@ -83,7 +83,7 @@ def open_name_space(name: str) -> NameSpace:
     check_encoder(name)
     encoder = build_encoder(name).eval().to(device)
     assert isinstance(encoder, TextEncoder)
-    return NameSpace(name, "text", _TEXT_TEMPERATURE, None, _in_parts(_reader(encoder, device)))
+    return NameSpace(name, "text", _TEXT_TEMPERATURE, None, _embed_parts(_reader(encoder, device)))
 
 
 def _reader(encoder: TextEncoder, device: torch.device) -> Callable[[Sequence[str]], Tensor]:
@@ -97,7 +97,7 @@ def _reader(encoder: TextEncoder, device: torch.device) -> Callable[[Sequence[st
     return read
 
 
-def _in_parts(read: Callable[[Any], Tensor]) -> Callable[[Any], Tensor]:
+def _embed_parts(read: Callable[[Any], Tensor]) -> Callable[[Any], Tensor]:
     """Unit vectors of any number of samples, a part at a time."""
 
     def embed(samples: Any) -> Tensor:
@@ -127,7 +127,7 @@ def _both_towers(name: str, device: torch.device) -> NameSpace:
         return features
 
     temperature = 1 / float(net.logit_scale.detach().exp())
-    return NameSpace(name, "image", temperature, images, _in_parts(read), _in_parts(see))
+    return NameSpace(name, "image", temperature, images, _embed_parts(read), _in_parts(see))
 
 
 def _open_clip_texts(net: Any, tokenizer: Any, device: torch.device) -> Callable[[Sequence[str]], Tensor]:
