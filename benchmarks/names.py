@@ -75,7 +75,7 @@ def shrunk(names: Tensor, sums: Tensor, counts: Tensor, parts: list[tuple[Tensor
     return prototypes
 
 
-def measure(path: Path, encoder: str, draws: int) -> dict[str, Any]:
+def study(path: Path, encoder: str, draws: int) -> dict[str, Any]:
     """The table of a run."""
     folder = RunFolder(path)
     tree = folder.load_taxonomy()
@@ -155,7 +155,7 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=3)
     parser.add_argument("--out", type=Path)
     words = parser.parse_args()
-    results = {run.name: measure(run, words.encoder, words.draws) for run in words.runs}
+    results = {run.name: study(run, words.encoder, words.draws) for run in words.runs}
     for name, result in results.items():
         show(name, result)
     if words.out is not None:

@@ -127,7 +127,7 @@ def _both_towers(name: str, device: torch.device) -> NameSpace:
         return features
 
     temperature = 1 / float(net.logit_scale.detach().exp())
-    return NameSpace(name, "image", temperature, images, _embed_parts(read), _in_parts(see))
+    return NameSpace(name, "image", temperature, images, _embed_parts(read), _embed_parts(see))
 
 
 def _open_clip_texts(net: Any, tokenizer: Any, device: torch.device) -> Callable[[Sequence[str]], Tensor]:

@@ -9,7 +9,6 @@ from typing import Annotated
 
 from labeltree.options.answer_options import AnswerFile, AnswerOptions, Promise
 from labeltree.options.schema import Option, Place
-from labeltree.options.shared import ShownProgress
 
 __all__ = ["ZeroShotOptions"]
 
@@ -56,7 +55,6 @@ class ZeroShotOptions(AnswerFile):
         Promise.coverage
     )
     top: Annotated[int, Option("how many probable classes to list", least=0)] = AnswerOptions.top
-    progress: ShownProgress = None
 
     def check(self) -> None:
         _ = Promise(self.coverage)
