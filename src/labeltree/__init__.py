@@ -61,6 +61,7 @@ if TYPE_CHECKING:
         suspects,
         taxonomy_suspects,
         train,
+        zero_shot,
     )
     from labeltree.data import open_source as open_data
     from labeltree.errors import DataError, LabeltreeError, RunError, TaxonomyError
@@ -124,6 +125,7 @@ __all__ = [
     "taxonomy_suspects",
     "train",
     "training",
+    "zero_shot",
 ]
 
 

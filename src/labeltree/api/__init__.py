@@ -7,7 +7,18 @@ needs when it is called: a service that loads a model does not train.
 from labeltree.api.indexes import change_index, duplicates, make_index, search
 from labeltree.api.labels import label_next, suspects
 from labeltree.api.measuring import compare, evaluate
-from labeltree.api.models import calibrate, embed, export, extend, forget, load, merge, predict, train
+from labeltree.api.models import (
+    calibrate,
+    embed,
+    export,
+    extend,
+    forget,
+    load,
+    merge,
+    predict,
+    train,
+    zero_shot,
+)
 from labeltree.api.services import explore, serve, study
 from labeltree.api.suggestions import suggest_taxonomy
 from labeltree.api.taxonomies import convert_taxonomy, open_taxonomy, taxonomy_suspects
@@ -49,4 +60,5 @@ __all__ = [
     "suspects",
     "taxonomy_suspects",
     "train",
+    "zero_shot",
 ]

@@ -16,6 +16,7 @@ from labeltree.options.model_options import (
     LoadOptions,
     MergeOptions,
 )
+from labeltree.options.name_options import ZeroShotOptions
 from labeltree.options.schema import takes
 
 if TYPE_CHECKING:  # each function imports what it needs: a service that loads a model does not train
@@ -30,7 +31,9 @@ if TYPE_CHECKING:  # each function imports what it needs: a service that loads a
     from labeltree.inference.predict import Answered
     from labeltree.runs import RunFolder
 
-__all__ = ["calibrate", "embed", "export", "extend", "forget", "load", "merge", "predict", "train"]
+__all__ = [
+    "calibrate", "embed", "export", "extend", "forget", "load", "merge", "predict", "train", "zero_shot",
+]  # fmt: skip
 
 
 def train(
@@ -124,6 +127,30 @@ def predict(options: PredictOptions) -> Answered | BulkDone:
 
     form = options.format
     answered = answer(options)
+    if options.out is not None:
+        write_text(options.out, answered.text(form))
+    return answered
+
+
+@takes(ZeroShotOptions)
+def zero_shot(options: ZeroShotOptions) -> Answered:
+    """Answer for texts or images by the names of the classes of a taxonomy alone, without a run.
+
+    The prototype of a class is the mean vector of its names, and its score the cosine to it, divided by the
+    temperature of the encoder. Without labelled samples to calibrate on, each answer is the root, which
+    is always right, beside the most probable classes.
+
+    Raises:
+        LabeltreeError: If the encoder reads no names, the names are codes, or samples are missing or
+            unsuitable.
+        ValueError: If an option is not valid, or does not go with others.
+    """
+    from labeltree.api.taxonomies import as_tree, open_taxonomy
+    from labeltree.inference.by_name.zero_shot import answer_by_names
+
+    options = options.with_folder_as_data()
+    form, name = options.format, str(options.taxonomy)
+    answered = answer_by_names(options, as_tree(name, open_taxonomy(name)[0]))
     if options.out is not None:
         write_text(options.out, answered.text(form))
     return answered

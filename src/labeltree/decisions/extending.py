@@ -19,6 +19,7 @@ from labeltree.decisions.classifiers import (
     fit_linear,
     fit_prototypes,
 )
+from labeltree.decisions.names import NamedClasses
 from labeltree.decisions.ridge_scores import RidgeScores
 from labeltree.errors import DataError
 from labeltree.runs import EmbeddingTable
@@ -42,6 +43,7 @@ def extend_classifiers(
     places: Tensor | None = None,
     asked: ClassifierChoice = "auto",
     own: RidgeScores | None = None,
+    named: NamedClasses | None = None,
 ) -> Classifiers:
     """The probe and the prototypes of an encoder with further classes, or with fewer.
 
@@ -62,6 +64,8 @@ def extend_classifiers(
         places: For each node of the taxonomy of `known` the node in `taxonomy`; None = the same node.
         asked: The requested classifier.
         own: The run's own classifier with the further classes, if it could be extended; one of the offered.
+        named: Those of `added` that have names, and may be without samples: their prototypes are made of
+            both.
 
     Raises:
         DataError: If the samples lack some of the classes, or the requested classifier cannot have them all.
@@ -72,7 +76,9 @@ def extend_classifiers(
     labels = torch.where(torch.isin(labels, classes), labels, -1)
     stays = torch.isin(moved, classes) & ~torch.isin(moved, added)
     prototypes = _add_prototypes(replace(known.prototypes, classes=moved), stays, table, labels, taxonomy)
-    if len(added):
+    if named is not None:
+        prototypes = _replace_prototypes(prototypes, named, table, labels)
+    if len(added) and bool(torch.isin(classes, labels).all()):
         probe, gap = _learn_probe(table, labels)
     else:
         probe, gap = _keep_columns(known.probe, classes, places), known.gap
@@ -86,10 +92,12 @@ def extend_classifiers(
             f"there is no sample to learn '{taxonomy.path_name(int(lacking[0]))}' from, so it cannot answer"
         )
     new = added[~torch.isin(added, moved)]
+    if named is not None:  # a class with a name alone is as new when its first samples come
+        new = added[~torch.isin(added, moved) | torch.isin(added, named.nodes)]
     chosen = _choose(offered, table.rows(held), classes, new, asked)
     chosen = replace(chosen, space=known.chosen.space)
     counts = (labels[:, None] == new).sum(0)
-    few = bool(len(new)) and not chosen.new_class_samples and int(counts.median()) < FEW
+    few = bool(len(new)) and len(offered) > 1 and not chosen.new_class_samples and int(counts.median()) < FEW
     if asked == "auto" and few and "prototypes" in offered:
         chosen = replace(chosen, name="prototypes", few_samples=int(counts.median()))
     return Classifiers(fitted, chosen, None, gap)
@@ -106,6 +114,17 @@ def _add_prototypes(
     if bool((fresh >= 0).any()):
         new = fit_prototypes(table, fresh, taxonomy)
         means, nodes = torch.cat([means, new.prototypes]), torch.cat([nodes, new.classes])
+    order = nodes.argsort()
+    return replace(known, classes=nodes[order], prototypes=means[order])
+
+
+def _replace_prototypes(
+    known: PrototypeScores, named: NamedClasses, table: EmbeddingTable, labels: Tensor
+) -> PrototypeScores:
+    """The prototypes with those of named classes made of their names and samples."""
+    stays = ~torch.isin(known.classes, named.nodes)
+    nodes = torch.cat([known.classes[stays], named.nodes])
+    means = torch.cat([known.prototypes[stays], named.prototypes(table.embeddings, labels)])
     order = nodes.argsort()
     return replace(known, classes=nodes[order], prototypes=means[order])
 

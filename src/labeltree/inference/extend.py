@@ -22,6 +22,14 @@ from labeltree.data.stratified import make_folds
 from labeltree.decisions.classifiers import Classifiers, classify
 from labeltree.decisions.extending import extend_classifiers
 from labeltree.errors import DataError, RunError, typed
+from labeltree.inference.by_name.named_classes import (
+    check_reads_names,
+    named_accuracy,
+    prototypes_of_names,
+    read_names,
+    with_names,
+    worth_text,
+)
 from labeltree.inference.calibrate_run import Decider, fit_decider, open_decider
 from labeltree.inference.extended_head import extended_head, scores_of_head
 from labeltree.inference.load_run import TrainedRun
@@ -40,7 +48,7 @@ from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.safe_files import Reader, read_json
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.label_sets import finest_labels
-from labeltree.taxonomy.naming import some
+from labeltree.taxonomy.naming import join_path, some
 
 __all__ = [
     "HELD_FROM",
@@ -126,7 +134,10 @@ def extend_run(options: ExtendOptions) -> Extension:
     known classes and, of a new class with at least `HELD_FROM` samples (or groups), on a third of its own.
 
     The extension of a run with objective `tree-ridge` keeps the sums of all samples, so that its own
-    classifier is that of all, and one more to choose from. The space of embeddings stays that of the run.
+    classifier is that of all, and one more to choose from. A class can be added by its name: its prototype is
+    that of the name, shifted as means of known classes are from their names, and of the samples that it has,
+    now or in later extensions, see `labeltree.decisions.names.weigh_names`. The space of embeddings stays
+    that of the run.
 
     The run's own files stay as they are: the extension is a folder beside them. An exported model with its
     reference samples can be extended, too.
@@ -139,12 +150,16 @@ def extend_run(options: ExtendOptions) -> Extension:
         FolderInUseError: If another process is writing to the run.
     """
     data, retire, progress = options.data, options.retire, options.progress
-    if data is None and not retire:
-        raise options.refusal("nothing to do: name samples of new classes by `data`, or classes to `retire`")
+    if data is None and not retire and not options.names:
+        raise options.refusal(
+            "nothing to do: name samples of new classes by `data`, new classes by `names`, or classes to "
+            "`retire`"
+        )
     home = RunFolder(options.run).require().home
     with home.locked():
         before = open_decider(home.path)
         run = before.run
+        by_name = _named(before, home, options)
         known = _reference(before, home)
         source, seen, said = (
             (None, torch.zeros(0, dtype=torch.bool), list[str]())
@@ -154,7 +169,7 @@ def extend_run(options: ExtendOptions) -> Extension:
         new = None if source is None else embed_source(run.network, source, keep=False, progress=progress)
         gone = _retired(run.taxonomy, before, retire)
         placed = [] if source is None else _placed(source, new, before, options.place, options.under)
-        taxonomy, places = extended_taxonomy(run.taxonomy, [each.path for each in placed])
+        taxonomy, places = extended_taxonomy(run.taxonomy, [*(each.path for each in placed), *by_name])
         then = _on(run, taxonomy, places)
         stored = run_classifiers(run)
         classes = torch.unique(places[stored.prototypes.classes])
@@ -173,11 +188,28 @@ def extend_run(options: ExtendOptions) -> Extension:
             added = _described(new, learned, classes, taxonomy, placed)
             classes = torch.unique(torch.cat([classes, learned]))
             table = joined(known, new)
+        asked = set(by_name) - set(_earlier_names(home))
+        nodes_of = {path: taxonomy.find(path) for path in by_name}
+        named = {
+            node: by_name[path]
+            for path, node in nodes_of.items()
+            if path in asked or bool((classes == node).any())
+        }
+        taught = learned
+        if named:
+            learned = torch.unique(torch.cat([learned, torch.tensor(sorted(named))]))
+            classes = torch.unique(torch.cat([classes, learned]))
         if not len(classes):
             raise DataError("no class would be left to answer with; retire fewer")
         train = torch.from_numpy(np.asarray(table.split) == "train")
-        head, why = extended_head(run, taxonomy, places, new, learned, seen)
+        head, why = extended_head(run, taxonomy, places, new, taught, seen)
         notes = [*notes, *why]
+        names = None
+        if named:
+            samples = table.rows(train & torch.isin(table.nodes, classes))
+            names, others = prototypes_of_names(run, taxonomy, named, samples)
+            notes.append(worth_text(names, named_accuracy(others, samples, table.rows(~train))))
+            added = with_names(added, taxonomy, [nodes_of[path] for path in asked], named)
         new_ones = extend_classifiers(
             stored,
             table,
@@ -189,6 +221,7 @@ def extend_run(options: ExtendOptions) -> Extension:
             places=places,
             asked=options.classifier,
             own=None if head is None else scores_of_head(head, classes),
+            named=names,
         )
         decider = fit_decider(then, new_ones, table.rows(~train))
         record = {
@@ -204,7 +237,37 @@ def extend_run(options: ExtendOptions) -> Extension:
             "accuracies": _accuracies(before, decider, table, places, learned),
             "notes": [*said, *notes],
         }
+        if names is not None:
+            record["names"] = [
+                {"class": list(taxonomy.path(node)), "synonyms": list(more)} for node, more in named.items()
+            ]
+            record["name_weight"] = names.evidence.weight
         return _write(home, decider, new_ones, table, new, record, head)
+
+
+def _earlier_names(home: RunFolder) -> dict[tuple[str, ...], tuple[str, ...]]:
+    """The classes that extensions have added by their names, with further names."""
+    newest = _read(home.extensions[-1]).record.get("names", []) if home.extensions else []
+    return {tuple(each["class"]): tuple(each["synonyms"]) for each in newest}
+
+
+def _named(
+    before: Decider, home: RunFolder, options: ExtendOptions
+) -> dict[tuple[str, ...], tuple[str, ...]]:
+    """The paths of the classes that have names to be weighed, with further names."""
+    run, known = before.run, _earlier_names(home)
+    if not options.names:
+        return known
+    check_reads_names(run)
+    named = dict(known)
+    for label, synonyms in read_names(options.names).items():
+        path = path_in_tree(label, run.taxonomy, options.under).path
+        node = run.taxonomy.follow(path)
+        below = [] if node is None else [node, *torch.as_tensor(run.taxonomy.descendants(node)).tolist()]
+        if path in known or bool(torch.isin(before.rule.classes.nodes, torch.tensor(below)).any()):
+            raise DataError(f"'{join_path(path)}' answers already, or has classes below it; name a new class")
+        named[path] = synonyms
+    return named
 
 
 def _reference(before: Decider, home: RunFolder) -> EmbeddingTable:
@@ -484,9 +547,13 @@ def extension_text(extension: Extension) -> str:
     lines = [f"extension {extension.number} of {record['date']}"]
     lines[0] += f", from {record['data']}" if record["data"] else ""
     for each in extension.added:
+        if not each["samples"]:
+            lines.append(f"  new   {each['class']}: by its name alone: nothing is promised for it")
+            continue
         number = f"{each['samples']:,} sample{'s' if each['samples'] != 1 else ''}"
         if each["groups"] is not None:
             number += f" of {each['groups']:,} group{'s' if each['groups'] != 1 else ''}"
+        number += " and its name" if each.get("name") else ""
         held = (
             f", {each['held']:,} more held out"
             if each["held"]

@@ -36,6 +36,7 @@ from labeltree.training.recipe import Recipe
 
 __all__ = [
     "NamedSamples",
+    "has_folders",
     "open_images",
     "open_other",
     "open_texts",
@@ -308,7 +309,7 @@ def open_other(
     change: TaxonomyMapping | str | Path | None = None
     if not unlabelled and not own_labels:
         change = mapping if run.change is None else run.change.mapping
-    plain = (named and change is None) or own_labels or (unlabelled and _has_folders(spec))
+    plain = (named and change is None) or own_labels or (unlabelled and has_folders(spec))
     try:
         source = open_source(
             spec,
@@ -424,7 +425,8 @@ def _folder_of(recipe: Recipe, spec: str) -> str | None:
     return recipe.data_path if alike else None
 
 
-def _has_folders(spec: str) -> bool:
+def has_folders(spec: str) -> bool:
+    """Whether it is a folder that has folders in it, which may be labels."""
     return Path(spec).is_dir() and any(
         entry.is_dir() and not is_system_file(entry.name) for entry in Path(spec).iterdir()
     )

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Answered",
     "Request",
+    "add_unread",
     "answer",
     "answer_with",
     "asked_text",
@@ -472,12 +473,12 @@ def _open(decider: Decider, request: Request, per: str | None = None) -> NamedSa
             unlabelled=not request.labelled,
             kept=() if per in (None, "group") else (str(per),),
         )
-        return _add_unread(source)
+        return add_unread(source)
     source = decider.run.source.of_split(request.split or "test")
     return NamedSamples(_names(source), source, {})
 
 
-def _add_unread(source: Source) -> NamedSamples:
+def add_unread(source: Source) -> NamedSamples:
     """The samples of other data by name, each that could not be read where it would have been."""
     names: list[str] = []
     skipped: dict[int, str] = {}

@@ -25,6 +25,7 @@ __all__ = [
     "OpenClipImages",
     "check_open_clip",
     "load_open_clip",
+    "load_open_clip_pair",
     "open_clip_images",
     "rebuild_open_clip",
 ]
@@ -139,6 +140,68 @@ def load_open_clip(name: str, channels: int, image_size: int, pretrained: bool) 
     return _encoder(name, model, config, channels, image_size)
 
 
+def load_open_clip_pair(name: str) -> tuple[Any, Any, ImageInput, dict[str, Any]]:
+    """Load a checkpoint with both towers; nothing is fetched, and no code in a file is run.
+
+    Args:
+        name: See `load_open_clip`.
+
+    Returns:
+        The model of open_clip, its tokenizer, its images, and how these are normalised (`mean`, `std`).
+
+    Raises:
+        ImportError: open_clip is not installed.
+        DataError: a file is missing or damaged, or the checkpoint has no text tower of its own.
+        ValueError: open_clip does not know the architecture, or cannot build it.
+    """
+    check_open_clip(name)
+    folder, model, file = _parts(name)
+    images, read = open_clip_images(name), _config(name)["preprocess_cfg"]
+    path = _weights_file(name, folder) if folder is not None else file
+    assert path is not None
+    from open_clip import CLIP, CustomTextCLIP, get_model_config
+    from open_clip.convert import convert_state_dict
+
+    known = get_model_config(model) if folder is None else read_json(folder / _CONFIG, READER)["model_cfg"]
+    texts = known.get("text_cfg")
+    if not isinstance(texts, dict) or "hf_model_name" in texts:
+        raise DataError(
+            f"encoder {name!r} has no text tower of its own to read names with; take a checkpoint of CLIP or "
+            "SigLIP"
+        )
+    sizes = {"vision_cfg": {**known["vision_cfg"], "timm_model_pretrained": False}, "text_cfg": dict(texts)}
+    try:
+        build = CustomTextCLIP if known.get("custom_text") else CLIP
+        net = build(known["embed_dim"], **sizes, quick_gelu=bool(known.get("quick_gelu", False)))
+    except Exception as error:
+        raise ValueError(f"encoder {name!r}: open_clip cannot build it: {error}") from error
+    state = convert_state_dict(net, _read_state(path))
+    state = {key: value for key, value in state.items() if key != "text.position_ids"}
+    if problems := misfits(net.state_dict(), state):
+        raise DataError(f"encoder {name!r}: '{path}' does not have the weights of both towers: {problems}")
+    net.load_state_dict(state)
+    return net.eval(), _tokenizer(name, folder, texts, net), images, read
+
+
+def _tokenizer(name: str, folder: Path | None, texts: dict[str, Any], net: Any) -> Any:
+    """The tokenizer of a text tower: in its folder, or CLIP's own, which comes with open_clip."""
+    from open_clip.tokenizer import HFTokenizer, SimpleTokenizer
+
+    length = int(net.context_length)
+    if not texts.get("hf_tokenizer_name"):
+        simple: Any = SimpleTokenizer(context_length=length)
+        if simple.vocab_size > net.vocab_size:
+            raise DataError(
+                f"encoder {name!r}: its text tower knows {net.vocab_size:,} tokens, and CLIP's tokenizer has "
+                f"{simple.vocab_size:,}"
+            )
+        return simple
+    if folder is None or not (folder / "tokenizer.json").is_file():
+        raise DataError(f"encoder {name!r}: its tokenizer (tokenizer.json) is not with its weights")
+    with READER.reading(folder / "tokenizer.json", "it is no tokenizer"):
+        return HFTokenizer(str(folder), context_length=length, **texts.get("tokenizer_kwargs", {}))
+
+
 def rebuild_open_clip(name: str, folder: Path, channels: int, image_size: int) -> OpenClipImages:
     """The encoder whose `save_config` wrote `folder`; its weights are to be loaded next."""
     need_library(f"encoder {name!r}", "open_clip", "open-clip-torch", "encoders")
@@ -240,10 +303,7 @@ def _load_tower(name: str, model: Any, path: Path, image_size: int) -> None:
     from open_clip.convert import convert_state_dict
     from open_clip.model import resize_pos_embed
 
-    state: dict[str, Tensor] = read_weights(path)
-    if state and all(key.startswith("module.") for key in state):
-        state = {key.removeprefix("module."): value for key, value in state.items()}
-    state = convert_state_dict(model, state)
+    state = convert_state_dict(model, _read_state(path))
     resize_pos_embed(state, model)
     tower = {key.removeprefix("visual."): v for key, v in state.items() if key.startswith("visual.")}
     if problems := misfits(model.visual.state_dict(), tower):
@@ -252,6 +312,13 @@ def _load_tower(name: str, model: Any, path: Path, image_size: int) -> None:
             f"{image_size} px: {problems}"
         )
     model.visual.load_state_dict(tower)
+
+
+def _read_state(path: Path) -> dict[str, Tensor]:
+    state: dict[str, Tensor] = read_weights(path)
+    if state and all(key.startswith("module.") for key in state):
+        state = {key.removeprefix("module."): value for key, value in state.items()}
+    return state
 
 
 def _side(size: Any) -> int:

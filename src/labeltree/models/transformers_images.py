@@ -31,6 +31,7 @@ __all__ = [
     "TransformersImages",
     "check_transformers_folder",
     "load_transformers_images",
+    "load_transformers_pair",
     "reads_images",
     "rebuild_transformers_images",
     "transformers_images",
@@ -184,6 +185,38 @@ def load_transformers_images(
             stacklevel=2,
         )
     return TransformersImages(name, net, pooling, image_size, read.mean, read.std)
+
+
+def load_transformers_pair(name: str) -> tuple[Any, Any, ImageInput, Mapping[str, Any]]:
+    """Load a model of images and texts, such as CLIP or SigLIP, with both towers; nothing is fetched.
+
+    Returns:
+        The model of transformers, its tokenizer, its images, and how these are normalised (`mean`, `std`;
+        None where the folder does not say).
+
+    Raises:
+        ImportError: Transformers is not installed.
+        DataError: a file is missing or damaged, or the model has no text tower.
+    """
+    folder = check_transformers_folder(name)
+    from transformers import AutoConfig, AutoModel, AutoTokenizer
+
+    read = _processor(name, folder, _vision_config(name, folder))
+    try:
+        with quiet_transformers():
+            config = AutoConfig.from_pretrained(folder, **_OFFLINE)
+            if not hasattr(config, "vision_config") or not hasattr(config, "text_config"):
+                raise DataError("it has no text tower to read names with; take one of CLIP or SigLIP")
+            net, loading = AutoModel.from_pretrained(
+                folder, use_safetensors=True, output_loading_info=True, dtype=torch.float32, **_OFFLINE
+            )
+            tokenizer = AutoTokenizer.from_pretrained(folder, **_OFFLINE)
+    except Exception as error:
+        raise DataError(f"encoder {name!r} cannot be loaded: {first_line(error)}") from error
+    if lacking := sorted(loading["missing_keys"]):
+        raise DataError(f"encoder {name!r}: '{folder}' has no weights for {', '.join(lacking[:3])}")
+    images = ImageInput(3, read.size, read.preprocessing)
+    return net.eval(), tokenizer, images, {"mean": read.mean, "std": read.std}
 
 
 def rebuild_transformers_images(

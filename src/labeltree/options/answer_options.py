@@ -25,6 +25,7 @@ from labeltree.options.shared import (
 
 __all__ = [
     "FALSE_ALARMS",
+    "AnswerFile",
     "AnswerOptions",
     "BulkOptions",
     "EmbedOptions",
@@ -86,11 +87,9 @@ class AnswerOptions(Options):
     """What is asked of answers."""
 
     coverage: Annotated[
-        float, Option("the share of answers that contain the truth", "For new samples of the same kind")
+        float, Option("the share of answers that hold the truth", "For new samples of the same kind")
     ] = Promise.coverage
-    method: Annotated[
-        Method, Option("guaranteed for new samples (default), or as on those of calibration")
-    ] = Promise.method
+    method: Annotated[Method, Option("guaranteed (default), or as on calibration samples")] = Promise.method
     confidence: Annotated[
         float | None, Option("reach it in this share of draws of calibration samples", metavar="SHARE")
     ] = Promise.confidence
@@ -242,8 +241,42 @@ class BulkOptions(Options):
         return {name: value for name, value in said.items() if value is not None}
 
 
+@dataclass(frozen=True, kw_only=True)
+class AnswerFile(Options):
+    """Where answers are written: the name of the file, or `form`, says the format."""
+
+    form: Annotated[Format | None, Option("default: by `out`, or table", flag="--format")] = None
+    out: Annotated[
+        Place | None,
+        Option(
+            "write there, in the format of .csv, .json or .txt; another `form` is refused", metavar="FILE"
+        ),
+    ] = None
+
+    @property
+    def format(self) -> Format:
+        """The format of the answers: the given one, else that of the file's name, else a table."""
+        suffix = Path(self.out or "").suffix.lower()
+        by_name = _FORMATS.get(suffix)
+        if suffix == ".parquet":
+            raise self.refusal(
+                f"`out` {self.out}: a single Parquet file of answers is not written; end the name in / for a "
+                "folder of Parquet files (FOLDER/), or in .csv or .json"
+            )
+        if self.form is None and suffix and by_name is None:
+            raise self.refusal(
+                f"`out` {self.out}: '{suffix}' says no format; end the name in .csv, .json or .txt (a table "
+                "to read), or in / for a folder of Parquet files (FOLDER/), or add `form`"
+            )
+        if self.form is not None and by_name not in (None, self.form):
+            raise self.refusal(
+                f"`out` {self.out} is to hold {by_name}, and `form` says {self.form}; leave `form` out"
+            )
+        return self.form or by_name or "table"
+
+
 @dataclass(frozen=True)
-class PredictOptions(AnswerOptions, BulkOptions):
+class PredictOptions(AnswerFile, AnswerOptions, BulkOptions):
     """What to answer for, and how."""
 
     file_only: ClassVar[tuple[str, ...]] = (
@@ -275,13 +308,6 @@ class PredictOptions(AnswerOptions, BulkOptions):
     taxonomy: AnswerTaxonomy = None
     mapping: AnswerMapping = None
     verify: VerifySplit = False
-    form: Annotated[Format | None, Option("default: by `out`, or table", flag="--format")] = None
-    out: Annotated[
-        Place | None,
-        Option(
-            "write there, in the format of .csv, .json or .txt; another `form` is refused", metavar="FILE"
-        ),
-    ] = None
     progress: ShownProgress = None
 
     def check(self) -> None:
@@ -305,24 +331,8 @@ class PredictOptions(AnswerOptions, BulkOptions):
 
     @property
     def format(self) -> Format:
-        """The format of the answers: the given one, else that of the file's name, else a table."""
-        suffix = Path(self.out or "").suffix.lower()
-        by_name = _FORMATS.get(suffix)
-        if suffix == ".parquet":
-            raise self.refusal(
-                f"`out` {self.out}: a single Parquet file of answers is not written; end the name in / for a "
-                "folder of Parquet files (FOLDER/), or in .csv or .json"
-            )
-        if self.form is None and suffix and by_name is None:
-            raise self.refusal(
-                f"`out` {self.out}: '{suffix}' says no format; end the name in .csv, .json or .txt (a table "
-                "to read), or in / for a folder of Parquet files (FOLDER/), or add `form`"
-            )
-        if self.form is not None and by_name not in (None, self.form):
-            raise self.refusal(
-                f"`out` {self.out} is to hold {by_name}, and `form` says {self.form}; leave `form` out"
-            )
-        chosen = self.form or by_name or "table"
+        """The format of the answers, see `AnswerFile.format`."""
+        chosen = super().format
         if self.explained and chosen == "csv":
             raise self.refusal("`explained` has no place in a CSV; take `form` json or table")
         return chosen

@@ -159,6 +159,14 @@ class ExtendOptions(Options):
     under: Annotated[
         str | None, Option("the node below which the labels of `data` begin", metavar="NODE")
     ] = None
+    names: Annotated[
+        Sequence[str],
+        Option(
+            "new classes by name, of a run that reads texts: paths, or a .txt file with one a line and "
+            "synonyms after tabs",
+            metavar="NODE|FILE",
+        ),
+    ] = ()
     retire: Annotated[
         Sequence[str], Option("classes that no longer answer: this node, or all below it", metavar="NODE")
     ] = ()
@@ -174,7 +182,7 @@ class ExtendOptions(Options):
 
     def check(self) -> None:
         about = "is about the samples of `data`; name some"
-        self.require("data", about, "data_path", "place", "under")
+        self.require("data", about, "data_path", "place", *(() if self.names else ("under",)))
         if self.place == "nearest" and self.under is not None:
             raise self.refusal("`place` nearest finds the node above by itself; leave out `under`")
 

@@ -28,11 +28,11 @@ def run(arguments: list[str]) -> None:
         ExtendOptions,
         _Undo,
         description="Let a trained run answer with classes that it has not seen, from a few labelled samples "
-        "of each and without training, or no longer with some. The run's own files stay as they are; --undo "
-        "restores its answers. Without options: list what was added.",
+        "of each or by name, and without training, or no longer with some. The run's own files stay as they "
+        "are; --undo restores its answers. Without options: list what was added.",
     )
     words = parser.parse_args(arguments)
-    if words.undo and (words.data is not None or words.retire):
+    if words.undo and (words.data is not None or words.retire or words.names):
         parser.error("--undo goes with nothing else")
     options = read_options(ExtendOptions, words)
 
@@ -43,7 +43,7 @@ def run(arguments: list[str]) -> None:
         removed = undo_extension(words.run)
         print(f"removed: extension {removed.number}; '{options.run}' answers as before it")
         return
-    if options.data is None and not options.retire:
+    if options.data is None and not options.retire and not options.names:
         known = extensions_of(words.run)
         print("\n".join(map(extension_text, known)) if known else f"'{options.run}' has no extension")
         return

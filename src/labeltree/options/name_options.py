@@ -1,0 +1,76 @@
+"""The options of answers by the names of classes alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from pathlib import Path
+from typing import Annotated
+
+from labeltree.options.answer_options import AnswerFile, AnswerOptions, Promise
+from labeltree.options.schema import Option, Place
+
+__all__ = ["ZeroShotOptions"]
+
+
+@dataclass(frozen=True)
+class ZeroShotOptions(AnswerFile):
+    """What to answer for by the names of a taxonomy, without a run."""
+
+    images: Annotated[Sequence[Place], Option("image files, or a folder of them", positional=True)] = ()
+    _: KW_ONLY
+    taxonomy: Annotated[
+        Place, Option("the taxonomy whose names answer: a file, a folder, a table or a data set")
+    ]
+    encoder: Annotated[
+        str,
+        Option(
+            "what reads samples and names: 'minilm' or text:…, or of images a checkpoint with both towers, "
+            "open_clip:… or transformers:…",
+            metavar="NAME",
+        ),
+    ]
+    texts: Annotated[
+        Sequence[str],
+        Option("a text; may be given several times", flag="--text", metavar="TEXT", repeat=True),
+    ] = ()
+    data: Annotated[Place | None, Option("a data set, a folder or a table instead")] = None
+    labelled: Annotated[bool, Option("with `data`: compare with its labels")] = False
+    calibrate: Annotated[
+        Place | None,
+        Option(
+            "labelled samples of the same kind, by which answers at any depth are promised; without them "
+            "there are guesses alone",
+            metavar="DATA",
+        ),
+    ] = None
+    template: Annotated[
+        str | None,
+        Option(
+            "the text of a node, with {name}, {parent} and {path}, such as 'a photo of a {name}'",
+            "By default `labeltree.taxonomy.name_texts.TEXT_TEMPLATE` or `IMAGE_TEMPLATE`",
+        ),
+    ] = None
+    coverage: Annotated[float, Option("with `calibrate`: the share of answers that hold the truth")] = (
+        Promise.coverage
+    )
+    top: Annotated[int, Option("how many probable classes to list", least=0)] = AnswerOptions.top
+
+    def check(self) -> None:
+        _ = Promise(self.coverage)
+        if sum((bool(self.images), bool(self.texts), self.data is not None)) != 1:
+            raise self.refusal(
+                "name what to answer for: image files, `texts` or `data`, and one of them only"
+            )
+        if self.labelled and self.data is None and not any(Path(place).is_dir() for place in self.images):
+            raise self.refusal("`labelled` is about the samples of `data`; name some")
+        self.require("calibrate", "is promised on the samples of `calibrate`; name some", "coverage")
+
+    def with_folder_as_data(self) -> ZeroShotOptions:
+        """The same options, with a folder among the images as `data`."""
+        folder = next((place for place in self.images if Path(place).is_dir()), None)
+        if folder is None:
+            return self
+        if len(self.images) > 1:
+            raise self.refusal(f"'{folder}' is a folder; answer for it alone")
+        return replace(self, images=(), data=folder)
