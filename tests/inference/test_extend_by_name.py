@@ -122,7 +122,7 @@ def test_names_and_samples_at_once_are_as_one_after_the_other(home: Path, run: P
         (["animal/dog"], "'animal/dog' answers already"),
         (["animal"], "or has classes below it"),
         (["animal/A01.1"], "is a code"),
-        (["missing.txt"], "cannot be read as a list of names"),
+        (["missing.txt"], "to be read as a list of names"),
         (["/"], "names no class"),
     ],
 )

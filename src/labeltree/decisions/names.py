@@ -102,7 +102,7 @@ def weigh_names(names: Tensor, points: Tensor, labels: Tensor) -> NameEvidence:
     samples from its name so shifted, less what the number of samples explains, and σ² is the variance of a
     sample around the mean of its class. The best weighted mean of a name and n samples then has the weights
     m = σ²/τ² and n: the name is one more observation of the mean, with the variance τ² (empirical Bayes,
-    Efron & Morris 1973).
+    Efron & Morris 1973). It is at most the number of samples.
 
     Args:
         names: `(C, d)` vectors of the names of known classes.
@@ -130,7 +130,8 @@ def weigh_names(names: Tensor, points: Tensor, labels: Tensor) -> NameEvidence:
     # gap − mean of the others = (gap − shift)·K/(K − 1), whose expected square is (τ² + σ²/n)·K/(K − 1)
     apart = (gaps - shift).square().sum(1) * known / (known - 1)
     off = float((apart - variance / counts[there]).mean())
-    return NameEvidence(variance / off if off > 0 else float("inf"), shift, known)
+    most = float(counts.sum())  # more cannot be told from as many samples
+    return NameEvidence(min(variance / off, most) if off > 0 else most, shift, known)
 
 
 def shrink_to_means(

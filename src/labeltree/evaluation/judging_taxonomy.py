@@ -139,8 +139,9 @@ def carry_over(
 
 
 def _replace_nodes(table: EmbeddingTable, places: Tensor) -> EmbeddingTable:
-    columns = {name: getattr(table, name) for name in ("label_sets", "predictions", "depth_predictions")}
+    columns = {name: getattr(table, name) for name in ("label_sets", "predictions")}
     moved: dict[str, Any] = {
         name: moved_nodes(nodes, places) for name, nodes in columns.items() if nodes is not None
     }
-    return replace(table, nodes=moved_nodes(table.nodes, places), **moved)
+    # answers of other depths have no place among those of this tree
+    return replace(table, nodes=moved_nodes(table.nodes, places), depth_predictions=None, **moved)

@@ -262,13 +262,13 @@ class TableInputs:
         """The posterior space of the samples that are searched, tested or learned from: `read_posterior`."""
         if not self.answers_searched:
             return None, ""
-        plan = self.samples.plan
+        plan, held = self.samples.plan, held_rows(self.table, self.samples)
         used = [self.samples.train, self.samples.test, plan.queries]
         return read_posterior(
             self._standard_table,
             self.classifiers,
             self.judging.tree,
-            held=held_rows(self.table, self.samples),
+            held=held[~torch.isin(held, self.samples.test)],
             rows=torch.unique(torch.cat(used if plan.gallery is None else [*used, plan.gallery])),
             most_classes=None if POSTERIOR in self.settings.protocols else MOST_CLASSES,
         )

@@ -207,16 +207,21 @@ def run_tables(
             tables[name] = _kept_table(name, run, progress, verify=verify)
         except _StartIsGone as gone:
             warnings.warn(f"left out: the encoder before training; {gone}", stacklevel=2)
-    if "trained" in tables:
-        tables["trained"] = replace(tables["trained"], learned_features=_has_learned_features(run))
-    return run, tables
+    learned = _has_learned_features(run)
+    return run, {
+        key: replace(table, learned_features=learned if key == "trained" else False)
+        for key, table in tables.items()
+    }
 
 
-def _has_learned_features(run: TrainedRun) -> bool:
-    """Whether the encoder is known to have learned from labels of the run's own samples."""
+def _has_learned_features(run: TrainedRun) -> bool | None:
+    """Whether the encoder has learned from labels of the run's own samples; None if that is not known."""
     if run.recipe.trainable != "head" or run.recipe.adapter is not None:
         return True
-    return run.recipe.weights is not None and bool(seen_by_start(run.recipe, run.source.sample_digests()))
+    if run.recipe.weights is None:
+        return False
+    seen = seen_by_start(run.recipe, run.source.sample_digests())
+    return None if seen is None else seen > 0
 
 
 def _starts_with_pictures(run: TrainedRun) -> bool:

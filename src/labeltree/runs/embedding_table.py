@@ -96,7 +96,8 @@ class EmbeddingTable:
             `labeltree.data.corrections.sample_contents`; None if unknown.
         taxonomy: Taxonomy of `nodes` of a table that `open_table` has opened; it is not saved with it.
         encoder_digest: Fingerprint of the weights that made the embeddings; empty if unknown.
-        learned_features: Whether the encoder has learned from labels of these samples; it is not saved.
+        learned_features: Whether the encoder has learned from labels of these samples, None if that is not
+            known; it is not saved.
     """
 
     embeddings: Tensor
@@ -123,7 +124,7 @@ class EmbeddingTable:
     contents: np.ndarray[Any, Any] | None = None
     taxonomy: AnyTaxonomy | None = None
     encoder_digest: str = ""
-    learned_features: bool = False
+    learned_features: bool | None = None
 
     def __post_init__(self) -> None:
         if self.embeddings.ndim != 2 or not self.embeddings.is_floating_point():

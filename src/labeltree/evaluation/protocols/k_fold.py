@@ -27,13 +27,14 @@ from labeltree.evaluation.statistics.jackknife import block_counts
 from labeltree.evaluation.subsampling import table_folds
 from labeltree.metrics.functional import node_auroc
 
-__all__ = ["OF_THE_FOLDS", "UNLEARNED", "KFoldOptions", "count_unlearned", "k_fold"]
+__all__ = ["MAYBE_SEEN", "OF_THE_FOLDS", "UNLEARNED", "KFoldOptions", "count_unlearned", "k_fold"]
 
 OF_THE_FOLDS = (
     "The intervals resample the samples of all folds and leave the {} as they are. They do not cover what "
     "other training samples would change: one cross-validation cannot estimate that without bias (Bengio & "
     "Grandvalet 2004)."
 )
+MAYBE_SEEN = "The table does not say whether the encoder has seen these samples in training."
 UNLEARNED = (
     "{} samples belong to classes that lie in one fold as a whole: no fold can learn what it is tested on "
     "there, and they count as errors."
@@ -93,7 +94,7 @@ def k_fold(inputs: Inputs, options: KFoldOptions) -> ProtocolResult:
     if inputs.resampling is not None:
         notes.append(OF_THE_FOLDS.format("probes"))
     if whole:
-        notes.append("The table does not say whether the encoder has seen these samples in training.")
+        notes.append(MAYBE_SEEN)
     sizes = fold.bincount(minlength=options.folds)
     counts = {"samples": len(rows), "folds": options.folds}
     counts |= {"smallest fold": int(sizes.min()), "largest fold": int(sizes.max())}

@@ -77,7 +77,8 @@ def class_order(inputs: Inputs, options: ClassOrderOptions) -> ProtocolResult:
         answers = answers_by_depth(torch.softmax(scores.double(), 1), judging.tree, classes=classes.nodes)
     agree = consistency_by_depth(answers, judging.tree, reduction="none")
     notes = [said]
-    if bool((agree[~agree.isnan()] == 1).all()):
+    known = agree[~agree.isnan()]
+    if len(known) and bool((known == 1).all()):
         notes.append("No answer contradicts another, so that FPA is the top-1 accuracy.")
     else:
         right = full_path_accuracy(answers, truth, judging.tree, reduction="none")
@@ -85,10 +86,10 @@ def class_order(inputs: Inputs, options: ClassOrderOptions) -> ProtocolResult:
     path = judging.tree.paths[truth]
     correct = (answers == path).double().masked_fill(path < 0, torch.nan)
     for depth in range(judging.tree.max_depth):
-        known = depth >= inputs.shared(classes.nodes)
+        told = depth >= inputs.shared(classes.nodes)
         for name, of_depth in (("accuracy", correct[:, depth]), ("consistency", agree[:, depth])):
             column = Column(name, of_depth, rows, kind="by_depth", at=depth)
-            columns.append(column if known else column.undefined())
+            columns.append(column if told else column.undefined())
     result = inputs.summarise(columns, "Order of the classes, and separate answers at every depth")
     result.counts["test samples"] = len(rows)
     result.notes.extend(notes)

@@ -20,7 +20,7 @@ from labeltree.errors import DataError
 from labeltree.evaluation.chosen_samples import labelled_rows
 from labeltree.evaluation.protocol_registry import Inputs, ProtocolResult, register
 from labeltree.evaluation.protocols.decisions import ASKED, CURVES, answer_worth, curve_columns
-from labeltree.evaluation.protocols.k_fold import OF_THE_FOLDS, UNLEARNED, count_unlearned
+from labeltree.evaluation.protocols.k_fold import MAYBE_SEEN, OF_THE_FOLDS, UNLEARNED, count_unlearned
 from labeltree.evaluation.representations import Reading, Representation
 from labeltree.evaluation.retrieval_jackknife import WithoutBlocks
 from labeltree.evaluation.sample_columns import Column
@@ -230,6 +230,8 @@ class _Case:
             f"Each head is solved from {options.folds - 1} of {options.folds} folds of whole groups"
             + (f"; values are means over {options.repeats} drawings." if options.repeats > 1 else ".")
         ]
+        if self.inputs.table.learned_features is None:
+            notes.append(f"{MAYBE_SEEN} If it has, these numbers are far too good.")
         if not options.penalty:
             notes.append(
                 "λ and the scale of the probabilities were chosen by the same folds, which hardly flatters: "

@@ -22,6 +22,7 @@ from labeltree.evaluation.result import PREFIX
 from labeltree.evaluation.sample_columns import Column
 from labeltree.metrics.functional import (
     class_prototypes,
+    consistency_by_depth,
     cophenetic_correlation,
     pair_violations,
     parent_violations,
@@ -115,9 +116,9 @@ def _contradictions(inputs: Inputs) -> list[Column]:
     if answers is None:
         return []
     answers = answers[inputs.samples.test]
-    coarse, fine = answers.clamp(min=0)[:, :-1], answers.clamp(min=0)[:, 1:]
-    apart = (inputs.judging.tree.lca(coarse, fine) != coarse).any(1)
-    return [Column("contradictions", apart.double().masked_fill((answers < 0).any(1), torch.nan))]
+    agree = consistency_by_depth(answers, inputs.judging.tree, reduction="none")
+    apart = (agree < 1).any(1).double().masked_fill(agree.isnan().all(1), torch.nan)
+    return [Column("contradictions", apart)]
 
 
 @register(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,6 +16,7 @@ from labeltree.inference.load_run import TrainedRun
 from labeltree.inference.named_samples import open_texts
 from labeltree.inference.run_embeddings import embed_source
 from labeltree.runs import EmbeddingTable
+from labeltree.safe_files import Reader, read_text
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.name_texts import check_words, fill_template, is_code, name_texts
 from labeltree.taxonomy.naming import split_path
@@ -32,6 +32,9 @@ __all__ = [
 ]
 
 
+_NAMES = Reader("a list of names", "write a path of the taxonomy on each line", DataError)
+
+
 def read_names(given: Sequence[str]) -> dict[tuple[str, ...], tuple[str, ...]]:
     """The classes that are named: paths, or `.txt` files with a path in each line, and synonyms after tabs.
 
@@ -43,11 +46,7 @@ def read_names(given: Sequence[str]) -> dict[tuple[str, ...], tuple[str, ...]]:
         if not each.endswith(".txt"):
             lines.append(each)
             continue
-        try:
-            content = Path(each).read_text("utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise DataError(f"'{each}' cannot be read as a list of names: {error}") from error
-        lines += content.splitlines()
+        lines += read_text(each, _NAMES).splitlines()
     named: dict[tuple[str, ...], tuple[str, ...]] = {}
     for line in filter(str.strip, lines):
         path, *synonyms = line.split("\t")

@@ -138,7 +138,9 @@ def consistency_by_depth(
     """
     check_reduction(reduction)
     tree = _check_depths(predicted_by_depth, taxonomy)
-    finest = predicted_by_depth[:, -1]
+    depths = torch.arange(tree.max_depth, device=predicted_by_depth.device)
+    last = torch.where(predicted_by_depth >= 0, depths, -1).amax(1)
+    finest = predicted_by_depth.gather(1, last.clamp(min=0)[:, None])[:, 0]
     along = tree.paths.to(finest.device)[finest.clamp(min=0)]
     missing = (predicted_by_depth < 0) | (finest < 0)[:, None]
     same = (predicted_by_depth == along).double().masked_fill(missing, torch.nan)

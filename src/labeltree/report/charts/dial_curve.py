@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -68,6 +69,8 @@ def dial_points(
             asked, nodes[queries], taxonomy, keys, nodes[gallery], geometry=Sphere(), **left_out
         ).metrics(ks=(1,), ahp_k=hp_k)
         points.append(DialPoint(tree, float(search["map@r"]), float(search[f"ahp@{hp_k}"])))
+    if any(math.isnan(point.map_at_r) or math.isnan(point.ahp) for point in points):
+        return []  # none of the queries drawn has anything to find
     return points
 
 

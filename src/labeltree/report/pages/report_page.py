@@ -189,7 +189,7 @@ def render_report(
         attributes=attribute_tables(result) if result.main.by_attribute else [],
         protocols=protocol_blocks(result),
         curve=curve_figure(result),
-        dial=None if solver is None or dial is None else dial_figure(dial, float(solver.space["tree"])),
+        dial=None if solver is None or not dial else dial_figure(dial, float(solver.space["tree"])),
         plane=draw_plane(
             plane, taxonomy, colours, names, title=f"Map of {len(shown)} {samples} by {plane.method}"
         ),
