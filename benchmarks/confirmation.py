@@ -404,7 +404,7 @@ def tables(work: Path) -> Iterator[str]:
         samples = read_split(work, name, 0)
         parts = f"{len(samples.train):,} + {len(samples.val):,} + {len(samples.test):,} samples"
         splits = max(len(rows) for rows in table.values())
-        yield f"### {name}: {parts}, {len(samples.nodes.unique())} classes, {splits} splits\n"
+        yield f"## {name}: {parts}, {len(samples.nodes.unique())} classes, {splits} splits\n"
         yield "| | " + " | ".join(COLUMNS) + " |"
         yield "|---|" + "---|" * len(COLUMNS)
         for method, rows in table.items():
@@ -424,7 +424,7 @@ def tables(work: Path) -> Iterator[str]:
             mean, error = paired(apart)
             verdicts.append((name, metric, mean, error, len(both), chance(mean, error, len(both), beyond)))
     corrected = holm([each[-1] for each in verdicts])
-    yield f"### {CANDIDATE} − {COMPARATOR}\n"
+    yield f"## {CANDIDATE} − {COMPARATOR}\n"
     yield "| set | metric | difference | 95 % interval | splits | p, one-sided | p, Holm | holds |"
     yield "|---|---|---|---|---|---|---|---|"
     for (name, metric, mean, error, count, p), holms in zip(verdicts, corrected, strict=True):

@@ -19,7 +19,7 @@ def test_unreadable_samples_are_listed_where_they_were(monkeypatch: pytest.Monke
     unread = {0: ("a", "broken"), 3: ("d", "empty"), 4: ("e", "no image"), 7: ("h", "gone")}
     source = SimpleNamespace(unread=unread, instances=torch.tensor([1, 2, 5, 6]))
     monkeypatch.setattr(predict, "_names", lambda _: list("bcfg"))
-    found = predict._add_unread(source)  # type: ignore[arg-type]
+    found = predict.add_unread(source)  # type: ignore[arg-type]
     assert found.names == list("abcdefgh")
     assert found.skipped == {0: "broken", 3: "empty", 4: "no image", 7: "gone"}
 
