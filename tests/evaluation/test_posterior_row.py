@@ -104,3 +104,9 @@ def test_a_comparison_shows_the_row_and_tests_what_it_tested_before() -> None:
         np.testing.assert_equal(old.differences["1"].corrected, new.differences["1"].corrected)
     assert len(both.strata) == len(before.strata)
     check_gate(Gate((GateRule("parent_violations", at_most=1.0),)), both, "1")  # no other role is meant
+
+
+def test_samples_that_are_tested_do_not_calibrate() -> None:
+    result = evaluate(table(), TREE, split="val", settings=SETTINGS)
+    assert "posterior" not in result.main.scores
+    assert any("no validation samples" in note for note in result.notes)

@@ -236,3 +236,13 @@ def test_several_labels() -> None:
 def test_bad_options_are_named(options: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         run(samples(), **options)
+
+
+def test_what_the_encoder_has_seen_is_said_or_refused() -> None:
+    words = "does not say whether the encoder has seen"
+    assert any(words in note for note in run(samples()).notes)
+    assert not any(words in note for note in run(samples(learned_features=False)).notes)
+    assert (
+        "trained on these samples" in run(samples(learned_features=True)).title
+        or not run(samples(learned_features=True)).scores
+    )

@@ -14,7 +14,7 @@ import labeltree as lt
 from labeltree.cli.main import main
 from labeltree.decisions.names import weigh_names
 from labeltree.errors import DataError
-from labeltree.inference.by_name.named_classes import check_reads_names
+from labeltree.inference.by_name.named_classes import check_reads_names, read_names
 from labeltree.inference.extend import extensions_of, undo_extension
 from labeltree.inference.load_run import load_run
 from labeltree.inference.named_samples import open_texts
@@ -137,3 +137,8 @@ def test_a_run_that_reads_no_texts_is_refused(image_folder: Path, tmp_path: Path
     run = lt.train(image_folder, "supcon", out=tmp_path / "run", progress_bar=False, **settings).path
     with pytest.raises(DataError, match=r"reads images, so a name says nothing to it; give samples"):
         check_reads_names(load_run(run, own_data=False))
+
+
+def test_a_byte_order_mark_is_no_part_of_a_name(tmp_path: Path) -> None:
+    (tmp_path / "names.txt").write_text("animal/bird/hoopoe\thoopoes\n", "utf-8-sig")
+    assert read_names([str(tmp_path / "names.txt")]) == {("animal", "bird", "hoopoe"): ("hoopoes",)}

@@ -166,3 +166,12 @@ def test_full_path_accuracy_is_top_1_where_answers_agree() -> None:
     inner = torch.full((50,), taxonomy.find("a"))
     decided = full_path_accuracy(along, inner, taxonomy, reduction="none")
     assert torch.equal(decided, (along[:, 0] == taxonomy.find("a")).double())
+
+
+def test_the_finest_answer_is_the_last_that_there_is() -> None:
+    taxonomy = Taxonomy.from_paths([("dog", "pug"), ("dog", "spitz"), ("cat", "manx")])
+    dog, cat = taxonomy.encode(["dog", "cat"]).tolist()
+    answers = torch.tensor([[dog, -1], [cat, -1]])  # of classes that are inner nodes
+    agree = consistency_by_depth(answers, taxonomy, reduction="none")
+    assert agree[:, 0].tolist() == [1, 1]
+    assert agree[:, 1].isnan().all()
