@@ -6,14 +6,17 @@ import torch
 from torch import Tensor
 
 from labeltree.data.source import CALIB
+from labeltree.decisions import Calibration, ClassNodes, DecisionRule, fit_rule
+from labeltree.decisions.answers import Descent
 from labeltree.decisions.choose_classifier import classifier_words
 from labeltree.decisions.classifiers import ClassifierChoice, ClassScores
 from labeltree.decisions.conformal import share_of_groups
+from labeltree.decisions.promise_samples import kept_for_probabilities
 from labeltree.errors import DataError
 from labeltree.evaluation.chosen_samples import promise_rows
 from labeltree.evaluation.protocol_inputs import Inputs
 
-__all__ = ["class_scores", "split_for_calibration"]
+__all__ = ["class_scores", "fit_rule_to_rows", "split_for_calibration"]
 
 
 def class_scores(inputs: Inputs, asked: ClassifierChoice) -> tuple[ClassScores, str]:
@@ -35,6 +38,29 @@ def class_scores(inputs: Inputs, asked: ClassifierChoice) -> tuple[ClassScores, 
     return known.scores(name), (
         f"The headline is of the answers that came with the table, but it has no probabilities of them: "
         f"these decisions are made with {classifier_words(name, features=features)}."
+    )
+
+
+def fit_rule_to_rows(
+    inputs: Inputs,
+    scorer: ClassScores,
+    rows: Tensor,
+    *,
+    calibration: Calibration = "temperature",
+    descent: Descent = "child",
+) -> DecisionRule:
+    """The decision rule of a classifier, fitted to rows of the table that it has not learned from."""
+    table = inputs.table
+    held = table.rows(rows)
+    return fit_rule(
+        scorer(held),
+        inputs.nodes[rows],
+        ClassNodes(scorer.classes, inputs.judging.tree),
+        groups=None if table.groups is None else table.groups[rows],
+        calibration=calibration,
+        descent=descent,
+        seed=inputs.settings.seed,
+        for_probabilities=kept_for_probabilities(held),
     )
 
 

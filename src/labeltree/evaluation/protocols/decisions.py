@@ -21,7 +21,6 @@ from labeltree.decisions import (
     TreeCost,
     calibration_by_depth,
     cost_matrix,
-    fit_rule,
     holds_truth,
 )
 from labeltree.decisions.answers import Descent, information
@@ -34,7 +33,7 @@ from labeltree.errors import DataError
 from labeltree.evaluation.protocol_inputs import Inputs
 from labeltree.evaluation.protocol_registry import ProtocolResult, register
 from labeltree.evaluation.sample_columns import Column
-from labeltree.evaluation.scored_samples import class_scores, split_for_calibration
+from labeltree.evaluation.scored_samples import class_scores, fit_rule_to_rows, split_for_calibration
 from labeltree.evaluation.statistics import Statistic
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.label_sets import shared_depth
@@ -91,16 +90,7 @@ def decisions(inputs: Inputs, options: DecisionOptions) -> ProtocolResult:
     scorer, said = class_scores(inputs, options.classifier)
     notes = [*notes, said]
     classes = ClassNodes(scorer.classes, tree)
-    rule = fit_rule(
-        scorer(table.rows(held)),
-        inputs.nodes[held],
-        classes,
-        groups=None if table.groups is None else table.groups[held],
-        calibration=options.calibration,
-        descent=options.descent,
-        seed=inputs.settings.seed,
-        for_probabilities=kept_for_probabilities(table.rows(held)),
-    )
+    rule = fit_rule_to_rows(inputs, scorer, held, calibration=options.calibration, descent=options.descent)
     notes.append(_rests_on(inputs, rule, held).sentence)
     if rule.check is not None:
         notes.append(rule.check.sentence)

@@ -23,7 +23,6 @@ from labeltree.decisions import (
     best_node_sets,
     cheapest,
     find_paths,
-    fit_rule,
     holds_truth,
     information,
 )
@@ -36,11 +35,10 @@ from labeltree.decisions.heuristics import (
     rewarded,
     selective_paths,
 )
-from labeltree.decisions.promise_samples import kept_for_probabilities
 from labeltree.errors import DataError
 from labeltree.evaluation.protocol_registry import Inputs, ProtocolResult, register
 from labeltree.evaluation.sample_columns import Column
-from labeltree.evaluation.scored_samples import class_scores, split_for_calibration
+from labeltree.evaluation.scored_samples import class_scores, fit_rule_to_rows, split_for_calibration
 from labeltree.evaluation.statistics import Statistic
 from labeltree.metrics.catalogue import metric_name
 from labeltree.metrics.functional import hierarchical_f1
@@ -107,15 +105,7 @@ def decoding(inputs: Inputs, options: DecodingOptions) -> ProtocolResult:
     held, tested, notes = split_for_calibration(inputs)
     scorer, said = class_scores(inputs, options.classifier)
     classes = ClassNodes(scorer.classes, tree)
-    rule = fit_rule(
-        scorer(table.rows(held)),
-        inputs.nodes[held],
-        classes,
-        groups=None if table.groups is None else table.groups[held],
-        calibration=options.calibration,
-        seed=inputs.settings.seed,
-        for_probabilities=kept_for_probabilities(table.rows(held)),
-    )
+    rule = fit_rule_to_rows(inputs, scorer, held, calibration=options.calibration)
     held, tested = (rows[classes.judges(inputs.nodes[rows])] for rows in (held, tested))
     if not len(tested):
         raise DataError("no test sample has a label that decides about answers")
