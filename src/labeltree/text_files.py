@@ -1,0 +1,178 @@
+"""Text as people save it: packed by gzip, bzip2, xz or Zstandard, in UTF-8, UTF-16 or a Windows code page."""
+
+from __future__ import annotations
+
+import bz2
+import codecs
+import gzip
+import lzma
+import re
+import zlib
+from pathlib import Path
+from typing import IO, NamedTuple, cast
+
+from labeltree.links import check_regular
+
+__all__ = [
+    "PACKED",
+    "DecodedText",
+    "decode_text",
+    "is_utf8",
+    "open_unpacked",
+    "read_unpacked",
+    "split_packed",
+]
+
+PACKED = (".gz", ".bz2", ".xz", ".zst")
+"""The suffixes of files that are unpacked while they are read."""
+_MOST = 2 << 30  # unpacked bytes that are read at once
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_HIGH = re.compile(rb"[\x80-\xff]+")
+_CONTROLS = re.compile(rb"[\x81\x8d\x8f\x90\x9d]")  # what Windows-1252 leaves undefined
+_RUNS = {1: 0.5, 2: 0.1}  # at most so much of the accented letters of a text stands in longer runs than that
+
+
+class DecodedText(NamedTuple):
+    """A text, the encoding it was in, and whether this is a guess that a person should confirm."""
+
+    text: str
+    encoding: str
+    is_guess: bool
+
+
+def split_packed(path: str | Path) -> tuple[str, str]:
+    """The suffix of a file without that of its packing, and the latter: `.csv` and `.gz` of `a.csv.gz`."""
+    path = Path(path)
+    last = path.suffix.casefold()
+    if last in PACKED:
+        return Path(path.stem).suffix.casefold(), last
+    return last, ""
+
+
+def open_unpacked(path: str | Path) -> IO[bytes]:
+    """Open a file to be read, unpacked if its suffix is one of `PACKED`.
+
+    Raises:
+        OSError: If it cannot be opened, or is a pipe, socket or device.
+    """
+    check_regular(path)
+    packing = split_packed(path)[1]
+    if packing == ".gz":
+        return cast(IO[bytes], gzip.open(path, "rb"))
+    if packing == ".bz2":
+        return bz2.open(path, "rb")
+    if packing == ".xz":
+        return lzma.open(path, "rb")
+    if packing == ".zst":
+        import pyarrow as pa
+
+        return cast(IO[bytes], pa.input_stream(str(path), compression="zstd"))
+    return Path(path).open("rb")
+
+
+def read_unpacked(path: str | Path) -> bytes:
+    """All bytes of a file, unpacked.
+
+    Raises:
+        OSError: If it cannot be read.
+        ValueError: If its packing is damaged, or it holds more than 2 GB; the message is the reason.
+    """
+    packing = split_packed(path)[1]
+    try:
+        with open_unpacked(path) as file:
+            data = file.read(_MOST + 1)
+    except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
+        raise ValueError(f"its packing ({packing}) is damaged: {error}") from error
+    except OSError as error:
+        if packing and error.errno is None:
+            raise ValueError(f"its packing ({packing}) is damaged: {error}") from error
+        raise
+    if len(data) > _MOST:
+        raise ValueError(f"it holds more than {_MOST:,} bytes{', unpacked' if packing else ''}")
+    return bytes(data)
+
+
+def decode_text(data: bytes, encoding: str | None = None) -> DecodedText:
+    """Decode a text by its byte order mark, as UTF-8, UTF-16 without a mark, or else Windows-1252.
+
+    Windows-1252, which holds Latin-1's letters, is a guess: any bytes could be it. Bytes above 127 that
+    mostly stand in runs, as in Cyrillic or Chinese code pages, are refused.
+
+    Args:
+        data: All bytes of the text, or its first ones.
+        encoding: What it is in, by a name that Python knows; None to find it.
+
+    Raises:
+        ValueError: If the encoding is unknown, or is not that of the text; the message is the reason.
+    """
+    if encoding is not None:
+        try:
+            text = data.decode(encoding)
+        except LookupError:
+            raise ValueError(
+                f"the encoding {encoding!r} is unknown; utf-8, utf-16 and cp1252 are common"
+            ) from None
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{_line(data, error.start)} is no {encoding} ({error.reason})") from None
+        return DecodedText(text.removeprefix("\ufeff"), encoding, is_guess=False)
+    mark = next((name for mark, name in _MARKS if data.startswith(mark)), None)
+    if mark is None and (plain := _utf16_without_mark(data)) is not None:
+        mark = plain
+    if mark is not None:
+        try:
+            return DecodedText(data.decode(mark), mark.removesuffix("-sig"), is_guess=False)
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{_line(data, error.start)} is no {mark.removesuffix('-sig')}") from None
+    try:
+        return DecodedText(data.decode("utf-8"), "utf-8", is_guess=False)
+    except UnicodeDecodeError as error:
+        start = error.start
+    if not _is_western(data):
+        raise ValueError(
+            f"{_line(data, start)} is not UTF-8 (byte {data[start]:#04x}), nor does the text look like "
+            "Windows-1252; save it as UTF-8, or say its encoding"
+        )
+    return DecodedText(data.decode("cp1252"), "cp1252", is_guess=True)
+
+
+def is_utf8(data: bytes) -> bool:
+    """Whether bytes are UTF-8, which may end within a letter."""
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(data)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _utf16_without_mark(data: bytes) -> str | None:
+    """UTF-16 of mostly Latin letters has a zero in every second byte; other text has none."""
+    start = data[:4096]
+    if len(start) < 4 or b"\0" not in start:
+        return None
+    even, odd = start[::2], start[1::2]
+    if odd.count(0) > 0.7 * len(odd) and not even.count(0):
+        return "utf-16-le"
+    if even.count(0) > 0.7 * len(even) and not odd.count(0):
+        return "utf-16-be"
+    return None
+
+
+def _is_western(data: bytes) -> bool:
+    """Whether bytes above 127 are mostly single letters among others, as accented ones are."""
+    if b"\0" in data or _CONTROLS.search(data):
+        return False
+    runs = [len(run.group()) for run in _HIGH.finditer(data)]
+    return all(
+        sum(run for run in runs if run > length) <= share * sum(runs) for length, share in _RUNS.items()
+    )
+
+
+def _line(data: bytes, at: int) -> str:
+    number = data.count(b"\n", 0, at) + 1
+    return f"line {number}"
