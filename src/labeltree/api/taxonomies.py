@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from labeltree.curation.tree_suspects import TreeSuspects
     from labeltree.data.names.cleaning import Names
+    from labeltree.options.choices import Form
     from labeltree.runs import EmbeddingTable
     from labeltree.taxonomy import AnyTaxonomy, Taxonomy
 
@@ -30,22 +31,27 @@ __all__ = [
 
 
 def open_taxonomy(
-    name: str, names: Names | None = None, synonyms: str | None = None, column: str | None = None
+    name: str,
+    names: Names | None = None,
+    synonyms: str | None = None,
+    column: str | None = None,
+    form: Form | None = None,
 ) -> tuple[AnyTaxonomy, Tensor | None]:
     """The taxonomy, and the labels of the samples, `(n,)` nodes, -1 where missing, if there are any.
 
     For a table, `names` and `synonyms` are as in `open_data`, and what they changed is said on stderr.
-    `column` is that of whole paths, as in `read_form`; its samples are not counted.
+    `column` and `form` are as in `read_form`, `column` alone is that of whole paths; then samples are not
+    counted.
     """
-    if column is not None:
+    if column is not None or form is not None:
         from labeltree.errors import TaxonomyError
         from labeltree.taxonomy.forms import read_form
 
         if names is not None or synonyms is not None:
             raise TaxonomyError(
-                "--names and --synonyms do not go with --column, whose paths are read as they are"
+                "--names and --synonyms do not go with --column or --form, whose names are read as they are"
             )
-        return read_form(name, "breadcrumbs", column=column), None
+        return read_form(name, form or "breadcrumbs", column=column), None
     if names is not None or synonyms is not None:
         return _named_labels(name, names or "exact", synonyms)
 

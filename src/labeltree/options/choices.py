@@ -37,7 +37,21 @@ DepthRule = Literal["finest", "gain"]
 Descent = Literal["child", "leaf"]
 ExportFormat = Literal["onnx", "safetensors", "torch"]
 FeatureGeometry = Literal["sphere", "euclidean"]
-Form = Literal["google", "breadcrumbs", "codes", "rf2", "edges"]
+Form = Literal[
+    "breadcrumb-list",
+    "breadcrumbs",
+    "codes",
+    "edges",
+    "google",
+    "levels",
+    "nested",
+    "newick",
+    "obo",
+    "paths",
+    "rf2",
+    "saved",
+]
+"""What a taxonomy file holds."""
 Format = Literal["table", "csv", "json"]
 IndexGeometry = Literal["cosine", "euclidean", "poincare"]
 LeaveGroupOut = Literal["auto", "always", "never"]

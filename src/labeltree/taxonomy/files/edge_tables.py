@@ -1,12 +1,24 @@
 """Tables of edges: a column of the child and one of its parent; relations in SNOMED CT's RF2."""
 
+import csv
+import io
 from collections.abc import Hashable, Mapping, Sequence
 
 from labeltree.errors import TaxonomyError
 from labeltree.taxonomy.files.entries import Entries, Where, entries_from_edges
+from labeltree.taxonomy.files.opened_file import OpenedFile
 from labeltree.taxonomy.naming import nearest_hint
 
-__all__ = ["edge_columns", "edges_from_table", "is_edge_table", "is_rf2", "rf2_edges", "rf2_names"]
+__all__ = [
+    "edge_columns",
+    "edges_from_table",
+    "edges_text",
+    "entries_from_own_edges",
+    "is_edge_table",
+    "is_rf2",
+    "rf2_edges",
+    "rf2_names",
+]
 
 _ENDS = (
     ("child_id", "parent_id"),
@@ -221,3 +233,42 @@ def _latest(text: str, needed: Sequence[str]) -> list[tuple[int, dict[str, str]]
         if key not in rows or row.get("effectivetime", "") >= rows[key][1].get("effectivetime", ""):
             rows[key] = (number, row)
     return list(rows.values())
+
+
+def entries_from_own_edges(file: OpenedFile) -> Entries:
+    """Read a table of edges with the columns that this library writes: child, parent and perhaps name.
+
+    Raises:
+        TaxonomyError: If there are other columns.
+    """
+    table = file.table
+    columns = [name.casefold() for name in table.header]
+    rows = table.rows
+    if sorted(columns) not in (["child", "parent"], ["child", "name", "parent"]):
+        raise TaxonomyError(
+            f"a table of edges has the columns child, parent and perhaps name, not {', '.join(columns)}"
+        )
+    child, parent = columns.index("child"), columns.index("parent")
+    pairs = [(row[child], row[parent] or None) for row in rows]
+    names: dict[Hashable, object] | None = None
+    if "name" in columns:
+        names = {row[child]: row[columns.index("name")] for row in rows}
+    return entries_from_edges(pairs, names=names, where=table.where, several_parents=file.several_parents)
+
+
+def edges_text(entries: Entries, delimiter: str) -> str:
+    """A table of edges, the root first; if a name repeats, with numbers and a column of names."""
+    names = entries.names
+    out = io.StringIO(newline="")
+    write = csv.writer(out, delimiter=delimiter, lineterminator="\n").writerow
+    if len(set(names)) == len(names):
+        write(["child", "parent"])
+        write([names[0], ""])
+        for child, parent in zip(entries.children, entries.parents, strict=True):
+            write([names[child], names[parent]])
+    else:
+        write(["child", "parent", "name"])
+        write([0, "", names[0]])
+        for child, parent in zip(entries.children, entries.parents, strict=True):
+            write([child, parent, names[child]])
+    return out.getvalue()

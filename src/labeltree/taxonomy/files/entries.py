@@ -30,7 +30,7 @@ class Entries(NamedTuple):
     """Nodes in any order: the name of each, and the child and the parent of each edge as indices of names.
 
     A file may also say which version of the taxonomy it is, which ones came before, and for each node by what
-    it is called beside its name, such as an id or a synonym.
+    it is called beside its name, such as an id or a synonym. Notes are sentences on how it was read.
     """
 
     names: Sequence[str]
@@ -39,6 +39,7 @@ class Entries(NamedTuple):
     release: str | None = None
     history: tuple[Revision, ...] = ()
     aliases: Sequence[Sequence[str]] = ()
+    notes: tuple[str, ...] = ()
 
     def parent(self) -> list[int]:
         """The index of each node's parent in a tree, -1 for the root."""
