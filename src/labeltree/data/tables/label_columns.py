@@ -14,12 +14,12 @@ from pathlib import Path
 import numpy as np
 
 from labeltree.data.biology.rank_gaps import Gaps
-from labeltree.data.biology.ranks import RANKS, SURE, USUAL_RANKS, is_epithet, is_scientific_name, rank_of
 from labeltree.data.images.decode import EXTENSIONS
 from labeltree.data.table_columns import Cells, DataTable
 from labeltree.errors import DataError
 from labeltree.taxonomy.naming import some
 from labeltree.taxonomy.placeholders import PLACEHOLDERS, REMAINDERS, plain_name
+from labeltree.taxonomy.ranks import RANKS, SURE, USUAL_RANKS, is_epithet, is_scientific_name, rank_of
 
 __all__ = ["LabelColumns", "find_label_columns", "usual_label_columns"]
 

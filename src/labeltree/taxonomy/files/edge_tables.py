@@ -7,7 +7,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from labeltree.errors import TaxonomyError
 from labeltree.taxonomy.files.entries import Entries, Where, entries_from_edges
 from labeltree.taxonomy.files.opened_file import OpenedFile
-from labeltree.taxonomy.naming import nearest_hint
+from labeltree.taxonomy.naming import nearest_hint, some
 
 __all__ = [
     "edge_columns",
@@ -82,8 +82,10 @@ def edges_from_table(
 ) -> Entries:
     """Read a table with one edge a row, such as `id,parent_id,name`.
 
-    A row without a parent (empty, its own id, or `0`, `-1` or `null` where no row has that id) is the root;
-    of several such rows each is below a root named `root_name`. Other columns are ignored.
+    A row without a parent (empty, its own id, or `0`, `-1` or `null` where no row has that id) is the root.
+    Of several each is below a root named `root_name`, and so are parents without a row of their own, which a
+    note names; beside a single root they are an error. Ids become aliases of nodes that have names. Other
+    columns are ignored.
 
     Args:
         columns: Names of the columns.
@@ -120,12 +122,26 @@ def edges_from_table(
     ids = {end for pair in pairs for end in pair if end is not None}
     # a parent without a row of its own has no name but its id
     names: dict[Hashable, object] = {end: (known or {}).get(end, end) for end in ids}
+    aliases: dict[Hashable, list[str]] = {end: [end] for end in ids if names[end] != end}
     roots = {end for end, above in pairs if above is None}
-    if len(roots) > 1 and root_name is not None:
+    rows_of_orphans = {above: row for row, (_, above) in reversed(list(enumerate(pairs)))}
+    orphans = [end for end in rows_of_orphans if end is not None and end not in children][::-1]
+    notes: tuple[str, ...] = ()
+    if len(roots) != 1 and len(roots) + len(orphans) > 1 and root_name is not None:
         root = "\0root"  # no cell of a table is this
         pairs = [(end, root if above is None else above) for end, above in pairs]
+        pairs += [(orphan, root) for orphan in orphans]
         names[root] = root_name
-    return entries_from_edges(pairs, names=names, where=where, several_parents=several_parents)
+        if orphans:
+            first = where(rows_of_orphans[orphans[0]])
+            notes = (
+                f"{some(orphans)} {'is a parent' if len(orphans) == 1 else 'are parents'} without a row "
+                f"(first in {first}), and put below the root",
+            )
+    entries = entries_from_edges(
+        pairs, names=names, where=where, several_parents=several_parents, aliases=aliases
+    )
+    return entries._replace(notes=notes)
 
 
 def _direct(
