@@ -38,18 +38,26 @@ Descent = Literal["child", "leaf"]
 ExportFormat = Literal["onnx", "safetensors", "torch"]
 FeatureGeometry = Literal["sphere", "euclidean"]
 Form = Literal[
+    "adjacency",
     "breadcrumb-list",
     "breadcrumbs",
+    "categories",
+    "class-index",
     "codes",
     "edges",
     "google",
+    "id-paths",
+    "is-a",
     "levels",
     "nested",
     "newick",
+    "objects",
     "obo",
     "paths",
+    "records",
     "rf2",
     "saved",
+    "tree-numbers",
 ]
 """What a taxonomy file holds."""
 Format = Literal["table", "csv", "json"]

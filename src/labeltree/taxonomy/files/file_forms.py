@@ -18,7 +18,37 @@ from labeltree.taxonomy.files.edge_tables import (
     rf2_edges,
 )
 from labeltree.taxonomy.files.entries import Entries, entries_from_paths
+from labeltree.taxonomy.files.json_objects import (
+    entries_from_categories,
+    entries_from_class_index,
+    entries_from_code_names,
+    entries_from_objects,
+    has_categories,
+    has_class_index,
+    has_code_names,
+    has_objects,
+)
+from labeltree.taxonomy.files.json_records import (
+    entries_from_adjacency,
+    entries_from_records,
+    has_adjacency,
+    has_records,
+)
 from labeltree.taxonomy.files.level_tables import entries_from_levels
+from labeltree.taxonomy.files.line_forms import (
+    entries_from_described_codes,
+    entries_from_ids_and_paths,
+    entries_from_is_a,
+    entries_from_numbered_names,
+    entries_from_tight_paths,
+    entries_from_tree_numbers,
+    has_described_codes,
+    has_ids_and_paths,
+    has_is_a,
+    has_numbered_names,
+    has_tight_paths,
+    has_tree_numbers,
+)
 from labeltree.taxonomy.files.nested import entries_from_nested, entries_from_yaml
 from labeltree.taxonomy.files.newick import entries_from_newick
 from labeltree.taxonomy.files.obo import entries_from_obo
@@ -32,6 +62,7 @@ _TABLES = (".csv", ".tsv")
 _YAML = (".yaml", ".yml")
 _NEWICK = (".nwk", ".newick", ".tree")
 _JSON = (".json", ".jsonld")
+_DATA = (*_JSON, *_YAML)
 
 
 @dataclass(frozen=True)
@@ -141,6 +172,36 @@ FORMS = (
         _read_breadcrumb_lists,
     ),
     FileForm(
+        "records",
+        "objects with ids of their parents or children, or nodes and links",
+        _DATA,
+        has_records,
+        entries_from_records,
+    ),
+    FileForm(
+        "categories",
+        "COCO's, LVIS' and iNaturalist's categories",
+        _DATA,
+        has_categories,
+        entries_from_categories,
+    ),
+    FileForm("objects", "{name, children} within each other", _DATA, has_objects, entries_from_objects),
+    FileForm(
+        "class-index",
+        "names by numbers, or numbers by names",
+        _DATA,
+        has_class_index,
+        entries_from_class_index,
+    ),
+    FileForm("codes", "codes with what they mean", _DATA, has_code_names, entries_from_code_names),
+    FileForm(
+        "adjacency",
+        "{parent: [children]} or {child: parent}",
+        _DATA,
+        has_adjacency,
+        entries_from_adjacency,
+    ),
+    FileForm(
         "nested",
         "nested names",
         _JSON,
@@ -177,6 +238,14 @@ FORMS = (
         lambda file: is_google(file.start),
         entries_from_google,
     ),
+    FileForm(
+        "id-paths", "3237 - Animals > Live Animals", (".txt",), has_ids_and_paths, entries_from_ids_and_paths
+    ),
+    FileForm("tree-numbers", "Breast;A01.236", (".txt",), has_tree_numbers, entries_from_tree_numbers),
+    FileForm("is-a", "lines of parent and child", (".txt",), has_is_a, entries_from_is_a),
+    FileForm("class-index", "1 person", (".txt",), has_numbered_names, entries_from_numbered_names),
+    FileForm("codes", "A00 Cholera", (".txt",), has_described_codes, entries_from_described_codes),
+    FileForm("paths", "A>B>C", (".txt",), has_tight_paths, entries_from_tight_paths),
     FileForm("paths", "lines a/b/c or A > B > C", (".txt",), _always, entries_from_lines),
     FileForm(
         "newick",

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self, TypeVar
 
 from labeltree.errors import TaxonomyError
-from labeltree.taxonomy.files.nested import Pairs
+from labeltree.taxonomy.files.nested import Pairs, data_from_yaml
 from labeltree.text_files import decode_text, open_unpacked, read_unpacked, split_packed
 
 __all__ = ["FileTable", "OpenedFile", "read_text", "rows_of_table"]
@@ -122,6 +122,17 @@ class OpenedFile:
             raise TaxonomyError(
                 "not readable as JSON: it has a whole number of more than 4,000 digits"
             ) from None
+
+    @cached_property
+    def data(self) -> Any:
+        """The text as JSON or, by its suffix, YAML, objects as `Pairs`; None if it is no YAML of texts."""
+        if self.suffix not in (".yaml", ".yml"):
+            return self.json
+        text = self.text
+        try:
+            return data_from_yaml(text)
+        except TaxonomyError:
+            return None
 
     def _read(self, read: Callable[[], T]) -> T:
         try:

@@ -1,14 +1,21 @@
 """Text with a path a line: `a/b/c`, or `a > b > c`."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 from labeltree.taxonomy.files.breadcrumbs import BETWEEN_SPACES, Breadcrumbs, breadcrumbs_of, google_taxonomy
 from labeltree.taxonomy.files.entries import Entries, entries_from_paths
+from labeltree.taxonomy.files.line_forms import lines_below_comments
 from labeltree.taxonomy.files.opened_file import OpenedFile
-from labeltree.taxonomy.naming import join_path, split_path
+from labeltree.taxonomy.naming import join_path, some, split_path
 from labeltree.taxonomy.numbering import depth_of
 
 __all__ = ["entries_from_google", "entries_from_lines", "has_only_rooted_paths", "lines_from_tree"]
+
+_FEW_SLASHES = 0.1
+_MARKS = (">", "|", ";", "\t", ":", ",", " - ", ".", "_")
+_MANY = 100  # classes
+_MOST = 0.9
 
 
 def has_only_rooted_paths(file: OpenedFile) -> bool:
@@ -18,9 +25,42 @@ def has_only_rooted_paths(file: OpenedFile) -> bool:
 
 def entries_from_lines(file: OpenedFile) -> Entries:
     """Read lines of paths `a/b/c` or of `a > b`."""
-    breadcrumbs = _crumbs([line for _, line in file.lines])
-    paths = (line for _, line in file.lines) if breadcrumbs is None else breadcrumbs.paths
-    return entries_from_paths(paths, file.root_name, lambda row: f"line {file.lines[row][0]}")
+    lines = lines_below_comments(file)
+    texts = [line for _, line in lines]
+    paths: Sequence[str | tuple[str, ...]]
+    if (breadcrumbs := _crumbs(texts)) is not None:
+        paths = breadcrumbs.paths
+    elif kept := _names_with_slash(texts):
+        file.note(f"'/' is part of {some(kept, 3)}, since hardly any line has one; write /a/b for a below it")
+        paths = [(line,) for line in texts]
+    else:
+        paths = texts
+    entries = entries_from_paths(paths, file.root_name, lambda row: f"line {lines[row][0]}")
+    if len(entries.names) == len(entries.parents) + 1 and not any(entries.parents):
+        _note_common_mark(file, texts)
+    return entries
+
+
+def _names_with_slash(lines: Sequence[str]) -> list[str]:
+    """The lines with `/` where these are too few to be paths, and begin with no name of another line."""
+    slashed = [line for line in lines if "/" in line]
+    if not slashed or len(slashed) > _FEW_SLASHES * len(lines) or any(line.startswith("/") for line in lines):
+        return []
+    first = Counter(split_path(line)[0] for line in lines)
+    return slashed if all(first[split_path(line)[0]] == 1 for line in slashed) else []
+
+
+def _note_common_mark(file: OpenedFile, lines: Sequence[str]) -> None:
+    """Note that many names without a level above share a mark, which may separate levels."""
+    if len(lines) < _MANY:
+        return
+    for mark in _MARKS:
+        if sum(mark in line for line in lines) >= _MOST * len(lines):
+            file.note(
+                f"{len(lines)} classes without a level above, and most contain {mark!r}: if it separates "
+                f"levels, say --form breadcrumbs --separator {mark!r}"
+            )
+            return
 
 
 def entries_from_google(file: OpenedFile) -> Entries:
