@@ -39,7 +39,10 @@ from labeltree.data.vectors.read_vector_files import VECTOR_SUFFIXES, VectorTabl
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.lazy import torch
 from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy.files.checklist_archives import is_checklist_archive
 from labeltree.taxonomy.files.edge_tables import is_edge_table
+from labeltree.taxonomy.files.opened_file import OpenedFile
+from labeltree.taxonomy.files.taxon_tables import is_checklist
 from labeltree.taxonomy.placeholders import MissingNames
 
 if TYPE_CHECKING:
@@ -501,8 +504,10 @@ def is_data_table(path: Path) -> bool:
     """Whether a file is a table of images, texts or vectors with labels, and not a taxonomy table."""
     if path.suffix.lower() not in (*TABLE_SUFFIXES, *VECTOR_SUFFIXES) or not path.is_file():
         return False
+    if path.suffix.lower() == ".zip" and is_checklist_archive(OpenedFile(path)):
+        return False
     table = _read_table(path, None, None)[0]
-    if is_edge_table(table.columns):
+    if is_edge_table(table.columns) or is_checklist(table.columns):
         return False
     try:
         table_labels(path)

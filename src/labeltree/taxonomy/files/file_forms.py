@@ -10,6 +10,10 @@ from dataclasses import dataclass
 from labeltree.errors import TaxonomyError
 from labeltree.options.choices import Form
 from labeltree.taxonomy.files.breadcrumbs import breadcrumb_lists, breadcrumbs_of, is_google
+from labeltree.taxonomy.files.checklist_archives import (
+    entries_from_checklist_archive,
+    is_checklist_archive,
+)
 from labeltree.taxonomy.files.edge_tables import (
     edge_columns,
     edges_from_table,
@@ -55,6 +59,12 @@ from labeltree.taxonomy.files.obo import entries_from_obo
 from labeltree.taxonomy.files.opened_file import OpenedFile
 from labeltree.taxonomy.files.path_lines import entries_from_google, entries_from_lines, has_only_rooted_paths
 from labeltree.taxonomy.files.saved_document import is_saved, read_saved
+from labeltree.taxonomy.files.taxon_tables import (
+    entries_from_checklist,
+    entries_from_ranks,
+    has_ranks,
+    is_checklist,
+)
 
 __all__ = ["FORMS", "FileForm", "entries_of_form", "find_form"]
 
@@ -97,7 +107,11 @@ def find_form(file: OpenedFile) -> FileForm:
             f"the suffix is {file.suffix!r}, expected one of {', '.join(suffixes)}; --form says what another "
             "file holds"
         )
-    return next(form for form in sought if form.is_form(file))
+    form = next((form for form in sought if form.is_form(file)), None)
+    if form is None:
+        known = ", ".join(f"{form.name} ({form.example})" for form in sought)
+        raise TaxonomyError(f"it is none of what a {file.suffix} is read as: {known}")
+    return form
 
 
 def entries_of_form(file: OpenedFile, name: Form | None = None) -> Entries:
@@ -222,6 +236,20 @@ FORMS = (
         "edges", "columns child and parent, perhaps name", _TABLES, _has_own_edges, entries_from_own_edges
     ),
     FileForm(
+        "checklist",
+        "taxa with parents and accepted names: Darwin Core, ColDP, ITIS, WoRMS",
+        _TABLES,
+        lambda file: is_checklist(file.table.header),
+        entries_from_checklist,
+    ),
+    FileForm(
+        "checklist",
+        "zipped taxa: Darwin Core archives, ColDP",
+        (".zip",),
+        is_checklist_archive,
+        entries_from_checklist_archive,
+    ),
+    FileForm(
         "edges",
         "columns such as id, parent_id and name",
         _TABLES,
@@ -229,6 +257,7 @@ FORMS = (
         _read_edges,
     ),
     FileForm("breadcrumbs", "a column of A > B > C", _TABLES, _has_breadcrumbs, _read_breadcrumbs),
+    FileForm("ranks", "columns kingdom … species", _TABLES, has_ranks, entries_from_ranks),
     FileForm("levels", "a column per depth, coarse to fine", _TABLES, _always, entries_from_levels),
     FileForm("paths", "lines a/b/c or A > B > C", (".txt",), has_only_rooted_paths, entries_from_lines),
     FileForm(
