@@ -132,7 +132,10 @@ def test_broken_files_name_the_file_the_line_and_the_reason(tmp_path: Path, name
     ("text", "said"),
     [
         ("id,shop,label\n1,A,x\n2,B,x\n3,A,y\n", "'id' is different in every row while 'shop' repeats"),
-        ("id,label\n1,a > b > c\n2,a > b > d\n", "'label' holds whole paths, .* say --column 'label'"),
+        (
+            "id,label\n1,a > b > c\n2,a > b > d\n3,a > b > d\n",
+            "'label' holds whole paths, .* say --column 'label'",
+        ),
     ],
 )
 def test_tables_of_samples_are_not_read_as_depths(tmp_path: Path, text: str, said: str) -> None:

@@ -12,14 +12,13 @@ from labeltree.taxonomy.files.breadcrumbs import breadcrumbs_of
 from labeltree.taxonomy.files.codes_of_classes import SCHEMES, CodeScheme, entries_from_codes
 from labeltree.taxonomy.files.edge_tables import column_place, edges_from_table, rf2_edges, rf2_names
 from labeltree.taxonomy.files.entries import Entries, entries_from_paths
+from labeltree.taxonomy.files.level_tables import CODE_COLUMNS, TITLE_COLUMNS
 from labeltree.taxonomy.files.opened_file import read_text, rows_of_table
 from labeltree.taxonomy.files.taxonomy_files import read_taxonomy
 
 __all__ = ["Form", "code_scheme", "read_form"]
 
 _WITH_SETTINGS = ("breadcrumbs", "codes", "rf2", "edges")
-_CODES = ("code", "codes", "icd", "icd10", "atc", "naics", "id", "class")
-_TITLES = ("description", "name", "title", "label", "term", "desc")
 
 
 def read_form(
@@ -61,7 +60,7 @@ def read_form(
         if form == "breadcrumbs":
             return tree_or_dag(_breadcrumbs(_cells(path, text, column, ()), separator))
         if form == "codes":
-            codes = _cells(path, text, column, _CODES)
+            codes = _cells(path, text, column, CODE_COLUMNS)
             titles = (
                 _titles(path, text, codes, column, descriptions)
                 if describe or descriptions is not None
@@ -144,8 +143,8 @@ def _titles(
     if not _is_table(path):
         return dict(pair for line in codes if len(pair := line.split(maxsplit=1)) == 2)
     header, rows, _ = rows_of_table(text)
-    at = _column(header, column, _CODES) or 0
-    title = _column(header, None if descriptions is None else str(descriptions), _TITLES)
+    at = _column(header, column, CODE_COLUMNS) or 0
+    title = _column(header, None if descriptions is None else str(descriptions), TITLE_COLUMNS)
     if title is None or title == at:
         raise TaxonomyError(
             f"no column describes the codes: say --descriptions COLUMN; there are {', '.join(header)}"

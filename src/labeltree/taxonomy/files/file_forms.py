@@ -38,7 +38,13 @@ from labeltree.taxonomy.files.json_records import (
     has_adjacency,
     has_records,
 )
-from labeltree.taxonomy.files.level_tables import entries_from_levels
+from labeltree.taxonomy.files.level_tables import (
+    entries_from_code_column,
+    entries_from_id_paths,
+    entries_from_levels,
+    has_code_column,
+    has_id_paths,
+)
 from labeltree.taxonomy.files.line_forms import (
     entries_from_described_codes,
     entries_from_ids_and_paths,
@@ -257,6 +263,8 @@ FORMS = (
         _read_edges,
     ),
     FileForm("breadcrumbs", "a column of A > B > C", _TABLES, _has_breadcrumbs, _read_breadcrumbs),
+    FileForm("id-paths", "columns id and A > B > C", _TABLES, has_id_paths, entries_from_id_paths),
+    FileForm("codes", "columns code and description", _TABLES, has_code_column, entries_from_code_column),
     FileForm("ranks", "columns kingdom … species", _TABLES, has_ranks, entries_from_ranks),
     FileForm("levels", "a column per depth, coarse to fine", _TABLES, _always, entries_from_levels),
     FileForm("paths", "lines a/b/c or A > B > C", (".txt",), has_only_rooted_paths, entries_from_lines),
