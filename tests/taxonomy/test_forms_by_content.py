@@ -396,3 +396,32 @@ def test_no_line_that_is_written_reads_as_another_form(rows: list[list[str]]) ->
     file = OpenedFile.from_text(rooted, ".txt")
     assert find_form(file).name == "paths"
     assert entries_of_form(file).names == entries_from_paths([f"/{line}" for line in lines]).names
+
+
+def test_taxa_that_call_each_other_accepted_end(tmp_path: Path) -> None:
+    text = "taxonID\tparentNameUsageID\tacceptedNameUsageID\tscientificName\ttaxonomicStatus\n"
+    text += (
+        "1\t\t\tAves\t\n2\t1\t3\tParus\t\n3\t\t2\tPariolus\tinvalid\n4\t\t5\tX\tinvalid\n5\t\t4\tY\tinvalid\n"
+    )
+    tree = read(tmp_path, "taxa.tsv", text)
+    assert paths(tree) == ["Parus"]
+    assert tree.encode(["Pariolus"]) == tree.encode(["Parus"])
+
+
+def test_text_files_may_be_tables_of_taxa(tmp_path: Path) -> None:
+    assert read(tmp_path, "taxa.txt", CHECKLIST).num_nodes == 4
+    edges = "id\tparent_id\tname\n1\t\ttool\n2\t1\tsaw\n"
+    assert paths(read(tmp_path, "edges.txt", edges)) == ["saw"]
+
+
+def test_normalised_coldp(tmp_path: Path) -> None:
+    files = {
+        "Taxon.tsv": "ID\tparentID\tnameID\na\t\tn1\nb\ta\tn2\n",
+        "Name.tsv": "ID\tscientificName\nn1\tFabaceae\nn2\tVicia\nn3\tFaba\n",
+        "Synonym.tsv": "taxonID\tnameID\tstatus\nb\tn3\tsynonym\n",
+    }
+    with zipfile.ZipFile(tmp_path / "coldp.zip", "w") as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+    tree = load_taxonomy(tmp_path / "coldp.zip")
+    assert tree.encode(["Faba", "b"]).tolist() == tree.encode(["Vicia"] * 2).tolist()

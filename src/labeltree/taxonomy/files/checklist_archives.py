@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
@@ -28,7 +29,7 @@ def is_checklist_archive(file: OpenedFile) -> bool:
     """Whether a zip file is a Darwin Core archive of taxa, or ColDP."""
     try:
         with zipfile.ZipFile(file.path) as archive:
-            if _member(archive, _NAME_USAGES) is not None:
+            if _member(archive, _NAME_USAGES) or (_member(archive, "taxon") and _member(archive, "name")):
                 return True
             meta = _meta(archive)
             return meta is not None and b"/Taxon" in archive.read(meta)[: 1 << 16]
@@ -48,7 +49,7 @@ def entries_from_checklist_archive(file: OpenedFile) -> Entries:
             check_unpacked(file.path, archive)
         meta = _meta(archive)
         if meta is None:
-            file.table = _plain_table(archive, _NAME_USAGES)
+            file.table = _name_usages(archive)
             vernacular = _plain_table(archive, _VERNACULAR) if _member(archive, _VERNACULAR) else None
             key, name = "taxonid", "name"
         else:
@@ -81,7 +82,8 @@ def _member(archive: zipfile.ZipFile, stem: str) -> str | None:
     """The name of the table of that name in an archive."""
     for name in archive.namelist():
         path = PurePosixPath(name)
-        if path.stem.casefold() == stem and path.suffix.casefold() in (".tsv", ".csv", ".txt"):
+        letters = re.sub("[^a-z]", "", path.stem.casefold())
+        if letters == stem and path.suffix.casefold() in (".tsv", ".csv", ".txt"):
             return name
     return None
 
@@ -99,6 +101,37 @@ def _plain_table(archive: zipfile.ZipFile, stem: str) -> FileTable:
     name = _member(archive, stem)
     assert name is not None
     return FileTable(*rows_of_table(_text(archive, name)))
+
+
+def _name_usages(archive: zipfile.ZipFile) -> FileTable:
+    """The taxa and synonyms of ColDP: one file of both, or taxa whose names are in a file of their own."""
+    if _member(archive, _NAME_USAGES):
+        return _plain_table(archive, _NAME_USAGES)
+    taxa, names = _columns(archive, "taxon"), _columns(archive, "name")
+    synonyms = _columns(archive, "synonym") if _member(archive, "synonym") else {}
+    for stem, table, needed in (("taxon", taxa, ("id", "nameid")), ("name", names, ("id", "scientificname"))):
+        if missing := [column for column in needed if column not in table]:
+            raise TaxonomyError(f"its table of {stem}s has no column {missing[0]!r}")
+    name_of = dict(zip(names["id"], names["scientificname"], strict=True))
+    parents = taxa.get("parentid", [""] * len(taxa["id"]))
+    rows = [
+        [id, parent, "accepted", name_of.get(name, "")]
+        for id, parent, name in zip(taxa["id"], parents, taxa["nameid"], strict=True)
+    ]
+    pairs = zip(synonyms.get("taxonid", []), synonyms.get("nameid", []), strict=True)
+    rows += [[f"synonym {name} of {taxon}", taxon, "synonym", name_of.get(name, "")] for taxon, name in pairs]
+    return FileTable(
+        ["ID", "parentID", "status", "scientificName"],
+        [row for row in rows if row[3]],
+        [at + 2 for at, row in enumerate(rows) if row[3]],
+    )
+
+
+def _columns(archive: zipfile.ZipFile, stem: str) -> dict[str, list[str]]:
+    """The cells of each column of a table, by its name in lower case."""
+    header, rows, _ = _plain_table(archive, stem)
+    folded = [column.casefold().rpartition(":")[2] for column in header]
+    return {column: [row[place] for row in rows] for place, column in enumerate(folded)}
 
 
 def _described_table(archive: zipfile.ZipFile, folder: PurePosixPath, described: ArchiveFile) -> FileTable:

@@ -4,7 +4,7 @@ A file has the first form of `FORMS` whose suffixes include its own, and whose t
 last form of a suffix takes all that no other one does.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from labeltree.errors import TaxonomyError
@@ -62,7 +62,7 @@ from labeltree.taxonomy.files.line_forms import (
 from labeltree.taxonomy.files.nested import entries_from_nested, entries_from_yaml
 from labeltree.taxonomy.files.newick import entries_from_newick
 from labeltree.taxonomy.files.obo import entries_from_obo
-from labeltree.taxonomy.files.opened_file import OpenedFile
+from labeltree.taxonomy.files.opened_file import START, OpenedFile
 from labeltree.taxonomy.files.path_lines import entries_from_google, entries_from_lines, has_only_rooted_paths
 from labeltree.taxonomy.files.saved_document import is_saved, read_saved
 from labeltree.taxonomy.files.taxon_tables import (
@@ -75,6 +75,11 @@ from labeltree.taxonomy.files.taxon_tables import (
 __all__ = ["FORMS", "FileForm", "entries_of_form", "find_form"]
 
 _TABLES = (".csv", ".tsv")
+_TAXA = (*_TABLES, ".txt", ".tab")  # lines whose first one names columns as Darwin Core and others do
+_MARKS = (">", "|", ";", "\t", ":", ",", " - ", ".", "_")
+_FIRST = 20  # lines
+_MANY = 100  # classes
+_MOST = 0.9
 _YAML = (".yaml", ".yml")
 _NEWICK = (".nwk", ".newick", ".tree")
 _JSON = (".json", ".jsonld")
@@ -131,7 +136,20 @@ def entries_of_form(file: OpenedFile, name: Form | None = None) -> Entries:
         TaxonomyError: If it cannot be read as this form.
     """
     entries = (find_form(file) if name is None else _form_of_name(file, name)).read(file)
+    if len(entries.names) == len(entries.parents) + 1 and not any(entries.parents):
+        _note_common_mark(file, entries.names[1:])
     return entries._replace(notes=tuple(dict.fromkeys([*file.notes, *entries.notes])))
+
+
+def _note_common_mark(file: OpenedFile, names: Sequence[str]) -> None:
+    """Note that many names without a level above share a mark, which may separate levels."""
+    for mark in _MARKS if len(names) >= _MANY else ():
+        if sum(mark in name for name in names) >= _MOST * len(names):
+            file.note(
+                f"{len(names)} classes without a level above, and most contain {mark!r}: if it separates "
+                f"levels, say --form breadcrumbs --separator {mark!r}"
+            )
+            return
 
 
 def _form_of_name(file: OpenedFile, name: Form) -> FileForm:
@@ -147,6 +165,20 @@ def _always(file: OpenedFile) -> bool:
 
 def _is_rf2(file: OpenedFile) -> bool:
     return is_rf2([name.strip() for name in file.start.split("\n", 1)[0].split("\t")])
+
+
+def _has_table(file: OpenedFile) -> bool:
+    """Whether a file is a table: by its suffix, or because its first lines have as many cells."""
+    if file.suffix in _TABLES:
+        return True
+    lines = [line for line in file.start.splitlines() if line.strip()][:_FIRST]
+    lines = lines[:-1] if len(file.start) >= START else lines
+    if len(lines) < 2 or not any(0 < lines[0].count(mark) == lines[-1].count(mark) for mark in "\t,;|"):
+        return False
+    try:
+        return bool(file.table.rows)
+    except TaxonomyError:
+        return False
 
 
 def _has_own_edges(file: OpenedFile) -> bool:
@@ -244,8 +276,8 @@ FORMS = (
     FileForm(
         "checklist",
         "taxa with parents and accepted names: Darwin Core, ColDP, ITIS, WoRMS",
-        _TABLES,
-        lambda file: is_checklist(file.table.header),
+        _TAXA,
+        lambda file: _has_table(file) and is_checklist(file.table.header),
         entries_from_checklist,
     ),
     FileForm(
@@ -258,14 +290,20 @@ FORMS = (
     FileForm(
         "edges",
         "columns such as id, parent_id and name",
-        _TABLES,
-        lambda file: edge_columns(file.table.header) is not None,
+        _TAXA,
+        lambda file: _has_table(file) and edge_columns(file.table.header) is not None,
         _read_edges,
     ),
     FileForm("breadcrumbs", "a column of A > B > C", _TABLES, _has_breadcrumbs, _read_breadcrumbs),
     FileForm("id-paths", "columns id and A > B > C", _TABLES, has_id_paths, entries_from_id_paths),
     FileForm("codes", "columns code and description", _TABLES, has_code_column, entries_from_code_column),
-    FileForm("ranks", "columns kingdom … species", _TABLES, has_ranks, entries_from_ranks),
+    FileForm(
+        "ranks",
+        "columns kingdom … species",
+        _TAXA,
+        lambda file: _has_table(file) and has_ranks(file),
+        entries_from_ranks,
+    ),
     FileForm("levels", "a column per depth, coarse to fine", _TABLES, _always, entries_from_levels),
     FileForm("paths", "lines a/b/c or A > B > C", (".txt",), has_only_rooted_paths, entries_from_lines),
     FileForm(

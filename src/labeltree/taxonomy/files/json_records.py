@@ -19,6 +19,7 @@ __all__ = [
     "has_adjacency",
     "has_records",
     "is_list",
+    "is_one_tree",
     "is_scalar",
     "make_record",
     "text_of",
@@ -42,6 +43,7 @@ _PARENTS = (
     *("parent_id", "parentid", "parent_ids", "parentids", "parent", "parents", "parent_category_id"),
     *("parent_code", "broader", "is_a", "hypernym", "hypernyms", "parentnameusageid"),
 )
+_FEW_ROOTS = 0.05  # for each edge
 _SYNONYMS = ("synonyms", "synonym", "aliases", "common_name")
 _NO_PARENT = ("0", "-1", "null", "none", "#")
 
@@ -261,18 +263,44 @@ def entries_from_adjacency(file: OpenedFile) -> Entries:
 
 
 def _adjacent_pairs(data: Any) -> list[tuple[str, str]]:
-    """The edges `(child, parent)`; none if keys and values have no name in common."""
+    """The edges `(child, parent)`; none if keys and values have no name in common, or are no tree or DAG."""
     if not isinstance(data, Pairs) or len(data) < 2:
         return []
-    keys = {str(key) for key, _ in data}
+    keys = {text_of(key) for key, _ in data}
     if all(is_list(value) and all(map(is_scalar, value)) for _, value in data):
-        pairs = [(text_of(child), str(key)) for key, value in data for child in value]
-        return pairs if keys & {child for child, _ in pairs} else []
-    if all(isinstance(value, str) or value is None for _, value in data):
-        pairs = [(str(key), value) for key, value in data if value]
+        pairs = [(text_of(child), text_of(key)) for key, value in data for child in value]
+        named = keys & {child for child, _ in pairs}
+    elif all(isinstance(value, str) or value is None for _, value in data):
+        pairs = [(text_of(key), text_of(value)) for key, value in data if value]
         parents = [parent for _, parent in pairs]
-        return pairs if keys & set(parents) and len(set(parents)) < len(parents) else []
-    return []
+        named = keys & set(parents) if len(set(parents)) < len(parents) else set()
+    else:
+        return []
+    distinct = len(keys) == len(data) and len(set(pairs)) == len(pairs)
+    return pairs if named and distinct and is_one_tree(pairs) else []
+
+
+def is_one_tree(edges: Sequence[tuple[str, str]]) -> bool:
+    """Whether edges `(child, parent)` have no circle, and few parents have no parent themselves."""
+    children = {child for child, _ in edges}
+    roots = {parent for _, parent in edges} - children
+    return 0 < len(roots) <= 1 + _FEW_ROOTS * len(edges) and _is_acyclic(edges)
+
+
+def _is_acyclic(edges: Sequence[tuple[str, str]]) -> bool:
+    parents: dict[str, list[str]] = {}
+    waiting: dict[str, int] = {}
+    for child, parent in edges:
+        parents.setdefault(child, []).append(parent)
+        waiting[parent] = waiting.get(parent, 0) + 1
+        waiting.setdefault(child, 0)
+    free = [node for node, count in waiting.items() if count == 0]
+    for node in free:  # grows while it is walked through
+        for parent in parents.get(node, []):
+            waiting[parent] -= 1
+            if waiting[parent] == 0:
+                free.append(parent)
+    return len(free) == len(waiting)
 
 
 def is_list(value: Any) -> TypeGuard[list[Any]]:

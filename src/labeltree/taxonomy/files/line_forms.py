@@ -7,6 +7,7 @@ from labeltree.taxonomy.files.breadcrumbs import Breadcrumbs, breadcrumbs_of
 from labeltree.taxonomy.files.codes_of_classes import are_numbers, entries_of_described_codes, look_like_codes
 from labeltree.taxonomy.files.entries import Entries, entries_from_edges, entries_from_paths
 from labeltree.taxonomy.files.json_objects import entries_of_numbered
+from labeltree.taxonomy.files.json_records import is_one_tree
 from labeltree.taxonomy.files.opened_file import OpenedFile
 
 __all__ = [
@@ -30,7 +31,6 @@ _TREE_NUMBER = re.compile(r"(.+?)\s*[;\t|]\s*([A-Z]?\d+(?:\.\d+)*)")
 _CODE_BEFORE = re.compile(r"(\S+?)(?:\s*[:;|=]\s+|\s+[-\u2013:|=]\s+|\s+|[;|,])(.+)")
 _WORDNET_ID = re.compile(r"[nvars]\d{8}")
 _MARKS = ("\u2192", "->", "=>", ">", "|", ";", "\t", "::", "\\")
-_FEW_ROOTS = 0.05  # at most so many parents of edges, for each line, have no parent themselves
 _FEWEST = 3  # lines by which a form can be told
 
 
@@ -190,34 +190,12 @@ def _is_a_edges(lines: Sequence[tuple[int, str]]) -> tuple[list[tuple[str, str]]
     able = [
         (edges, order, len({child for child, _ in edges}))
         for edges, order in ((down, "parent before child"), (up, "child before parent"))
-        if len(set(edges)) == len(edges) and _few_roots(edges) and _is_acyclic(edges)
+        if len(set(edges)) == len(edges) and is_one_tree(edges)
     ]
     if not able or not set(left) & set(right):
         return None
     edges, order, _ = max(able, key=lambda one: one[2])
     return edges, order
-
-
-def _few_roots(edges: Sequence[tuple[str, str]]) -> bool:
-    children = {child for child, _ in edges}
-    roots = {parent for _, parent in edges} - children
-    return 0 < len(roots) <= 1 + _FEW_ROOTS * len(edges)
-
-
-def _is_acyclic(edges: Sequence[tuple[str, str]]) -> bool:
-    parents: dict[str, list[str]] = {}
-    waiting: dict[str, int] = {}
-    for child, parent in edges:
-        parents.setdefault(child, []).append(parent)
-        waiting[parent] = waiting.get(parent, 0) + 1
-        waiting.setdefault(child, 0)
-    free = [node for node, count in waiting.items() if count == 0]
-    for node in free:  # grows while it is walked through
-        for parent in parents.get(node, []):
-            waiting[parent] -= 1
-            if waiting[parent] == 0:
-                free.append(parent)
-    return len(free) == len(waiting)
 
 
 # Pets>Birds>Cages

@@ -13,7 +13,7 @@ from labeltree.errors import TaxonomyError
 from labeltree.taxonomy.files.nested import Pairs, data_from_yaml
 from labeltree.text_files import decode_text, open_unpacked, read_unpacked, split_packed
 
-__all__ = ["FileTable", "OpenedFile", "read_text", "rows_of_table"]
+__all__ = ["START", "FileTable", "OpenedFile", "read_text", "rows_of_table"]
 
 START = 1 << 16
 """Bytes by which a form is recognised."""

@@ -13,9 +13,6 @@ from labeltree.taxonomy.numbering import depth_of
 __all__ = ["entries_from_google", "entries_from_lines", "has_only_rooted_paths", "lines_from_tree"]
 
 _FEW_SLASHES = 0.1
-_MARKS = (">", "|", ";", "\t", ":", ",", " - ", ".", "_")
-_MANY = 100  # classes
-_MOST = 0.9
 
 
 def has_only_rooted_paths(file: OpenedFile) -> bool:
@@ -35,10 +32,7 @@ def entries_from_lines(file: OpenedFile) -> Entries:
         paths = [(line,) for line in texts]
     else:
         paths = texts
-    entries = entries_from_paths(paths, file.root_name, lambda row: f"line {lines[row][0]}")
-    if len(entries.names) == len(entries.parents) + 1 and not any(entries.parents):
-        _note_common_mark(file, texts)
-    return entries
+    return entries_from_paths(paths, file.root_name, lambda row: f"line {lines[row][0]}")
 
 
 def _names_with_slash(lines: Sequence[str]) -> list[str]:
@@ -48,19 +42,6 @@ def _names_with_slash(lines: Sequence[str]) -> list[str]:
         return []
     first = Counter(split_path(line)[0] for line in lines)
     return slashed if all(first[split_path(line)[0]] == 1 for line in slashed) else []
-
-
-def _note_common_mark(file: OpenedFile, lines: Sequence[str]) -> None:
-    """Note that many names without a level above share a mark, which may separate levels."""
-    if len(lines) < _MANY:
-        return
-    for mark in _MARKS:
-        if sum(mark in line for line in lines) >= _MOST * len(lines):
-            file.note(
-                f"{len(lines)} classes without a level above, and most contain {mark!r}: if it separates "
-                f"levels, say --form breadcrumbs --separator {mark!r}"
-            )
-            return
 
 
 def entries_from_google(file: OpenedFile) -> Entries:

@@ -20,7 +20,7 @@ _ROLES = {
     ),
     "parent": (
         *("parentnameusageid", "parentid", "parenttsn", "parenttaxonid", "parentkey", "parentaphiaid"),
-        *("highertaxonid", "parenttaxonkey", "parentnameusage"),
+        *("highertaxonid", "highernameusageid", "parenttaxonkey", "parentnameusage"),
     ),
     "accepted": (
         *("acceptednameusageid", "acceptedid", "acceptedtsn", "tsnaccepted", "aphiaidaccepted"),
@@ -132,9 +132,7 @@ def entries_from_checklist(
     above: dict[str, str | None] = {}
     lost: dict[str, None] = {}
     for id in taxa:
-        parent: str | None = table.rows[row_of[id]][roles["parent"]]
-        while parent in synonym_of:
-            parent = synonym_of[parent]
+        parent = _accepted(table.rows[row_of[id]][roles["parent"]], synonym_of)
         if parent is None or parent == id or (parent.casefold() in _NO_PARENT and parent not in accepted):
             above[id] = None
             continue
@@ -175,20 +173,31 @@ def entries_from_checklist(
 
 
 def _synonyms(table: FileTable, roles: Mapping[str, int], row_of: Mapping[str, int]) -> dict[str, str | None]:
-    """The id that each synonym refers to; None if it refers to none."""
+    """The id that each synonym refers to; None if it refers to none.
+
+    Of taxa that refer to each other in a circle, those with a parent are accepted unless their status says
+    that they are not.
+    """
     by_name: dict[str, str] = {}
     for id, row in row_of.items():
         by_name.setdefault(table.rows[row][roles["name"]], id)
     synonym_of: dict[str, str | None] = {}
+    maybe_accepted = []
     for id, row in row_of.items():
         cells = table.rows[row]
         accepted = cells[roles["accepted"]] if "accepted" in roles else ""
         accepted = accepted if accepted in row_of else by_name.get(accepted, accepted)
         status = cells[roles["status"]].casefold() if "status" in roles else ""
+        is_not = any(word in status for word in _NOT_ACCEPTED)
         if accepted and accepted != id:
             synonym_of[id] = accepted
-        elif any(word in status for word in _NOT_ACCEPTED):
+            if not is_not and cells[roles["parent"]] not in _NO_PARENT:
+                maybe_accepted.append(id)
+        elif is_not:
             synonym_of[id] = cells[roles["parent"]] or None
+    for id in maybe_accepted:
+        if _accepted(id, synonym_of) is None:
+            del synonym_of[id]
     return synonym_of
 
 
@@ -198,14 +207,22 @@ def _rows_of_accepted(
     """The rows of the synonyms of each accepted taxon of the file."""
     rows: dict[str, list[int]] = {}
     for id in synonym_of:
-        target: str | None = id
-        seen: set[str] = set()
-        while target is not None and target in synonym_of and target not in seen:
-            seen.add(target)
-            target = synonym_of[target]
-        if target is not None and target in row_of and target not in synonym_of:
+        target = _accepted(id, synonym_of)
+        if target is not None and target in row_of:
             rows.setdefault(target, []).append(row_of[id])
     return rows
+
+
+def _accepted(id: str, synonym_of: Mapping[str, str | None]) -> str | None:
+    """The id at the end of a chain of synonyms; None if it ends nowhere, or in a circle."""
+    seen: set[str] = set()
+    target: str | None = id
+    while target is not None and target in synonym_of:
+        if target in seen:
+            return None
+        seen.add(target)
+        target = synonym_of[target]
+    return target
 
 
 def _names_of_taxa(
