@@ -425,3 +425,18 @@ def test_normalised_coldp(tmp_path: Path) -> None:
             archive.writestr(name, text)
     tree = load_taxonomy(tmp_path / "coldp.zip")
     assert tree.encode(["Faba", "b"]).tolist() == tree.encode(["Vicia"] * 2).tolist()
+
+
+@pytest.mark.parametrize(
+    "header", ["Unique ID,Parent ID,Name,Tier 1", "uid,parent_uid,name,rank", "Code,Code parent,Title,x"]
+)
+def test_a_parent_column_refers_to_the_column_of_its_ids(tmp_path: Path, header: str) -> None:
+    rows = ["1,,tool,tool", "2,1,saw,tool", "3,2,bow saw,tool", "4,4,toy,toy", "5,4,kite,toy"]
+    if header.startswith("Code"):
+        header = header.replace("Code parent", "parent code")
+    assert paths(read(tmp_path, "rows.csv", "\n".join([header, *rows, ""]))) == PLACES
+
+
+def test_codes_that_a_mark_fills_up(tmp_path: Path) -> None:
+    text = "NAICS,DESCRIPTION\n------,Total\n11----,Farms\n113///,Forests\n1131//,Timber\n21----,Mines\n"
+    assert paths(read(tmp_path, "naics.csv", text)) == ["11", "11/113", "11/113/1131", "21"]

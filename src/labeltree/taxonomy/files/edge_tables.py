@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from collections.abc import Hashable, Mapping, Sequence
 
 from labeltree.errors import TaxonomyError
@@ -14,6 +15,7 @@ __all__ = [
     "edges_from_table",
     "edges_text",
     "entries_from_own_edges",
+    "find_ends",
     "is_edge_table",
     "is_rf2",
     "rf2_edges",
@@ -42,6 +44,10 @@ _BESIDE = {*_NAMES, "rank", "taxonrank", "level", "depth", "order", "position"}
 _TEXTS = {"text", "description", "sentence", "review", "document", "abstract", "caption", "txt"}
 _IMAGES = {"image", "path", "file", "filename"}
 _LABELS = {"label", "class", "category"}
+_PARENT = re.compile(
+    r"(?:.*[ _.])?parent(?:[ _.]?(?:id|ids|uid|code|key|name|node|number|unique id))?", re.IGNORECASE
+)
+_REFERRED = 0.9
 _NO_PARENT = {"", "0", "-1", "null", "none", "nan"}
 IS_A = "116680003"
 FULL_NAME = "900000000000003001"  # the type of a description that is the fully specified name
@@ -53,6 +59,26 @@ def edge_columns(columns: Sequence[str]) -> tuple[str, str] | None:
     for child, parent in _ENDS:
         if child in folded and parent in folded:
             return folded[child], folded[parent]
+    return None
+
+
+def find_ends(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[str, str] | None:
+    """The columns of child and parent: by their usual names, or a column named as a parent and its ids.
+
+    A column whose name begins or ends with `parent` refers to another one if the values of that one are
+    different in every row and hold nearly all of its own.
+    """
+    if (ends := edge_columns(columns)) is not None:
+        return ends
+    for place, column in enumerate(columns):
+        if not _PARENT.fullmatch(column.strip()):
+            continue
+        named = {row[place] for row in rows if row[place].casefold() not in _NO_PARENT}
+        for other, child in enumerate(columns if named else ()):
+            values = {row[other] for row in rows}
+            unique = other != place and len(values) == len(rows)
+            if unique and len(named & values) >= _REFERRED * len(named):
+                return child, column
     return None
 
 
@@ -101,7 +127,7 @@ def edges_from_table(
     Raises:
         TaxonomyError: If a column is missing, or which end is the child is not certain.
     """
-    ends = edge_columns(columns)
+    ends = find_ends(columns, rows)
     if child is None or parent is None:
         if ends is None:
             raise TaxonomyError(

@@ -15,9 +15,9 @@ from labeltree.taxonomy.files.checklist_archives import (
     is_checklist_archive,
 )
 from labeltree.taxonomy.files.edge_tables import (
-    edge_columns,
     edges_from_table,
     entries_from_own_edges,
+    find_ends,
     is_rf2,
     rf2_edges,
 )
@@ -291,7 +291,7 @@ FORMS = (
         "edges",
         "columns such as id, parent_id and name",
         _TAXA,
-        lambda file: _has_table(file) and edge_columns(file.table.header) is not None,
+        lambda file: _has_table(file) and find_ends(file.table.header, file.table.rows) is not None,
         _read_edges,
     ),
     FileForm("breadcrumbs", "a column of A > B > C", _TABLES, _has_breadcrumbs, _read_breadcrumbs),

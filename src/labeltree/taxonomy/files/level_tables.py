@@ -1,5 +1,6 @@
 """Tables with a column per depth, coarse to fine, below a line that names the columns."""
 
+import re
 from collections.abc import Sequence
 
 from labeltree.errors import TaxonomyError
@@ -21,6 +22,7 @@ __all__ = [
 
 CODE_COLUMNS = ("code", "codes", "icd", "icd10", "atc", "naics", "id", "class")
 TITLE_COLUMNS = ("description", "name", "title", "label", "term", "desc")
+_PAD = re.compile(r"[-/]+$")  # fills a shorter code up
 _IDS = {
     *("id", "ids", "index", "idx", "key", "uuid", "wnid", "mid", "no", "number", "#", ""),
     *("class_id", "class_idx", "class_index", "label_id", "category_id", "node_id", "taxon_id", "species_id"),
@@ -121,18 +123,23 @@ def entries_from_code_column(file: OpenedFile) -> Entries:
     left = [name for place, name in enumerate(header) if place not in places]
     if left:
         file.note(f"left out: {some(left)}")
-    return entries_of_described_codes([(row[places[0]], row[places[1]]) for row in rows], file.root_name)
+    pairs = [(_PAD.sub("", row[places[0]]), row[places[1]]) for row in rows]
+    return entries_of_described_codes([pair for pair in pairs if pair[0]], file.root_name)
 
 
 def _code_columns(file: OpenedFile) -> tuple[int, int] | None:
     header, rows, _ = file.table
     folded = [name.casefold() for name in header]
-    codes = [place for place, name in enumerate(folded) if name in CODE_COLUMNS and name != "class"]
-    texts = [place for place, name in enumerate(folded) if name in TITLE_COLUMNS]
+    codes = [place for place, name in enumerate(folded) if _is_code_column(name)]
+    texts = [place for place, name in enumerate(folded) if name in TITLE_COLUMNS or name.endswith(" title")]
     if len(codes) != 1 or not texts or codes[0] == texts[0]:
         return None
-    cells = [row[codes[0]] for row in rows]
+    cells = [cell for row in rows if (cell := _PAD.sub("", row[codes[0]]))]
     return (codes[0], texts[0]) if look_like_codes(cells) and not are_numbers(cells) else None
+
+
+def _is_code_column(name: str) -> bool:
+    return (name in CODE_COLUMNS and name != "class") or bool(re.search(r"\bcodes?$", name))
 
 
 def _check_depths(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

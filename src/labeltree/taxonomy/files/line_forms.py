@@ -29,6 +29,7 @@ __all__ = [
 _ID_BEFORE = re.compile(r"(\S+)(?:\s+[-:|=]\s+|\s*\t\s*|\s*[;,]\s*)(.+)")
 _TREE_NUMBER = re.compile(r"(.+?)\s*[;\t|]\s*([A-Z]?\d+(?:\.\d+)*)")
 _CODE_BEFORE = re.compile(r"(\S+?)(?:\s*[:;|=]\s+|\s+[-\u2013:|=]\s+|\s+|[;|,])(.+)")
+_NUMBER_BEFORE = re.compile(r"(\d+)\s+(.+)")
 _WORDNET_ID = re.compile(r"[nvars]\d{8}")
 _MARKS = ("\u2192", "->", "=>", ">", "|", ";", "\t", "::", "\\")
 _FEWEST = 3  # lines by which a form can be told
@@ -280,7 +281,13 @@ def entries_from_numbered_names(file: OpenedFile) -> Entries:
     """Read lines of a number or id and a name; the former are aliases."""
     pairs = _id_and_text(file)
     assert pairs is not None
-    return entries_of_numbered([(text, [id]) for id, text in pairs], file)
+    matches = [_NUMBER_BEFORE.fullmatch(text) for _, text in pairs]
+    numbers = [match[1] for match in matches if match is not None]
+    if len(numbers) == len(pairs) and are_numbers(numbers):  # n02119789 1 kit_fox
+        classes = [(match[2], [id, match[1]]) for (id, _), match in zip(pairs, matches, strict=True) if match]
+    else:
+        classes = [(text, [id]) for id, text in pairs]
+    return entries_of_numbered(classes, file)
 
 
 def _id_and_text(file: OpenedFile) -> list[tuple[str, str]] | None:
