@@ -17,8 +17,9 @@ from labeltree.report.pages.template import svg_file
 from labeltree.studies.book import Book
 from labeltree.studies.output import to_csv
 from labeltree.studies.run import trial_tasks_of
+from labeltree.studies.study_figures import study_figures
 from labeltree.studies.study_file import read_study
-from labeltree.studies.study_page import study_blocks, study_figures
+from labeltree.studies.study_page import study_blocks
 from labeltree.studies.study_plan import Study, StudyError
 from labeltree.studies.study_statistics import Summary
 
@@ -203,7 +204,7 @@ def test_named_protocols_show_the_columns_that_the_study_names(tmp_path: Path) -
         assert ("share of the true path that is answered, features" in page) is shown
         assert ("All numbers of knn: `table.csv`" in page) is not shown
         assert "top-1 accuracy, features" in page
-        assert "## Features" in page
+        assert "<summary>Features</summary>" in page
 
 
 def test_figures_are_svg_that_hold_every_value(tmp_path: Path) -> None:
