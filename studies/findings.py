@@ -25,7 +25,13 @@ import yaml
 
 from labeltree.report.charts.interval_chart import IntervalDot, IntervalRow, interval_chart
 from labeltree.report.pages.template import svg_file
-from labeltree.studies.study_statistics import Difference, difference, is_larger_better_in, metric_title, welch
+from labeltree.studies.study_statistics import (
+    Difference,
+    difference,
+    is_larger_better_in,
+    metric_title,
+    welch,
+)
 
 ROOT = Path(__file__).parents[1]
 STUDIES = ROOT / "studies"
@@ -162,18 +168,16 @@ def scoreboard(claims: Sequence[dict[str, Any]]) -> Iterator[str]:
     for verdict in VERDICTS:
         for claim in claims:
             if claim["verdict"] == verdict:
-                shown = written(claim["evidence"][0])
-                yield (
-                    f"| {verdict} | {claim['claim']} | {shown} | {claim['source']} | {_links(claim['evidence'])} |"
-                )
+                cells = [verdict, claim["claim"], written(claim["evidence"][0]), claim["source"]]
+                yield f"| {' | '.join(cells)} | {_links(claim['evidence'])} |"
 
 
 def answers(questions: Sequence[dict[str, Any]]) -> Iterator[str]:
     """A line for each question, with its answer."""
-    yield "| question | answer | ahead by | how sure | studies |"
-    yield "|---|---|---|---|---|"
+    yield "| question | answer | ahead by | studies |"
+    yield "|---|---|---|---|"
     for entry in questions:
-        cells = [entry["claim"], entry["answer"], written(entry["evidence"][0]), entry["sure"]]
+        cells = [entry["claim"], entry["answer"], written(entry["evidence"][0])]
         yield f"| {' | '.join(cells)} | {_links(entry['evidence'])} |"
 
 
@@ -198,7 +202,9 @@ def _spread(side: Sequence[float]) -> str:
     return f"{mean(side):.3f} ± {stdev(side):.3f}"
 
 
-def chart_rows(charts: Sequence[dict[str, Any]], score: str) -> Iterator[tuple[str, str, list[Difference | None]]]:
+def chart_rows(
+    charts: Sequence[dict[str, Any]], score: str
+) -> Iterator[tuple[str, str, list[Difference | None]]]:
     """Set, method, and its lead over SupCon and over no training, for every row of a chart.
 
     No training is the better, by the mean, of the samples as they are and of the encoder before training: of
@@ -255,7 +261,7 @@ def charts(content: dict[str, Any]) -> dict[str, str]:
 
 
 def confirmed(metric: str) -> Iterator[tuple[str, list[Difference]]]:
-    """The lead of the ridge head over `pairs-proxies-means`, with its interval, and over the features as they are.
+    """The lead of `tree-ridge` over `pairs-proxies-means`, with its interval, and over the features alone.
 
     The results have means and standard deviations of each method, and the differences of these two alone: the
     lead over the features has no interval.
