@@ -238,3 +238,11 @@ def test_the_confirmation_is_drawn_as_its_page_says(metric: str) -> None:
         assert float(shown[column]) == candidate.mean
         assert [float(end) for end in shown[column + 1].split(" to ")] == [candidate.low, candidate.high]
         assert features.low != features.low  # no interval
+
+
+def test_figures_beside_the_rows_are_those_of_their_pages() -> None:
+    pages = [(ROOT / "docs" / f"{name}.md").read_text("utf-8") for name in ("confirmation", "photographs")]
+    prose = re.sub(r"(?m)^\|.*$", "", (ROOT / "docs" / "choose.md").read_text("utf-8"))
+    said = re.findall(r"(?<![\d:])\.\d{3}", prose)
+    assert len(said) >= 7
+    assert all(any(figure in page for page in pages) for figure in said)

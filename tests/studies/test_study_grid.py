@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from labeltree.report.pages.document import to_html, to_markdown
+from labeltree.report.pages.document import Figure, to_html, to_markdown
 from labeltree.report.pages.template import svg_file
 from labeltree.studies.book import Book
 from labeltree.studies.output import to_csv
@@ -192,6 +192,32 @@ def test_the_claimed_method_is_compared_with_every_other_one(tmp_path: Path) -> 
         assert f"features top-1 accuracy ↑: {better}" in page
         assert worse in page
         assert "HWC against each other method" in page
+
+
+def test_a_study_without_a_grid_draws_differences_from_supcon(tmp_path: Path) -> None:
+    methods = {name: {"settings": {"objective": name.lower()}} for name in ("HWC", "SupCon", "SimCLR")}
+    study = study_of(tmp_path, grid={}, methods=methods, claim="HWC beats SupCon")
+    (tmp_path / "FINDINGS.md").write_text("## What we found\n\n**Verdict: yes.**\n", "utf-8")
+    blocks = study_blocks(tmp_path / "study.yaml", study, results_of(study), {})
+    page = to_markdown(blocks)
+    order = [page.index(text) for text in ("Verdict", "better than SupCon", "](figures/", "<details>")]
+    assert order == sorted(order), "verdict, figures, numbers"
+    figures = [block for block in blocks if isinstance(block, Figure)]
+    assert [figure.name for figure in figures] == [
+        "differences-features-top1",
+        "differences-embeddings-pair-violations",
+    ]
+    said = [re.findall(r"<title>([^<]*)</title>", figure.svg) for figure in figures]
+    # HWC is the first method and has the least: the worst top-1, the fewest violations.
+    assert said[0] == ["HWC: -0.100 [-0.123, -0.077]", "SimCLR: +0.100 [+0.077, +0.123]"]
+    assert said[1] == ["HWC: +0.100 [+0.077, +0.123]", "SimCLR: -0.100 [-0.123, -0.077]"]
+    assert 'class="line m0 whisker"' in figures[0].svg
+    html = to_html(blocks)
+    assert html.count("<details><summary>") == html.count("</details>") >= 4
+    two = study_of(tmp_path, grid={}, methods=methods, seeds=[0, 1])
+    blocks = study_blocks(tmp_path / "study.yaml", two, results_of(two), {})
+    assert "fewer than three seeds there are no intervals" in to_markdown(blocks)
+    assert not [block for block in blocks if isinstance(block, Figure) and "whisker" in block.svg]
 
 
 def test_named_protocols_show_the_columns_that_the_study_names(tmp_path: Path) -> None:

@@ -162,7 +162,7 @@ class Difference:
         p: p-value of Welch's two-sided test, corrected for the other methods by Holm; NaN if not tested.
         fewest: Number of seeds of the method with fewer.
         low: Lower end of the 95 % interval of the difference, that of Welch's test for this pair alone;
-            NaN with fewer than three seeds.
+            NaN with fewer than three seeds, or if no value varies.
         high: Its upper end.
     """
 
@@ -205,14 +205,12 @@ def difference(ours: Sequence[float], theirs: Sequence[float], p: float) -> Diff
     """
     mean, error = statistics.mean(ours) - statistics.mean(theirs), math.hypot(_error(ours), _error(theirs))
     fewest = min(len(ours), len(theirs))
-    if fewest < _FEWEST:
+    if fewest < _FEWEST or error == 0:
         return Difference(mean, error, p, fewest)
-    freedom = sum(_error(values) ** 4 / (len(values) - 1) for values in (ours, theirs))
-    reach = 0.0
-    if freedom > 0:
-        from scipy.stats import t
+    from scipy.stats import t
 
-        reach = error * float(t.ppf(0.5 + _CONFIDENCE / 2, error**4 / freedom))
+    freedom = error**4 / sum(_error(values) ** 4 / (len(values) - 1) for values in (ours, theirs))
+    reach = error * float(t.ppf(0.5 + _CONFIDENCE / 2, freedom))
     return Difference(mean, error, p, fewest, mean - reach, mean + reach)
 
 
