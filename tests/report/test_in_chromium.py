@@ -448,7 +448,7 @@ def test_a_study_opens_and_fits(show: Any, tmp_path: Path, scheme: str) -> None:
     notes = "## Found\n\n1. **One** is `better`, see [there](../x/).\n" + "2. Two\n" * 20
     dots = [IntervalDot(0.1, -0.2, 0.4), IntervalDot(0.3, filled=False, style=1)]
     several = [IntervalRow(f"a method with a name of many words {i}", dots[: i % 3]) for i in range(6)]
-    chart = Figure("differences", "a", interval_chart(several, title="features: a measure"), True)
+    chart = Figure("differences", "a", interval_chart(several, title="features: a measure"))
     blocks = [
         *(Heading("A study", 1), Text("Made by `labeltree study`."), Notes(notes)),
         *(chart, chart, Table(names, rows), Fold("Settings", [Text("none"), Table(names, rows)])),

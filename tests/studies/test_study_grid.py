@@ -256,7 +256,7 @@ def test_figures_are_svg_that_hold_every_value(tmp_path: Path) -> None:
     blocks = study_blocks(tmp_path / "study.yaml", two, results_of(two), {})
     svg = next(block.svg for block in blocks if hasattr(block, "svg"))
     texts = ["".join(e.itertext()) for e in ElementTree.fromstring(svg).iter() if e.tag.endswith("text")]
-    assert {"0.0100", "0.1100", "0.2100", "0.3100 best"} <= set(texts)
+    assert {"0.0100", "0.1100", "0.2100", "0.3100", "best"} <= set(texts)
     page = to_markdown(blocks)
     assert "The best mean of each table is bold" in page
     rows = [line for line in page.splitlines() if line.startswith("| HWC, hwc.alpha = ")]
@@ -289,7 +289,7 @@ def test_a_map_marks_nothing_undefined_and_not_all_alike(tmp_path: Path, values:
     ]
     svg = study_figures(study, Summary(rows), ["features/top1"])[0].svg
     known = [value for value in values if not math.isnan(value)]
-    assert svg.count(" best<") == (1 if len(set(known)) > 1 else 0)
+    assert svg.count(">best<") == (1 if len(set(known)) > 1 else 0)
     assert svg.count(">–<") == len(values) - len(known)
     assert "nan" not in svg
 

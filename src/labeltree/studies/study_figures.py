@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from labeltree.report.charts.bar_charts import Band, band_chart, cell_chart
+from labeltree.report.charts.grid_charts import Band, band_chart, cell_chart
 from labeltree.report.charts.interval_chart import IntervalDot, IntervalRow, interval_chart
 from labeltree.report.pages.document import Block, Figure, Text
 from labeltree.studies.comparison_sentences import claimed_method
@@ -39,14 +39,14 @@ def difference_blocks(study: Study, summary: Summary, columns: Sequence[str]) ->
     figures: list[Block] = []
     for column in columns:
         differs = differences(summary, column, first)
-        if not differs or len(figures) == _MOST:
+        if len(figures) == _MOST or not any(each.mean for each in differs.values()):
             continue
         rows = [
             IntervalRow(name, [IntervalDot(-d.mean, -d.high, -d.low, d.decided, 0)])
             for name, d in differs.items()
         ]
         title = f"{column.split('/')[0]}: {metric_title(column)}"
-        figures.append(Figure(f"differences-{slug(column)}", title, interval_chart(rows, title=title), True))
+        figures.append(Figure(f"differences-{slug(column)}", title, interval_chart(rows, title=title)))
     if not figures:
         return []
     said = f"Dots: by how much each method is better than {first} (right of the line) or worse. "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import statistics
 import sys
 from collections.abc import Sequence
@@ -38,7 +39,8 @@ def study_blocks(
     """The parts of the page, in order.
 
     Args:
-        path: Path of the study file; a `FINDINGS.md` in the same folder is included.
+        path: Path of the study file; a `FINDINGS.md` in the same folder is included, its first paragraph
+            above the figures.
         study: Plan of the study.
         results: One entry per run: `method`, `seed`, `scores` and, if trained, `train_seconds`.
         choices: For each method, its trials with their validation values and the index of the chosen one;
@@ -54,8 +56,8 @@ def study_blocks(
     blocks += _missing(study, results)
     blocks += [Text(f"Warning: {said}") for said in missing_scores(study.columns, summary.columns)]
     notes = path.parent / "FINDINGS.md"
-    if notes.is_file():
-        blocks.append(Notes(notes.read_text("utf-8")))
+    verdict, more = _split_notes(notes.read_text("utf-8")) if notes.is_file() else ("", "")
+    blocks += [Notes(verdict)] if verdict else []
     compared = comparison_blocks(study, summary, columns) if study.columns and not study.grid else []
     if compared and not notes.is_file():
         blocks += [Heading("What came out"), *compared]
@@ -63,6 +65,7 @@ def study_blocks(
         blocks += study_figures(study, summary, columns)
     else:
         blocks += difference_blocks(study, summary, columns)
+    blocks += [Notes(more)] if more else []
     blocks += [Heading("All numbers"), Text(_credits(path, study))]
     if study.grid:
         blocks += _grid_blocks(study, summary, columns)
@@ -87,6 +90,15 @@ def study_blocks(
     blocks += [Heading("Settings"), *_settings(study), *settings_blocks(study, results, choices)]
     blocks += [*_trials(study, choices), *_failures(failures), *_time(results)]
     return blocks
+
+
+def _split_notes(markdown: str) -> tuple[str, str]:
+    """The headings and the first paragraph of notes, and the rest; what begins otherwise is not divided."""
+    parts = markdown.strip().split("\n\n")
+    first = next((place for place, part in enumerate(parts) if not part.startswith("#")), 0)
+    if not re.match(r"[*_`\w]", parts[first]) or re.match(r"\d+[.)] |\* |```", parts[first]):
+        return markdown, ""
+    return "\n\n".join(parts[: first + 1]), "\n\n".join(parts[first + 1 :])
 
 
 def study_columns(study: Study, summary: Summary) -> list[str]:

@@ -15,8 +15,8 @@ from labeltree.report.charts.svg import SHAPES, Drawing, marker
 __all__ = ["IntervalDot", "IntervalRow", "interval_chart"]
 
 _WIDTH, _LEFT, _RIGHT = 400.0, 156.0, 380.0  # of the drawing; the ends of the axis
-_TOP, _LINE, _LANE = 44.0, 15.0, 13.0  # room for the title; heights of a line of a label and of a dot
-_NAME = 22  # characters of a line of a label
+_LINE, _LANE = 15.0, 13.0  # heights of a line of a label and of a dot
+_NAME, _TITLE = 22, 40  # characters of a line of a label and of the title
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class IntervalRow:
     dots: Sequence[IntervalDot] = ()
 
 
-def interval_chart(rows: Sequence[IntervalRow], *, title: str, better: str = "better →") -> Markup:
+def interval_chart(rows: Sequence[IntervalRow], *, title: str) -> Markup:
     """Draw differences as dots with intervals around a line at 0.
 
     The chart is as wide as a telephone; wide pages show several side by side.
@@ -54,7 +54,6 @@ def interval_chart(rows: Sequence[IntervalRow], *, title: str, better: str = "be
     Args:
         rows: The rows and headings, from the top.
         title: Stands above the chart and is its text alternative.
-        better: What a dot on the right of the line says.
     """
     known = [end for row in rows for dot in row.dots for end in (dot.value, dot.low, dot.high)]
     ends = [0.0, *(end for end in known if math.isfinite(end))]
@@ -64,23 +63,27 @@ def interval_chart(rows: Sequence[IntervalRow], *, title: str, better: str = "be
     def x_of(value: float) -> float:
         return _LEFT + (_RIGHT - _LEFT) * (value - low) / (high - low)
 
-    labels = [textwrap.wrap(row.label, _NAME if row.dots else 54)[:3] or [""] for row in rows]
+    labels = [_label(row) for row in rows]
     heights = [
         max(_LINE * len(lines), _LANE * len(row.dots)) + (5.0 if row.dots else 12.0)
         for row, lines in zip(rows, labels, strict=True)
     ]
-    bottom = _TOP + sum(heights)
+    heading = textwrap.wrap(title, _TITLE)
+    top = 18.0 * len(heading) + 26
+    bottom = top + sum(heights)
     drawing = Drawing(_WIDTH, bottom + 24, title)
-    drawing.text(0, 14, title, "rowname").text(_RIGHT, 34, better, "tick end")
+    for number, line in enumerate(heading):
+        drawing.text(0, 14 + 18 * number, line, "rowname")
+    drawing.text(_RIGHT, top - 10, "better →", "tick end")
     every = 1 if len(marks) <= 5 else 2  # more texts would touch
     for mark in marks:
         number = round(mark / (marks[1] - marks[0]))
-        for top, end in _stretches(rows, heights):
-            drawing.line(x_of(mark), top, x_of(mark), end, "grid" if number else "axis")
+        for begin, end in _stretches(rows, heights, top):
+            drawing.line(x_of(mark), begin, x_of(mark), end, "grid" if number else "axis")
         if number % every == 0:
             text = f"{mark:+.3g}".replace("-", "−").replace("0.", ".") if number else "0"
             drawing.text(x_of(mark), bottom + 17, text, "tick mid")
-    y = _TOP
+    y = top
     for row, lines, height in zip(rows, labels, heights, strict=True):
         middle = y + height / 2 + (0.0 if row.dots else 4.0)
         for number, line in enumerate(lines):
@@ -93,10 +96,14 @@ def interval_chart(rows: Sequence[IntervalRow], *, title: str, better: str = "be
     return drawing.markup()
 
 
-def _stretches(rows: Sequence[IntervalRow], heights: Sequence[float]) -> list[tuple[float, float]]:
+def _label(row: IntervalRow) -> list[str]:
+    return textwrap.wrap(row.label, _NAME if row.dots else 54, max_lines=3, placeholder=" …") or [""]
+
+
+def _stretches(rows: Sequence[IntervalRow], heights: Sequence[float], y: float) -> list[tuple[float, float]]:
     """Top and bottom of the rows between two headings: no line of the axis runs through a heading."""
     stretches: list[tuple[float, float]] = []
-    y, open_ = _TOP, False
+    open_ = False
     for row, height in zip(rows, heights, strict=True):
         if row.dots and open_:
             stretches[-1] = (stretches[-1][0], y + height)

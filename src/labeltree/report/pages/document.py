@@ -58,12 +58,11 @@ class Table:
 
 @dataclass(frozen=True)
 class Figure:
-    """A chart, with the name of its file without suffix; a wide page shows two halves side by side."""
+    """A chart as wide as a telephone, and the name of its file; wide pages have two in a row."""
 
     name: str
     title: str
     svg: Markup
-    half: bool = False
 
 
 @dataclass(frozen=True)
@@ -79,7 +78,12 @@ Block = Heading | Text | Notes | Table | Figure | Fold
 
 def to_markdown(blocks: Sequence[Block], figures: str = "figures") -> str:
     """The document as Markdown; figures are files in the folder `figures`."""
-    return "\n\n".join(_markdown_block(block, figures) for block in blocks) + "\n"
+    text = ""
+    for before, block in zip([None, *blocks], blocks, strict=False):
+        beside = isinstance(before, Figure) and isinstance(block, Figure)
+        text += "" if before is None else "\n" if beside else "\n\n"
+        text += _markdown_block(block, figures)
+    return text + "\n"
 
 
 def _markdown_block(block: Block, figures: str) -> str:
