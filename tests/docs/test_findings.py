@@ -240,8 +240,11 @@ def test_the_confirmation_is_drawn_as_its_page_says(metric: str) -> None:
         assert features.low != features.low  # no interval
 
 
+NUMBERS = ("confirmation", "photographs", "ridge-head")
+
+
 def test_figures_beside_the_rows_are_those_of_their_pages() -> None:
-    pages = [(ROOT / "docs" / f"{name}.md").read_text("utf-8") for name in ("confirmation", "photographs")]
+    pages = [(ROOT / "docs" / f"{name}.md").read_text("utf-8") for name in NUMBERS]
     prose = re.sub(r"(?m)^\|.*$", "", (ROOT / "docs" / "choose.md").read_text("utf-8"))
     said = re.findall(r"(?<![\d:])\.\d{3}", prose)
     assert len(said) >= 7
