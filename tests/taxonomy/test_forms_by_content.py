@@ -377,6 +377,9 @@ def test_form_names_what_content_would_not_tell(tmp_path: Path, capsys: pytest.C
     assert "animal bird" in capsys.readouterr().out
     named = {form.name for form in FORMS}
     assert named == {*get_args(Form)}
+    page = Path(__file__).parents[2] / "docs" / "taxonomy-files.md"
+    text = page.read_text(encoding="utf-8")
+    assert [name for name in sorted(named) if f"`{name}`" not in text] == []
 
 
 @given(
