@@ -22,7 +22,7 @@ from labeltree.decisions.class_nodes import ClassNodes
 from labeltree.decisions.conformal import Promise, check_enough, conformal_scores, count_groups, threshold
 from labeltree.errors import LabeltreeError
 from labeltree.ridge import fit_cv_plus, fit_tree_ridge
-from labeltree.ridge.tree_ridge import INSTANCE, TREE
+from labeltree.ridge.tree_ridge import INSTANCE, TREE, Nonlinear
 from labeltree.taxonomy import Taxonomy, load_taxonomy
 
 __all__ = ["TaxonomyClassifier"]
@@ -49,6 +49,9 @@ class TaxonomyClassifier(
         penalty: Of the ridge regression, above 0; None = chosen by folds.
         folds: That choose the settings and calibrate the probabilities, at least 2; fewer if there are fewer
             groups with labels.
+        nonlinear: Whether the head reads random Fourier features of the vectors, for a Gaussian kernel:
+            `never`; `always`: 4,096 of them, which takes many times as long; or how many; `auto`: 4,096 if
+            folds are answered better so.
         guarantee: Whether `predict(coverage=…)` is to have a guarantee. A head without each of the folds is
             then fitted and kept, with settings of its own: `fit` takes about `folds` times as long.
         random_state: Of the folds: an integer, None or a generator of numpy.
@@ -76,6 +79,7 @@ class TaxonomyClassifier(
         instance: float = INSTANCE,
         penalty: float | None = None,
         folds: int = 5,
+        nonlinear: Nonlinear = "never",
         guarantee: bool = False,
         random_state: int | np.random.RandomState | None = 0,
     ) -> None:
@@ -84,6 +88,7 @@ class TaxonomyClassifier(
         self.instance = instance
         self.penalty = penalty
         self.folds = folds
+        self.nonlinear = nonlinear
         self.guarantee = guarantee
         self.random_state = random_state
 
@@ -122,6 +127,7 @@ class TaxonomyClassifier(
             labelled = nodes > 0 if nodes.ndim == 1 else (nodes > 0).any(1)
             units = count_groups(None if known is None else known[labelled], int(labelled.sum()))
             given: dict[str, Any] = {"groups": known, "penalty": self.penalty, "seed": int(seed)}
+            given["nonlinear"] = self.nonlinear
             given["folds"] = max(min(self.folds, units), 2)
             self.head_, self.fold_outputs_ = fit_tree_ridge(
                 vectors, nodes, self.taxonomy_, tree=self.tree, instance=self.instance, **given

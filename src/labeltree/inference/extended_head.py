@@ -73,4 +73,5 @@ def scores_of_head(head: TreeRidge, classes: Tensor) -> RidgeScores:
         head.scale * head.weight,
         head.scale * head.bias,
         head.calibration[head.classes].T.contiguous(),
+        head.frequencies,
     )

@@ -278,6 +278,7 @@ def head_without(
             instance=before.instance,
             similarity=before.similarity,
             penalty=before.penalty,
+            nonlinear=before.num_fourier_features,
             folds=solver.folds,
             seed=recipe.seed,
         )

@@ -159,6 +159,7 @@ def with_ridge_options(
     usual: dict[str, Any] = {"splits": tuple(splits)}
     if (solver := run.network.objective.solver) is not None:
         usual |= {**solver.space, "penalty": solver.penalty or 0.0, "folds": solver.folds}
+        usual |= {"nonlinear": solver.num_fourier_features}
     given = settings.options.get("folds", {})
     return replace(settings, options={**settings.options, "folds": {**usual, **given}})
 

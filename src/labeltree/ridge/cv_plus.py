@@ -23,7 +23,7 @@ from labeltree.decisions.conformal import (
 from labeltree.errors import DataError
 from labeltree.ridge.fitting import fit_tree_ridge, single_labels
 from labeltree.ridge.moments import Moments, clean_labels
-from labeltree.ridge.tree_ridge import TreeRidge
+from labeltree.ridge.tree_ridge import Nonlinear, TreeRidge
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.check_nodes import as_nodes
 
@@ -138,6 +138,7 @@ def fit_cv_plus(
     *,
     groups: Tensor | None = None,
     penalty: float | None = None,
+    nonlinear: Nonlinear = "never",
     folds: int = 5,
     seed: int = 0,
 ) -> CvPlus:
@@ -155,6 +156,7 @@ def fit_cv_plus(
         head: Of these samples.
         groups: See `fit_tree_ridge`.
         penalty: See `fit_tree_ridge`.
+        nonlinear: See `fit_tree_ridge`; as `head` has it.
         folds: K, and the number of folds that choose the settings of each head, fewer if there are fewer
             groups.
         seed: Of all folds.
@@ -173,6 +175,7 @@ def fit_cv_plus(
     heads, steps = [], []
     for number in range(int(fold.max()) + 1):
         held, rest = fold == number, rows[fold != number]
+        own = Moments.of(vectors[rows[held]], labels[held], head.frequencies)
         try:
             other, _ = fit_tree_ridge(
                 vectors[rest],
@@ -183,9 +186,10 @@ def fit_cv_plus(
                 instance=0.0,
                 similarity=head.similarity,
                 penalty=penalty,
+                nonlinear=nonlinear,
                 folds=max(2, min(folds, len(torch.unique(codes[~held])))),
                 seed=seed + 1 + number,
-                moments=head.moments - Moments.of(vectors[rows[held]], labels[held]),
+                moments=None if nonlinear == "auto" else head.moments - own,
                 slopes=False,
             )
         except DataError as error:

@@ -11,21 +11,32 @@ from labeltree.checks import check_integer
 from labeltree.data.stratified import make_folds
 from labeltree.decisions.calibrators import best_temperature, fit_calibrator
 from labeltree.decisions.class_nodes import ClassNodes
+from labeltree.decisions.conformal import group_codes
 from labeltree.errors import DataError
-from labeltree.geometry.unit_vectors import unit_vectors
+from labeltree.geometry.fourier_features import draw_frequencies, unit_points
 from labeltree.ridge.folds import HeldOutFolds, HeldOutSamples
 from labeltree.ridge.moments import Moments, clean_labels
 from labeltree.ridge.solution import class_targets
-from labeltree.ridge.tree_ridge import INSTANCE, TREE, TreeRidge, check_settings, no_calibration
+from labeltree.ridge.tree_ridge import (
+    INSTANCE,
+    TREE,
+    Nonlinear,
+    TreeRidge,
+    check_nonlinear,
+    check_settings,
+    no_calibration,
+)
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.check_nodes import as_nodes
 from labeltree.taxonomy.class_similarity import Similarity
 from labeltree.taxonomy.label_sets import distinct_labels
 
-__all__ = ["PENALTIES", "FoldOutputs", "fit_tree_ridge", "single_labels"]
+__all__ = ["FOURIER_FEATURES", "PENALTIES", "FoldOutputs", "fit_tree_ridge", "single_labels"]
 
 PENALTIES = tuple(10.0 ** (step / 2) for step in range(-6, 5))
 """The λ that are tried, from 0.001 to 100 (of vectors of unit length)."""
+FOURIER_FEATURES = 4096
+"""Features of a nonlinear head, if no number is given."""
 CALIBRATION_SAMPLES = 2000
 """Samples of whole folds, at least, to which slopes and offsets of the classes are fitted."""
 _BLOCKS = 5  # of folds, at most, that are calibrated on the others
@@ -55,9 +66,14 @@ class FoldOutputs:
     @property
     def log_loss(self) -> float:
         """The mean log loss of the samples whose only label is a class."""
+        return float(self.losses.nanmean())
+
+    @property
+    def losses(self) -> Tensor:
+        """The log loss `(m,)` of each sample whose only label is a class; NaN for the others."""
         at = torch.searchsorted(self.classes, self.labels).clamp_max(len(self.classes) - 1)
-        judged = self.classes[at] == self.labels
-        return _log_loss(self.probabilities[judged], at[judged])
+        losses = _losses(self.probabilities, at)
+        return losses.masked_fill(self.classes[at] != self.labels, torch.nan)
 
 
 def fit_tree_ridge(
@@ -70,6 +86,7 @@ def fit_tree_ridge(
     instance: float = INSTANCE,
     similarity: Similarity = "depth",
     penalty: float | None = None,
+    nonlinear: Nonlinear = "never",
     folds: int = 5,
     seed: int = 0,
     held: tuple[Tensor, Tensor] | None = None,
@@ -92,11 +109,14 @@ def fit_tree_ridge(
         instance: See `TreeRidge`.
         similarity: See `TreeRidge`.
         penalty: λ; None = chosen.
+        nonlinear: Whether the head reads random Fourier features of the vectors at unit length, for the
+            Gaussian kernel of bandwidth 1: `never`, `always` (`FOURIER_FEATURES` of them), or their number;
+            `auto`: if the log loss over the folds is then lower by more than one standard error.
         folds: Number of folds, from 2 to the number of groups that have labelled samples.
         seed: Of the folds.
         held: Vectors `(m, d)` and labels of other samples, by which λ and calibration are chosen instead;
             where the encoder was trained on the samples, folds of them say nothing of new ones.
-        moments: Of these samples, if they are known.
+        moments: Of these samples, or of their Fourier features, if they are known; not with `auto`.
         slopes: Whether slopes and offsets may be fitted.
 
     Returns:
@@ -109,6 +129,7 @@ def fit_tree_ridge(
         TaxonomyError: If a label is no node.
         ValueError: If a setting is out of range.
     """
+    check_nonlinear(nonlinear)
     check_settings(tree=tree, instance=instance, similarity=similarity)
     if penalty is not None:
         check_settings(penalty=penalty)
@@ -119,10 +140,32 @@ def fit_tree_ridge(
             f"groups must be one integer for each of the {len(vectors)} vectors, -1 where unknown; got "
             f"{len(groups)} of {groups.dtype}"
         )
+    if nonlinear == "auto":
+        linear, curved = (
+            fit_tree_ridge(
+                vectors,
+                nodes,
+                taxonomy,
+                groups=groups,
+                tree=tree,
+                instance=instance,
+                similarity=similarity,
+                penalty=penalty,
+                nonlinear=each,
+                folds=folds,
+                seed=seed,
+                held=held,
+                slopes=slopes,
+            )
+            for each in (0, FOURIER_FEATURES)
+        )
+        return curved if _pays(linear[1], curved[1], None if held is not None else groups) else linear
     labels, rows = clean_labels(vectors, as_nodes(nodes, taxonomy.num_nodes))
     sets, place = torch.unique(labels, dim=0, return_inverse=True)
     classes, set_targets = class_targets(sets, taxonomy)
-    points = unit_vectors(vectors[rows])
+    count = {"never": 0, "always": FOURIER_FEATURES}.get(str(nonlinear), nonlinear)
+    frequencies = draw_frequencies(vectors.shape[1], int(count)) if count else None
+    points = unit_points(vectors[rows], frequencies)
     if moments is None:
         moments = Moments.of_units(points, place, sets)
     if held is not None:
@@ -136,7 +179,7 @@ def fit_tree_ridge(
     held_out: HeldOutFolds | HeldOutSamples = (
         HeldOutFolds(points, place, fold, moments, set_targets)
         if held is None
-        else HeldOutSamples(unit_vectors(held[0][rows]), moments, set_targets)
+        else HeldOutSamples(unit_points(held[0][rows], frequencies), moments, set_targets)
     )
     answers = torch.searchsorted(classes, single[judged])
     penalties = PENALTIES if penalty is None else (float(penalty),)
@@ -155,8 +198,26 @@ def fit_tree_ridge(
         tree=tree,
         instance=instance,
         similarity=similarity,
+        frequencies=frequencies,
     )
     return head, seen
+
+
+def _pays(simple: FoldOutputs, other: FoldOutputs, groups: Tensor | None) -> bool:
+    """Whether the log loss over the same folds is lower by more than the standard error of the difference.
+
+    Args:
+        simple: What one head says.
+        other: What another one says of the same samples.
+        groups: `(n,)` of all samples that were given, the units of the standard error; None = each sample is.
+    """
+    gains = simple.losses - other.losses
+    judged = ~gains.isnan()
+    codes = group_codes(None if groups is None else groups[simple.rows], len(gains))[judged]
+    gains = gains[judged]
+    mean = gains.mean()
+    sums = torch.zeros(int(codes.max()) + 1, dtype=torch.float64).index_add_(0, codes, gains - mean)
+    return bool(mean > sums.norm() / len(gains))
 
 
 def single_labels(labels: Tensor, taxonomy: Taxonomy) -> Tensor:
@@ -240,8 +301,11 @@ def _calibrate(
 
 
 def _log_loss(probabilities: Tensor, answers: Tensor) -> float:
-    right = probabilities.gather(1, answers[:, None])
-    return -float(right.clamp_min(1e-300).log().mean())
+    return float(_losses(probabilities, answers).mean())
+
+
+def _losses(probabilities: Tensor, answers: Tensor) -> Tensor:
+    return -probabilities.gather(1, answers[:, None])[:, 0].clamp_min(1e-300).log()
 
 
 def _fit_slopes(scale: float, seen: FoldOutputs, rows: Tensor, classes: ClassNodes) -> Tensor:

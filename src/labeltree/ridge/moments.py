@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from labeltree.errors import DataError
-from labeltree.geometry.unit_vectors import check_finite, unit_vectors
+from labeltree.geometry.fourier_features import unit_points
+from labeltree.geometry.unit_vectors import check_finite
 
 __all__ = ["Moments", "clean_labels"]
 
@@ -38,13 +39,14 @@ class Moments:
     products: Tensor
 
     @classmethod
-    def of(cls, vectors: Tensor, nodes: Tensor) -> Moments:
+    def of(cls, vectors: Tensor, nodes: Tensor, frequencies: Tensor | None = None) -> Moments:
         """The moments of labelled samples.
 
         Args:
             vectors: `(n, d)` numbers, brought to unit length one by one.
             nodes: `(n,)` int64 labels, −1 where missing, or `(n, k)` several labels, −1 where there is no
                 further one. Samples without a label, or with the root alone, are left out.
+            frequencies: `(d, k)`; the moments are then those of 2k Fourier features of the unit vectors.
 
         Raises:
             DataError: If the shapes differ, labels are not integers from −1, or a vector holds NaN or
@@ -52,7 +54,7 @@ class Moments:
         """
         labels, kept = clean_labels(vectors, nodes)
         distinct, place = _distinct_sets(labels)
-        dim = vectors.shape[1]
+        dim = vectors.shape[1] if frequencies is None else 2 * frequencies.shape[1]
         counts = torch.bincount(place, minlength=len(distinct)).double()
         sums = torch.zeros(len(distinct), dim, dtype=torch.float64)
         products = torch.zeros(dim, dim, dtype=torch.float64)
@@ -61,7 +63,7 @@ class Moments:
             torch.split(vectors, _ROWS) if every else (vectors[rows] for rows in torch.split(kept, _ROWS))
         )
         for block, places in zip(blocks, torch.split(place, _ROWS), strict=True):
-            points = unit_vectors(block)
+            points = unit_points(block, frequencies)
             sums.index_add_(0, places, points)
             _add_products(products, points)
         return cls(distinct, counts, sums, _both_halves(products))

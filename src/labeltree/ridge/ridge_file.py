@@ -34,6 +34,8 @@ def save_ridge(head: TreeRidge, path: Path) -> None:
     tensors |= {"calibration": head.calibration.contiguous()}
     tensors |= {"settings": torch.tensor(settings, dtype=torch.float64)}
     tensors |= {"similarity": torch.tensor([SIMILARITIES.index(head.similarity)])}
+    if head.frequencies is not None:
+        tensors |= {"frequencies": head.frequencies.contiguous()}
     with atomic_write(path) as temporary:
         temporary.write_bytes(save(tensors))
 
@@ -54,6 +56,9 @@ def load_ridge(path: Path, taxonomy: Taxonomy) -> TreeRidge:
         sets, dim = len(moments.labels), moments.products.shape[0]
         shapes = {name: tuple(getattr(moments, name).shape) for name in ("counts", "sums", "products")}
         calibration = _checked(tensors["calibration"], torch.float64)
+        frequencies = tensors.get("frequencies")
+        if frequencies is not None and 2 * _checked(frequencies, torch.float64).shape[-1] != dim:
+            raise ValueError("frequencies")
         if (
             moments.labels.ndim != 2
             or shapes != {"counts": (sets,), "sums": (sets, dim), "products": (dim, dim)}
@@ -62,7 +67,14 @@ def load_ridge(path: Path, taxonomy: Taxonomy) -> TreeRidge:
             raise ValueError("shapes")
         settings = dict(zip(_SETTINGS, tensors["settings"].tolist(), strict=True))
         similarity = SIMILARITIES[int(tensors["similarity"])]
-        return TreeRidge.of(moments, taxonomy, calibration=calibration, similarity=similarity, **settings)
+        return TreeRidge.of(
+            moments,
+            taxonomy,
+            calibration=calibration,
+            similarity=similarity,
+            frequencies=frequencies,
+            **settings,
+        )
 
 
 def _checked(tensor: Tensor, kind: torch.dtype) -> Tensor:

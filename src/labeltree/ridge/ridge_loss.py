@@ -12,8 +12,9 @@ from torch.nn import functional
 
 from labeltree.checks import check_integer
 from labeltree.errors import DataError
+from labeltree.geometry.fourier_features import fourier_features
 from labeltree.ridge.fitting import FoldOutputs, fit_tree_ridge
-from labeltree.ridge.tree_ridge import INSTANCE, TREE, TreeRidge, check_settings
+from labeltree.ridge.tree_ridge import INSTANCE, TREE, Nonlinear, TreeRidge, check_nonlinear, check_settings
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.class_similarity import Similarity, class_points
 
@@ -34,10 +35,14 @@ class TreeRidgeLoss(nn.Module):
         similarity: Of two classes, by the `height` or the `depth` of their lowest common ancestor.
         penalty: λ; None = chosen by folds.
         folds: Number of folds.
+        nonlinear: Whether the head reads random Fourier features of the features at unit length: `never`,
+            `auto` (if folds are answered better so), `always`, or how many.
 
     Attributes:
         classes: `(c,)` nodes that it answers.
-        weight: `(d, c)`, with `bias (c,)`: logits before calibration, s·F, of features of unit length.
+        weight: `(d, c)`, with `bias (c,)`: logits before calibration, s·F, of features of unit length; `(2k,
+            c)`, if it reads their Fourier features.
+        frequencies: `(d, k)` of the 2k Fourier features, or None.
         calibration: `(2, c)` slope and offset of each class.
         points: `(c, c)` embedding of each class.
     """
@@ -46,6 +51,7 @@ class TreeRidgeLoss(nn.Module):
     label_sets = "rows"
     classes: Tensor
     points: Tensor
+    frequencies: Tensor | None
     weight: nn.Parameter
     bias: nn.Parameter
     calibration: nn.Parameter
@@ -59,17 +65,21 @@ class TreeRidgeLoss(nn.Module):
         similarity: Similarity = "depth",
         penalty: float | None = None,
         folds: int = 5,
+        nonlinear: Nonlinear = "never",
     ) -> None:
         super().__init__()
         self.space: dict[str, Any] = {"tree": tree, "instance": instance, "similarity": similarity}
         check_settings(**self.space, **({} if penalty is None else {"penalty": penalty}))
         check_integer("folds", folds, 2)
+        check_nonlinear(nonlinear)
+        self.nonlinear: Nonlinear = nonlinear
         self.penalty = penalty
         self.folds = folds
         self.taxonomy = taxonomy
         self.feature_dim = feature_dim
         self.register_buffer("classes", torch.empty(0, dtype=torch.int64))
         self.register_buffer("points", torch.empty(0), persistent=False)
+        self.register_buffer("frequencies", None)
         for name in ("weight", "bias", "calibration"):
             self.register_parameter(name, nn.Parameter(torch.empty(0), requires_grad=False))
         self._make_room(taxonomy.leaves)
@@ -78,21 +88,28 @@ class TreeRidgeLoss(nn.Module):
         """Shape the tensors for a state dict, from the number of its classes.
 
         Raises:
-            DataError: If they are no nodes of the taxonomy.
+            DataError: If they are no nodes of the taxonomy, or frequencies are of features of another width.
         """
         if "classes" in state:
-            self._make_room(state["classes"])
+            self._make_room(state["classes"], state.get("frequencies"))
 
-    def _make_room(self, classes: Tensor) -> None:
+    def _make_room(self, classes: Tensor, frequencies: Tensor | None = None) -> None:
         count = len(classes)
         whole = classes.ndim == 1 and classes.dtype == torch.int64 and count > 0
         if not whole or int(classes[0]) < 1 or int(classes[-1]) >= self.taxonomy.num_nodes:
             raise DataError("the classes of a ridge head are no nodes of its taxonomy")
         if bool((classes.diff() <= 0).any()):
             raise DataError("the classes of a ridge head do not ascend")
+        width = self.feature_dim
+        if frequencies is not None:
+            if frequencies.ndim != 2 or len(frequencies) != width:
+                raise DataError(f"the frequencies of a ridge head are not those of {width} features")
+            width = 2 * frequencies.shape[1]
+            frequencies = frequencies.detach().to(self.weight, copy=True)
+        self.frequencies = frequencies
         self._set(
             classes=classes,
-            weight=torch.zeros(self.feature_dim, count),
+            weight=torch.zeros(width, count),
             bias=torch.zeros(count),
             calibration=torch.tensor([[1.0], [0.0]]).repeat(1, count),
             points=class_points(classes.cpu(), self.taxonomy, self.space["similarity"], self.space["tree"]),
@@ -103,6 +120,11 @@ class TreeRidgeLoss(nn.Module):
         """Width of the embeddings: c, or 2c + d with `instance` above 0."""
         count = len(self.classes)
         return 2 * count + self.feature_dim if self.space["instance"] else count
+
+    @property
+    def num_fourier_features(self) -> int:
+        """How many Fourier features the head reads; 0 = none, it reads the features themselves."""
+        return 0 if self.frequencies is None else 2 * self.frequencies.shape[1]
 
     def solve(
         self,
@@ -130,6 +152,7 @@ class TreeRidgeLoss(nn.Module):
             self.taxonomy,
             groups=groups,
             penalty=self.penalty,
+            nonlinear=self.nonlinear,
             folds=self.folds,
             seed=seed,
             held=held,
@@ -140,7 +163,7 @@ class TreeRidgeLoss(nn.Module):
 
     def take(self, head: TreeRidge) -> None:
         """Answer as a head does."""
-        self._make_room(head.classes)
+        self._make_room(head.classes, head.frequencies)
         self._set(
             weight=head.scale * head.weight,
             bias=head.scale * head.bias,
@@ -154,7 +177,10 @@ class TreeRidgeLoss(nn.Module):
             setattr(self, name, nn.Parameter(fresh, False) if isinstance(own, nn.Parameter) else fresh)
 
     def _outputs(self, features: Tensor) -> Tensor:
-        return functional.normalize(features, dim=1) @ self.weight + self.bias
+        points = functional.normalize(features, dim=1)
+        if self.frequencies is not None:
+            points = fourier_features(points, self.frequencies)
+        return points @ self.weight + self.bias
 
     def logits(self, features: Tensor) -> Tensor:
         """Log-probabilities `(n, c)` of features `(n, d)`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
 
 import torch
 from torch import Tensor
@@ -12,6 +13,7 @@ from labeltree.decisions.calibrators import Calibrator
 from labeltree.decisions.class_nodes import ClassNodes
 from labeltree.decisions.posterior_space import check_instance, posterior_embeddings
 from labeltree.errors import DataError
+from labeltree.geometry.fourier_features import unit_points
 from labeltree.geometry.unit_vectors import unit_vectors
 from labeltree.ridge.moments import Moments
 from labeltree.ridge.solution import RidgeSystem, class_targets
@@ -24,7 +26,7 @@ from labeltree.taxonomy.class_similarity import (
     class_points,
 )
 
-__all__ = ["INSTANCE", "TREE", "TreeRidge", "check_settings"]
+__all__ = ["INSTANCE", "TREE", "Nonlinear", "TreeRidge", "check_nonlinear", "check_settings"]
 
 TREE = 0.5
 """How much the taxonomy counts in embeddings, if nothing else is said: `docs/ridge-head.md` says why."""
@@ -32,6 +34,23 @@ INSTANCE = 1.0
 """How much what tells samples of a class apart counts beside the classes, if nothing else is said."""
 
 _ABOVE_ZERO = 5e-324  # the smallest number of float64
+_ROWS = 4096  # whose Fourier features are kept at once
+
+Nonlinear: TypeAlias = Literal["never", "auto", "always"] | int
+"""Whether the head reads Fourier features of the vectors: never, if the folds say so, always, or how many."""
+
+
+def check_nonlinear(value: object) -> None:
+    """Raise a ValueError for what is no `Nonlinear`."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        if value >= 0 and value % 2 == 0:
+            return
+    elif value in ("never", "auto", "always"):
+        return
+    raise ValueError(
+        f"nonlinear is {value!r}; expected 'never', 'auto', 'always' or an even number of Fourier features, "
+        "such as 4096 (0 = never)"
+    )
 
 
 def check_settings(**settings: object) -> None:
@@ -49,7 +68,9 @@ def check_settings(**settings: object) -> None:
 
 @dataclass(frozen=True, eq=False)
 class TreeRidge:
-    """A linear head from its sums: answers with probabilities, and embeddings ordered by the taxonomy.
+    """A head from its sums: answers with probabilities, and embeddings ordered by the taxonomy.
+
+    It is linear in the vectors at unit length, or in random Fourier features of these.
 
     Attributes:
         moments: Of the samples that it was solved from.
@@ -63,8 +84,10 @@ class TreeRidge:
             beside the classes in `posterior_embeddings`, from 0.
         similarity: Of classes, see `class_similarity`.
         classes: `(c,)` nodes that it answers.
-        weight: `(d, c)` W.
+        weight: `(d, c)` W; `(2k, c)` with Fourier features.
         bias: `(c,)` b.
+        frequencies: `(d, k)` of 2k Fourier features that the head reads, see `fourier_features`; None = it
+            reads the vectors.
     """
 
     moments: Moments
@@ -78,6 +101,12 @@ class TreeRidge:
     classes: Tensor
     weight: Tensor
     bias: Tensor
+    frequencies: Tensor | None = None
+
+    @property
+    def num_fourier_features(self) -> int:
+        """How many Fourier features the head reads; 0 = none, it reads the vectors."""
+        return 0 if self.frequencies is None else 2 * self.frequencies.shape[1]
 
     @classmethod
     def of(
@@ -91,6 +120,7 @@ class TreeRidge:
         tree: float = TREE,
         instance: float = INSTANCE,
         similarity: Similarity = "depth",
+        frequencies: Tensor | None = None,
     ) -> TreeRidge:
         """Solve the head from sums, with settings that are given.
 
@@ -105,14 +135,28 @@ class TreeRidge:
         if calibration is None:
             calibration = no_calibration(taxonomy)
         return cls(
-            moments, taxonomy, penalty, scale, calibration, tree, instance, similarity, classes, weight, bias
+            moments,
+            taxonomy,
+            penalty,
+            scale,
+            calibration,
+            tree,
+            instance,
+            similarity,
+            classes,
+            weight,
+            bias,
+            frequencies,
         )
 
     def outputs(self, vectors: Tensor) -> Tensor:
         """F `(n, c)`: what ridge regression gives for each class; each row sums to 1."""
-        if vectors.ndim != 2 or vectors.shape[1] != len(self.weight):
-            raise DataError(f"the head reads {len(self.weight)} numbers a sample, got {tuple(vectors.shape)}")
-        return unit_vectors(vectors) @ self.weight + self.bias
+        width = len(self.weight if self.frequencies is None else self.frequencies)
+        if vectors.ndim != 2 or vectors.shape[1] != width:
+            raise DataError(f"the head reads {width} numbers a sample, got {tuple(vectors.shape)}")
+        parts = [vectors] if self.frequencies is None else torch.split(vectors, _ROWS)
+        outputs = [unit_points(part, self.frequencies) @ self.weight + self.bias for part in parts]
+        return outputs[0] if len(outputs) == 1 else torch.cat(outputs)
 
     def log_probabilities(self, vectors: Tensor) -> Tensor:
         """Log-probabilities `(n, c)` of the classes, calibrated on the folds."""
@@ -226,18 +270,24 @@ class TreeRidge:
         return self._solve(self.moments - self._moments(vectors, nodes))
 
     def _moments(self, vectors: Tensor, nodes: Tensor) -> Moments:
-        return Moments.of(vectors, as_nodes(nodes, self.taxonomy.num_nodes))
+        return Moments.of(vectors, as_nodes(nodes, self.taxonomy.num_nodes), self.frequencies)
 
     def pool(self, *others: TreeRidge) -> TreeRidge:
         """The head of the samples of several heads, none of which moves; the settings are those of this one.
 
         Raises:
-            DataError: If their taxonomies or dimensions differ.
+            DataError: If their taxonomies, dimensions or Fourier features differ.
         """
         moments = self.moments
         for other in others:
             if other.taxonomy != self.taxonomy:
                 raise DataError("heads on different taxonomies cannot be pooled; bring them onto one first")
+            if not _same_frequencies(self.frequencies, other.frequencies):
+                raise DataError(
+                    f"heads of {self.num_fourier_features} and of {other.num_fourier_features} Fourier "
+                    "features (0 = linear), or of others, cannot be pooled; fit all with one `nonlinear`, "
+                    "'never' or a number"
+                )
             moments = moments + other.moments
         return self._solve(moments)
 
@@ -268,7 +318,14 @@ class TreeRidge:
             tree=self.tree,
             instance=self.instance,
             similarity=self.similarity,
+            frequencies=self.frequencies,
         )
+
+
+def _same_frequencies(one: Tensor | None, other: Tensor | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return one.shape == other.shape and torch.allclose(one, other, rtol=0, atol=1e-9)
 
 
 def no_calibration(taxonomy: Taxonomy) -> Tensor:

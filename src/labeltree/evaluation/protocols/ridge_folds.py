@@ -28,7 +28,7 @@ from labeltree.evaluation.statistics import Statistic
 from labeltree.evaluation.subsampling import ranked_in_label, row_groups
 from labeltree.geometry import get_geometry
 from labeltree.ridge import FoldOutputs, TreeRidge, fit_tree_ridge
-from labeltree.ridge.tree_ridge import INSTANCE, TREE, check_settings
+from labeltree.ridge.tree_ridge import INSTANCE, TREE, check_nonlinear, check_settings
 from labeltree.taxonomy.class_similarity import Similarity
 from labeltree.taxonomy.label_sets import finest_classes, finest_labels, shared_depth
 
@@ -48,7 +48,7 @@ _FIRST = ("top1", "hierarchical_f1", "mistake_severity", "ece", f"{_SEARCH}.reca
 
 @dataclass(frozen=True)
 class FoldsOptions:
-    """Options of `folds`; of a run with a ridge head, the last four are those of its head by default.
+    """Options of `folds`; of a run with a ridge head, the last five are those of its head by default.
 
     Attributes:
         folds: Number of folds; fewer if there are fewer groups.
@@ -61,6 +61,7 @@ class FoldsOptions:
         instance: How much what tells samples of a class apart counts in search.
         similarity: Of classes.
         penalty: λ; 0 = chosen by the folds.
+        nonlinear: How many random Fourier features the head reads; 0 = none, it is linear.
     """
 
     folds: int = 5
@@ -72,6 +73,7 @@ class FoldsOptions:
     instance: float = INSTANCE
     similarity: Similarity = "depth"
     penalty: float = 0.0
+    nonlinear: int = 0
 
     def __post_init__(self) -> None:
         check_integer("folds", self.folds, 2)
@@ -81,6 +83,7 @@ class FoldsOptions:
         check_settings(tree=self.tree, instance=self.instance, similarity=self.similarity)
         if self.penalty:
             check_settings(penalty=self.penalty)
+        check_nonlinear(self.nonlinear)
 
 
 @register(
@@ -198,6 +201,7 @@ class _Case:
             instance=options.instance,
             similarity=options.similarity,
             penalty=options.penalty or None,
+            nonlinear=options.nonlinear,
             folds=max(2, min(options.folds, len(torch.unique(groups)))),
             seed=seed,
             slopes=slopes,

@@ -49,7 +49,6 @@ class ModelGraph(nn.Module):
     probe_bias: Tensor
     prototypes: Tensor
     columns: Tensor
-    ridge_calibration: Tensor
 
     def __init__(self, decider: Decider) -> None:
         super().__init__()
@@ -90,7 +89,9 @@ class ModelGraph(nn.Module):
                 -scale * space.pairwise_distance(vectors[which].double(), self.prototypes).square()
             )
         if isinstance(scores, RidgeScores):
-            for name, tensor in scores.tensors().items():
+            tensors = scores.tensors()
+            self._ridge_names = tuple(tensors)
+            for name, tensor in tensors.items():
                 self.register_buffer(f"ridge_{name}", tensor.clone())
             return lambda features, _: self._ridge_scores(features)
         if isinstance(scores, OwnScores):
@@ -98,8 +99,7 @@ class ModelGraph(nn.Module):
         raise RunError(f"a classifier of the kind {type(scores).__name__} cannot be exported")
 
     def _ridge_scores(self, features: Tensor) -> Tensor:
-        head = {name: getattr(self, f"ridge_{name}") for name in ("classes", "columns", "weight", "bias")}
-        scores = RidgeScores(**head, calibration=self.ridge_calibration)
+        scores = RidgeScores(**{name: getattr(self, f"ridge_{name}") for name in self._ridge_names})
         return scores.of_unit_vectors(torch.nn.functional.normalize(features.double(), dim=1))
 
     def _own_logits(self, features: Tensor) -> Tensor:

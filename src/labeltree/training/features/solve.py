@@ -79,6 +79,8 @@ def solve(trainer: L.Trainer, experiment: Experiment, folder: RunFolder, begun: 
     trainer.validate(module, datamodule=experiment.batches, verbose=False)
     metrics = trainer.callback_metrics
     row: dict[str, float | int] = {"epoch": 0, "step": 0, "folds_loss": outputs.log_loss}
+    if solver.nonlinear != "never":
+        row |= {"fourier_features": solver.num_fourier_features}
     row |= {name: float(metrics[name]) for name in sorted(metrics) if name.startswith("val_")}
     folder.write_history([{**row, "seconds": round(time.monotonic() - start, 2)}])
     VersionRecord(folder).on_train_start(trainer, module)
