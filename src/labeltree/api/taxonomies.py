@@ -75,10 +75,11 @@ def open_taxonomy(
 
 
 def _named_labels(name: str, names: Names, synonyms: str | None) -> tuple[Taxonomy, Tensor]:
-    from labeltree.data.tables.table_source import TABLE_SUFFIXES, named_table_labels
+    from labeltree.data.table_columns import is_table_file
+    from labeltree.data.tables.table_source import named_table_labels
     from labeltree.errors import DataError
 
-    if Path(name).suffix.lower() not in TABLE_SUFFIXES:
+    if not is_table_file(name):
         setting = "synonyms" if synonyms is not None else "names"
         raise DataError(f"--{setting} is for tables of samples, not for '{name}'; leave it out")
     labels = named_table_labels(Path(name), names, synonyms)

@@ -17,7 +17,8 @@ from labeltree.data.names.cleaning import Names
 from labeltree.data.shards.finding import find_shards
 from labeltree.data.source import Source
 from labeltree.data.tables.label_evidence import LabelEvidence
-from labeltree.data.tables.table_source import TABLE_SUFFIXES, open_shards, open_table
+from labeltree.data.table_columns import TABLE_SUFFIXES, is_table_file
+from labeltree.data.tables.table_source import open_shards, open_table
 from labeltree.data.unused_rows import UnusedRows
 from labeltree.data.vectors.read_vector_files import VECTOR_SUFFIXES
 from labeltree.errors import DataError
@@ -53,6 +54,8 @@ def open_source(
     gaps: Gaps | None = None,
     image_folder: str | Path | None = None,
     image_name: str | None = None,
+    encoding: str | None = None,
+    sheet: str | None = None,
     names: Names | None = None,
     synonyms: str | Path | None = None,
     separator: str | None = None,
@@ -92,6 +95,8 @@ def open_source(
         gaps: What becomes of a label whose coarser name is missing; see `open_table`.
         image_folder: Folder of the images, if it is not that of the table.
         image_name: Names of the files there, from the cells of a row: `{gbifID}.jpg`.
+        encoding: Encoding of text that is not UTF-8, such as `cp1252`; None = found.
+        sheet: Sheet of a workbook; None = the first that is not empty.
         names: What a name in the label columns is: `exact`, `plain` or `scientific`; see `open_table`.
         synonyms: A table of synonyms and accepted names; see `open_table`.
         separator: What separates the names of paths in a column of labels, or `none`; see `open_table`.
@@ -125,6 +130,8 @@ def open_source(
         "gaps": gaps,
         "image_folder": image_folder,
         "image_name": image_name,
+        "encoding": encoding,
+        "sheet": sheet,
         "names": names,
         "synonyms": synonyms,
         "separator": separator,
@@ -165,7 +172,7 @@ def open_source(
         source = open_shards(shards, taxonomy=taxonomy, missing_labels=missing, **both, **images, **chosen)
     elif path.is_dir():
         source = open_folder(path, taxonomy=taxonomy, missing_labels=missing, **images)
-    elif path.suffix.lower() in (*TABLE_SUFFIXES, *VECTOR_SUFFIXES):
+    elif is_table_file(path) or path.suffix.lower() in VECTOR_SUFFIXES:
         source = open_table(path, taxonomy=taxonomy, missing_labels=missing, **both, **images, **chosen)
     elif path.exists():
         raise DataError(
@@ -232,7 +239,8 @@ def _open_named_on(
 
 def is_vector_file(path: str | Path) -> bool:
     """Whether a file may hold vectors, by its name."""
-    return Path(path).suffix.lower() in (*TABLE_SUFFIXES, *VECTOR_SUFFIXES)
+    suffix = Path(path).suffix.lower()
+    return suffix in VECTOR_SUFFIXES or (is_table_file(path) and suffix not in (".txt", ".json"))
 
 
 def check_named(spec: str, data_path: str | Path | None = None) -> None:

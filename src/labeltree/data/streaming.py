@@ -29,9 +29,16 @@ from labeltree.data.shards.parquet import (
 )
 from labeltree.data.shards.tar import TarSample, read_fields, tar_samples
 from labeltree.data.source import printable
-from labeltree.data.table_columns import PARQUET, DataTable, cell_text, read_header, text_batches
+from labeltree.data.table_columns import (
+    PARQUET,
+    TABLE_SUFFIXES,
+    DataTable,
+    cell_text,
+    is_table_file,
+    read_header,
+    text_batches,
+)
 from labeltree.data.tables.table_samples import image_path, only_addresses, sample_columns
-from labeltree.data.tables.table_source import TABLE_SUFFIXES
 from labeltree.errors import DataError
 from labeltree.preprocessing import Preprocessing
 
@@ -136,7 +143,7 @@ def stream_samples(
             named = image_column or text_column or fields[0]
             raise DataError(f"'{spec}' is a folder of images and has no columns; leave '{named}' out")
         samples = _stream_folder(path)
-    elif path.suffix.lower() in TABLE_SUFFIXES:
+    elif is_table_file(path):
         folder = path.parent if image_folder is None else Path(image_folder).expanduser()
         if image_name is not None:
             samples = _stream_by_rule(path, folder, ImageRule(image_name), fields)

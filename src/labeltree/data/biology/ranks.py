@@ -15,6 +15,7 @@ __all__ = [
     "is_scientific_name",
     "rank_of",
     "rank_of_value",
+    "term_of",
 ]
 
 RANKS = (
@@ -57,12 +58,19 @@ _VALUES = {  # of taxonRank
 }
 _NAMED_ABOVE = ("genus", "subgenus", "species")  # what an epithet follows
 _PLACE = {rank: place for place, rank in enumerate(RANKS)}
+_PREFIX = re.compile(r"(?:https?://\S*[/#]|[A-Za-z]{2,8}:|(?:dwc|dcterms)_)(?=[A-Za-z])")
 _NOT_LETTERS = re.compile(r"[^a-z]")
 _NAME = ("scientificname", "taxonname", "acceptedscientificname")
 
 
 def _letters(text: str) -> str:
-    return _NOT_LETTERS.sub("", text.lower())
+    return _NOT_LETTERS.sub("", term_of(text).lower())
+
+
+def term_of(column: str) -> str:
+    """The name of a column without the prefix of its vocabulary: `order` of `dwc:order` and `col:order`."""
+    prefix = _PREFIX.match(column)
+    return column if prefix is None else column[prefix.end() :]
 
 
 def is_scientific_name(column: str) -> bool:

@@ -20,7 +20,7 @@ from labeltree.data.names.label_names import LabelNames
 from labeltree.data.shards.finding import Shards
 from labeltree.data.shards.shard_table import ShardTable, read_shards
 from labeltree.data.source import CALIB, DIGEST_BYTES, SPLIT_NAMES, SPLITS, Source
-from labeltree.data.table_columns import DataTable, read_header
+from labeltree.data.table_columns import DataTable, is_table_file, read_header
 from labeltree.data.tables.label_columns import LabelColumns, find_label_columns, usual_label_columns
 from labeltree.data.tables.label_evidence import LabelEvidence, check_columns, read_labels
 from labeltree.data.tables.row_labels import TableLabels, label_nodes, table_aspects
@@ -41,12 +41,12 @@ from labeltree.lazy import torch
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.files.edge_tables import is_edge_table
 from labeltree.taxonomy.placeholders import MissingNames
+from labeltree.text_files import split_packed
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 __all__ = [
-    "TABLE_SUFFIXES",
     "column_names",
     "is_data_table",
     "named_table_labels",
@@ -58,7 +58,6 @@ __all__ = [
 ]
 
 Array = np.ndarray[Any, Any]
-TABLE_SUFFIXES = (".csv", ".tsv", ".parquet", ".pq", ".zip")
 RESERVED = frozenset(
     (
         *("embeddings", "features", "image_embeddings", "text_embeddings", "geometry", "curvature"),
@@ -107,6 +106,8 @@ def open_table(
     gaps: Gaps | None = None,
     image_folder: str | Path | None = None,
     image_name: str | None = None,
+    encoding: str | None = None,
+    sheet: str | None = None,
     names: Names = "exact",
     synonyms: str | Path | None = None,
     separator: str | None = None,
@@ -123,8 +124,9 @@ def open_table(
     else for texts, is read; if there is none, vectors are.
 
     Args:
-        path: A `.csv`, `.tsv` or `.parquet` file; or a `.zip` file: a Darwin Core archive, as GBIF's
-            downloads, or one table; or an `.npz`, `.npy` or `.h5ad` file, see `read_vector_file`.
+        path: A `.csv`, `.tsv`, `.jsonl`, `.json`, `.xlsx` or `.parquet` file, see `DataTable.read`; or a
+            `.zip` file: a Darwin Core archive, as GBIF's downloads, or one table; or an `.npz`, `.npy` or
+            `.h5ad` file, see `read_vector_file`.
         taxonomy: Taxonomy of the labels; None = built from one column per depth (coarse to fine), or from
             paths `a/b/c` in one column.
         image_column: Column of the image files, relative to the table's folder or absolute; usually image,
@@ -157,6 +159,8 @@ def open_table(
         image_folder: Folder of the images, if it is not that of the table.
         image_name: Names of the files there, from the cells of a row: `{gbifID}.jpg`, or with `*` for
             several: `{catalogNumber}_*.jpg`. Rows without such a file are not used.
+        encoding: Encoding of text and JSON that is not UTF-8, such as `cp1252`; None = found.
+        sheet: Sheet of a workbook; None = the first that is not empty.
         names: What a name in the `label_columns` is. `exact`: the text without spaces around it;
             `plain`: spellings that differ in case, spaces or the composition of Unicode are one name under
             the same parent; `scientific`: a scientific name without authorship, see `parse_scientific`;
@@ -184,7 +188,7 @@ def open_table(
         DataError: If the table, a column, an image or a text is missing or malformed.
         TaxonomyError: If a label is not in the taxonomy.
     """
-    table, joined = _read_table(Path(path), label_file, id_column)
+    table, joined = _read_table(Path(path), label_file, id_column, encoding, sheet)
     source = open_data_table(
         table,
         taxonomy=taxonomy,
@@ -214,10 +218,17 @@ def open_table(
 
 
 def _read_table(
-    path: Path, label_file: str | Path | None, id_column: str | None
+    path: Path,
+    label_file: str | Path | None = None,
+    id_column: str | None = None,
+    encoding: str | None = None,
+    sheet: str | None = None,
 ) -> tuple[DataTable, list[str]]:
     """A table, with the columns of a file of labels if there is one, and sentences on how they met."""
-    table = read_vector_file(path) if path.suffix.lower() in VECTOR_SUFFIXES else DataTable.read(path)
+    if path.suffix.lower() in VECTOR_SUFFIXES:
+        table: DataTable = read_vector_file(path)
+    else:
+        table = DataTable.read(path, encoding, sheet)
     file = label_file_beside(path) if label_file is None else Path(label_file).expanduser()
     return (table, []) if file is None else join_labels(table, file, id_column)
 
@@ -353,6 +364,7 @@ def open_data_table(
         },
         "missing_labels": missing.found,
         "notes": (
+            *table.notes,
             *samples.notes,
             *columns_of_labels.notes,
             *labels.notes,
@@ -488,24 +500,30 @@ def _unreadable(rows: Array, columns: Sequence[str], why: Sequence[str]) -> Unus
     )
 
 
-def column_names(path: Path) -> list[str]:
+def column_names(path: Path, encoding: str | None = None, sheet: str | None = None) -> list[str]:
     """The column names of a table; [] if the file is not a table."""
     if not path.is_file():
         return []
     if path.suffix.lower() in VECTOR_SUFFIXES:
-        return _read_table(path, None, None)[0].columns
-    return read_header(path).columns if path.suffix.lower() in TABLE_SUFFIXES else []
+        return _read_table(path)[0].columns
+    return read_header(path, encoding, sheet).columns if is_table_file(path) else []
 
 
 def is_data_table(path: Path) -> bool:
     """Whether a file is a table of images, texts or vectors with labels, and not a taxonomy table."""
-    if path.suffix.lower() not in (*TABLE_SUFFIXES, *VECTOR_SUFFIXES) or not path.is_file():
+    if not path.is_file() or not (is_table_file(path) or path.suffix.lower() in VECTOR_SUFFIXES):
         return False
-    table = _read_table(path, None, None)[0]
-    if is_edge_table(table.columns):
+    may_be_other = split_packed(path)[0] in (".txt", ".json")  # lists and trees of names
+    try:
+        table = _read_table(path)[0]
+    except DataError:
+        if may_be_other:
+            return False
+        raise
+    if is_edge_table(table.columns) or (may_be_other and only_vectors(table)):
         return False
     try:
-        table_labels(path)
+        _labels_of(table)
     except (DataError, TaxonomyError):
         return False
     return True
@@ -524,7 +542,7 @@ def table_labels(path: Path) -> tuple[Taxonomy, Tensor]:
 
 def named_table_labels(path: Path, names: Names = "exact", synonyms: str | Path | None = None) -> TableLabels:
     """The same with `names` and `synonyms` as `open_table` reads them, and notes on what they changed."""
-    return _labels_of(_read_table(path, None, None)[0], LabelNames(names, synonyms))
+    return _labels_of(_read_table(path)[0], LabelNames(names, synonyms))
 
 
 def shard_labels(shards: Shards) -> tuple[Taxonomy, Tensor]:

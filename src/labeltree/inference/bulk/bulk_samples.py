@@ -19,10 +19,9 @@ from labeltree.data.shards.parquet import class_names
 from labeltree.data.shards.shard_table import CLASSES
 from labeltree.data.source import SPLIT_NAMES, SPLITS
 from labeltree.data.streaming import StreamedSample, count_samples, stream_samples
-from labeltree.data.table_columns import PARQUET, DataTable, read_header
+from labeltree.data.table_columns import PARQUET, DataTable, is_table_file, read_header
 from labeltree.data.tables.label_columns import find_label_columns
 from labeltree.data.tables.row_labels import cut_label
-from labeltree.data.tables.table_source import TABLE_SUFFIXES
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.inference.load_run import TrainedRun
 from labeltree.safe_files import Reader, read_text
@@ -78,7 +77,7 @@ class BulkSamples:
             names = self._shards.root / CLASSES
             if labelled and names.is_file():
                 self._classes["cls"] = [line.strip() for line in read_text(names, _LIST).splitlines()]
-        elif not self._folder and (self._shards or path.suffix.lower() in TABLE_SUFFIXES):
+        elif not self._folder and (self._shards or is_table_file(path)):
             table = read_header(Path(self._shards.files[0]) if self._shards else path)
             self._columns = self._chosen_columns(table)
             if labelled:

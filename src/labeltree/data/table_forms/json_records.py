@@ -1,0 +1,142 @@
+"""Tables of records in JSON: one a line (JSON Lines), or a list of them."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, cast
+
+from labeltree.text_files import decode_text, find_encoding, open_unpacked, read_unpacked
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["read_records"]
+
+_START = 1 << 20  # bytes that tell the encoding
+_LONGEST = 64 << 20  # characters of a line
+_MOST = 512 << 20  # characters of all
+_AT_ONCE = 1 << 14  # records that become a part of the table
+_COLUMNS = 10_000
+
+
+def read_records(path: Path, suffix: str, encoding: str | None = None) -> pa.Table:
+    """The records of a file as a table, a column for each name; values within values have `outer.inner`.
+
+    Args:
+        path: The file, which may be packed.
+        suffix: `.json`, a list of records; else one a line.
+        encoding: Its encoding; None = found.
+
+    Raises:
+        OSError: If it cannot be read.
+        ValueError: If it holds something else; the message is the reason.
+    """
+    records = _listed(path, encoding) if suffix == ".json" else _lines(path, encoding)
+    parts: list[dict[str, list[Any]]] = []
+    counts: list[int] = []
+    columns: dict[str, None] = {}
+    for number, record in records:
+        if number % _AT_ONCE == 0:
+            parts.append({})
+            counts.append(0)
+        cells = dict(_flat(record))
+        columns.update(dict.fromkeys(cells))
+        if len(columns) > _COLUMNS:
+            raise ValueError(f"its records have more than {_COLUMNS:,} different names; {_WHAT}")
+        for name, value in cells.items():
+            column = parts[-1].setdefault(name, [])
+            column.extend([None] * (counts[-1] - len(column)))
+            column.append(value)
+        counts[-1] += 1
+    return _table(parts, counts, list(columns))
+
+
+_WHAT = 'a record is an object such as {"text": "…", "label": "…"}'
+
+
+def _flat(record: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in record.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value
+
+
+def _lines(path: Path, encoding: str | None) -> Iterator[tuple[int, Any]]:
+    with open_unpacked(path) as file:
+        start = file.read(_START)
+    coding = encoding or find_encoding(start, cut=len(start) >= _START).encoding
+    total = number = 0
+    with open_unpacked(path) as file:
+        text = io.TextIOWrapper(cast(IO[bytes], file), coding)
+        for line_number, line in enumerate(iter(lambda: text.readline(_LONGEST), ""), 1):
+            total += len(line)
+            if len(line) >= _LONGEST or total > _MOST:
+                what = f"line {line_number} is longer" if len(line) >= _LONGEST else "it is longer"
+                raise ValueError(
+                    f"{what} than {min(_LONGEST, len(line)) if total <= _MOST else _MOST:,} characters; "
+                    "write large tables as .parquet"
+                )
+            line = line.removeprefix("\ufeff").strip()
+            if not line:
+                continue
+            record = _parsed(line, f"line {line_number}")
+            if not isinstance(record, dict):
+                raise ValueError(f"line {line_number} is no record; {_WHAT}")
+            yield number, record
+            number += 1
+
+
+def _listed(path: Path, encoding: str | None) -> Iterator[tuple[int, Any]]:
+    content = _parsed(decode_text(read_unpacked(path, _MOST), encoding).text, "it")
+    if isinstance(content, dict):
+        lists = [value for value in content.values() if isinstance(value, list)]
+        content = lists[0] if len(lists) == 1 and len(content) <= 2 else content
+    if not isinstance(content, list) or not content:
+        raise ValueError(f"it is no list of records; {_WHAT}")
+    for number, record in enumerate(content):
+        if not isinstance(record, dict):
+            raise ValueError(f"entry {number + 1} of its list is no record; {_WHAT}")
+        yield number, record
+
+
+def _parsed(text: str, where: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        line = f"line {error.lineno} of it" if where == "it" else where
+        raise ValueError(f"{line} is no JSON ({error.msg.lower()})") from error
+    except RecursionError as error:
+        raise ValueError(f"{where} is nested too deeply") from error
+    except ValueError as error:
+        raise ValueError(f"{where} has a whole number of more than 4,000 digits") from error
+
+
+def _table(parts: list[dict[str, list[Any]]], counts: list[int], columns: list[str]) -> pa.Table:
+    """A table of the parts; a column whose values are of several kinds holds texts."""
+    import pyarrow as pa
+
+    arrays: list[pa.ChunkedArray] = []
+    for name in columns:
+        lists = [
+            [*part.get(name, []), *[None] * (count - len(part.get(name, [])))]
+            for part, count in zip(parts, counts, strict=True)
+        ]
+        try:
+            chunks = [pa.array(values) for values in lists]
+            kinds = {chunk.type for chunk in chunks if not pa.types.is_null(chunk.type)}
+            kind = kinds.pop() if len(kinds) == 1 else None if kinds else pa.string()
+            arrays.append(pa.chunked_array([pa.array(values, kind or pa.float64()) for values in lists]))
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
+            arrays.append(pa.chunked_array([pa.array(map(_text, values), pa.string()) for values in lists]))
+    arrays = [array.cast(pa.string()) if pa.types.is_boolean(array.type) else array for array in arrays]
+    return pa.Table.from_arrays(arrays, names=columns)
+
+
+def _text(value: Any) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False)
